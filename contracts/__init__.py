@@ -1,0 +1,1 @@
+"""Floor 0: the frozen types, function types and errors that every other room shares."""

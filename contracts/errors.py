@@ -1,0 +1,111 @@
+"""Every error that Harness raises on purpose.
+
+HarnessError                     exit 1
+├── BadInput                     exit 2   the caller asked for something that cannot be
+│   ├── BlueprintInvalid
+│   ├── BlueprintNotFound
+│   ├── OptionInvalid
+│   ├── RepoInvalid
+│   ├── RunNotFound
+│   └── SettingsInvalid
+├── Unavailable                  exit 3   something needed does not answer
+│   ├── DockerUnavailable
+│   ├── ImageUnavailable
+│   ├── ModelUnavailable
+│   ├── PrefectUnavailable
+│   └── SandboxLost
+├── SandboxFileError             exit 1   one file in a sandbox could not be read or written
+│   ├── SandboxFileMissing
+│   ├── SandboxFileDenied
+│   ├── SandboxNotAFile
+│   └── SandboxFileTooLarge
+└── WorkRefused                  exit 1   what came out of a sandbox failed verification
+
+A command that fails is not here: that is an `ExecResult` with its exit code.
+"""
+
+
+class HarnessError(Exception):
+    """An error whose message is written for the person who runs Harness."""
+
+    exit_code = 1
+
+
+class BadInput(HarnessError):
+    """The caller asked for something that cannot be done as asked."""
+
+    exit_code = 2
+
+
+class BlueprintInvalid(BadInput):
+    """A blueprint breaks one of the rules every blueprint keeps."""
+
+
+class BlueprintNotFound(BadInput):
+    """No blueprint answers to this reference."""
+
+
+class OptionInvalid(BadInput):
+    """A run option is unknown, or its value cannot be used."""
+
+
+class RepoInvalid(BadInput):
+    """The repository or the ref is not one a run can start from."""
+
+
+class RunNotFound(BadInput):
+    """No run is recorded under this id."""
+
+
+class SettingsInvalid(BadInput):
+    """`harness.toml` or a HARNESS_ variable holds a value that cannot be used."""
+
+
+class Unavailable(HarnessError):
+    """Something outside that a run needs does not answer."""
+
+    exit_code = 3
+
+
+class DockerUnavailable(Unavailable):
+    """No Docker engine answers."""
+
+
+class ImageUnavailable(Unavailable):
+    """The image a sandbox starts from is neither here nor to be had."""
+
+
+class ModelUnavailable(Unavailable):
+    """The model cannot be called: no key, no such model, or no answer."""
+
+
+class PrefectUnavailable(Unavailable):
+    """No Prefect server answers, and none could be started."""
+
+
+class SandboxLost(Unavailable):
+    """The sandbox is gone or can no longer start a process; never a failed command."""
+
+
+class SandboxFileError(HarnessError):
+    """One file in a sandbox could not be read or written."""
+
+
+class SandboxFileMissing(SandboxFileError):
+    """No file at this path."""
+
+
+class SandboxFileDenied(SandboxFileError):
+    """The sandbox user may not read or write this path."""
+
+
+class SandboxNotAFile(SandboxFileError):
+    """The path is a directory, a link out, a FIFO or a device: not a regular file."""
+
+
+class SandboxFileTooLarge(SandboxFileError):
+    """The file is larger than the limit that the caller gave."""
+
+
+class WorkRefused(HarnessError):
+    """What came out of a sandbox is corrupt or is not what it claims to be."""

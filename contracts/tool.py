@@ -1,0 +1,38 @@
+"""Tools a model may call, and the decision about one call."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A tool as the model sees it; `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """A call that a model asks for. `arguments` is the model's own text: JSON if we are lucky."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The call may go ahead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Denied:
+    """The call may not go ahead. `reason` is written for the model and for a person."""
+
+    reason: str
+
+
+Decision = Allowed | Denied
+Guard = Callable[[ToolCall], Decision]

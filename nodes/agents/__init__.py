@@ -1,0 +1,1 @@
+"""Agents that can do an agentic node."""
