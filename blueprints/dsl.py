@@ -1,0 +1,120 @@
+"""The words a blueprint is written in.
+
+rollback = blueprint("rollback", "Undo the last release", [
+    preflight("tools", "git is there", has_tools("git")),
+    deterministic("revert", "Revert the newest commit", command("git", "revert", "HEAD")),
+])
+"""
+
+from collections.abc import Mapping, Sequence
+
+from blueprints.types import Blueprint
+from nodes.types import (
+    DEFAULT_MAX_RETRIES,
+    Agentic,
+    Condition,
+    Deterministic,
+    Node,
+    Preflight,
+    Prompt,
+    Step,
+    Validate,
+    Work,
+)
+
+
+def blueprint(
+    name: str,
+    description: str,
+    nodes: Sequence[Node],
+    *,
+    options: Mapping[str, str] | None = None,
+) -> Blueprint:
+    """A blueprint; `options` maps each name that `--set` may give to what it means."""
+    return Blueprint(
+        name=name,
+        description=description,
+        nodes=tuple(nodes),
+        options=tuple((options or {}).items()),
+    )
+
+
+def preflight(
+    name: str,
+    description: str,
+    check: Work,
+    *,
+    skip: Condition | None = None,
+    timeout_s: float | None = None,
+) -> Preflight:
+    """A node that checks whether everything is there."""
+    return Preflight(
+        name=name, description=description, check=check, skip=skip, timeout_s=timeout_s
+    )
+
+
+def deterministic(
+    name: str,
+    description: str,
+    exec: Work,  # noqa: A002 - the seed's word for it
+    *,
+    skip: Condition | None = None,
+    timeout_s: float | None = None,
+) -> Deterministic:
+    """A node that runs exact commands."""
+    return Deterministic(
+        name=name, description=description, exec=exec, skip=skip, timeout_s=timeout_s
+    )
+
+
+def agentic(  # noqa: PLR0913 - one keyword for each field an agentic node has
+    name: str,
+    description: str,
+    *,
+    prompt: Prompt,
+    agent: str | None = None,
+    model: str | None = None,
+    allowed_tools: Sequence[str] | None = None,
+    max_turns: int = 50,
+    skip: Condition | None = None,
+    timeout_s: float | None = None,
+) -> Agentic:
+    """A node that an agent does; `agent` and `model` default to the run's own."""
+    return Agentic(
+        name=name,
+        description=description,
+        prompt=prompt,
+        agent=agent,
+        model=model,
+        allowed_tools=None if allowed_tools is None else tuple(allowed_tools),
+        max_turns=max_turns,
+        skip=skip,
+        timeout_s=timeout_s,
+    )
+
+
+def step(name: str, exec: Work) -> Step:  # noqa: A002 - the seed's word for it
+    """One check of a validate node."""
+    return Step(name=name, exec=exec)
+
+
+def validate(
+    name: str,
+    description: str,
+    *,
+    steps: Sequence[Step],
+    on_failure: Agentic,
+    max_retries: int = DEFAULT_MAX_RETRIES,
+    skip: Condition | None = None,
+    timeout_s: float | None = None,
+) -> Validate:
+    """A node that runs checks and lets an agent fix what fails, at most `max_retries` times."""
+    return Validate(
+        name=name,
+        description=description,
+        steps=tuple(steps),
+        on_failure=on_failure,
+        max_retries=max_retries,
+        skip=skip,
+        timeout_s=timeout_s,
+    )

@@ -1,0 +1,52 @@
+"""What a blueprint is: a named, ordered list of nodes."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contracts.errors import BlueprintInvalid
+from nodes.types import Node, Validate
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blueprint:
+    """A named sequence of nodes, run in order.
+
+    `options` are the names that `--set name=value` may give, with what each means.
+
+    Raises:
+        BlueprintInvalid: no nodes, a name used twice, or a name that cannot be a branch.
+    """
+
+    name: str
+    description: str
+    nodes: Sequence[Node]
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+        if not _NAME.fullmatch(self.name):
+            raise BlueprintInvalid(
+                f"blueprint name {self.name!r} is not usable: lower-case letters, digits and "
+                "hyphens only, at most 63, because the branch is named after it"
+            )
+        if not self.nodes:
+            raise BlueprintInvalid(f"blueprint {self.name!r} has no nodes: it needs at least one")
+        counts = Counter(self.all_names())
+        doubled = [name for name, count in counts.items() if count > 1]
+        if doubled:
+            raise BlueprintInvalid(
+                f"blueprint {self.name!r} uses a node name twice: {', '.join(map(repr, doubled))}"
+            )
+
+    def all_names(self) -> list[str]:
+        """Names of all nodes in order, the fix node of each validate node included."""
+        names: list[str] = []
+        for node in self.nodes:
+            names.append(node.name)
+            if isinstance(node, Validate):
+                names.append(node.on_failure.name)
+        return names

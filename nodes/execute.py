@@ -1,0 +1,120 @@
+"""How one node is executed. The validate loop lives here, once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from time import monotonic
+from typing import assert_never
+
+from contracts.run import Attempt, NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from nodes.text import cap
+from nodes.types import Agentic, Deterministic, Node, Preflight, Validate
+
+RunNode = Callable[[Node, RunContext], NodeResult]
+"""Runs one node of any type; a validate node asks it for its steps and fixes."""
+
+RunAgent = Callable[[Agentic, RunContext, Sandbox], NodeResult]
+"""Lets an agent do an agentic node."""
+
+
+def execute_node(
+    node: Node,
+    ctx: RunContext,
+    *,
+    sandbox: Sandbox,
+    run_agent: RunAgent,
+    run_node: RunNode,
+) -> NodeResult:
+    """Execute one node and give its result, with the time it took.
+
+    What the node's own function raises is not caught: it is an outage or a bug.
+    """
+    started = monotonic()
+    match node:
+        case Preflight():
+            result = node.check(ctx, sandbox)
+        case Deterministic():
+            result = node.exec(ctx, sandbox)
+        case Agentic():
+            result = run_agent(node, ctx, sandbox)
+        case Validate():
+            result = _validate(node, ctx, run_node)
+        case _:
+            assert_never(node)
+    return replace(result, duration_ms=round((monotonic() - started) * 1000))
+
+
+def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
+    deadline = None if node.timeout_s is None else monotonic() + node.timeout_s
+    attempts: tuple[Attempt, ...] = ()
+    for number in range(1, node.max_retries + 2):
+        attempt = _run_steps(node, ctx, run_node, number=number, timeout_s=_left(deadline))
+        result = _verdict(node, (*attempts, attempt))
+        out_of_time = deadline is not None and monotonic() >= deadline
+        if result.status == "success" or number > node.max_retries or out_of_time:
+            return result
+        fix = replace(
+            node.on_failure,
+            name=attempt_name(node.on_failure.name, number),
+            timeout_s=_shorter(node.on_failure.timeout_s, _left(deadline)),
+        )
+        fixed = run_node(fix, _with_steps(ctx, node, attempt).with_result(node.name, result))
+        attempts = (*attempts, replace(attempt, fix=fixed))
+    raise AssertionError("the loop above always returns")
+
+
+def attempt_name(name: str, number: int) -> str:
+    """What one attempt at a step or a fix is called in logs and in the Prefect UI."""
+    return f"{name} (attempt {number})"
+
+
+def step_name(node: Validate, step: str) -> str:
+    """The name under which a later node finds a step's result in `ctx.results`."""
+    return f"{node.name}/{step}"
+
+
+def _run_steps(
+    node: Validate, ctx: RunContext, run_node: RunNode, *, number: int, timeout_s: float | None
+) -> Attempt:
+    results: dict[str, NodeResult] = {}
+    for step in node.steps:
+        inner = Deterministic(
+            name=attempt_name(step_name(node, step.name), number),
+            description=node.description,
+            exec=step.exec,
+            timeout_s=timeout_s,
+        )
+        results[step.name] = run_node(inner, ctx)
+    return Attempt(number=number, steps=results)
+
+
+def _with_steps(ctx: RunContext, node: Validate, attempt: Attempt) -> RunContext:
+    for name, result in attempt.steps.items():
+        ctx = ctx.with_result(step_name(node, name), result)
+    return ctx
+
+
+def _verdict(node: Validate, attempts: tuple[Attempt, ...]) -> NodeResult:
+    failed = {n: r for n, r in attempts[-1].steps.items() if r.status == "failure"}
+    rounds = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
+    if not failed:
+        return NodeResult(
+            status="success",
+            output=f"{', '.join(attempts[-1].steps)}: passed after {rounds}",
+            attempts=attempts,
+        )
+    details = (f"## {name}\n{r.error or 'failed'}\n\n{r.output}" for name, r in failed.items())
+    return NodeResult(
+        status="failure",
+        error=f"{', '.join(failed)} still failed after {rounds} of {node.max_retries + 1}",
+        output=cap("\n\n".join(details)),
+        attempts=attempts,
+    )
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(deadline - monotonic(), 0.001)
+
+
+def _shorter(own: float | None, left: float | None) -> float | None:
+    return left if own is None else own if left is None else min(own, left)

@@ -1,0 +1,51 @@
+"""Text from a sandbox made fit for people: inert, bounded, without secrets. Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+
+OUTPUT_CAP = 64 * 1024
+"""Characters of output that one node result keeps."""
+
+MIN_SECRET_LENGTH = 8
+"""Shorter values are not redacted: they would blank out half of every log."""
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_ESCAPE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor moves
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # titles, links, device strings
+    r"|\x1b."
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+Redact = Callable[[str], str]
+
+
+def inert(text: str) -> str:
+    """The text without terminal escapes, control characters and direction overrides."""
+    return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
+
+
+def cap(text: str, limit: int = OUTPUT_CAP) -> str:
+    """At most about `limit` characters: the first quarter and the rest from the end."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 4, limit - limit // 4
+    dropped = len(text) - head - tail
+    return f"{text[:head]}\n[… {dropped} characters left out …]\n{text[-tail:]}"
+
+
+def redactor(environ: Mapping[str, str]) -> Redact:
+    """A function that blanks out the values of variables whose names sound secret."""
+    secrets = sorted(
+        {
+            value
+            for name, value in environ.items()
+            if len(value) >= MIN_SECRET_LENGTH and _SECRET_NAME.search(name)
+        },
+        key=len,
+        reverse=True,
+    )
+    if not secrets:
+        return lambda text: text
+    pattern = re.compile("|".join(re.escape(secret) for secret in secrets))
+    return lambda text: pattern.sub("[redacted]", text)
