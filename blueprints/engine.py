@@ -11,7 +11,7 @@ from time import monotonic
 
 from blueprints.types import Blueprint
 from contracts.chat import Usage
-from contracts.run import NodeReport, NodeResult, RunContext, RunReport
+from contracts.run import Decisions, NodeReport, NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from nodes.execute import RunAgent, RunNode, execute_node, step_name
 from nodes.node_sandbox import NodeSandbox
@@ -126,6 +126,7 @@ def report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> 
     nodes = node_reports(blueprint.nodes, ctx)
     failed = [node for node in nodes if node.status == "failure" and node.name in _own(blueprint)]
     usage = reduce(Usage.__add__, (node.usage for node in nodes), Usage())
+    decisions = (ctx.results[node.name].decisions for node in nodes)
     return RunReport(
         run_id=ctx.run_id,
         blueprint=blueprint.name,
@@ -138,6 +139,7 @@ def report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> 
         total_duration_ms=total_duration_ms,
         token_usage=usage,
         cost_usd=usage.cost_usd,
+        decisions=reduce(Decisions.__add__, decisions, Decisions()),
         error=f"node {failed[0].name!r} failed: {failed[0].error}" if failed else None,
     )
 
@@ -187,6 +189,7 @@ def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
         duration_ms=sum(fix.duration_ms for fix in fixes),
         turns=sum(fix.turns for fix in fixes),
         usage=reduce(Usage.__add__, (fix.usage for fix in fixes), Usage()),
+        decisions=reduce(Decisions.__add__, (fix.decisions for fix in fixes), Decisions()),
     )
 
 

@@ -19,6 +19,7 @@ HarnessError                     exit 1
 │   ├── SandboxFileDenied
 │   ├── SandboxNotAFile
 │   └── SandboxFileTooLarge
+├── GitFailed                    exit 1   a git command failed
 └── WorkRefused                  exit 1   what came out of a sandbox failed verification
 
 A command that fails is not here: that is an `ExecResult` with its exit code.
@@ -105,6 +106,10 @@ class SandboxNotAFile(SandboxFileError):
 
 class SandboxFileTooLarge(SandboxFileError):
     """The file is larger than the limit that the caller gave."""
+
+
+class GitFailed(HarnessError):
+    """A git command failed, on the host or in a sandbox; the message ends with git's last words."""
 
 
 class WorkRefused(HarnessError):

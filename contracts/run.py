@@ -1,6 +1,6 @@
 """One run: what its nodes are given, what each gives back, and the report at the end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
@@ -13,11 +13,22 @@ RunStatus = Literal["success", "failure", "cancelled", "waiting"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """How many tool calls the guard let through and how many it refused."""
+
+    allowed: int = 0
+    denied: int = 0
+
+    def __add__(self, other: "Decisions") -> "Decisions":
+        return Decisions(allowed=self.allowed + other.allowed, denied=self.denied + other.denied)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeResult:
     """How a node ended. A failure always says why in `error`.
 
     `output` is for later nodes, prompts and people. `attempts` is filled by validate nodes
-    only, `usage` and `turns` by agentic ones.
+    only, `usage`, `turns` and `decisions` by agentic ones.
     """
 
     status: NodeStatus
@@ -27,6 +38,7 @@ class NodeResult:
     attempts: tuple["Attempt", ...] = ()
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    decisions: Decisions = field(default_factory=Decisions)
 
     @classmethod
     def success(cls, output: str = "") -> "NodeResult":
@@ -87,6 +99,7 @@ class NodeReport:
     attempts: tuple[Attempt, ...] = ()
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    decisions: Decisions = field(default_factory=Decisions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,21 +121,13 @@ class Surfaced:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decisions:
-    """How many tool calls the guard let through and how many it refused."""
-
-    allowed: int = 0
-    denied: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunReport:
     """What `harness run --json` prints; its fields are the CLI's contract (ARCHITECTURE.md)."""
 
     run_id: str
     blueprint: str
     status: RunStatus
-    nodes: Sequence[NodeReport] = ()
+    nodes: tuple[NodeReport, ...] = ()
     flow_run_id: str | None = None
     repo: str = ""
     intent: str = ""

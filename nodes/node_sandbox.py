@@ -24,6 +24,10 @@ MAX_LINE = 2_000
 """Characters of one live line."""
 
 
+def quiet(_: Stream, __: bytes) -> None:
+    """For `exec`: a look of our own, which nobody needs to watch."""
+
+
 class LiveLines:
     """Turns bytes as they arrive into whole, inert lines for `sink`."""
 

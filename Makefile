@@ -1,0 +1,64 @@
+# `make demo` and `make test` start from nothing: each does the set-up it needs.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup engine browser demo test check bench clean
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+SYNCED := .venv/.synced
+FAST := not docker and not prefect and not browser
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(SYNCED) engine  ## Bring environment, Docker engine and base image up to date
+
+demo: setup  ## See a run end to end on a small repository with a failing test
+	@$(BIN)/harness demo
+
+test: setup browser  ## Run every test, with real containers, Prefect and a browser
+	$(BIN)/pytest -n 2 --dist loadfile -q
+
+check: setup  ## Format, lint, types, floors and the fast tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2 --dist loadfile -q -m "$(FAST)"
+
+bench: setup  ## Print the figures, each as a ratio
+	@$(BIN)/python -m benchmarks.run
+
+clean:  ## Remove the environment and caches; engine, images and runs stay
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+engine: $(SYNCED)
+	@sandbox/install_engine.sh
+	@$(BIN)/harness sandbox build > /dev/null
+
+browser:
+	@command -v chromium chromium-browser google-chrome > /dev/null || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && echo "installing chromium" && \
+	  { apt-get update -qq || true; } && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium > /dev/null; } || \
+	{ echo "harness: the browser tests need Chromium: install the package chromium" >&2; exit 3; }
+
+# pip's index, where one is configured, is uv's too; uv does not look there by itself.
+$(SYNCED): requirements.lock pyproject.toml | $(BIN)/python
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
+	  "$$(grep -o '^uv==[^ ]*' requirements.lock)"
+	@index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2> /dev/null)}"; \
+	export $${index:+UV_DEFAULT_INDEX="$$index"} VIRTUAL_ENV="$(CURDIR)/.venv"; \
+	$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements.lock && \
+	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(BIN)/python:
+	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	  $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null \
+	  && echo "making .venv with $$($$python --version)" && exec $$python -m venv .venv; \
+	done; \
+	echo "harness: needs Python 3.11 or newer with venv (Debian: apt-get install python3-venv)" >&2; \
+	exit 3

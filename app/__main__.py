@@ -1,0 +1,5 @@
+"""`python -m app` is `harness`."""
+
+from app.cli import main
+
+main()

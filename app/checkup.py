@@ -1,0 +1,89 @@
+"""What a run needs, each looked at once. Nothing is started and nothing is changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from contracts.errors import HarnessError
+from flows import local
+from flows.settings import Settings, config_file, environment, load_settings
+from flows.wiring import engine
+from providers.models import check_model
+from sandbox.images import BASE_IMAGE, is_current
+
+MIN_FREE_GB = 2.0
+
+
+class Finding(NamedTuple):
+    """One thing that a run needs, and what was found of it."""
+
+    what: str
+    ok: bool
+    found: str
+
+
+def checkup() -> list[Finding]:
+    """Look at everything that a run needs."""
+    settings = load_settings()
+    looks: dict[str, Callable[[Settings], str]] = {
+        "python": lambda _: sys.version.split()[0],
+        "git": _git,
+        "settings": lambda _: f"{config_file()}{'' if config_file().exists() else ' (none)'}",
+        "home": _home,
+        "docker": _docker,
+        "image": _image,
+        "prefect": _prefect,
+        "model": _model,
+    }
+    return [_look(what, look, settings) for what, look in looks.items()]
+
+
+def _look(what: str, look: Callable[[Settings], str], settings: Settings) -> Finding:
+    try:
+        return Finding(what, True, look(settings))
+    except HarnessError as error:
+        return Finding(what, False, str(error))
+
+
+def _git(_: Settings) -> str:
+    if shutil.which("git") is None:
+        raise HarnessError("no `git` on PATH: install git")
+    return subprocess.run(
+        ["git", "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def _home(settings: Settings) -> str:
+    place = next(p for p in (settings.home, *settings.home.parents) if p.exists())
+    free_gb = shutil.disk_usage(place).free / 1e9
+    if not os.access(place, os.W_OK):
+        raise HarnessError(f"{place} cannot be written: choose another HARNESS_HOME")
+    if free_gb < MIN_FREE_GB:
+        raise HarnessError(f"{place} has {free_gb:.1f} GB free; runs want {MIN_FREE_GB:g} GB")
+    return f"{settings.home} ({free_gb:.0f} GB free)"
+
+
+def _docker(_: Settings) -> str:
+    with engine().client("look for the engine") as client:
+        return f"{client.version()['Version']} at {engine().url}"
+
+
+def _image(settings: Settings) -> str:
+    if settings.sandbox.image is not None:
+        return f"{settings.sandbox.image} (from the settings)"
+    if not is_current(engine()):
+        raise HarnessError(f"{BASE_IMAGE} is missing or out of date: `harness sandbox build`")
+    return BASE_IMAGE
+
+
+def _prefect(settings: Settings) -> str:
+    server = local.status(settings)
+    return server.url if server else "no local server yet: a run starts one"
+
+
+def _model(settings: Settings) -> str:
+    check_model(settings.model, environment())
+    return settings.model

@@ -1,0 +1,51 @@
+"""The `harness` command: its parts put together, and the door that errors leave by."""
+
+import sys
+
+import typer
+
+from app import cli_blueprints, cli_local, cli_run, cli_runs, cli_sandbox
+from app.terminal import say, set_up_logging, show_json
+from contracts.errors import HarnessError
+
+DEBUG = "--debug"
+
+app = typer.Typer(
+    name="harness",
+    help="Run coding agents unattended, in Docker sandboxes, as Prefect flows.",
+    epilog=f"Add {DEBUG} to any command to see tracebacks and the log of every library.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("run")(cli_run.run)
+app.add_typer(cli_blueprints.app, name="blueprints")
+app.add_typer(cli_runs.app, name="runs")
+app.add_typer(cli_sandbox.app, name="sandbox")
+app.command("up")(cli_local.up)
+app.command("down")(cli_local.down)
+app.command("doctor")(cli_local.doctor)
+app.command("demo")(cli_local.demo)
+
+
+def main() -> None:
+    """Run the command line; every error ends in one line and its exit code."""
+    debug = DEBUG in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != DEBUG]
+    set_up_logging(debug=debug)
+    try:
+        app(arguments)
+    except HarnessError as error:
+        _explain(str(error), error.exit_code, debug=debug)
+    except Exception as error:  # noqa: BLE001 - the door: nobody sees a traceback unasked
+        bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows where)"
+        _explain(bug, 1, debug=debug)
+
+
+def _explain(message: str, exit_code: int, *, debug: bool) -> None:
+    if debug:
+        raise  # noqa: PLE0704 - called while the error is handled
+    say(f"error: {message}")
+    if "--json" in sys.argv:
+        show_json({"error": message, "exit_code": exit_code})
+    sys.exit(exit_code)

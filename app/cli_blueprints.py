@@ -1,0 +1,89 @@
+"""`harness blueprints`: which there are, what is in one, whether it would run."""
+
+from dataclasses import asdict
+from textwrap import indent
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.present import show_table
+from app.terminal import show, show_json
+
+if TYPE_CHECKING:
+    from blueprints.types import Blueprint
+
+Ref = Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+app = typer.Typer(help="Which blueprints there are, and what is in one.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the blueprints that are built in or installed."""
+    from blueprints.find import known_blueprints
+
+    known = [(b.name, b.description) for b in known_blueprints()]
+    if as_json:
+        show_json([{"name": name, "description": text} for name, text in known])
+    else:
+        show_table(("blueprint", "what it does"), known)
+
+
+@app.command("show")
+def show_(blueprint: Ref, as_json: AsJson = False) -> None:
+    """Show the nodes and options of a blueprint."""
+    from blueprints.find import find_blueprint
+
+    found = find_blueprint(blueprint)
+    if as_json:
+        show_json(_document(found))
+    else:
+        _show(found)
+
+
+@app.command("check")
+def check(
+    blueprint: Ref,
+    intent: Annotated[str, typer.Option(help="The intent that prompts are made with.")] = "…",
+    as_json: AsJson = False,
+) -> None:
+    """Dry run: show every node and prompt; nothing is executed."""
+    from blueprints.dry_run import dry_run
+    from blueprints.find import find_blueprint
+    from nodes.agents.allowed import parse_allowed
+
+    planned = dry_run(find_blueprint(blueprint), intent=intent)
+    for node in planned:
+        parse_allowed(node.allowed_tools)
+    if as_json:
+        show_json([asdict(node) for node in planned])
+        return
+    for node in planned:
+        show(f"{node.name} ({node.type}): {node.description}")
+        if node.allowed_tools is not None:
+            show(f"  tools: {', '.join(node.allowed_tools)}")
+        if node.prompt is not None:
+            show(indent(node.prompt.strip(), "  | "))
+    show(f"ok: {len(planned)} nodes, nothing was executed")
+
+
+def _show(found: "Blueprint") -> None:
+    from blueprints.dry_run import dry_run
+
+    show(f"{found.name}: {found.description}")
+    nodes = dry_run(found)
+    show_table(("node", "type", "what it does"), [(n.name, n.type, n.description) for n in nodes])
+    for name, meaning in found.options:
+        show(f"--set {name}=…  {meaning}")
+
+
+def _document(found: "Blueprint") -> dict[str, object]:
+    from blueprints.dry_run import dry_run
+
+    return {
+        "name": found.name,
+        "description": found.description,
+        "nodes": [asdict(node) for node in dry_run(found)],
+        "options": dict(found.options),
+    }

@@ -1,0 +1,130 @@
+"""`harness run`: ask, check, watch, tell. The rooms below are imported when a run is asked for."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from app.present import show_report
+from app.terminal import say, show, show_json
+from contracts.errors import HarnessError, OptionInvalid, RunNotFound
+from contracts.run import RunReport
+
+if TYPE_CHECKING:
+    from flows.request import RunRequest
+    from flows.settings import Settings
+
+
+def run(
+    blueprint: Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")],
+    repo: Annotated[str, typer.Option(help="Path or URL of the git repository.")] = ".",
+    intent: Annotated[str, typer.Option(help="What you want, in your own words.")] = "",
+    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit; HEAD if none.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Who does agentic nodes.")] = None,
+    model: Annotated[str | None, typer.Option(help="A litellm name, or scripted/<file>.")] = None,
+    push: Annotated[bool, typer.Option("--push", help="Push the branch on success.")] = False,
+    options: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A blueprint option.")
+    ] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0.0001, help="US dollars the agents may spend.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Start it and return.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    run_id: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Run a blueprint on a repository; the work ends on a branch of it."""
+    from blueprints.find import find_blueprint
+    from flows.request import RunRequest, new_run_id
+    from flows.settings import load_settings
+
+    settings = load_settings()
+    request = RunRequest(
+        blueprint=find_blueprint(blueprint, repo=repo),
+        repo=repo,
+        intent=intent,
+        ref=ref,
+        agent=agent or settings.agent,
+        model=model or settings.model,
+        push=push,
+        budget_usd=budget_usd or settings.budget_usd,
+        options=_pairs(options or []),
+    )
+    run_request(request, settings, run_id or new_run_id(), detach=detach, as_json=as_json)
+
+
+def run_request(
+    request: "RunRequest", settings: "Settings", run_id: str, *, detach: bool, as_json: bool
+) -> None:
+    """Check, then run here or start a process of its own; exits 1 when the run failed."""
+    from flows.wiring import workshop
+
+    for notice in workshop(settings).check(request):
+        say(f"note: {notice}")
+    if detach:
+        _detach(run_id, settings, as_json=as_json)
+        return
+    report = _watched(request, settings, run_id, as_json=as_json)
+    _tell(report, settings, as_json=as_json)
+    if report.status != "success":
+        raise typer.Exit(1)
+
+
+def _watched(
+    request: "RunRequest", settings: "Settings", run_id: str, *, as_json: bool
+) -> RunReport:
+    from app.live import watching
+    from flows.start import run_in_prefect
+
+    title = f"{request.blueprint.name} {run_id} on {request.repo}"
+    try:
+        with watching(title, quiet=as_json) as watch:
+            return run_in_prefect(request, settings, run_id=run_id, watch=watch)
+    except HarnessError as error:
+        _give_up(error, settings, run_id, as_json=as_json)
+
+
+def _give_up(error: HarnessError, settings: "Settings", run_id: str, *, as_json: bool) -> NoReturn:
+    """Tell what the run could still report before an outage ended it."""
+    from flows.runs import read_report
+
+    try:
+        report = read_report(settings.runs, run_id)
+    except RunNotFound:
+        raise error from None
+    say(f"error: {error}")
+    _tell(report, settings, as_json=as_json)
+    raise typer.Exit(error.exit_code) from error
+
+
+def _tell(report: RunReport, settings: "Settings", *, as_json: bool) -> None:
+    from flows.report import to_json
+    from flows.start import run_url
+
+    if as_json:
+        show_json(to_json(report))
+    else:
+        show_report(report, run_url(report, settings))
+
+
+def _detach(run_id: str, settings: "Settings", *, as_json: bool) -> None:
+    """The same command line once more, in a process that outlives this one."""
+    from flows.detached import start_detached
+
+    log = settings.home / "logs" / f"{run_id}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    again = [part for part in sys.argv[1:] if part not in ("--detach", "--json")]
+    argv = (sys.executable, "-m", "app", *again, "--run-id", run_id)
+    start_detached(argv, cwd=Path.cwd(), log=log)
+    if as_json:
+        show_json({"run_id": run_id, "log": str(log)})
+    else:
+        show(f"started {run_id}; see `harness runs show {run_id}` and {log}")
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    for text in given:
+        if "=" not in text:
+            raise OptionInvalid(f"--set wants NAME=VALUE, got {text!r}")
+    return dict(text.split("=", 1) for text in given)

@@ -1,0 +1,60 @@
+"""`harness runs`: what ran, what it said, what it changed."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from app.present import show_report, show_table
+from app.terminal import show, show_json
+
+Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+app = typer.Typer(help="What ran, what it said, what it changed.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    from flows.runs import list_runs
+    from flows.settings import load_settings
+
+    entries = list_runs(load_settings().runs, limit=limit)
+    if as_json:
+        show_json([asdict(entry) for entry in entries])
+    elif not entries:
+        show("no runs yet: `harness run fix-tests --repo …` starts one, `harness demo` shows one")
+    else:
+        show_table(
+            ("run", "started", "state", "blueprint", "repo"),
+            [(e.run_id, e.started_at, e.state, e.blueprint, e.repo) for e in entries],
+        )
+
+
+@app.command("show")
+def show_(run: Run, as_json: AsJson = False) -> None:
+    """Show the report of one run."""
+    from flows.report import to_json
+    from flows.runs import read_report
+    from flows.settings import load_settings
+    from flows.start import run_url
+
+    settings = load_settings()
+    report = read_report(settings.runs, run)
+    if as_json:
+        show_json(to_json(report))
+    else:
+        show_report(report, run_url(report, settings))
+
+
+@app.command("diff")
+def diff(run: Run) -> None:
+    """Print what a run changed, as a patch."""
+    from flows.runs import read_diff
+    from flows.settings import load_settings
+
+    show(read_diff(load_settings().runs, run).removesuffix("\n"))

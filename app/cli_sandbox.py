@@ -1,0 +1,65 @@
+"""`harness sandbox`: the base image, what is running, what was left behind."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from app.present import show_table
+from app.terminal import say, show, show_json
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+app = typer.Typer(help="The base image and the containers of ours.", no_args_is_help=True)
+
+
+@app.command("build")
+def build(
+    force: Annotated[bool, typer.Option("--force", help="Build it anew.")] = False,
+) -> None:
+    """Pull or build the base image; nothing happens when it is up to date."""
+    from flows.wiring import engine
+    from sandbox.images import ensure_base
+
+    show(ensure_base(engine(), on_line=say, force=force))
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the sandboxes of ours, those that nobody needs any more included."""
+    from flows.settings import load_settings
+    from flows.wiring import engine, owner
+    from sandbox.reap import list_sandboxes
+
+    found = list_sandboxes(engine(), owner(load_settings()))
+    if as_json:
+        show_json([asdict(info) for info in found])
+    elif not found:
+        show("no sandboxes")
+    else:
+        show_table(
+            ("container", "run", "until", "state"),
+            [
+                (s.id[:12], s.run_id, str(s.deadline), "left over" if s.is_leftover else "in use")
+                for s in found
+            ],
+        )
+
+
+@app.command("reap")
+def reap(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that a living run is using.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove containers and snapshots that nobody needs any more."""
+    from flows.settings import load_settings
+    from flows.wiring import engine, owner
+    from sandbox.reap import reap as reap_leftovers
+
+    reaped = reap_leftovers(engine(), owner(load_settings()), everything=everything)
+    if as_json:
+        show_json(reaped._asdict())
+    else:
+        show(f"removed {len(reaped.containers)} containers and {len(reaped.images)} snapshots")

@@ -1,0 +1,43 @@
+"""The repository of the demo, and the run that is asked for on it."""
+
+import shutil
+from pathlib import Path
+
+from blueprints.find import find_blueprint
+from contracts.errors import ModelUnavailable
+from flows.request import RunRequest
+from flows.settings import Settings, environment
+from providers.models import check_model
+from sandbox.git import git
+
+_HERE = Path(__file__).parent
+
+
+def make_repository(place: Path) -> Path:
+    """A fresh git repository with one commit and one failing test, at `place`."""
+    shutil.copytree(_HERE / "repository", place)
+    git("init", "--quiet", "--initial-branch=main", at=place)
+    git("add", "--all", at=place)
+    identity = ("-c", "user.name=Harness demo", "-c", "user.email=demo@localhost")
+    git(*identity, "commit", "--quiet", "-m", "Opening hours", at=place)
+    return place
+
+
+def demo_request(repository: Path, settings: Settings) -> RunRequest:
+    """fix-tests on it, with the configured model if its key is set, else with a scripted one."""
+    return RunRequest(
+        blueprint=find_blueprint("fix-tests"),
+        repo=str(repository),
+        intent="make the tests pass",
+        agent=settings.agent,
+        model=_model(settings),
+        budget_usd=settings.budget_usd,
+    )
+
+
+def _model(settings: Settings) -> str:
+    try:
+        check_model(settings.model, environment())
+    except ModelUnavailable:
+        return f"scripted/{_HERE / 'replies.jsonl'}"
+    return settings.model

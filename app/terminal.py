@@ -1,0 +1,28 @@
+"""What a person sees: results on stdout, everything else on stderr."""
+
+import json
+import logging
+import sys
+
+
+def say(line: str) -> None:
+    """One line for the person, on stderr."""
+    sys.stderr.write(f"{line}\n")
+
+
+def show(text: str) -> None:
+    """A result, on stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def show_json(document: object) -> None:
+    """The one JSON document of `--json`, on stdout."""
+    show(json.dumps(document, indent=2, default=str))
+
+
+def set_up_logging(*, debug: bool) -> None:
+    """Libraries speak on stderr only with `--debug`; Prefect leaves a root that has a handler."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
+    logging.basicConfig(handlers=[handler], level=logging.INFO if debug else logging.WARNING)

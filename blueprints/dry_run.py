@@ -1,0 +1,72 @@
+"""What a blueprint would do: its nodes and the prompts it would give. Nothing is executed."""
+
+from dataclasses import dataclass
+
+from blueprints.types import Blueprint
+from contracts.errors import BlueprintInvalid
+from contracts.run import Attempt, NodeResult, NodeType, RunContext
+from nodes.execute import step_name
+from nodes.types import NODE_TYPES, Agentic, Node, Validate
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedNode:
+    """One node as it would run. `prompt` and `allowed_tools` are for agentic nodes only."""
+
+    name: str
+    type: NodeType
+    description: str
+    steps: tuple[str, ...] = ()
+    max_retries: int | None = None
+    prompt: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+
+
+def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[PlannedNode, ...]:
+    """The nodes in order, prompts rendered as if every node before had succeeded.
+
+    Raises:
+        BlueprintInvalid: a prompt cannot be made; names the node.
+    """
+    ctx = RunContext(run_id="00000000", work_dir="/workspace", intent=intent)
+    planned: list[PlannedNode] = []
+    for node in blueprint.nodes:
+        planned.append(_planned(node, ctx))
+        if isinstance(node, Validate):
+            planned.append(_planned(node.on_failure, _failing(node, ctx)))
+        ctx = ctx.with_result(node.name, NodeResult.success(f"[output of {node.name}]"))
+    return tuple(planned)
+
+
+def _planned(node: Node, ctx: RunContext) -> PlannedNode:
+    return PlannedNode(
+        name=node.name,
+        type=NODE_TYPES[type(node)],
+        description=node.description,
+        steps=tuple(step.name for step in node.steps) if isinstance(node, Validate) else (),
+        max_retries=node.max_retries if isinstance(node, Validate) else None,
+        prompt=_prompt(node, ctx) if isinstance(node, Agentic) else None,
+        allowed_tools=node.allowed_tools if isinstance(node, Agentic) else None,
+    )
+
+
+def _prompt(node: Agentic, ctx: RunContext) -> str:
+    try:
+        return node.prompt(ctx)
+    except Exception as error:
+        raise BlueprintInvalid(
+            f"the prompt of node {node.name!r} cannot be made: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _failing(node: Validate, ctx: RunContext) -> RunContext:
+    results = {step.name: NodeResult.failure("failed", f"[{step.name}]") for step in node.steps}
+    for name, result in results.items():
+        ctx = ctx.with_result(step_name(node, name), result)
+    failure = NodeResult(
+        status="failure",
+        error="failed",
+        output=f"[output of {node.name}]",
+        attempts=(Attempt(number=1, steps=results),),
+    )
+    return ctx.with_result(node.name, failure)

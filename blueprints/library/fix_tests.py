@@ -1,0 +1,63 @@
+"""fix-tests: see the tests fail, let an agent mend the code, see them pass."""
+
+from pathlib import Path
+
+from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
+from blueprints.prompts import template
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from nodes.checks import has_tools
+from nodes.projects.find import OPTIONS
+from nodes.projects.work import exec_tests, install_project, require_tests, run_tests
+
+_PROMPTS = Path(__file__).parent / "prompts"
+_NOTHING_TO_FIX = "the tests already pass: there is nothing to fix"
+
+
+def see_tests_fail(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Run the tests and succeed when they fail; what they print is then the output.
+
+    Tests that pass are a success too, and the rest of the run is skipped. A test command
+    that gives no verdict (cannot start, times out, finds no tests) is a failure.
+    """
+    tests = exec_tests(ctx, sandbox)
+    if not tests.verdict:
+        return tests.result
+    if tests.result.status == "success":
+        return NodeResult.success(_NOTHING_TO_FIX)
+    return NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
+
+
+def _nothing_to_fix(ctx: RunContext) -> bool:
+    return ctx.results["reproduce"].output == _NOTHING_TO_FIX
+
+
+fix_tests = blueprint(
+    "fix-tests",
+    "See the tests fail, let an agent fix the code, see them pass",
+    [
+        preflight("tools", "Git is there", has_tools("git")),
+        preflight("project", "The project says how it is tested", require_tests),
+        deterministic("install", "Install the project", install_project),
+        deterministic("reproduce", "See the tests fail", see_tests_fail),
+        agentic(
+            "fix",
+            "Fix what makes the tests fail",
+            prompt=template(_PROMPTS / "fix_tests.md.j2"),
+            skip=_nothing_to_fix,
+        ),
+        validate(
+            "verify",
+            "All tests pass",
+            steps=[step("test", run_tests)],
+            on_failure=agentic(
+                "fix-again",
+                "Fix what still fails",
+                prompt=template(_PROMPTS / "fix_tests_again.md.j2"),
+            ),
+            max_retries=2,
+            skip=_nothing_to_fix,
+        ),
+    ],
+    options=OPTIONS,
+)

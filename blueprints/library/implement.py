@@ -1,0 +1,54 @@
+"""implement: investigate, carry out the intent, see the tests pass, commit."""
+
+from pathlib import Path
+
+from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
+from blueprints.prompts import template
+from contracts.run import RunContext
+from nodes.changes import commit_since, head
+from nodes.checks import has_tools
+from nodes.projects.find import OPTIONS
+from nodes.projects.work import install_project, look_for_tests, run_tests
+
+_PROMPTS = Path(__file__).parent / "prompts"
+_READ_ONLY = ("read", "search", "shell(git log*)", "shell(git show*)", "shell(git grep*)")
+
+
+def _no_tests(ctx: RunContext) -> bool:
+    return ctx.results["project"].status == "skipped"
+
+
+implement = blueprint(
+    "implement",
+    "Investigate, implement what is asked for, run the tests, commit",
+    [
+        preflight("tools", "Git is there", has_tools("git")),
+        preflight("base", "The commit to start from", head),
+        preflight("project", "Look for how the project is tested", look_for_tests),
+        deterministic("install", "Install the project", install_project),
+        agentic(
+            "investigate",
+            "Read the code and make a plan",
+            prompt=template(_PROMPTS / "implement_investigate.md.j2"),
+            allowed_tools=_READ_ONLY,
+        ),
+        agentic(
+            "implement",
+            "Carry the plan out",
+            prompt=template(_PROMPTS / "implement.md.j2"),
+        ),
+        validate(
+            "verify",
+            "All tests pass",
+            steps=[step("test", run_tests)],
+            on_failure=agentic(
+                "fix",
+                "Fix what fails",
+                prompt=template(_PROMPTS / "implement_fix.md.j2"),
+            ),
+            skip=_no_tests,
+        ),
+        deterministic("commit", "Commit all changes", commit_since("base")),
+    ],
+    options=OPTIONS,
+)

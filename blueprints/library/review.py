@@ -1,0 +1,39 @@
+"""review: read the newest changes and say what is wrong with them; change nothing."""
+
+from pathlib import Path
+
+from blueprints.dsl import agentic, blueprint, deterministic, preflight
+from blueprints.prompts import template
+from nodes.changes import head, unchanged_since
+from nodes.checks import has_tools, work_tree_clean
+from nodes.review_range import OPTIONS, changes_to_review
+
+_PROMPTS = Path(__file__).parent / "prompts"
+_READ_ONLY = (
+    "read",
+    "search",
+    "shell(git diff*)",
+    "shell(git log*)",
+    "shell(git show*)",
+    "shell(git grep*)",
+    "shell(git blame*)",
+)
+
+review = blueprint(
+    "review",
+    "Review the newest changes; the review is the output, nothing is changed",
+    [
+        preflight("tools", "Git is there", has_tools("git")),
+        preflight("clean", "Nothing is uncommitted", work_tree_clean),
+        preflight("base", "The commit under review", head),
+        deterministic("changes", "Collect the changes to review", changes_to_review),
+        agentic(
+            "review",
+            "Read the changes and write the review",
+            prompt=template(_PROMPTS / "review.md.j2"),
+            allowed_tools=_READ_ONLY,
+        ),
+        deterministic("unchanged", "Nothing was changed", unchanged_since("base")),
+    ],
+    options=OPTIONS,
+)

@@ -1,0 +1,50 @@
+"""upgrade-deps: raise dependencies as far as the intent says, see the tests still pass."""
+
+from pathlib import Path
+
+from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
+from blueprints.prompts import template
+from contracts.run import RunContext
+from nodes.changes import commit_since, head
+from nodes.checks import has_tools
+from nodes.projects.dependencies import find_dependency_files
+from nodes.projects.find import OPTIONS
+from nodes.projects.work import install_project, look_for_tests, run_tests
+
+_PROMPTS = Path(__file__).parent / "prompts"
+
+
+def _no_tests(ctx: RunContext) -> bool:
+    return ctx.results["project"].status == "skipped"
+
+
+upgrade_deps = blueprint(
+    "upgrade-deps",
+    "Upgrade dependencies within what the intent allows, run the tests, commit",
+    [
+        preflight("tools", "Git is there", has_tools("git")),
+        preflight("base", "The commit to start from", head),
+        preflight("dependencies", "Files that name dependencies", find_dependency_files),
+        preflight("project", "Look for how the project is tested", look_for_tests),
+        deterministic("install", "Install the project", install_project),
+        deterministic("baseline", "The tests pass before", run_tests, skip=_no_tests),
+        agentic(
+            "upgrade",
+            "Upgrade the dependencies",
+            prompt=template(_PROMPTS / "upgrade_deps.md.j2"),
+        ),
+        validate(
+            "verify",
+            "It installs and all tests pass",
+            steps=[step("install", install_project), step("test", run_tests)],
+            on_failure=agentic(
+                "fix",
+                "Fix what the upgrade broke",
+                prompt=template(_PROMPTS / "upgrade_deps_fix.md.j2"),
+            ),
+            skip=_no_tests,
+        ),
+        deterministic("commit", "Commit all changes", commit_since("base")),
+    ],
+    options={**OPTIONS, "versions": "the versions to go to, as in 'django==5.2 redis>=6,<7'"},
+)

@@ -1,0 +1,39 @@
+"""Prompts from template files. What a sandbox said goes in as data, behind a fence."""
+
+import re
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from contracts.run import RunContext
+from nodes.types import Prompt
+
+_TICKS = re.compile(r"`{3,}")
+
+
+def template(path: Path) -> Prompt:
+    """A prompt rendered from a Jinja template that sees the context as `ctx`.
+
+    Templates beside it can be included. `{{ text | fenced }}` keeps text apart from the
+    prompt's own words. A name or a result that is not there raises when the prompt is made.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(path.parent),
+        undefined=StrictUndefined,
+        autoescape=select_autoescape(),  # for HTML names only: a prompt is plain text
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["fenced"] = fenced
+
+    def prompt(ctx: RunContext) -> str:
+        return environment.get_template(path.name).render(ctx=ctx).strip() + "\n"
+
+    return prompt
+
+
+def fenced(text: str) -> str:
+    """The text between fences that are longer than any inside it, so that it cannot close them."""
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}text\n{text.strip(chr(10))}\n{fence}"

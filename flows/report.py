@@ -1,0 +1,127 @@
+"""A run's report as JSON and as markdown. Pure."""
+
+import html
+import json
+import re
+from dataclasses import fields
+from functools import cache
+
+from pydantic import TypeAdapter
+
+from contracts.run import NodeReport, RunReport
+from nodes.text import cap
+
+DIFF_CAP = 100_000
+"""Characters of diff in a markdown report; the whole diff is in the run's folder."""
+
+_OUTPUT_CAP = 4_000
+
+
+@cache
+def _adapter() -> TypeAdapter[RunReport]:
+    return TypeAdapter(RunReport)
+
+
+def to_json(report: RunReport) -> dict[str, object]:
+    """The report as ARCHITECTURE.md's CLI contract has it."""
+    data: dict[str, object] = _adapter().dump_python(
+        report, mode="json", exclude={"token_usage": {"cost_usd"}}
+    )
+    return data
+
+
+def dumps(report: RunReport) -> str:
+    """The JSON document that `harness run --json` prints."""
+    return json.dumps(to_json(report), indent=2)
+
+
+def loads(text: str) -> RunReport:
+    """A report from what `dumps` gave; fields of a newer version are left out."""
+    data = json.loads(text)
+    known = {f.name for f in fields(RunReport)}
+    return _adapter().validate_python({k: v for k, v in data.items() if k in known})
+
+
+def markdown(report: RunReport, diff: str) -> str:
+    """The report for a person: verdict, nodes, what changed."""
+    parts = [
+        f"# {report.blueprint}: {report.status}",
+        *([f"**{_plain(report.error)}**"] if report.error else []),
+        _facts(report),
+        _table(report),
+        *(_details(node) for node in report.nodes if node.status != "skipped"),
+        *([f"## Diff\n\n{fenced(cap(diff, DIFF_CAP), 'diff')}"] if diff else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A code block that no text inside can close."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def table_rows(report: RunReport) -> list[dict[str, str]]:
+    """One row a node, for a table artifact."""
+    return [
+        {
+            "node": node.name,
+            "type": node.type,
+            "status": node.status,
+            "seconds": f"{node.duration_ms / 1000:.1f}",
+            "attempts": str(len(node.attempts) or ""),
+            "turns": str(node.turns or ""),
+            "tokens": str(node.usage.total or ""),
+            "error": node.error or "",
+        }
+        for node in report.nodes
+    ]
+
+
+def _facts(report: RunReport) -> str:
+    stat = report.diff_stat
+    rows = {
+        "run": report.run_id,
+        "intent": _plain(report.intent),
+        "repository": _plain(report.repo),
+        "branch": report.branch and f"`{report.branch}`{' (pushed)' if report.pushed else ''}",
+        "base": report.base_commit,
+        "commit": report.commit,
+        "changes": f"{stat.files} files, +{stat.insertions} -{stat.deletions}",
+        "agent and model": f"{report.agent}, {_plain(report.model)}",
+        "tokens": f"{report.token_usage.total} ({report.cost_usd:.4f} USD)",
+        "time": f"{report.total_duration_ms / 1000:.1f} s",
+        "notices": _plain("; ".join(report.notices)),
+    }
+    return "\n".join(f"- {name}: {value}" for name, value in rows.items() if value)
+
+
+def _table(report: RunReport) -> str:
+    head = "| node | type | status | time | turns |\n|---|---|---|---|---|"
+    rows = (
+        f"| {_plain(n.name)} | {n.type} | {n.status} | {n.duration_ms / 1000:.1f} s "
+        f"| {n.turns or ''} |"
+        for n in report.nodes
+    )
+    return "\n".join((head, *rows))
+
+
+def _details(node: NodeReport) -> str:
+    lines = [f"## {_plain(node.name)}: {node.status}"]
+    if node.error:
+        lines.append(_plain(node.error))
+    lines += [
+        f"- attempt {attempt.number}: "
+        + ", ".join(f"{_plain(name)} {result.status}" for name, result in attempt.steps.items())
+        for attempt in node.attempts
+    ]
+    if node.output:
+        lines.append(fenced(cap(node.output, _OUTPUT_CAP)))
+    return "\n\n".join(lines)
+
+
+def _plain(text: str | None) -> str:
+    """One line in which markdown and HTML have no power."""
+    flat = html.escape(" ".join((text or "").split()), quote=False)
+    return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)

@@ -1,0 +1,71 @@
+"""What somebody asks for when they start a run."""
+
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from blueprints.types import Blueprint
+from contracts.errors import OptionInvalid
+from nodes.types import Agentic, Node, Validate
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """One run, asked for but not begun. `ref=None` means HEAD; money is in US dollars."""
+
+    blueprint: Blueprint
+    repo: str
+    intent: str = ""
+    ref: str | None = None
+    agent: str
+    model: str
+    push: bool = False
+    budget_usd: float | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def new_run_id() -> str:
+    """Eight hex digits, as in branch names."""
+    return secrets.token_hex(4)
+
+
+def check_options(request: RunRequest) -> None:
+    """Refuse options that the blueprint does not take.
+
+    Raises:
+        OptionInvalid: names what was given and what is known.
+    """
+    known = dict(request.blueprint.options)
+    for name in request.options:
+        if name not in known:
+            takes = ", ".join(known) or "none"
+            raise OptionInvalid(
+                f"blueprint {request.blueprint.name!r} has no option {name!r}; it takes: {takes}"
+            )
+
+
+def check_agents(request: RunRequest, known: Collection[str]) -> None:
+    """Refuse agents that nobody plays.
+
+    Raises:
+        OptionInvalid: names the known ones.
+    """
+    for name in (request.agent, *(n.agent for n in agentic_nodes(request.blueprint) if n.agent)):
+        if name not in known:
+            raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known))}")
+
+
+def models(request: RunRequest) -> set[str]:
+    """Names of the models that the run may call; empty when no node needs an agent."""
+    return {node.model or request.model for node in agentic_nodes(request.blueprint)}
+
+
+def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
+    """All nodes that an agent does, fixes included."""
+    return [node for top in blueprint.nodes for node in _agentic(top)]
+
+
+def _agentic(node: Node) -> list[Agentic]:
+    if isinstance(node, Validate):
+        return [node.on_failure]
+    return [node] if isinstance(node, Agentic) else []

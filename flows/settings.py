@@ -1,0 +1,111 @@
+"""Every setting of Harness, and the only place that reads the environment.
+
+Order, strongest first: `HARNESS_…` variables (`HARNESS_SANDBOX__LIMITS__MEMORY_MB=2048`), then
+`harness.toml` in `HARNESS_HOME` or at `HARNESS_CONFIG`, then the defaults below. A
+`harness.toml` in the current directory is never read: it could belong to the repository that
+a run works on.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from tomllib import TOMLDecodeError
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from contracts.errors import SettingsInvalid
+from sandbox.flags import Limits
+
+DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
+
+
+class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
+    """What every sandbox gets."""
+
+    image: str | None = None
+    """Image to start from; it needs python3, git and a user with uid 1000. None: the base image."""
+    limits: Limits = Limits()
+    """How much of the machine each may use."""
+    ttl_s: int = Field(default=6 * 3600, ge=60)
+    """A sandbox ends by itself after this many seconds."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables for every command in the sandbox. Never put a secret here."""
+
+
+class Settings(BaseSettings):
+    """All settings. Frozen; `home` holds everything that Harness keeps on this machine."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HARNESS_", env_nested_delimiter="__", frozen=True, extra="forbid"
+    )
+
+    home: Path = Path("~/.harness")
+    """Reports, repositories, the local Prefect server's database."""
+    model: str = DEFAULT_MODEL
+    """Any litellm name, or `scripted/<file>`."""
+    agent: str = "native"
+    """Who does agentic nodes unless the node or the run says otherwise."""
+    budget_usd: float | None = Field(default=None, gt=0)
+    """A run's agents may spend this much together. None: no limit."""
+    server_port: int = Field(default=4200, ge=0, le=65535)
+    """Port of the local Prefect server; another free one is taken when it is in use."""
+    sandbox: SandboxSettings = SandboxSettings()
+
+    @property
+    def runs(self) -> Path:
+        """One folder a run: report, diff, trajectory."""
+        return self.home / "runs"
+
+    @property
+    def repos(self) -> Path:
+        """Bare repositories that belong to Harness."""
+        return self.home / "repos"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+        return (init_settings, env_settings, toml)
+
+
+def config_file() -> Path:
+    """Where `harness.toml` is looked for; it need not exist."""
+    home = Path(os.environ.get("HARNESS_HOME", "~/.harness"))
+    return Path(os.environ.get("HARNESS_CONFIG", home / "harness.toml")).expanduser()
+
+
+def load_settings() -> Settings:
+    """Read the settings.
+
+    Raises:
+        SettingsInvalid: a value cannot be used, or the file is not TOML.
+    """
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise SettingsInvalid(
+            f"setting {place!r} is {first['input']!r}: {first['msg']}. "
+            f"It comes from {config_file()} or a HARNESS_ variable"
+        ) from error
+    except TOMLDecodeError as error:
+        raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
+    return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+def environment() -> Mapping[str, str]:
+    """The environment, for those who must look up keys or redact secrets."""
+    return os.environ

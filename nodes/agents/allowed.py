@@ -1,0 +1,127 @@
+"""Allowed tools: words that mean the same for every agent.
+
+    read  write  edit  search  shell  shell(git diff*)
+
+A pattern in brackets is matched against the whole command line; `*` and `?` stand for
+any characters but those that a shell reads as more than one command or as a file to
+open. So `shell(git diff*)` allows `git diff --stat`, never `git diff; rm -rf .`. It says
+nothing about what the program itself can be told to do.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contracts.errors import BlueprintInvalid
+from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
+from nodes.agents.command_tools import Bash
+from nodes.agents.tools import CallMalformed, native_tools, parse_call
+
+WORDS = ("read", "write", "edit", "search", "shell")
+
+_WORD_OF = {
+    "bash": "shell",
+    "read_file": "read",
+    "write_file": "write",
+    "edit_file": "edit",
+    "search": "search",
+}
+_ENTRY = re.compile(r"(?P<word>\w+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_PLAIN = r"[^;&|<>$`()\n\r]"
+_NOT_PLAIN = "; & | < > $ ` ( ) and line breaks"
+
+
+@dataclass(frozen=True)
+class AllowedTools:
+    """What a node allows. `commands` are patterns; an empty tuple with the word "shell" in
+    `words` allows every command."""
+
+    words: frozenset[str]
+    commands: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        named = [word for word in WORDS if word in self.words]
+        return ", ".join([*named, *(f"shell({c})" for c in self.commands)]) or "no tools"
+
+    def allows_command(self, command: str) -> bool:
+        """True when the shell is free, or one pattern matches the whole command."""
+        return "shell" in self.words or any(
+            _regex(pattern).fullmatch(command.strip()) for pattern in self.commands
+        )
+
+
+def parse_allowed(allowed: Sequence[str] | None) -> AllowedTools:
+    """Read a node's allowed tools; None allows all, an empty list none.
+
+    Raises:
+        BlueprintInvalid: an unknown word, or a pattern on anything but `shell`.
+    """
+    if allowed is None:
+        return AllowedTools(frozenset(WORDS))
+    words: set[str] = set()
+    commands: list[str] = []
+    for entry in allowed:
+        word, pattern = _entry(entry)
+        if pattern is None:
+            words.add(word)
+        else:
+            commands.append(pattern)
+    return AllowedTools(frozenset(words), tuple(commands))
+
+
+def tools_for(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
+    """The native tools to offer: those of which at least some use is allowed."""
+    may = parse_allowed(allowed)
+    words = may.words | ({"shell"} if may.commands else set())
+    return tuple(tool for tool in native_tools() if _WORD_OF[tool.name] in words)
+
+
+def guard_for(allowed: Sequence[str] | None) -> Guard:
+    """Decides about calls of the native tools; what no rule allows is denied.
+
+    Raises:
+        BlueprintInvalid: as `parse_allowed`.
+    """
+    may = parse_allowed(allowed)
+    return lambda call: _decide(may, call)
+
+
+def _decide(may: AllowedTools, call: ToolCall) -> Decision:
+    word = _WORD_OF.get(call.name)
+    if word is None:
+        return Denied(reason=f"no rule for {call.name!r}; allowed here: {may}")
+    if word in may.words:
+        return Allowed()
+    if word != "shell" or not may.commands:
+        return Denied(reason=f"{call.name} is not allowed here; allowed: {may}")
+    try:
+        args = parse_call(call)
+    except CallMalformed as error:
+        return Denied(reason=str(error))
+    if isinstance(args, Bash) and may.allows_command(args.command):
+        return Allowed()
+    return Denied(
+        reason=f"this command is not allowed here; allowed: {may}. "
+        f"Write one plain command without {_NOT_PLAIN}"
+    )
+
+
+def _entry(entry: str) -> tuple[str, str | None]:
+    match = _ENTRY.fullmatch(entry.strip())
+    word = match["word"] if match else entry
+    if match is None or word not in WORDS:
+        raise BlueprintInvalid(
+            f"unknown allowed tool {entry!r}; known: {', '.join(WORDS)}, "
+            "and shell(<pattern>) such as 'shell(git diff*)'"
+        )
+    pattern = match["pattern"]
+    if pattern is not None and word != "shell":
+        raise BlueprintInvalid(f"{entry!r}: only shell takes a pattern, {word} is all or nothing")
+    if pattern is not None and not pattern.strip():
+        raise BlueprintInvalid(f"{entry!r}: the pattern is empty; write 'shell' for every command")
+    return word, pattern
+
+
+def _regex(pattern: str) -> re.Pattern[str]:
+    wild = {"*": f"{_PLAIN}*", "?": _PLAIN}
+    return re.compile("".join(wild.get(char, re.escape(char)) for char in pattern.strip()))

@@ -1,0 +1,67 @@
+"""One tool call: checked, decided about, run, and told in one line."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
+from nodes.agents.bench import Bench
+from nodes.agents.history import too_long
+from nodes.agents.lines import one_line, tool_line
+from nodes.agents.meter import Meter
+from nodes.agents.tools import AnyArgs, CallMalformed, parse_call, run_tool
+from nodes.agents.types import OnLine
+from nodes.text import cap
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What the model is told. `malformed` when the call made no sense at all."""
+
+    text: str
+    malformed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Runs calls on a bench, as far as every guard allows."""
+
+    bench: Bench
+    guards: Sequence[Guard]
+    meter: Meter
+    on_line: OnLine
+
+    def run(self, call: ToolCall) -> CallResult:
+        """Do one call; whatever is wrong with it is the result.
+
+        Raises:
+            SandboxLost: an outage; the model is not told.
+        """
+        self.meter.count_call(one_line(call.name, 64))
+        try:
+            args = _args(call)
+        except CallMalformed as error:
+            self.on_line(tool_line(call.name, "", "malformed", 0.0))
+            return CallResult(cap(f"error: {error}", 2000), malformed=True)
+        decision = self._decide(call)
+        self.meter.count_decision(decision)
+        if isinstance(decision, Denied):
+            self.on_line(tool_line(call.name, args.subject, "denied", 0.0))
+            return CallResult(f"denied: {decision.reason}")
+        return CallResult(self._do(call.name, args))
+
+    def _do(self, name: str, args: AnyArgs) -> str:
+        began = time.monotonic()
+        output = run_tool(args, self.bench)
+        self.on_line(tool_line(name, args.subject, output.note, time.monotonic() - began))
+        return output.text
+
+    def _decide(self, call: ToolCall) -> Decision:
+        decisions = (guard(call) for guard in self.guards)
+        return next((d for d in decisions if isinstance(d, Denied)), Allowed())
+
+
+def _args(call: ToolCall) -> AnyArgs:
+    if too_long(call):
+        raise CallMalformed(f"{len(call.arguments)} characters of arguments are too many")
+    return parse_call(call)

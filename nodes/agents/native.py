@@ -1,0 +1,148 @@
+"""The native agent: a model, five tools and a loop that knows when to stop."""
+
+import time
+from collections.abc import Callable
+
+from contracts.chat import ChatRequest, Complete, Message, Reply
+from contracts.errors import ModelUnavailable
+from contracts.sandbox import Sandbox
+from contracts.tool import Allowed, Guard
+from nodes.agents.allowed import guard_for, parse_allowed, tools_for
+from nodes.agents.bench import Bench
+from nodes.agents.calls import Caller
+from nodes.agents.history import keepable
+from nodes.agents.lines import one_line
+from nodes.agents.meter import Meter
+from nodes.agents.prompts import system_prompt
+from nodes.agents.stuck import Streaks
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
+from nodes.text import cap
+
+_CALL_TIMEOUT_S = 600.0
+_OUTPUT_CAP = 256 * 1024
+_EMPTY = "Your answer was empty. Call a tool, or say what you found and did."
+_CUT_OFF = "Your answer was cut off at its longest. Go on in smaller pieces."
+
+
+def native_agent(
+    complete: Complete,
+    *,
+    guard: Guard = lambda _: Allowed(),
+    on_line: OnLine = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Agent:
+    """An agent that calls the model itself and runs its tool calls in the sandbox.
+
+    A call goes ahead when both the task's allowed tools and `guard` allow it. A call that
+    is denied, malformed or fails is told to the model; only an outage is raised.
+    """
+
+    def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
+        meter = Meter(task.limits, clock)
+        caller = Caller(
+            bench=Bench(sandbox=sandbox, left_s=meter.left_s),
+            guards=(guard_for(task.allowed_tools), guard),
+            meter=meter,
+            on_line=on_line,
+        )
+        return _Conversation(task, complete=complete, caller=caller).work()
+
+    return work
+
+
+class _Stop(Exception):
+    """The agent ends in failure; the message says why."""
+
+
+class _Conversation:
+    """One task at work: what was said so far, and whether it gets anywhere."""
+
+    def __init__(self, task: AgentTask, *, complete: Complete, caller: Caller) -> None:
+        self._task = task
+        self._complete = complete
+        self._caller = caller
+        self._meter = caller.meter
+        self._tools = tools_for(task.allowed_tools)
+        self._messages = [
+            Message(role="system", content=self._system_prompt()),
+            Message(role="user", content=task.prompt),
+        ]
+        self._streaks = Streaks()
+        self._output = ""
+
+    def work(self) -> AgentResult:
+        """Turn after turn, until the model answers or something stops it."""
+        try:
+            while not self._turn():
+                pass
+        except _Stop as stop:
+            return self._meter.result(output=self._output, error=str(stop))
+        return self._meter.result(output=self._output, error=None)
+
+    def _turn(self) -> bool:
+        """Call the model once and do what it asks; True when that was its answer."""
+        reply = self._ask()
+        said = reply.message
+        if not said.tool_calls and not said.content.strip():
+            _stop_if(self._streaks.empty(reply.stop_reason))
+            self._tell(_EMPTY)
+            return False
+        self._output = cap(said.content, _OUTPUT_CAP) if said.content.strip() else self._output
+        self._messages.append(keepable(said))
+        if said.tool_calls:
+            self._run_calls(said)
+            return False
+        if reply.stop_reason == "length":
+            _stop_if(self._streaks.turn(bad=True, why="an answer that was cut off"))
+            self._tell(_CUT_OFF)
+            return False
+        return True
+
+    def _ask(self) -> Reply:
+        _stop_if(self._meter.reached())
+        request = ChatRequest(
+            model=self._task.model,
+            messages=tuple(self._messages),
+            tools=self._tools,
+            timeout_s=max(1.0, min(_CALL_TIMEOUT_S, self._meter.left_s())),
+        )
+        try:
+            reply = self._complete(request)
+        except ModelUnavailable:
+            if self._meter.left_s() <= 0:  # our own limit cut the call short: no outage
+                _stop_if(self._meter.reached())
+            raise
+        self._meter.count_turn(reply.usage)
+        if reply.stop_reason == "context_window":
+            raise _Stop(f"the conversation has grown too long for {self._task.model!r}")
+        return reply
+
+    def _run_calls(self, said: Message) -> None:
+        if said.content.strip():
+            self._caller.on_line(one_line(said.content))
+        results = []
+        for call, kept in zip(said.tool_calls, self._messages[-1].tool_calls, strict=True):
+            if self._meter.left_s() <= 0:
+                _stop_if(self._meter.reached())
+            results.append(result := self._caller.run(call))
+            answer = Message(role="tool", content=result.text, tool_call_id=kept.id)
+            self._messages.append(answer)
+            _stop_if(self._streaks.call(call, result.text))
+        all_bad = all(result.malformed for result in results)
+        _stop_if(self._streaks.turn(bad=all_bad, why=results[-1].text))
+
+    def _tell(self, text: str) -> None:
+        self._messages.append(Message(role="user", content=text))
+
+    def _system_prompt(self) -> str:
+        return system_prompt(
+            work_dir=self._caller.bench.sandbox.work_dir,
+            tools=[tool.name for tool in self._tools],
+            allowed=str(parse_allowed(self._task.allowed_tools)),
+            system=self._task.system,
+        )
+
+
+def _stop_if(reason: str | None) -> None:
+    if reason is not None:
+        raise _Stop(reason)

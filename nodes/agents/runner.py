@@ -1,0 +1,50 @@
+"""Lets agents do agentic nodes, within one budget for the whole run."""
+
+from collections.abc import Callable, Mapping
+
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from nodes.agents.types import Agent, AgentLimits, AgentTask, OnLine
+from nodes.execute import RunAgent
+from nodes.types import Agentic
+
+MakeAgent = Callable[[OnLine], Agent]
+
+DEFAULT_TIME_S = 1800.0
+"""How long an agent may take when its node sets no limit."""
+
+
+def agent_runner(
+    agents: Mapping[str, MakeAgent],
+    *,
+    budget_usd: float | None = None,
+    tell: Callable[[str, str], None],
+) -> RunAgent:
+    """A `RunAgent` over the named agents; `tell` takes a node's name and a line as it happens.
+
+    All agents of the run together spend at most `budget_usd`, give or take the last reply.
+    """
+    spent_usd = 0.0
+
+    def run_agent(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        nonlocal spent_usd
+        left = None if budget_usd is None else budget_usd - spent_usd
+        if left is not None and left <= 0:
+            return NodeResult.failure(
+                f"budget exceeded: ${spent_usd:.4f} of ${budget_usd:g} are spent"
+            )
+        task = AgentTask(
+            node=node.name,
+            prompt=node.prompt(ctx),
+            model=node.model or ctx.model,
+            allowed_tools=node.allowed_tools,
+            limits=AgentLimits(
+                turns=node.max_turns, cost_usd=left, time_s=node.timeout_s or DEFAULT_TIME_S
+            ),
+        )
+        agent = agents[node.agent or ctx.agent](lambda line: tell(node.name, line))
+        result = agent(task, sandbox)
+        spent_usd += result.usage.cost_usd
+        return result.as_node_result()
+
+    return run_agent

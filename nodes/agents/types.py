@@ -1,0 +1,95 @@
+"""What an agent is: a function from a task and a sandbox to a result."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
+
+from contracts.chat import Usage
+from contracts.run import Decisions, NodeResult
+from contracts.sandbox import Sandbox
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentLimits:
+    """What one agent may spend; None means no limit of that kind."""
+
+    turns: int | None = 50
+    """Calls of the model."""
+    tokens: int | None = None
+    """Tokens of all kinds, cache reads included."""
+    cost_usd: float | None = None
+    time_s: float | None = 1800.0
+
+    def reached(self, *, turns: int, usage: Usage, elapsed_s: float) -> str | None:
+        """The first limit that is reached and what was spent, or None while there is room."""
+        spent = (
+            f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}, {elapsed_s:.1f} s"
+        )
+        if self.turns is not None and turns >= self.turns:
+            return f"turn limit of {self.turns} reached: {spent}"
+        if self.tokens is not None and usage.total >= self.tokens:
+            return f"token limit of {self.tokens} reached: {spent}"
+        if self.cost_usd is not None and usage.cost_usd >= self.cost_usd:
+            return f"money limit of ${self.cost_usd:g} reached: {spent}"
+        if self.time_s is not None and elapsed_s >= self.time_s:
+            return f"time limit of {self.time_s:g} s reached: {spent}"
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentTask:
+    """What an agent is asked to do.
+
+    `system` is added to the agent's own system prompt. `allowed_tools` are the words and
+    patterns of `allowed.py`; None allows all tools.
+    """
+
+    node: str
+    prompt: str
+    model: str
+    system: str = ""
+    allowed_tools: Sequence[str] | None = None
+    limits: AgentLimits = field(default_factory=AgentLimits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentResult:
+    """How an agent ended. A failure always says why in `error`.
+
+    `output` is the last thing the agent said. `tool_calls` counts calls by tool name,
+    refused and malformed ones too.
+    """
+
+    status: Literal["success", "failure"]
+    output: str = ""
+    error: str | None = None
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    duration_ms: int = 0
+    tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    decisions: Decisions = field(default_factory=Decisions)
+
+    def as_node_result(self) -> NodeResult:
+        """The same as the result of a node."""
+        return NodeResult(
+            status=self.status,
+            output=self.output,
+            error=self.error,
+            duration_ms=self.duration_ms,
+            usage=self.usage,
+            turns=self.turns,
+            decisions=self.decisions,
+        )
+
+
+Agent = Callable[[AgentTask, Sandbox], AgentResult]
+"""Works in the sandbox until it is done or a limit is reached.
+
+Raises:
+    ModelUnavailable, SandboxLost: an outage, never a failed agent.
+    BlueprintInvalid: `allowed_tools` holds what no agent understands.
+"""
+
+OnLine = Callable[[str], None]
+"""Takes one short line about what the agent says or does, as it happens."""

@@ -1,0 +1,76 @@
+"""Ready work on what a run has changed, by git in the sandbox."""
+
+import textwrap
+
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, ExecResult, Sandbox
+from nodes.commands import to_result
+from nodes.types import Work
+
+_SUBJECT_WIDTH = 72
+_IDENTITY = ("-c", "user.name=Harness", "-c", "user.email=harness@localhost")
+
+
+def head(_: RunContext, sandbox: Sandbox) -> NodeResult:
+    """The commit that is checked out; its hash is the output."""
+    return _result(sandbox, "rev-parse", "--verify", "HEAD")
+
+
+def commit_since(base: str) -> Work:
+    """Work that commits all changes, with a message made from the intent.
+
+    `base` names the node whose output is the commit the run started from. What the agent
+    committed itself counts; no change at all is a failure.
+    """
+
+    def work(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        staged = _result(sandbox, "add", "--all")
+        if staged.status == "failure":
+            return staged
+        if not _git(sandbox, "diff", "--cached", "--quiet").ok:
+            return _commit(sandbox, commit_message(ctx))
+        if head(ctx, sandbox).output == ctx.results[base].output:
+            return NodeResult.failure("nothing was changed: there is nothing to commit")
+        return NodeResult.success("everything was committed already")
+
+    return work
+
+
+def unchanged_since(base: str) -> Work:
+    """Work that checks that no file and no commit was added since the node `base` looked."""
+
+    def work(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        if head(ctx, sandbox).output != ctx.results[base].output:
+            return NodeResult.failure("commits were added; this run may only read")
+        status = _result(sandbox, "status", "--porcelain")
+        if status.status == "success" and status.output:
+            return NodeResult.failure("files were changed; this run may only read", status.output)
+        return status
+
+    return work
+
+
+def commit_message(ctx: RunContext) -> str:
+    """A subject of at most 72 characters, the rest of the intent, and the run's id."""
+    first, _, rest = (ctx.intent.strip() or "Changes by Harness").partition("\n")
+    subject = textwrap.shorten(first, _SUBJECT_WIDTH, placeholder=" …")
+    whole = "" if subject == first else first
+    body = "\n\n".join(part for part in (whole, rest.strip()) if part)
+    return "\n\n".join(part for part in (subject, body, f"Harness-Run: {ctx.run_id}") if part)
+
+
+def _commit(sandbox: Sandbox, message: str) -> NodeResult:
+    identity = () if _git(sandbox, "config", "user.email").ok else _IDENTITY
+    commit = ("commit", "--quiet", "--no-verify", "--file=-")
+    made = _git(sandbox, *identity, *commit, stdin=message.encode())
+    if not made.ok:
+        return to_result(made, ("git", *commit))
+    return _result(sandbox, "show", "--stat", "--format=%h %s", "HEAD")
+
+
+def _result(sandbox: Sandbox, *args: str) -> NodeResult:
+    return to_result(_git(sandbox, *args), ("git", *args))
+
+
+def _git(sandbox: Sandbox, *args: str, stdin: bytes = b"") -> ExecResult:
+    return sandbox.exec(Command(argv=("git", *args), stdin=stdin))

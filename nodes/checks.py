@@ -1,0 +1,43 @@
+"""Ready preflight checks."""
+
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, Sandbox
+from nodes.commands import to_result
+from nodes.node_sandbox import quiet
+from nodes.types import Work
+
+_NAME_MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done'
+
+
+def has_tools(*names: str) -> Work:
+    """Check that the sandbox has these programs; all missing ones are named at once."""
+
+    def check(_: RunContext, sandbox: Sandbox) -> NodeResult:
+        look = Command(argv=("sh", "-c", _NAME_MISSING, "sh", *names))
+        result = sandbox.exec(look, quiet)
+        if not result.ok:
+            return to_result(result, look.argv)
+        if missing := result.text.split():
+            return NodeResult.failure(missing_tools(*missing))
+        return NodeResult.success(f"found {', '.join(names)}")
+
+    return check
+
+
+def missing_tools(*names: str) -> str:
+    """What to tell a person when the sandbox lacks programs."""
+    return (
+        f"not in the sandbox: {', '.join(names)}. Programs come from the sandbox image: "
+        "use an image that has them, or build one with 'harness sandbox build'"
+    )
+
+
+def work_tree_clean(_: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Check that no file in the workspace was changed, added or removed since the last commit."""
+    status = Command(argv=("git", "status", "--porcelain"))
+    result = sandbox.exec(status)
+    if not result.ok:
+        return to_result(result, status.argv)
+    if result.text:
+        return NodeResult.failure("the work tree has uncommitted changes", result.text)
+    return NodeResult.success("the work tree is clean")

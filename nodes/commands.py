@@ -1,0 +1,83 @@
+"""Ready work: run a command in the sandbox, and say well how it ended."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+from contracts.errors import OptionInvalid
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, ExecResult, Sandbox
+from nodes.types import Work
+
+_SHELL_SYNTAX = re.compile(r"[|&;<>()$`*?\[\]{}~#!\n]|^\s*\w+=")
+
+
+def command(
+    *argv: str,
+    cwd: str | None = None,
+    timeout_s: float | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Work:
+    """Work that runs `argv`; a failed command is a failed node.
+
+    Raises (here, not when it runs):
+        TypeError: an argument is not a string, or the only one is a line of words.
+    """
+    if len(argv) == 1 and isinstance(argv[0], str) and len(argv[0].split()) > 1:
+        parts = ", ".join(map(repr, argv[0].split()))
+        raise TypeError(
+            f"command({argv[0]!r}) names one program with spaces in its name: "
+            f"say command({parts}), or shell(…) for a shell line"
+        )
+    to_run = Command(argv=argv, cwd=cwd, timeout_s=timeout_s, env=env or {})
+
+    def work(_: RunContext, sandbox: Sandbox) -> NodeResult:
+        return to_result(sandbox.exec(to_run), to_run.argv)
+
+    return work
+
+
+def shell(
+    line: str,
+    *,
+    cwd: str | None = None,
+    timeout_s: float | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Work:
+    """Work that gives a line to `sh -c`: for lines the blueprint's author wrote, never a model."""
+    return command("sh", "-c", line, cwd=cwd, timeout_s=timeout_s, env=env)
+
+
+def line_argv(line: str) -> tuple[str, ...]:
+    """The argv for a line a person typed, as in `--set test="pytest -q tests/unit"`.
+
+    Plain words become the argv itself, so that a missing program is told as one. A line
+    with shell syntax (pipes, globs, variables, `A=b` in front) goes to `sh -c` as it is.
+
+    Raises:
+        OptionInvalid: the line is blank, or a quote is not closed.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise OptionInvalid(f"cannot read the command {line!r}: {error}") from error
+    if not words or not words[0]:
+        raise OptionInvalid(f"the command {line!r} is empty: it needs at least a program's name")
+    return ("sh", "-c", line) if _SHELL_SYNTAX.search(line) else tuple(words)
+
+
+def to_result(result: ExecResult, argv: Sequence[str]) -> NodeResult:
+    """The node result of a command: its output, and on failure why, with the command named."""
+    if result.ok:
+        return NodeResult.success(result.text)
+    return NodeResult.failure(f"{shlex.join(argv)!r} {_reason(result)}", result.text)
+
+
+def _reason(result: ExecResult) -> str:
+    if result.launch_error is not None:
+        return f"could not be started: {result.launch_error}"
+    if result.timed_out:
+        return f"timed out after {result.duration_ms / 1000:.1f} s"
+    if result.out_of_memory:
+        return "was killed: the sandbox is out of memory"
+    return f"failed with exit code {result.exit_code}"

@@ -1,0 +1,1 @@
+"""How a project installs and tests itself, found out from its files."""

@@ -1,0 +1,97 @@
+"""Ready work on whatever project the sandbox holds: find its tests, install it, run them."""
+
+from typing import NamedTuple
+
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, Sandbox
+from nodes.checks import has_tools
+from nodes.commands import to_result
+from nodes.node_sandbox import quiet
+from nodes.projects.find import find_project
+from nodes.projects.types import Project
+from nodes.projects.verdict import not_run
+
+INSTALL_TIMEOUT_S = 1800.0
+"""Seconds that one install may take."""
+
+TEST_TIMEOUT_S = 3600.0
+"""Seconds that one run of the tests may take, also where the node has no limit of its own."""
+
+_NO_PYTEST = "the sandbox image has no pytest: use an image that has it, or say --set test=…"
+_OFFLINE = "sandboxes have no network by default; --set install= skips it, --set install=… says how"
+_NOT_INSTALLED = "could not be installed; the tests run from the source tree"
+
+
+def require_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Preflight: the project has a way to test itself, and the sandbox can run it."""
+    project = find_project(ctx, sandbox)
+    return _runnable(project, ctx, sandbox) if project.test else NodeResult.failure(_none(project))
+
+
+def look_for_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Preflight: as `require_tests`, but skipped when the project has no tests."""
+    project = find_project(ctx, sandbox)
+    return _runnable(project, ctx, sandbox) if project.test else NodeResult.skipped(_none(project))
+
+
+def install_project(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Install the project; skipped when there is nothing to install."""
+    project = find_project(ctx, sandbox)
+    if project.install is None:
+        return NodeResult.skipped("nothing to install")
+    result = sandbox.exec(
+        Command(argv=project.install, env=project.env, timeout_s=INSTALL_TIMEOUT_S)
+    )
+    if result.ok:
+        return NodeResult.success(result.text)
+    if project.install_optional:
+        return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
+    failed = to_result(result, project.install)
+    return NodeResult.failure(f"{failed.error} ({_OFFLINE})", failed.output)
+
+
+def run_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Run the project's tests; that none ran is a failure too."""
+    return exec_tests(ctx, sandbox).result
+
+
+class RanTests(NamedTuple):
+    """How a test command ended, and whether that says anything about the tests."""
+
+    result: NodeResult
+    verdict: bool
+
+
+def exec_tests(ctx: RunContext, sandbox: Sandbox) -> RanTests:
+    """Run the project's tests; no verdict when the command could not really run them."""
+    project = find_project(ctx, sandbox)
+    if project.test is None:
+        return RanTests(NodeResult.failure(_none(project)), verdict=False)
+    command = Command(argv=project.test, env=project.env, timeout_s=TEST_TIMEOUT_S)
+    result = sandbox.exec(command)
+    if reason := not_run(result):
+        told = f"the tests could not be run: {reason}"
+        return RanTests(NodeResult.failure(told, result.text), verdict=False)
+    return RanTests(to_result(result, project.test), verdict=True)
+
+
+def _runnable(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    argv = project.test or ()
+    found = has_tools(argv[0])(ctx, sandbox)
+    if found.status == "failure":
+        return found
+    if argv[:3] == ("python3", "-m", "pytest"):
+        probe = sandbox.exec(
+            Command(argv=("python3", "-c", "import pytest"), env=project.env), quiet
+        )
+        if not probe.ok:
+            return NodeResult.failure(_NO_PYTEST, probe.text)
+    return NodeResult.success(str(project))
+
+
+def _none(project: Project) -> str:
+    return (
+        f"no way to test this project was found ({project.why}). Looked for pytest and unittest "
+        "in Python files, a test script in package.json and a test target in a makefile; "
+        "say it with --set test=…"
+    )

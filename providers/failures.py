@@ -1,0 +1,61 @@
+"""Why a model did not answer, in one line, and whether to ask again."""
+
+import re
+
+OVERFLOW = "context_window"
+"""Stop reason of the empty reply to a conversation that the model cannot hold."""
+
+_MOST_WAIT_S = 60.0
+_SECRET = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai|AIza)[-_A-Za-z0-9*.]{6,}|bearer\s+\S+")
+_WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: )*(?:\w+Exception - )?")
+_KEY = "the key for {model!r} was refused: check it, and that it may use this model"
+_REFUSED = "{model!r} refused the request as malformed ({said})"
+_NO_ANSWER = "{model!r} gives no usable answer{after}: is its address right? ({said})"
+_LINES = {
+    401: _KEY,
+    403: _KEY,
+    402: "the account behind {model!r} has no credit left ({said})",
+    404: "the provider knows no model {model!r}: check its name ({said})",
+    408: "{model!r} did not answer in time{after}: try again or use another model",
+    429: "{model!r} is rate limited{after}: wait, or use another model ({said})",
+}
+
+
+def patience(failure: Exception) -> int:
+    """How many more times to ask after this failure."""
+    match _status(failure):
+        case 429 | 503 | 529:
+            return 5
+        case status if status >= 500 or status in (0, 408):
+            return 2
+        case _:
+            return 0
+
+
+def wait_s(failure: Exception, attempt: int) -> float:
+    """Seconds until the next attempt: what the provider asks for, else 1, 2, 4, 8, 16."""
+    headers = getattr(failure, "litellm_response_headers", None) or {}
+    try:
+        return min(_MOST_WAIT_S, max(0.0, float(headers.get("retry-after", ""))))
+    except ValueError:
+        return min(_MOST_WAIT_S, 2.0 ** (attempt - 1))
+
+
+def explain(model: str, failure: Exception, *, attempts: int) -> str:
+    """One line for a person: what happened and what to do. Never holds a key."""
+    status = _status(failure)
+    line = _LINES.get(status, _REFUSED if 400 <= status < 500 else _NO_ANSWER)
+    after = f" after {attempts} attempts" if attempts > 1 else ""
+    return line.format(model=model, after=after, said=_said(failure))
+
+
+def _status(failure: Exception) -> int:
+    """The HTTP status that litellm found or chose; 0 when there is none."""
+    status = getattr(failure, "status_code", 0)
+    return status if isinstance(status, int) else 0
+
+
+def _said(failure: Exception) -> str:
+    """The provider's own first line, short and with anything like a key blanked."""
+    lines = str(failure).strip().splitlines() or [type(failure).__name__]
+    return _SECRET.sub("***", _WRAPPING.sub("", lines[0]))[:200]

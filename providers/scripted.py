@@ -1,0 +1,57 @@
+"""Models that replay a script: `scripted/<file>`. The file's form is told in `script.py`."""
+
+import threading
+from pathlib import Path
+
+from contracts.chat import ChatRequest, Complete, Reply
+from providers.script import Script, read_script
+
+PREFIX = "scripted/"
+
+
+class ScriptedModel:
+    """A script and a place in it, for one run; several threads may call it."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def complete(self, _request: ChatRequest) -> Reply:
+        """The next reply, whatever was said.
+
+        Raises:
+            ModelUnavailable: the script is at its end.
+        """
+        with self._lock:
+            index, self._next = self._next, self._next + 1
+        return self._script.reply(index)
+
+
+def scripted_complete(path: Path) -> Complete:
+    """A model that answers with the replies of `path`, one after the other.
+
+    Raises:
+        OptionInvalid: the file is missing or is no script.
+    """
+    return ScriptedModel(read_script(path)).complete
+
+
+def reply_for(request: ChatRequest) -> Reply:
+    """The reply that follows this conversation: as many as it holds are taken as said.
+
+    For callers that know one conversation and no run. A second conversation starts at
+    the first reply again: a run of several takes `scripted_complete`.
+    """
+    said = sum(message.role == "assistant" for message in request.messages)
+    return read_script(script_path(request.model)).reply(said)
+
+
+def is_scripted(model: str) -> bool:
+    """True for `scripted/<file>`."""
+    return model.startswith(PREFIX)
+
+
+def script_path(model: str) -> Path:
+    """The file that `scripted/<file>` names; a relative one starts at the current folder."""
+    return Path(model.removeprefix(PREFIX)).expanduser()

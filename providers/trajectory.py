@@ -1,0 +1,85 @@
+"""What was said in a run: JSONL, one event a line, enough to replay it as a script."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from contracts.chat import ChatRequest, Complete, Message, Reply
+from providers.wire_openai import message_out
+
+Redact = Callable[[str], str]
+
+
+class Trajectory:
+    """A file that only grows; several threads may write to it, each event is one line.
+
+    Every text in an event, at any depth, goes through `redact` first.
+    """
+
+    def __init__(self, path: Path, *, redact: Redact) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._file = path.open("a", encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, kind: str, **fields: object) -> None:
+        """Add one event; it is on its way to the disk when this returns."""
+        event = {"kind": kind, "time": datetime.now(UTC).isoformat(), **fields}
+        line = json.dumps(_redacted(event, self._redact))
+        with self._lock:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+
+def record(complete: Complete, trajectory: Trajectory) -> Complete:
+    """The same `complete`, with each request and reply written down.
+
+    A request is written without what was written before: only the messages since the
+    assistant last spoke. A request that no reply follows was one that failed.
+    """
+
+    def recorded(request: ChatRequest) -> Reply:
+        trajectory.write(
+            "request",
+            model=request.model,
+            messages=[message_out(message) for message in _news(request.messages)],
+            tools=[tool.name for tool in request.tools],
+        )
+        reply = complete(request)
+        trajectory.write(
+            "reply",
+            message=message_out(reply.message),
+            usage=asdict(reply.usage),
+            stop_reason=reply.stop_reason,
+            latency_ms=reply.latency_ms,
+        )
+        return reply
+
+    return recorded
+
+
+def _news(messages: Sequence[Message]) -> Sequence[Message]:
+    said = [i for i, message in enumerate(messages) if message.role == "assistant"]
+    return messages[said[-1] + 1 :] if said else messages
+
+
+def _redacted(value: object, redact: Redact) -> object:
+    match value:
+        case str():
+            return redact(value)
+        case Mapping():
+            return {key: _redacted(part, redact) for key, part in value.items()}
+        case list() | tuple():
+            return [_redacted(part, redact) for part in value]
+        case _:
+            return value

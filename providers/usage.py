@@ -1,0 +1,52 @@
+"""Token counts as providers write them, made ours."""
+
+from collections.abc import Mapping
+
+from contracts.chat import Usage
+
+
+def usage_from(raw: Mapping[str, object]) -> Usage:
+    """Read OpenAI's, Anthropic's or our own counts; what is missing or no count is 0.
+
+    OpenAI's `prompt_tokens` includes what the cache served, Anthropic's `input_tokens`
+    does not. In both cases `input` is the fresh part only.
+    """
+    if "prompt_tokens" in raw:
+        return _from_openai(raw)
+    if "input_tokens" in raw:
+        return Usage(
+            input=_count(raw, "input_tokens"),
+            output=_count(raw, "output_tokens"),
+            cache_read=_count(raw, "cache_read_input_tokens"),
+            cache_write=_count(raw, "cache_creation_input_tokens"),
+        )
+    cost = raw.get("cost_usd")
+    return Usage(
+        input=_count(raw, "input"),
+        output=_count(raw, "output"),
+        cache_read=_count(raw, "cache_read"),
+        cache_write=_count(raw, "cache_write"),
+        cost_usd=float(cost) if isinstance(cost, int | float) else 0.0,
+    )
+
+
+def _from_openai(raw: Mapping[str, object]) -> Usage:
+    found = raw.get("prompt_tokens_details")
+    details: Mapping[str, object] = found if isinstance(found, Mapping) else {}
+    read = _count(details, "cached_tokens") or _count(raw, "cache_read_input_tokens")
+    write = (
+        _count(details, "cache_creation_tokens")
+        or _count(details, "cache_write_tokens")
+        or _count(raw, "cache_creation_input_tokens")
+    )
+    return Usage(
+        input=max(0, _count(raw, "prompt_tokens") - read - write),
+        output=_count(raw, "completion_tokens"),
+        cache_read=read,
+        cache_write=write,
+    )
+
+
+def _count(raw: Mapping[str, object], name: str) -> int:
+    value = raw.get(name)
+    return max(0, value) if isinstance(value, int) else 0

@@ -1,0 +1,82 @@
+"""Where a run's work goes: a branch in the user's repository, and further when asked."""
+
+import re
+from pathlib import Path
+
+from contracts.run import DiffStat
+from sandbox.git import USERS, branch_ref, git, git_start, git_text
+from sandbox.repos import Base
+
+DIFF_LIMIT = 1024 * 1024
+"""Bytes of a diff that are kept; the whole of it is in the branch."""
+
+_PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
+_BIG_IS_BINARY = ("-c", "core.bigFileThreshold=8m")
+
+
+def publish(base: Base, branch: str, commit: str) -> Path:
+    """Make the branch appear in the user's repository; for a URL it is in the bare one already.
+
+    Gives the repository that holds it. Working tree, index, HEAD, config and every other ref
+    stay byte for byte as they were, and no hook runs. A branch of that name must not be
+    there yet, or must be an ancestor of `commit`.
+
+    Raises:
+        GitFailed: git refused.
+    """
+    ref = branch_ref(branch)
+    if base.path is None:
+        return base.bare
+    git(
+        "fetch", "--no-write-fetch-head", "--no-auto-maintenance", "--no-tags",
+        "--no-prune", "--no-recurse-submodules", "--no-write-commit-graph",
+        "--", str(base.bare), f"{commit}:{ref}",
+        at=base.path, rules=USERS,
+    )  # fmt: skip
+    return base.path
+
+
+def push(base: Base, branch: str) -> None:
+    """Push the published branch to the URL, or to `origin` of a local repository; never by force.
+
+    Raises:
+        GitFailed: no `origin`, no permission, or another branch of that name is there.
+    """
+    ref = branch_ref(branch)
+    git(
+        "push", "--quiet", "--no-verify", "--no-follow-tags", "--no-recurse-submodules",
+        "--", "origin" if base.path else base.address, f"{ref}:{ref}",
+        at=base.path or base.bare, rules=USERS,
+    )  # fmt: skip
+
+
+def diff(base: Base, commit: str) -> str:
+    """The patch from the base to `commit`, new files included, at most DIFF_LIMIT bytes of it.
+
+    A binary file is named, not shown. A cut diff says so in its last line.
+    """
+    patch = git_start(
+        *_BIG_IS_BINARY, "diff", *_PLAIN, base.commit, commit, "--",
+        at=base.bare, limit=DIFF_LIMIT + 1,
+    )  # fmt: skip
+    if len(patch) <= DIFF_LIMIT:
+        return patch.decode("utf-8", "replace")
+    kept = patch[:DIFF_LIMIT].decode("utf-8", "replace")
+    return f"{kept}\n[cut here: the diff is longer than {DIFF_LIMIT} bytes]\n"
+
+
+def diff_stat(base: Base, commit: str) -> DiffStat:
+    """How much changed from the base to `commit`; binary files count as files only."""
+    line = git_text(
+        *_BIG_IS_BINARY, "diff", *_PLAIN, "--shortstat", base.commit, commit, "--", at=base.bare
+    )
+    return DiffStat(
+        files=_count(r"(\d+) files? changed", line),
+        insertions=_count(r"(\d+) insertion", line),
+        deletions=_count(r"(\d+) deletion", line),
+    )
+
+
+def _count(pattern: str, line: str) -> int:
+    found = re.search(pattern, line)
+    return int(found[1]) if found else 0

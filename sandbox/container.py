@@ -1,0 +1,175 @@
+"""DockerSandbox: one hardened container with a supervisor inside."""
+
+import posixpath
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from contracts.errors import ImageUnavailable, SandboxLost
+from contracts.sandbox import FILE_LIMIT, Command, ExecResult, OnOutput, SnapshotId, Stream
+from sandbox import files
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec, create_flags, labels
+from sandbox.link import SUPERVISOR_ARGV, Link, Report
+from sandbox.output import Kept
+from sandbox.snapshots import Shelf
+from sandbox.supervisor.frames import STDERR, STDOUT
+
+_STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
+
+
+class DockerSandbox:
+    """A `Sandbox` in a container: no network, no mounts, commands run as uid 1000.
+
+    Safe to use from several threads, except that `restore` ends what others are running.
+    """
+
+    def __init__(self, engine: Engine, spec: SandboxSpec, shelf: Shelf | None = None) -> None:
+        self._engine = engine
+        self._spec = spec
+        self._shelf = shelf or Shelf(engine)
+        self._shelf.join()
+        self._containers: list[str] = []
+        self._link: Link | None = None
+        self._closed = False
+
+    @classmethod
+    def start(cls, engine: Engine, spec: SandboxSpec) -> Self:
+        """Start a sandbox; nothing is left behind when it cannot be.
+
+        Raises:
+            DockerUnavailable, ImageUnavailable, SandboxLost.
+        """
+        return cls(engine, spec)._started(spec.image)
+
+    def fork(self, snapshot: SnapshotId) -> Self:
+        """Start another sandbox of the same kind from a snapshot; this one goes on.
+
+        Raises:
+            SandboxLost: the snapshot is gone.
+        """
+        return type(self)(self._engine, self._spec, self._shelf)._started(snapshot)
+
+    @property
+    def work_dir(self) -> str:
+        """Absolute path of the workspace inside the sandbox."""
+        return self._spec.work_dir
+
+    @property
+    def container_id(self) -> str:
+        """The container's id, for people who look at it with docker."""
+        return self._containers[-1] if self._containers else ""
+
+    def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
+        """Run argv in the sandbox and wait for it; see `Sandbox.exec`."""
+        kept = {kind: Kept(command.output_limit) for kind in _STREAMS}
+
+        def take(kind: int, chunk: bytes) -> None:
+            kept[kind].add(chunk)
+            if on_output is not None:
+                on_output(_STREAMS[kind], chunk)
+
+        request = {
+            "task": "exec",
+            "argv": list(command.argv),
+            "cwd": posixpath.join(self.work_dir, command.cwd or ""),
+            "env": dict(command.env),
+        }
+        report = self._live_link().call(request, command.stdin, take, command.timeout_s)
+        return _result(report, kept[STDOUT], kept[STDERR])
+
+    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+        """Give the bytes of a regular file; see `Sandbox.read_file`."""
+        return files.read(self._live_link(), self.work_dir, path, limit=limit)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Write the file whole; see `Sandbox.write_file`."""
+        self.upload_files({path: data})
+
+    def upload_files(self, files_by_path: Mapping[str, bytes]) -> None:
+        """Write many files; see `Sandbox.upload_files`."""
+        files.write(self._live_link(), self.work_dir, files_by_path)
+
+    def snapshot(self) -> SnapshotId:
+        """Keep all files as they are now; see `Sandbox.snapshot`."""
+        self._live_link()
+        return self._shelf.keep(self.container_id, labels(self._spec))
+
+    def restore(self, snapshot: SnapshotId) -> None:
+        """Put all files back: a new container takes this one's place; see `Sandbox.restore`."""
+        old, old_link = self.container_id, self._live_link()
+        self._boot(snapshot)
+        old_link.close()
+        self._engine.remove(old)
+        self._containers.remove(old)
+
+    def teardown(self) -> None:
+        """Remove the sandbox, and its snapshots unless a fork may still need them."""
+        if self._link is not None:
+            self._link.close()
+        while self._containers:
+            self._engine.remove(self._containers[-1])
+            self._containers.pop()
+        if not self._closed:
+            self._closed = True
+            self._shelf.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.teardown()
+
+    def _started(self, image: str) -> Self:
+        try:
+            self._boot(image)
+        except BaseException:
+            self.teardown()
+            raise
+        return self
+
+    def _boot(self, image: str) -> None:
+        flags = create_flags(self._spec) | {"image": image}
+        try:
+            self._containers.append(self._engine.create(flags))
+        except ImageUnavailable as error:
+            if image == self._spec.image:
+                raise
+            raise SandboxLost(f"the snapshot {image!r} is gone") from error
+        self._engine.start(self.container_id)
+        self._link = Link(*self._engine.attach(self.container_id, SUPERVISOR_ARGV))
+        self._link.begin()
+
+    def _live_link(self) -> Link:
+        if self._link is None or self._closed:
+            raise SandboxLost("the sandbox was torn down")
+        return self._link
+
+
+def _result(report: Report, stdout: Kept, stderr: Kept) -> ExecResult:
+    launch_error = report.get("launch_error")
+    return ExecResult(
+        exit_code=_number(report, "exit_code"),
+        stdout=stdout.value,
+        stderr=stderr.value,
+        duration_ms=_number(report, "duration_ms"),
+        timed_out=report.get("timed_out") is True,
+        out_of_memory=report.get("out_of_memory") is True,
+        truncated=stdout.truncated or stderr.truncated,
+        stdout_size=stdout.size,
+        stderr_size=stderr.size,
+        killed_children=_number(report, "killed_children"),
+        launch_error=None if launch_error is None else str(launch_error),
+    )
+
+
+def _number(report: Report, name: str) -> int:
+    value = report.get(name, 0)
+    if not isinstance(value, int):
+        raise SandboxLost(f"the supervisor reports {name}={value!r}, wanted a whole number")
+    return value

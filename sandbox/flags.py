@@ -1,0 +1,95 @@
+"""What a sandbox may use, and the hardening that none can be started without."""
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from sandbox.process import process_label
+
+OWNER: Final = "harness.owner"
+RUN_ID: Final = "harness.run_id"
+BOOT: Final = "harness.boot"
+DEADLINE: Final = "harness.deadline"
+WORK_DIR: Final = "/workspace"
+
+_SECCOMP = Path(__file__).with_name("seccomp.json")
+
+
+class Limits(BaseModel, frozen=True, extra="forbid"):
+    """How much of the machine one sandbox may use."""
+
+    memory_mb: int = Field(default=4096, ge=16)
+    """Memory of all processes and of what they cache in /dev/shm; there is no swap."""
+    cpus: float = Field(default=2.0, gt=0)
+    """Processor time per second of wall time."""
+    pids: int = Field(default=1024, ge=16)
+    """Processes and threads at one time; the supervisor needs about four of them."""
+    nofile: int = Field(default=4096, ge=256)
+    """Open files of one process."""
+    file_size_mb: int = Field(default=2048, ge=1)
+    """Size of one file."""
+    shm_mb: int = Field(default=256, ge=1)
+    """Size of /dev/shm."""
+
+
+class SandboxSpec(BaseModel, frozen=True, extra="forbid"):
+    """The sandbox that is wanted."""
+
+    image: str
+    owner: str
+    """Whose it is: the reaper removes what bears its own owner's label, nothing else."""
+    run_id: str
+    limits: Limits = Limits()
+    ttl_s: float = Field(default=4 * 3600.0, gt=0)
+    """The container stops by itself after this long, whoever still lives."""
+    work_dir: str = WORK_DIR
+
+
+def create_flags(spec: SandboxSpec) -> dict[str, object]:
+    """The keyword arguments of docker's `containers.create` for this sandbox.
+
+    Root with three capabilities: a process that `docker exec` starts as root in a container
+    whose user is not root gets none, and the supervisor must be able to change its user.
+    """
+    limits = spec.limits
+    return {
+        "image": spec.image,
+        "entrypoint": ["sleep"],
+        "command": [str(spec.ttl_s)],
+        "user": "0:0",
+        "hostname": "sandbox",
+        "working_dir": "/",
+        "labels": labels(spec),
+        "init": True,
+        "auto_remove": True,
+        "network_mode": "none",
+        "ipc_mode": "private",
+        "cap_drop": ["ALL"],
+        "cap_add": ["SETUID", "SETGID", "KILL"],
+        "security_opt": ["no-new-privileges", f"seccomp={_SECCOMP.read_text()}"],
+        "log_config": {"type": "none"},
+        "healthcheck": {"test": ["NONE"]},
+        "pids_limit": limits.pids,
+        "mem_limit": f"{limits.memory_mb}m",
+        "memswap_limit": f"{limits.memory_mb}m",
+        "nano_cpus": int(limits.cpus * 1e9),
+        "shm_size": f"{limits.shm_mb}m",
+        "ulimits": [
+            {"name": "nofile", "soft": limits.nofile, "hard": limits.nofile},
+            {"name": "fsize", "soft": limits.file_size_mb << 20, "hard": limits.file_size_mb << 20},
+            {"name": "core", "soft": 0, "hard": 0},
+        ],
+    }
+
+
+def labels(spec: SandboxSpec) -> dict[str, str]:
+    """The four labels that let the reaper tell whose it is and whether it is still wanted."""
+    return {
+        OWNER: spec.owner,
+        RUN_ID: spec.run_id,
+        BOOT: process_label(os.getpid()),
+        DEADLINE: str(int(time.time() + spec.ttl_s)),
+    }

@@ -1,0 +1,79 @@
+#!/bin/bash
+# Brings a Docker engine: nothing to do where one answers; elsewhere, on Debian or Ubuntu as
+# root, it is installed and started. Exit 3 with one line that says what to do otherwise.
+set -euo pipefail
+
+socket=/var/run/docker.sock
+log=${HARNESS_ENGINE_LOG:-/var/log/harness-dockerd.log}
+
+answers() {
+    python3 - "${DOCKER_HOST:-unix://$socket}" <<'PYTHON'
+import socket, sys
+from urllib.parse import urlsplit
+
+url = urlsplit(sys.argv[1])
+if url.scheme in ("ssh", "npipe"):
+    sys.exit(0)  # whoever sets these has an engine; the docker library will say if not
+kind, place = (
+    (socket.AF_UNIX, url.path)
+    if url.scheme == "unix"
+    else (socket.AF_INET, (url.hostname, url.port or 2375))
+)
+try:
+    with socket.socket(kind) as engine:
+        engine.settimeout(3)
+        engine.connect(place)
+        if url.port != 2376:  # TLS: that somebody listens is all that shows without a key
+            engine.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
+            sys.exit(b" 200 " not in engine.recv(64))
+except OSError:
+    sys.exit(1)
+PYTHON
+}
+
+lives() {
+    grep -qsx "$1" /proc/[0-9]*/comm
+}
+
+give_up() {
+    echo "harness: no Docker engine answers, and $1" >&2
+    exit 3
+}
+
+install_engine() {
+    command -v apt-get > /dev/null || give_up "this is no Debian or Ubuntu: install and start Docker, or set DOCKER_HOST"
+    echo "installing docker.io"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq || true  # one broken source must not stop the others
+    apt-get install -y -qq --no-install-recommends docker.io iptables > /dev/null \
+        || give_up "installing docker.io failed: see the lines above"
+}
+
+start_engine() {
+    echo "starting the Docker engine"
+    if [ -d /run/systemd/system ] && systemctl start docker 2> /dev/null; then return; fi
+    # What a killed engine left behind may name a process that lives and is another one.
+    rm -f /var/run/docker.pid
+    lives containerd || rm -f /var/run/docker/containerd/containerd.pid
+    setsid --fork dockerd >> "$log" 2>&1 < /dev/null
+}
+
+wait_for_engine() {
+    for _ in $(seq 60); do
+        if answers; then return 0; fi
+        sleep 0.5
+    done
+    return 1
+}
+
+if answers; then exit 0; fi
+[ -z "${DOCKER_HOST:-}" ] || give_up "DOCKER_HOST is $DOCKER_HOST: start that one, or unset DOCKER_HOST"
+[ "$(uname -s)" = Linux ] || give_up "this is not Linux: start Docker Desktop or another engine"
+[ "$(id -u)" = 0 ] || give_up "only root may start one: start Docker (sudo systemctl start docker), or join the group docker"
+command -v dockerd > /dev/null || install_engine
+for attempt in 1 2 3; do
+    lives dockerd || start_engine
+    if wait_for_engine; then exit 0; fi
+    echo "the Docker engine does not answer yet (attempt $attempt of 3)"
+done
+give_up "dockerd does not start: see $log"

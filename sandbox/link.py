@@ -1,0 +1,250 @@
+"""The host's end of the stream to one supervisor: many calls at once, none disturbs another."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from contracts.errors import SandboxLost
+from sandbox import supervisor, wire
+from sandbox.attach import Stream
+from sandbox.supervisor.frames import (
+    CHUNK,
+    DONE,
+    HELLO,
+    INPUT,
+    MAX_REQUEST,
+    RUN,
+    STDERR,
+    STDOUT,
+    STOP,
+    TAKEN,
+    WINDOW,
+)
+from sandbox.wire import DockerReader, Frame, FrameReader
+
+START_TIMEOUT_S = 30.0
+GRACE_S = 30.0
+"""How long after its own time limit a call waits for the supervisor to say that it ended."""
+
+_MODULES = ("frames", "tasks", "tree", "shepherd", "job", "pump")
+_BOOTSTRAP = """
+import json, sys, types
+stream = sys.stdin.buffer
+for name, source in json.loads(stream.read(int(stream.readline()))):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(source, name, "exec"), module.__dict__)
+module.main()
+"""
+SUPERVISOR_ARGV = ("python3", "-I", "-S", "-X", "utf8", "-c", _BOOTSTRAP)
+_NOTES_LIMIT = 4096
+
+Request = Mapping[str, object]
+Report = Mapping[str, object]
+OnChunk = Callable[[int, bytes], None]
+
+
+class Link:
+    """Calls to one supervisor, from any number of threads.
+
+    One thread reads the stream and sorts frames into the callers' queues; each caller
+    empties its own. A queue holds at most `WINDOW` bytes: the supervisor waits for TAKEN.
+    """
+
+    def __init__(self, stream: Stream, first: bytes = b"") -> None:
+        self._stream = stream
+        self._channels = count(1)
+        self._lock = threading.Lock()
+        self._inboxes = {0: _Inbox()}
+        self._lost: str | None = None
+        self._notes = bytearray()
+        self._reader = threading.Thread(
+            target=self._read, args=(first,), name="sandbox-link", daemon=True
+        )
+        self._reader.start()
+
+    def begin(self) -> None:
+        """Send the supervisor its own source and wait until it runs.
+
+        Raises:
+            SandboxLost: it does not start.
+        """
+        sources = _sources()
+        self._send(f"{len(sources)}\n".encode() + sources)
+        frame = self._next(self._inboxes[0], time.monotonic() + START_TIMEOUT_S)
+        if frame.kind != HELLO:
+            raise SandboxLost(f"the supervisor began with frame {frame.kind}, not with a hello")
+
+    def call(
+        self, request: Request, data: bytes, on_chunk: OnChunk, timeout_s: float | None
+    ) -> Report:
+        """Run one request to its end; `on_chunk` sees the output, in this thread.
+
+        Raises:
+            SandboxLost: the stream ended, or the supervisor no longer answers.
+            ValueError: the request itself, without its data, is larger than can be sent.
+        """
+        payload = _dump({**request, "timeout_s": timeout_s})
+        if len(payload) > MAX_REQUEST:
+            raise ValueError(f"the request is {len(payload)} bytes, wanted up to {MAX_REQUEST}")
+        channel, inbox = self._open()
+        done = False
+        try:
+            self._send(wire.encode(RUN, channel, payload))
+            feed = _Feed(data)
+            self._send(feed.frames(channel, WINDOW))
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
+            while (frame := self._next(inbox, deadline)).kind != DONE:
+                if frame.kind == TAKEN:
+                    self._send(feed.frames(channel, int.from_bytes(frame.payload, "big")))
+                elif frame.kind in (STDOUT, STDERR):
+                    on_chunk(frame.kind, frame.payload)
+                    self._send(inbox.take(channel, len(frame.payload)))
+            done = True
+            return _load(frame.payload)
+        finally:
+            del self._inboxes[channel]
+            if not done and self._lost is None:
+                with suppress(SandboxLost):
+                    self._send(wire.encode(STOP, channel))
+
+    def close(self) -> None:
+        """End the stream, and with it the container. Twice is fine."""
+        self._lose("the sandbox was torn down")
+        self._stream.close()
+        self._reader.join(timeout=5)
+
+    def _open(self) -> tuple[int, "_Inbox"]:
+        inbox = _Inbox()
+        with self._lock:
+            if self._lost is not None:
+                raise SandboxLost(self._lost)
+            channel = next(self._channels)
+            self._inboxes[channel] = inbox
+        return channel, inbox
+
+    def _send(self, data: bytes) -> None:
+        if not data:
+            return
+        try:
+            self._stream.send(data)
+        except OSError as error:
+            self._lose(f"the stream to the sandbox broke: {error}")
+            raise SandboxLost(self._lost) from error
+
+    def _next(self, inbox: "_Inbox", deadline: float | None) -> Frame:
+        try:
+            timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+            frame = inbox.frames.get(timeout=timeout)
+        except Empty:
+            raise SandboxLost("the sandbox's supervisor no longer answers") from None
+        if frame is None:
+            raise SandboxLost(self._lost)
+        return frame
+
+    def _read(self, data: bytes) -> None:
+        docker, frames = DockerReader(), FrameReader()
+        try:
+            while data or (data := self._stream.receive()):
+                for stream, piece in docker.feed(data):
+                    if stream == wire.STDERR:
+                        self._note(piece)
+                    else:
+                        self._dispatch(frames.feed(piece))
+                data = b""
+            frames.end()
+            self._lose("the sandbox ended: its container or its supervisor is gone")
+        except OSError as error:
+            self._lose(f"the stream to the sandbox broke: {error}")
+        except SandboxLost as error:
+            self._lose(str(error))
+
+    def _dispatch(self, frames: Iterator[Frame]) -> None:
+        for frame in frames:
+            inbox = self._inboxes.get(frame.channel)
+            if inbox is not None:
+                inbox.put(frame)
+
+    def _note(self, piece: bytes) -> None:
+        self._notes += piece
+        del self._notes[: max(0, len(self._notes) - _NOTES_LIMIT)]
+
+    def _lose(self, reason: str) -> None:
+        """Remember the first reason, and wake everyone who waits."""
+        with self._lock:
+            if self._lost is not None:
+                return
+            notes = self._notes.decode("utf-8", "replace").strip()
+            self._lost = f"{reason}; it said: {notes}" if notes else reason
+            inboxes = tuple(self._inboxes.values())
+        for inbox in inboxes:
+            inbox.frames.put(None)
+
+
+class _Inbox:
+    """What one call has received and not yet taken, `WINDOW` bytes at the most."""
+
+    def __init__(self) -> None:
+        self.frames: SimpleQueue[Frame | None] = SimpleQueue()
+        self._received = 0
+        self._taken = 0
+        self._told = 0
+
+    def put(self, frame: Frame) -> None:
+        """Add a frame; called by the reader only."""
+        if frame.kind in (STDOUT, STDERR):
+            self._received += len(frame.payload)
+        if self._received - self._taken > WINDOW + CHUNK:
+            raise SandboxLost("the supervisor sends more than it was asked for")
+        self.frames.put(frame)
+
+    def take(self, channel: int, size: int) -> bytes:
+        """Count what was taken; gives the frame that tells it when it is worth telling."""
+        self._taken += size
+        untold = self._taken - self._told
+        if untold < WINDOW // 4:
+            return b""
+        self._told = self._taken
+        return wire.encode(TAKEN, channel, untold.to_bytes(4, "big"))
+
+
+class _Feed:
+    """Input on its way in, sent only as fast as the supervisor takes it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._view = memoryview(data)
+        self._ended = False
+
+    def frames(self, channel: int, size: int) -> bytes:
+        """The next `size` bytes as frames, and the end mark after the last."""
+        if self._ended:
+            return b""
+        part, self._view = self._view[:size], self._view[size:]
+        self._ended = not self._view
+        framed = b"".join(wire.encode(INPUT, channel, piece) for piece in wire.chunks(bytes(part)))
+        return framed + wire.encode(INPUT, channel) if self._ended else framed
+
+
+def _sources() -> bytes:
+    """The supervisor's modules, each before those that import it."""
+    place = Path(supervisor.__file__).parent
+    named = [(f"sandbox.supervisor.{m}", (place / f"{m}.py").read_text()) for m in _MODULES]
+    return json.dumps(named).encode()
+
+
+def _dump(request: Request) -> bytes:
+    return json.dumps(request).encode()
+
+
+def _load(payload: bytes) -> Report:
+    try:
+        report = json.loads(payload)
+    except ValueError as error:
+        raise SandboxLost(f"the supervisor's report is no JSON: {payload[:200]!r}") from error
+    if not isinstance(report, dict):
+        raise SandboxLost(f"the supervisor's report is no object: {payload[:200]!r}")
+    return report

@@ -1,0 +1,90 @@
+"""Leftovers of processes that died, found by label and never by name."""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from sandbox.engine import Engine
+from sandbox.flags import BOOT, DEADLINE, OWNER, RUN_ID
+from sandbox.process import is_dead
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxInfo:
+    """One container, or the image of one snapshot, as its labels tell it."""
+
+    id: str
+    kind: str
+    owner: str
+    run_id: str
+    boot: str
+    deadline: datetime
+
+    @property
+    def is_leftover(self) -> bool:
+        """True when its time is over, or when the process that made it is gone."""
+        return self.deadline < datetime.now(UTC) or is_dead(self.boot)
+
+
+class Reaped(NamedTuple):
+    """The ids of what was removed."""
+
+    containers: tuple[str, ...]
+    images: tuple[str, ...]
+
+
+def list_sandboxes(engine: Engine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
+    """All sandboxes of this owner, or of every owner."""
+    with engine.client("list the sandboxes") as client:
+        found = client.api.containers(all=True, filters=_filters(owner))
+    return _infos(found, "container")
+
+
+def list_snapshots(engine: Engine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
+    """All snapshot images of this owner, or of every owner, newest first."""
+    with engine.client("list the snapshots") as client:
+        found = client.api.images(all=True, filters=_filters(owner))
+    return _infos(found, "image")
+
+
+def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
+    """Remove this owner's leftovers, or with `everything` all that is this owner's."""
+    containers = _doomed(list_sandboxes(engine, owner), everything)
+    for info in containers:
+        engine.remove(info.id)
+    images = _doomed(list_snapshots(engine, owner), everything)
+    removed = tuple(info.id for info in images if engine.remove_image(info.id))
+    return Reaped(tuple(info.id for info in containers), removed)
+
+
+def _filters(owner: str | None) -> dict[str, list[str]]:
+    whose = OWNER if owner is None else f"{OWNER}={owner}"
+    return {"label": [whose, RUN_ID, BOOT, DEADLINE]}
+
+
+def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]:
+    newest_first = sorted(found, key=lambda entry: str(entry["Created"]), reverse=True)
+    return tuple(_info(entry, kind) for entry in newest_first)
+
+
+def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
+    labels = entry["Labels"]
+    assert isinstance(labels, dict)  # noqa: S101  the filter asked for four of them
+    return SandboxInfo(
+        id=str(entry["Id"]),
+        kind=kind,
+        owner=labels[OWNER],
+        run_id=labels[RUN_ID],
+        boot=labels[BOOT],
+        deadline=_moment(labels[DEADLINE]),
+    )
+
+
+def _moment(deadline: str) -> datetime:
+    seconds = int(deadline) if deadline.isdigit() else time.time() + 1
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _doomed(infos: tuple[SandboxInfo, ...], everything: bool) -> list[SandboxInfo]:
+    return [info for info in infos if everything or info.is_leftover]

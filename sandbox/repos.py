@@ -1,0 +1,127 @@
+"""Where a run starts: one commit of the user's repository, copied into a bare one of ours.
+
+The bare repositories under `store` are kept between runs, one for each source, so the next
+run fetches only what is new.
+"""
+
+import fcntl
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contracts.errors import GitFailed, RepoInvalid
+from sandbox.git import USERS, git, redacted
+from sandbox.sources import Source, find_source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """The commit a run starts from. `bare` holds it under the ref `refs/harness/base/<commit>`.
+
+    `source` is for people: a path, or a URL without credentials; `address` is what git is
+    given. `path` is None for a URL. `notices` say what the run will not see.
+    """
+
+    name: str
+    source: str
+    path: Path | None
+    bare: Path
+    commit: str
+    ref_name: str | None
+    notices: tuple[str, ...] = ()
+    address: str = field(repr=False)
+
+    @property
+    def ref(self) -> str:
+        return f"refs/harness/base/{self.commit}"
+
+
+def open_repo(repo: str, ref: str | None = None, *, store: Path) -> Base:
+    """Copy the commit that `ref` names (default: HEAD) out of a local path or a URL.
+
+    A local `ref` is anything git takes for a commit; at a URL it is a branch, a tag or a
+    full commit id. Several runs may open the same source at once.
+
+    Raises:
+        RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it.
+    """
+    source = find_source(repo, ref)
+    bare = _fetch(source, store)
+    return Base(
+        name=_name(source.address),
+        source=redacted(source.address),
+        path=source.path,
+        bare=bare,
+        commit=source.commit,
+        ref_name=source.ref_name,
+        notices=(*source.notices, *_not_fetched(bare, source.commit)),
+        address=source.address,
+    )
+
+
+def _fetch(source: Source, store: Path) -> Path:
+    """The bare repository of this source, holding the commit with its history."""
+    address, commit = source.address, source.commit
+    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    bare = store / f"{_name(address)}-{digest}.git"
+    ref = f"refs/harness/base/{commit}"
+    with _locked(store, bare.name):
+        try:
+            git("init", "--quiet", "--bare", "--template=", "--", bare.name, at=store)
+            git(
+                "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+                "--update-shallow", *_reading(source), "--", address, f"+{commit}:{ref}",
+                at=bare, rules=USERS,
+            )  # fmt: skip
+            git("rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}", at=bare)
+        except GitFailed as error:
+            raise RepoInvalid(
+                f"cannot copy {commit[:7]} from {redacted(address)!r}: {error}"
+            ) from error
+    return bare
+
+
+def _reading(source: Source) -> tuple[str, ...]:
+    # Git asks for trust in a path once for the path, as `find_source` saw, and once more for
+    # the `.git` in it, which nobody has thought of adding to their safe.directory.
+    return ("--upload-pack=git -c safe.directory=* upload-pack",) if source.path else ()
+
+
+@contextmanager
+def _locked(store: Path, name: str) -> Iterator[None]:
+    store.mkdir(parents=True, exist_ok=True)
+    with (store / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _name(address: str) -> str:
+    """A short name that is safe in a file name: the repository's own, without `.git`."""
+    last = re.split(r"[/:]", address.rstrip("/").removesuffix("/.git"))[-1].removesuffix(".git")
+    return re.sub(r"[^\w.-]", "-", last).lstrip(".-")[:64] or "repo"
+
+
+def _not_fetched(bare: Path, commit: str) -> tuple[str, ...]:
+    """What the commit points to without holding it."""
+    entries = git("ls-tree", "-r", "-z", commit, at=bare).split(b"\0")
+    submodules = sum(entry.startswith(b"160000 ") for entry in entries)
+    found = []
+    if submodules:
+        count = "1 submodule is" if submodules == 1 else f"{submodules} submodules are"
+        found.append(f"{count} not fetched: the run sees empty directories there")
+    if _uses_lfs(bare, commit):
+        found.append("git LFS files are not fetched: the run sees their pointer files only")
+    if (bare / "shallow").exists():
+        found.append("the source is a shallow clone: the run does not see its whole history")
+    return tuple(found)
+
+
+def _uses_lfs(bare: Path, commit: str) -> bool:
+    attributes = ":(glob)**/.gitattributes"
+    try:
+        return bool(git("grep", "-l", "-e", "filter=lfs", commit, "--", attributes, at=bare))
+    except GitFailed:
+        return False

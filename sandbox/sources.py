@@ -1,0 +1,157 @@
+"""What the user named: a path or a URL with a ref, checked and turned into one commit.
+
+Nothing here writes to the user's repository.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import GitFailed, RepoInvalid
+from sandbox.git import USERS, git, git_text, redacted
+
+_URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A commit and the address git finds it at. `path` is None for a URL."""
+
+    address: str
+    path: Path | None
+    commit: str
+    ref_name: str | None
+    notices: tuple[str, ...] = ()
+
+
+def find_source(repo: str, ref: str | None) -> Source:
+    """The commit that `ref` (default: HEAD) names at a local path or a URL.
+
+    Raises:
+        RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it.
+    """
+    if ref is not None and (not ref.strip() or ref.startswith("-") or "\0" in ref):
+        raise RepoInvalid(f"{ref!r} is not a ref: name a branch, a tag or a commit")
+    if _URL.fullmatch(repo):
+        return _at_url(repo, ref)
+    if "://" in repo or "::" in repo:
+        raise RepoInvalid(
+            f"{redacted(repo)!r} is not a URL Harness clones: use https, ssh or file, or a path"
+        )
+    return _at_path(Path(repo), ref)
+
+
+def _at_path(given: Path, ref: str | None) -> Source:
+    path, has_tree = _checked_path(given)
+    commit = _resolve(path, ref)
+    ref_name = _ref_name(path, ref or "HEAD")
+    start = f"{ref or 'HEAD'} ({commit[:7]})"
+    dirt = _dirt(path, start) if has_tree else ()
+    return Source(
+        address=str(path),
+        path=path,
+        commit=commit,
+        ref_name=ref_name,
+        notices=(*dirt, *_detached(ref_name, ref, commit)),
+    )
+
+
+def _checked_path(given: Path) -> tuple[Path, bool]:
+    """The real path of the repository, and whether it has a working tree."""
+    path = given.expanduser().resolve()
+    if not path.is_dir():
+        raise RepoInvalid(f"no repository at {str(given)!r}: there is no such directory")
+    try:
+        told = git_text("rev-parse", "--is-inside-work-tree", "--show-prefix", at=path, rules=USERS)
+    except GitFailed as error:
+        raise RepoInvalid(_unreadable(path, str(error))) from error
+    has_tree, _, prefix = told.partition("\n")
+    if prefix:
+        raise RepoInvalid(
+            f"{str(given)!r} is a directory inside a git repository, not the repository: "
+            f"give its top directory, {str(path).removesuffix(prefix.rstrip('/')).rstrip('/')!r}"
+        )
+    return path, has_tree == "true"
+
+
+def _unreadable(path: Path, reason: str) -> str:
+    if "safe.directory" in reason or "dubious ownership" in reason:
+        return (
+            f"{str(path)!r} belongs to another user and git refuses to read it; if you trust it: "
+            f"git config --global --add safe.directory {path}"
+        )
+    if "not a git repository" in reason:
+        return f"{str(path)!r} is not a git repository: run git init and commit there first"
+    return f"{str(path)!r} cannot be read: {reason}"
+
+
+def _resolve(path: Path, ref: str | None) -> str:
+    try:
+        return git_text(
+            "rev-parse", "--verify", "--end-of-options", f"{ref or 'HEAD'}^{{commit}}",
+            at=path, rules=USERS,
+        )  # fmt: skip
+    except GitFailed as error:
+        if ref is None:
+            raise RepoInvalid(
+                f"{str(path)!r} has no commits yet: commit something first"
+            ) from error
+        raise RepoInvalid(
+            f"no branch, tag or commit {ref!r} in {str(path)!r}; "
+            f"known branches: {_branches(path) or 'none'}"
+        ) from error
+
+
+def _branches(path: Path) -> str:
+    names = git_text(
+        "for-each-ref", "--count=8", "--format=%(refname:short)", "refs/heads", at=path, rules=USERS
+    )
+    return ", ".join(names.split())
+
+
+def _ref_name(path: Path, ref: str) -> str | None:
+    """The short name behind `ref`; None for a commit id, so also for a detached HEAD."""
+    name = git_text("rev-parse", "--abbrev-ref", ref, at=path, rules=USERS)
+    return None if name in ("", "HEAD") else name
+
+
+def _dirt(path: Path, start: str) -> Iterator[str]:
+    status = git(
+        "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all",
+        at=path, rules=USERS,
+    )  # fmt: skip
+    if changed := status.count(b"\0"):
+        files = "1 file is" if changed == 1 else f"{changed} files are"
+        yield (
+            f"{files} changed and not committed: the run starts from {start} "
+            f"and does not see {'it' if changed == 1 else 'them'}"
+        )
+
+
+def _detached(ref_name: str | None, ref: str | None, commit: str) -> Iterator[str]:
+    if ref is None and ref_name is None:
+        yield f"HEAD is detached: the run starts from {commit[:7]}, which is on no branch"
+
+
+def _at_url(url: str, ref: str | None) -> Source:
+    listed = _listed(url)
+    wanted = ref or "HEAD"
+    for name in (f"refs/heads/{wanted}", f"refs/tags/{wanted}^{{}}", f"refs/tags/{wanted}", wanted):
+        if name in listed:
+            return Source(address=url, path=None, commit=listed[name], ref_name=ref)
+    if _COMMIT.fullmatch(wanted):
+        return Source(address=url, path=None, commit=wanted, ref_name=None)
+    raise RepoInvalid(f"no branch, tag or full commit id {wanted!r} at {redacted(url)!r}")
+
+
+def _listed(url: str) -> dict[str, str]:
+    """Every ref at the URL with its commit id."""
+    try:
+        listing = git_text("ls-remote", "--", url, at=Path("/"), rules=USERS)
+    except GitFailed as error:
+        raise RepoInvalid(f"cannot read {redacted(url)!r}: {error}") from error
+    if not listing:
+        raise RepoInvalid(f"{redacted(url)!r} has no commits yet: push something first")
+    return {name: commit for commit, name in (line.split("\t") for line in listing.splitlines())}

@@ -1,0 +1,105 @@
+"""Frames: ours with the supervisor, and the docker daemon's around them."""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from contracts.errors import SandboxLost
+from sandbox.supervisor.frames import CHUNK, DONE, HEADER, HELLO, MAGIC
+
+MAX_FRAME = 1 << 20
+"""Bytes of one frame that we take. The supervisor sends at most `CHUNK` and a short report."""
+
+_DOCKER_HEADER = struct.Struct(">BxxxI")
+STDOUT, STDERR = 1, 2
+
+
+class Frame(NamedTuple):
+    """One message on one channel."""
+
+    kind: int
+    channel: int
+    payload: bytes
+
+
+def encode(kind: int, channel: int, payload: bytes = b"") -> bytes:
+    """The frame as bytes for the stream."""
+    return HEADER.pack(MAGIC, kind, channel, len(payload)) + payload
+
+
+def chunks(data: bytes) -> Iterator[bytes]:
+    """The data in pieces that fit a frame."""
+    view = memoryview(data)
+    for start in range(0, len(data), CHUNK):
+        yield bytes(view[start : start + CHUNK])
+
+
+class FrameReader:
+    """Turns the supervisor's bytes into frames, however they are cut."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Give the frames that are whole now.
+
+        Raises:
+            SandboxLost: the bytes are no frames of ours.
+        """
+        self._buffer += data
+        start = 0
+        while len(self._buffer) - start >= HEADER.size:
+            magic, kind, channel, size = HEADER.unpack_from(self._buffer, start)
+            if magic != MAGIC or not HELLO <= kind <= DONE or size > MAX_FRAME:
+                found = bytes(self._buffer[start : start + 16])
+                raise SandboxLost(f"the supervisor sent no frame but {found!r}")
+            end = start + HEADER.size + size
+            if end > len(self._buffer):
+                break
+            yield Frame(kind, channel, bytes(memoryview(self._buffer)[start + HEADER.size : end]))
+            start = end
+        del self._buffer[:start]
+
+    def end(self) -> None:
+        """Say that the stream has ended.
+
+        Raises:
+            SandboxLost: it ended inside a frame.
+        """
+        if self._buffer:
+            raise SandboxLost(f"the stream ended inside a frame, after {len(self._buffer)} bytes")
+
+
+class DockerReader:
+    """Takes the daemon's framing off: which stream, and its bytes as they come."""
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._stream = 0
+        self._left = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Give each piece with the stream it belongs to.
+
+        Raises:
+            SandboxLost: the bytes are no docker stream.
+        """
+        view = memoryview(data)
+        while view:
+            if not self._left:
+                missing = _DOCKER_HEADER.size - len(self._header)
+                self._header += bytes(view[:missing])
+                view = view[missing:]
+                if len(self._header) == _DOCKER_HEADER.size:
+                    self._begin(self._header)
+                continue
+            piece = bytes(view[: self._left])
+            self._left -= len(piece)
+            view = view[len(piece) :]
+            yield self._stream, piece
+
+    def _begin(self, header: bytes) -> None:
+        self._stream, self._left = _DOCKER_HEADER.unpack(header)
+        self._header = b""
+        if self._stream not in (STDOUT, STDERR):
+            raise SandboxLost(f"the docker daemon sent no stream but {header!r}")

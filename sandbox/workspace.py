@@ -1,0 +1,153 @@
+"""The workspace: a repository goes into a sandbox as a bundle, its commits come out as one.
+
+What is inside belongs to the agent, `.git` included. Git runs on it inside only; the host
+sees nothing but the bytes of a bundle, and those only after verification.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from contracts.errors import GitFailed, WorkRefused
+from contracts.run import DiffStat
+from contracts.sandbox import Command, ExecResult, Sandbox
+from sandbox.branches import diff, diff_stat
+from sandbox.bundles import pack_base, unpack_work
+from sandbox.git import TIMEOUT_S, branch_ref, git, git_text, last_words
+from sandbox.repos import Base
+
+WORK_LIMIT = 512 * 1024 * 1024
+"""Bytes of a bundle that is taken out at the most."""
+
+JUNK = (
+    "__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/",
+    ".venv/", "node_modules/", ".tox/", ".nox/", ".hypothesis/", ".coverage",
+)  # fmt: skip
+"""What running tests leaves behind; kept out of the work by `.git/info/exclude`."""
+
+_BUNDLE = ".git/harness.bundle"
+_INSIDE = (
+    "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
+    "-c", "commit.gpgSign=false", "-c", "user.name=Harness", "-c", "user.email=harness@localhost",
+    "--git-dir=.git", "--work-tree=.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a run made: a commit, verified and fetched into the bare repository.
+
+    `notices` say what is not as one would expect: files left out, history rewritten.
+    """
+
+    commit: str
+    branch: str
+    diff_stat: DiffStat
+    diff: str
+    notices: tuple[str, ...] = ()
+
+
+def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
+    """Clone the base commit into the sandbox's empty workspace, with `branch` checked out.
+
+    The clone has no remote; commits in it are by `Harness <harness@localhost>`.
+
+    Raises:
+        GitFailed: a git command inside failed; the message holds its last words.
+        SandboxLost: the sandbox is gone.
+    """
+    branch_ref(branch)
+    _git(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
+    sandbox.write_file(_BUNDLE, pack_base(base))
+    if (shallow := base.bare / "shallow").exists():
+        sandbox.write_file(".git/shallow", shallow.read_bytes())
+    sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
+    _git(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
+    _git(sandbox, "config", "user.name", "Harness")
+    _git(sandbox, "config", "user.email", "harness@localhost")
+    _git(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
+    _checked(sandbox.exec(Command(argv=("rm", "-f", _BUNDLE))), "rm")
+
+
+def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work | None:
+    """Commit what is left uncommitted, and fetch what HEAD holds into the bare repository.
+
+    It is there as `branch`, whatever the branch is called inside. None when nothing changed.
+
+    Raises:
+        WorkRefused: no repository left inside, or a bundle that is corrupt, too large or forged.
+        SandboxLost: the sandbox is gone.
+    """
+    try:
+        left_out = _commit_all(sandbox, message)
+        bundle = _packed(sandbox, base)
+        if bundle is None:
+            return None
+        commit = unpack_work(bundle, base, branch)
+    except GitFailed as error:
+        raise WorkRefused(f"the work cannot be taken out: {error}") from error
+    return Work(
+        commit=commit,
+        branch=branch,
+        diff_stat=diff_stat(base, commit),
+        diff=diff(base, commit),
+        notices=(*left_out, *_rewritten(base, commit), *_embedded(base, commit)),
+    )
+
+
+def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
+    """Commit everything in the workspace; gives what could not be added, as notices."""
+    # A git that was killed leaves its lock, and every later one would refuse to work.
+    sandbox.exec(Command(argv=("rm", "-f", ".git/index.lock", ".git/HEAD.lock")))
+    _git(sandbox, "rev-parse", "--git-dir")
+    added = _tried(sandbox, "add", "--all", "--ignore-errors")
+    if not _tried(sandbox, "diff", "--cached", "--quiet").ok:
+        commit = ("commit", "--quiet", "--no-verify", "--allow-empty-message")
+        _git(sandbox, *commit, "--message", message)
+    return () if added.ok else (f"not all is in the branch: {last_words(added.stderr)}",)
+
+
+def _packed(sandbox: Sandbox, base: Base) -> bytes | None:
+    """A bundle of what HEAD has over the base; None when HEAD is the base."""
+    span = (f"^{base.commit}", "HEAD")
+    if _git(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
+        head = _git(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
+        if head == base.commit:
+            return None
+        raise WorkRefused(f"HEAD went back to before {base.commit[:7]} and nothing stands on it")
+    packed = _git(sandbox, "bundle", "create", "--quiet", "-", *span)
+    if packed.truncated:
+        raise WorkRefused(
+            f"the work is {packed.stdout_size} bytes packed, over the limit of {WORK_LIMIT}"
+        )
+    return packed.stdout
+
+
+def _rewritten(base: Base, commit: str) -> Iterator[str]:
+    if git_text("rev-list", "--count", f"{commit}..{base.commit}", at=base.bare) != "0":
+        yield f"history was rewritten: the work does not stand on {base.commit[:7]}"
+
+
+def _embedded(base: Base, commit: str) -> Iterator[str]:
+    """Repositories inside the repository: git keeps a pointer and none of their files."""
+    changes = git("diff", "--raw", "-z", "--no-renames", base.commit, commit, at=base.bare)
+    if re.search(rb":\d+ 160000 ", changes):
+        yield "a directory of the work is a git repository itself: its files are not in the branch"
+
+
+def _git(sandbox: Sandbox, *args: str) -> ExecResult:
+    return _checked(_tried(sandbox, *args), f"git {args[0]}")
+
+
+def _tried(sandbox: Sandbox, *args: str) -> ExecResult:
+    command = Command(argv=(*_INSIDE, *args), timeout_s=TIMEOUT_S, output_limit=WORK_LIMIT)
+    return sandbox.exec(command)
+
+
+def _checked(result: ExecResult, what: str) -> ExecResult:
+    if not result.ok:
+        why = result.launch_error or last_words(result.stderr)
+        raise GitFailed(
+            f"{what} in the sandbox {'timed out' if result.timed_out else 'failed'}: {why}"
+        )
+    return result

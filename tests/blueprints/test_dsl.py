@@ -1,0 +1,129 @@
+"""The words a blueprint is written in, and what they refuse."""
+
+import pytest
+
+from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
+from blueprints.types import Blueprint
+from contracts.errors import BlueprintInvalid
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, Sandbox
+from nodes.types import Agentic, Deterministic, Preflight, Validate
+
+
+def ok(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    return NodeResult.success()
+
+
+def a_fix(name: str = "fix") -> Agentic:
+    return agentic(name, "Fix it", prompt=lambda ctx: "fix it")
+
+
+def test_blueprint_gives_a_blueprint_with_its_nodes_in_order() -> None:
+    """AC-9."""
+    made = blueprint("b", "A test", [preflight("one", "", ok), deterministic("two", "", ok)])
+    assert isinstance(made, Blueprint)
+    assert [node.name for node in made.nodes] == ["one", "two"]
+
+
+def test_each_word_gives_its_type_of_node() -> None:
+    """AC-10."""
+    nodes = [
+        preflight("a", "", ok),
+        deterministic("b", "", ok),
+        agentic("c", "", prompt=lambda ctx: ""),
+        validate("d", "", steps=[step("s", ok)], on_failure=a_fix()),
+    ]
+    assert [type(node) for node in nodes] == [Preflight, Deterministic, Agentic, Validate]
+
+
+def test_preflight_keeps_its_check() -> None:
+    assert preflight("a", "Is it there?", ok).check is ok
+
+
+def test_deterministic_keeps_its_work() -> None:
+    assert deterministic("a", "Do it", ok).exec is ok
+
+
+def test_agentic_may_do_everything_unless_told() -> None:
+    assert a_fix().allowed_tools is None
+
+
+def test_agentic_keeps_the_tools_it_is_allowed() -> None:
+    assert agentic("a", "", prompt=lambda ctx: "", allowed_tools=["read"]).allowed_tools == (
+        "read",
+    )
+
+
+def test_validate_retries_twice_unless_told() -> None:
+    assert validate("a", "", steps=[step("s", ok)], on_failure=a_fix()).max_retries == 2
+
+
+def test_every_word_takes_a_condition_to_skip() -> None:
+    def never(ctx: RunContext) -> bool:
+        return False
+
+    nodes = [
+        preflight("a", "", ok, skip=never),
+        deterministic("b", "", ok, skip=never),
+        agentic("c", "", prompt=lambda ctx: "", skip=never),
+        validate("d", "", steps=[step("s", ok)], on_failure=a_fix(), skip=never),
+    ]
+    assert {node.skip for node in nodes} == {never}
+
+
+def test_a_blueprint_tells_which_options_it_takes() -> None:
+    made = blueprint("b", "", [preflight("a", "", ok)], options={"test": "how to test"})
+    assert made.options == (("test", "how to test"),)
+
+
+def test_an_empty_blueprint_is_refused() -> None:
+    with pytest.raises(BlueprintInvalid, match="'b' has no nodes"):
+        blueprint("b", "", [])
+
+
+def test_a_name_used_twice_is_refused() -> None:
+    with pytest.raises(BlueprintInvalid, match="uses a node name twice: 'a'"):
+        blueprint("b", "", [preflight("a", "", ok), deterministic("a", "", ok)])
+
+
+def test_a_fix_named_like_another_node_is_refused() -> None:
+    check = validate("check", "", steps=[step("s", ok)], on_failure=a_fix("a"))
+    with pytest.raises(BlueprintInvalid, match="twice: 'a'"):
+        blueprint("b", "", [preflight("a", "", ok), check])
+
+
+@pytest.mark.parametrize("name", ["", "Fix Tests", "../x", "-x", "a/b", "x" * 64])
+def test_a_name_that_cannot_be_a_branch_is_refused(name: str) -> None:
+    with pytest.raises(BlueprintInvalid, match="is not usable"):
+        blueprint(name, "", [preflight("a", "", ok)])
+
+
+def test_a_node_without_a_name_is_refused() -> None:
+    with pytest.raises(BlueprintInvalid, match="empty name"):
+        preflight("  ", "", ok)
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.5])
+def test_a_timeout_that_leaves_no_time_is_refused(timeout_s: float) -> None:
+    with pytest.raises(BlueprintInvalid, match=f"'a' has timeout_s={timeout_s}"):
+        deterministic("a", "", ok, timeout_s=timeout_s)
+
+
+def test_a_negative_retry_count_is_refused() -> None:
+    with pytest.raises(BlueprintInvalid, match="'a' has max_retries=-1"):
+        validate("a", "", steps=[step("s", ok)], on_failure=a_fix(), max_retries=-1)
+
+
+def test_a_validate_node_without_steps_is_refused() -> None:
+    with pytest.raises(BlueprintInvalid, match="'a' has no steps"):
+        validate("a", "", steps=[], on_failure=a_fix())
+
+
+def test_a_step_named_twice_is_refused() -> None:
+    with pytest.raises(BlueprintInvalid, match="names a step twice"):
+        validate("a", "", steps=[step("s", ok), step("s", ok)], on_failure=a_fix())
+
+
+def test_an_argv_that_is_a_string_raises() -> None:
+    with pytest.raises(TypeError, match="argv must be a list of strings"):
+        Command(argv="rm -rf .")

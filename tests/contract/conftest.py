@@ -1,0 +1,26 @@
+"""The sandboxes that must keep the same contract."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from contracts.sandbox import Sandbox
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.images import BASE_IMAGE
+from sandbox.scripted import ScriptedSandbox
+
+
+@pytest.fixture(
+    scope="module", params=["scripted", pytest.param("docker", marks=pytest.mark.docker)]
+)
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """One sandbox for a module's tests: what one test does must not disturb the next."""
+    if request.param == "scripted":
+        with ScriptedSandbox() as scripted:
+            yield scripted
+        return
+    spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="contract")
+    with DockerSandbox.start(Engine(), spec) as docker:
+        yield docker

@@ -1,0 +1,297 @@
+"""What every sandbox promises."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from contracts.errors import (
+    SandboxFileDenied,
+    SandboxFileMissing,
+    SandboxFileTooLarge,
+    SandboxLost,
+    SandboxNotAFile,
+)
+from contracts.sandbox import Command, ExecResult, Sandbox, SnapshotId
+from sandbox.scripted import ScriptedSandbox
+
+
+def sh(sandbox: Sandbox, line: str, *, timeout_s: float | None = 30.0) -> ExecResult:
+    return sandbox.exec(Command(argv=("sh", "-c", line), timeout_s=timeout_s))
+
+
+def count_of(sandbox: Sandbox, mark: str) -> int:
+    """Living processes whose command line holds the mark."""
+    program = (
+        "import glob, sys\n"
+        "def line(path):\n"
+        "    try: return open(path, 'rb').read()\n"
+        "    except OSError: return b''\n"
+        "mark = sys.stdin.buffer.read()\n"
+        "print(sum(mark in line(path) for path in glob.glob('/proc/[0-9]*/cmdline')))\n"
+    )
+    command = Command(argv=("python3", "-c", program), stdin=mark.encode())
+    return int(sandbox.exec(command).stdout)
+
+
+def test_a_command_gives_its_output_and_exit_code(sandbox: Sandbox) -> None:
+    result = sh(sandbox, "echo out; echo err >&2; exit 3")
+    assert (result.exit_code, result.stdout, result.stderr) == (3, b"out\n", b"err\n")
+    assert (result.stdout_size, result.stderr_size, result.truncated) == (4, 4, False)
+    assert result.launch_error is None
+    assert not result.ok
+
+
+def test_a_command_killed_by_a_signal_has_128_plus_its_number(sandbox: Sandbox) -> None:
+    assert sh(sandbox, "kill -TERM $$").exit_code == 143
+
+
+def test_arguments_are_passed_as_they_are(sandbox: Sandbox) -> None:
+    odd = ("a b", "$HOME", "'; touch x", "*", "ünïcödé", "-n", "", "line\nbreak", "\udcff")
+    program = "import os, sys; sys.stdout.buffer.write(b'|'.join(map(os.fsencode, sys.argv[1:])))"
+    result = sandbox.exec(Command(argv=("python3", "-c", program, *odd)))
+    assert result.stdout == b"|".join(map(os.fsencode, odd))
+
+
+def test_a_megabyte_of_arguments_arrives(sandbox: Sandbox) -> None:
+    argv = ("python3", "-c", "import sys; print(len(''.join(sys.argv[1:])))", *["x" * 100_000] * 10)
+    assert sandbox.exec(Command(argv=argv)).stdout == b"1000000\n"
+
+
+def test_a_command_starts_in_the_workspace(sandbox: Sandbox) -> None:
+    assert sandbox.exec(Command(argv=("pwd",))).text == sandbox.work_dir
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_cwd_is_relative_to_the_workspace_or_absolute(sandbox: Sandbox, absolute: bool) -> None:
+    sandbox.write_file("deep/er/file", b"")
+    full = f"{sandbox.work_dir}/deep/er"
+    cwd = full if absolute else "deep/er"
+    assert sandbox.exec(Command(argv=("pwd",), cwd=cwd)).text == full
+
+
+def test_a_bad_cwd_is_told_and_nothing_is_started(sandbox: Sandbox) -> None:
+    result = sandbox.exec(Command(argv=("echo", "hi"), cwd="no/such/place"))
+    assert (result.exit_code, result.stdout) == (126, b"")
+    assert "no/such/place" in (result.launch_error or "")
+
+
+def test_a_missing_program_is_not_a_program_that_exits_127(sandbox: Sandbox) -> None:
+    missing = sandbox.exec(Command(argv=("no-such-program",)))
+    exits = sh(sandbox, "exit 127")
+    assert (missing.exit_code, exits.exit_code) == (127, 127)
+    assert "no-such-program" in (missing.launch_error or "")
+    assert exits.launch_error is None
+
+
+def test_a_file_that_is_not_executable_is_told(sandbox: Sandbox) -> None:
+    sandbox.write_file("plain", b"#!/bin/sh\n")
+    result = sandbox.exec(Command(argv=("./plain",)))
+    assert result.exit_code == 126
+    assert "denied" in (result.launch_error or "")
+
+
+def test_the_environment_is_what_the_command_says_and_little_else(sandbox: Sandbox) -> None:
+    os.environ["A_SECRET_OF_THE_HOST"] = "x"
+    result = sandbox.exec(Command(argv=("env",), env={"GIVEN": "value"}))
+    names = {line.split("=")[0] for line in result.text.splitlines()}
+    assert names == {"PATH", "HOME", "LANG", "GIVEN"}
+    del os.environ["A_SECRET_OF_THE_HOST"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000, 50 << 20])
+def test_stdin_arrives_whole(sandbox: Sandbox, size: int) -> None:
+    result = sandbox.exec(Command(argv=("wc", "-c"), stdin=b"x" * size, timeout_s=60))
+    assert int(result.stdout) == size
+
+
+def test_stdin_that_nobody_reads_is_no_trouble(sandbox: Sandbox) -> None:
+    assert sandbox.exec(Command(argv=("true",), stdin=b"x" * (5 << 20))).ok
+
+
+def test_output_keeps_head_and_tail(sandbox: Sandbox) -> None:
+    argv = ("python3", "-c", "print('a' * 5000 + 'b' * 5000, end='')")
+    result = sandbox.exec(Command(argv=argv, output_limit=400))
+    assert result.stdout == b"a" * 100 + b"b" * 300
+    assert (result.stdout_size, result.truncated) == (10_000, True)
+
+
+def test_output_is_byte_exact(sandbox: Sandbox) -> None:
+    every = bytes(range(256)) * 300
+    result = sandbox.exec(Command(argv=("cat",), stdin=every))
+    assert (result.stdout, result.truncated) == (every, False)
+    assert "�" in result.text
+
+
+def test_output_is_seen_while_the_command_runs_and_in_the_calling_thread(sandbox: Sandbox) -> None:
+    seen: list[tuple[str, bytes, bool, float]] = []
+    caller, start = threading.get_ident(), time.monotonic()
+
+    def note(stream: str, data: bytes) -> None:
+        seen.append((stream, data, threading.get_ident() == caller, time.monotonic() - start))
+
+    sandbox.exec(Command(argv=("sh", "-c", "echo one; sleep 0.5; echo two >&2")), note)
+    assert [entry[:3] for entry in seen] == [("stdout", b"one\n", True), ("stderr", b"two\n", True)]
+    assert seen[1][3] - seen[0][3] > 0.3
+
+
+def test_an_error_in_on_output_ends_the_command(sandbox: Sandbox) -> None:
+    def refuse(_stream: str, _data: bytes) -> None:
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError):
+        sandbox.exec(Command(argv=("sh", "-c", "echo; exec sleep 9871")), refuse)
+    time.sleep(0.2)
+    assert count_of(sandbox, "sleep\x009871") == 0
+
+
+def test_a_timeout_kills_the_tree_and_keeps_the_output(sandbox: Sandbox) -> None:
+    result = sh(sandbox, "echo early; trap '' TERM; sleep 9872 & sleep 9872", timeout_s=0.5)
+    assert (result.timed_out, result.stdout) == (True, b"early\n")
+    assert result.duration_ms < 5000
+    assert not result.ok
+    assert count_of(sandbox, "sleep\x009872") == 0
+
+
+def test_children_left_behind_are_killed_and_counted(sandbox: Sandbox) -> None:
+    result = sh(sandbox, "sleep 9873 & sleep 9873 & echo done")
+    assert (result.exit_code, result.stdout, result.killed_children) == (0, b"done\n", 2)
+    assert count_of(sandbox, "sleep\x009873") == 0
+
+
+def test_twenty_commands_at_once_do_not_disturb_each_other(sandbox: Sandbox) -> None:
+    def run(number: int) -> ExecResult:
+        line = f"echo {number}; sleep 0.1; sleep 60 & exit {number}"
+        return sh(sandbox, line)
+
+    with ThreadPoolExecutor(20) as threads:
+        results = list(threads.map(run, range(20)))
+    told = [(result.exit_code, int(result.stdout), result.killed_children) for result in results]
+    assert told == [(number, number, 1) for number in range(20)]
+
+
+@pytest.mark.parametrize("data", [b"", b"text\n", bytes(range(256)), b"x" * (50 << 20)])
+def test_a_file_comes_back_as_it_was_written(sandbox: Sandbox, data: bytes) -> None:
+    sandbox.write_file("some/new/place/file", data)
+    assert sandbox.read_file("some/new/place/file") == data
+    assert sandbox.read_file(f"{sandbox.work_dir}/some/new/place/file") == data
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "-rf", "ünï", "new\nline", "\udcff\udcfe", "'\"$(x)", "x" * 255]
+)
+def test_odd_names_are_names(sandbox: Sandbox, name: str) -> None:
+    sandbox.write_file(name, name.encode(errors="surrogateescape"))
+    assert sandbox.read_file(name) == name.encode(errors="surrogateescape")
+
+
+def test_writing_again_replaces_the_whole_file_and_keeps_its_mode(sandbox: Sandbox) -> None:
+    sandbox.write_file("again", b"#!/bin/sh\necho a longer text\n")
+    sh(sandbox, "chmod +x again")
+    sandbox.write_file("again", b"#!/bin/sh\necho new\n")
+    assert sandbox.exec(Command(argv=("./again",))).stdout == b"new\n"
+
+
+def test_many_files_are_uploaded_at_once(sandbox: Sandbox) -> None:
+    files = {f"many/{number}/file": b"%d" % number for number in range(500)}
+    sandbox.upload_files(files)
+    assert sh(sandbox, "find many -type f | wc -l").stdout.strip() == b"500"
+    assert sandbox.read_file("many/499/file") == b"499"
+
+
+def test_a_missing_file_is_missing(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxFileMissing, match="no/such/file"):
+        sandbox.read_file("no/such/file")
+
+
+@pytest.mark.parametrize(
+    "make", ["mkdir odd", "mkfifo odd", "ln -s /etc/hostname odd", "ln -s odd odd"]
+)
+def test_only_regular_files_are_read_and_written(sandbox: Sandbox, make: str) -> None:
+    sh(sandbox, f"rm -rf odd; {make}")
+    with pytest.raises(SandboxNotAFile):
+        sandbox.read_file("odd")
+    with pytest.raises(SandboxNotAFile):
+        sandbox.write_file("odd", b"x")
+
+
+def test_a_device_is_not_a_file(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxNotAFile):
+        sandbox.read_file("/dev/zero")
+
+
+def test_a_link_out_by_a_directory_is_refused(sandbox: Sandbox) -> None:
+    sh(sandbox, "ln -sfn /etc out")
+    with pytest.raises(SandboxNotAFile):
+        sandbox.read_file("out/hostname")
+
+
+def test_a_link_within_the_workspace_is_followed(sandbox: Sandbox) -> None:
+    sandbox.write_file("docs/real", b"text")
+    sh(sandbox, "ln -sfn docs/real link")
+    assert sandbox.read_file("link") == b"text"
+
+
+def test_a_file_over_the_limit_is_refused(sandbox: Sandbox) -> None:
+    sandbox.write_file("big", b"x" * 1001)
+    assert len(sandbox.read_file("big", limit=1001)) == 1001
+    with pytest.raises(SandboxFileTooLarge, match="1000"):
+        sandbox.read_file("big", limit=1000)
+
+
+def test_a_file_of_another_is_denied(sandbox: Sandbox) -> None:
+    if isinstance(sandbox, ScriptedSandbox) and os.geteuid() == 0:
+        pytest.skip("the scripted sandbox runs as you, and root is denied nothing")
+    sandbox.write_file("closed", b"x")
+    sh(sandbox, "chmod 000 closed")
+    with pytest.raises(SandboxFileDenied):
+        sandbox.read_file("closed")
+    with pytest.raises(SandboxFileDenied):
+        sandbox.write_file("/root-owned", b"x")
+
+
+def test_restore_brings_every_file_back(sandbox: Sandbox) -> None:
+    sandbox.upload_files({"kept": b"before", "removed": b"before"})
+    snapshot = sandbox.snapshot()
+    sandbox.upload_files({"kept": b"after", "added": b"after"})
+    sh(sandbox, "rm removed")
+    sandbox.restore(snapshot)
+    assert (sandbox.read_file("kept"), sandbox.read_file("removed")) == (b"before", b"before")
+    with pytest.raises(SandboxFileMissing):
+        sandbox.read_file("added")
+    assert sh(sandbox, "echo fine").stdout == b"fine\n"
+
+
+def test_a_snapshot_can_be_restored_more_than_once(sandbox: Sandbox) -> None:
+    sandbox.write_file("counter", b"0")
+    snapshot = sandbox.snapshot()
+    for _ in range(2):
+        sandbox.write_file("counter", b"1")
+        sandbox.restore(snapshot)
+        assert sandbox.read_file("counter") == b"0"
+
+
+def test_an_unknown_snapshot_is_lost(sandbox: Sandbox) -> None:
+    with pytest.raises(SandboxLost, match="no-such-snapshot"):
+        sandbox.restore(SnapshotId("no-such-snapshot"))
+
+
+def test_after_teardown_the_sandbox_is_lost_and_teardown_twice_is_fine(sandbox: Sandbox) -> None:
+    sandbox.teardown()
+    sandbox.teardown()
+    with pytest.raises(SandboxLost):
+        sandbox.exec(Command(argv=("true",)))
+    with pytest.raises(SandboxLost):
+        sandbox.read_file("kept")
+
+
+def test_a_scripted_answer_replaces_the_command() -> None:
+    answer = ExecResult(exit_code=7, stdout=b"scripted")
+    seen: list[tuple[str, bytes]] = []
+    with ScriptedSandbox({("deploy", "now"): answer}) as scripted:
+        result = scripted.exec(
+            Command(argv=("deploy", "now")), lambda stream, data: seen.append((stream, data))
+        )
+    assert (result, seen) == (answer, [("stdout", b"scripted")])

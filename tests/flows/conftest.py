@@ -1,0 +1,67 @@
+"""A workshop whose sandbox is scripted and whose model replays a file: no Docker, no key."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from blueprints.types import Blueprint
+from contracts.sandbox import Sandbox
+from flows.request import RunRequest
+from flows.run import Workshop
+from flows.settings import load_settings
+from flows.wiring import workshop
+from sandbox.scripted import ScriptedSandbox
+from tests.flows.repositories import make_repository
+
+Ask = Callable[..., RunRequest]
+
+
+@pytest.fixture
+def shop(own_home: Path) -> Workshop:
+    """The real workshop, but for the sandbox."""
+
+    @contextmanager
+    def open_sandbox(_: str) -> Iterator[Sandbox]:
+        with ScriptedSandbox() as sandbox:
+            yield sandbox
+
+    return replace(workshop(load_settings()), open_sandbox=open_sandbox)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Callable[..., str]:
+    """A scripted model that gives these replies."""
+
+    def script(*replies: dict[str, object]) -> str:
+        path = tmp_path / "replies.jsonl"
+        path.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+        return f"scripted/{path}"
+
+    return script
+
+
+@pytest.fixture
+def ask(repository: Path) -> Ask:
+    """A request for this blueprint, on the test repository unless told otherwise."""
+
+    def request(
+        blueprint: Blueprint, *, repo: str = "", model: str = "scripted/none", push: bool = False
+    ) -> RunRequest:
+        return RunRequest(
+            blueprint=blueprint,
+            repo=repo or str(repository),
+            agent="native",
+            model=model,
+            push=push,
+        )
+
+    return request

@@ -1,0 +1,155 @@
+"""A blueprint as a flow on a real Prefect server."""
+
+from collections.abc import Callable, Iterator
+from time import sleep
+from typing import Any
+
+import httpx
+import pytest
+from prefect.logging.handlers import APILogHandler
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from blueprints.dsl import agentic, blueprint, deterministic, step, validate
+from blueprints.types import Blueprint
+from contracts.run import NodeResult, RunContext, RunReport
+from contracts.sandbox import Sandbox
+from flows.compile import compile_blueprint
+from flows.run import Workshop
+from nodes.commands import command, shell
+from tests.flows.test_run import DONE, WRITE_42
+
+pytestmark = pytest.mark.prefect
+
+
+Record = dict[str, Any]
+"""JSON as the server gives it."""
+Run = Callable[..., tuple[RunReport | BaseException, Record]]
+
+
+@pytest.fixture
+def api(prefect_api: str) -> Iterator[httpx.Client]:
+    """The server, asked by plain HTTP."""
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_api}),
+        httpx.Client(base_url=prefect_api) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def run(shop: Workshop, repository: object, api: httpx.Client) -> Run:
+    """Run a blueprint as a flow; gives its result and the server's record of it."""
+
+    def run_flow(made: Blueprint, **given: object) -> tuple[RunReport | BaseException, Record]:
+        flow = compile_blueprint(made, lambda: shop)
+        state = flow(repo=str(repository), return_state=True, **given)
+        record = api.get(f"/flow_runs/{state.state_details.flow_run_id}").json()
+        return state.result(raise_on_failure=False), record
+
+    return run_flow
+
+
+def task_runs(api: httpx.Client, flow_run: Record) -> dict[str, Record]:
+    """The flow run's task runs by name, once the server knows how all of them ended."""
+    for _ in range(100):
+        found = of_run(api, "task_runs", flow_run)
+        if found and all(task["state"]["type"] in ("COMPLETED", "FAILED") for task in found):
+            break
+        sleep(0.1)
+    return {task["name"]: task for task in found}
+
+
+def of_run(api: httpx.Client, kind: str, flow_run: Record) -> list[Record]:
+    """All records of one kind that belong to this flow run."""
+    chosen = {"flow_runs": {"id": {"any_": [flow_run["id"]]}}}
+    found: list[Record] = api.post(f"/{kind}/filter", json=chosen).raise_for_status().json()
+    return found
+
+
+def answer_is_42() -> Blueprint:
+    fix = agentic("mend", "mend it", prompt=lambda ctx: ctx.results["check"].output)
+    steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
+    return blueprint(
+        "answer-is-42",
+        "Check the answer",
+        [
+            deterministic("look", "look at it", shell("echo the answer is; cat answer.txt")),
+            deterministic("never", "skipped", command("false"), skip=lambda _: True),
+            validate("check", "check it", steps=steps, on_failure=fix, max_retries=1),
+        ],
+    )
+
+
+def test_a_flow_has_the_name_of_its_blueprint(shop: Workshop) -> None:
+    assert compile_blueprint(answer_is_42(), lambda: shop).name == "answer-is-42"
+
+
+def test_a_successful_run_is_completed_and_gives_its_report(
+    run: Run, model: Callable[..., str]
+) -> None:
+    report, flow_run = run(answer_is_42(), model=model(WRITE_42, DONE))
+    assert isinstance(report, RunReport)
+    assert (report.status, flow_run["state_name"]) == ("success", "Completed")
+    assert report.flow_run_id == flow_run["id"]
+    assert report.run_id == flow_run["id"][-8:]
+
+
+def test_every_node_step_and_attempt_is_a_task_run(
+    run: Run, api: httpx.Client, model: Callable[..., str]
+) -> None:
+    _, flow_run = run(answer_is_42(), model=model(WRITE_42, DONE))
+    states = {name: task["state_name"] for name, task in task_runs(api, flow_run).items()}
+    assert states == {
+        "look": "Completed",
+        "never": "Skipped",
+        "check": "Completed",
+        "check/answer (attempt 1)": "Failed",
+        "mend (attempt 1)": "Completed",
+        "check/answer (attempt 2)": "Completed",
+    }
+
+
+def test_task_runs_are_tagged_with_their_node_type(
+    run: Run, api: httpx.Client, model: Callable[..., str]
+) -> None:
+    _, flow_run = run(answer_is_42(), model=model(WRITE_42, DONE))
+    tasks = task_runs(api, flow_run)
+    assert {"validate"} <= set(tasks["check"]["tags"])
+    assert {"agentic"} <= set(tasks["mend (attempt 1)"]["tags"])
+
+
+def test_a_failed_node_makes_the_flow_run_failed_with_the_reason(run: Run) -> None:
+    made = blueprint("fails", "Fails", [deterministic("do", "do it", shell("exit 3"))])
+    _, flow_run = run(made)
+    assert flow_run["state_name"] == "Failed"
+    assert "exit code 3" in flow_run["state"]["message"]
+
+
+def test_what_a_node_raises_ends_the_flow_run(run: Run) -> None:
+    def buggy(_: RunContext, __: Sandbox) -> NodeResult:
+        raise ZeroDivisionError("by zero")
+
+    result, flow_run = run(blueprint("buggy", "Raises", [deterministic("bug", "bug", buggy)]))
+    assert isinstance(result, ZeroDivisionError)
+    assert flow_run["state_name"] == "Failed"
+
+
+def test_the_report_and_the_diff_are_artifacts(run: Run, api: httpx.Client) -> None:
+    made = blueprint("writes", "Writes", [deterministic("do", "do", shell("echo 42 >answer.txt"))])
+    _, flow_run = run(made)
+    found = {a["type"]: a["data"] for a in of_run(api, "artifacts", flow_run)}
+    assert "+42" in found["markdown"]
+    assert '"node": "do"' in found["table"]
+
+
+def test_output_streams_to_the_prefect_log(run: Run, api: httpx.Client) -> None:
+    made = blueprint("talks", "Talks", [deterministic("do", "do it", shell("echo how nice"))])
+    _, flow_run = run(made)
+    APILogHandler.flush(APILogHandler())
+    mine = {"logs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
+    assert "how nice" in [log["message"] for log in api.post("/logs/filter", json=mine).json()]
+
+
+def test_the_form_describes_every_parameter(shop: Workshop) -> None:
+    schema = compile_blueprint(answer_is_42(), lambda: shop).parameters
+    assert all(field.get("description") for field in schema.properties.values())

@@ -1,0 +1,70 @@
+from contracts.chat import Usage
+from contracts.run import Attempt, NodeReport, NodeResult, RunReport
+from flows.report import dumps, fenced, loads, markdown, table_rows, to_json
+
+CONTRACT = {
+    "run_id", "flow_run_id", "blueprint", "repo", "intent", "agent", "model", "status", "nodes",
+    "total_duration_ms", "token_usage", "cost_usd", "branch", "base_commit", "commit", "pushed",
+    "diff_stat", "surfaced", "decisions", "error",
+}  # fmt: skip
+"""The fields of ARCHITECTURE.md's CLI contract."""
+
+
+def a_report(*, error: str | None = None, token_usage: Usage | None = None) -> RunReport:
+    node = NodeReport(
+        name="verify",
+        type="validate",
+        status="failure",
+        error="test still failed",
+        output="1 failed",
+        attempts=(Attempt(number=1, steps={"test": NodeResult.failure("exit 1", "1 failed")}),),
+        usage=Usage(input=3, output=2, cost_usd=0.5),
+    )
+    return RunReport(
+        run_id="abcd1234",
+        blueprint="fix-tests",
+        status="failure",
+        nodes=(node,),
+        error=error,
+        token_usage=token_usage or Usage(),
+    )
+
+
+def test_the_json_has_every_field_of_the_contract() -> None:
+    assert set(to_json(a_report())) >= CONTRACT
+
+
+def test_token_usage_holds_tokens_only() -> None:
+    document = to_json(a_report(token_usage=Usage(input=1, cost_usd=2.0)))
+    assert document["token_usage"] == {
+        "input": 1, "output": 0, "cache_read": 0, "cache_write": 0,
+    }  # fmt: skip
+
+
+def test_a_report_survives_its_json() -> None:
+    assert loads(dumps(a_report())) == a_report()
+
+
+def test_a_field_of_a_newer_version_is_left_out() -> None:
+    text = dumps(a_report()).replace("{", '{"from_the_future": 1,', 1)
+    assert loads(text) == a_report()
+
+
+def test_a_code_block_cannot_be_closed_from_inside() -> None:
+    assert fenced("a\n````\nb").startswith("`````\n")
+
+
+def test_markup_in_an_error_is_inert() -> None:
+    text = markdown(a_report(error="<img src=x> [link](javascript:1)"), "")
+    assert "<img" not in text
+    assert "[link](" not in text
+
+
+def test_the_diff_is_part_of_the_markdown() -> None:
+    assert "+new line" in markdown(a_report(), "+new line\n")
+
+
+def test_the_table_has_a_row_for_each_node() -> None:
+    assert [(row["node"], row["status"]) for row in table_rows(a_report())] == [
+        ("verify", "failure")
+    ]

@@ -1,0 +1,203 @@
+"""A run end to end, on a real repository, without Prefect and without Docker."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blueprints.dsl import agentic, blueprint, deterministic, step, validate
+from blueprints.types import Blueprint
+from contracts.errors import ModelUnavailable, RepoInvalid, SandboxLost, WorkRefused
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from flows.request import RunRequest
+from flows.run import Workshop, run_blueprint
+from flows.runs import read_diff, read_report
+from nodes.commands import command, shell
+from tests.flows.repositories import fingerprint, git
+
+Ask = Callable[..., RunRequest]
+
+WRITE_42 = {
+    "content": "",
+    "tool_calls": [
+        {
+            "id": "call_1",
+            "type": "function",
+            "function": {
+                "name": "write_file",
+                "arguments": json.dumps({"path": "answer.txt", "content": "42\n"}),
+            },
+        }
+    ],
+}
+DONE = {"content": "Done."}
+
+
+def a_blueprint(line: str) -> Blueprint:
+    return blueprint("one-command", "One command", [deterministic("do", "do it", shell(line))])
+
+
+def test_the_work_is_on_a_branch_of_the_repository(
+    shop: Workshop, ask: Ask, repository: Path
+) -> None:
+    request = ask(a_blueprint("echo 42 > answer.txt"))
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    assert report.status == "success"
+    assert report.branch == "harness/abcd1234/one-command"
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
+
+
+def test_the_repository_is_otherwise_as_it_was(shop: Workshop, ask: Ask, repository: Path) -> None:
+    before = fingerprint(repository)
+    run_blueprint(ask(a_blueprint("echo 42 > answer.txt")), shop, run_id="abcd1234")
+    assert fingerprint(repository) == before
+
+
+def test_the_report_and_the_diff_are_kept(shop: Workshop, ask: Ask) -> None:
+    report = run_blueprint(ask(a_blueprint("echo 42 > answer.txt")), shop, run_id="abcd1234")
+    assert read_report(shop.runs, "abcd1234") == report
+    assert "+42" in read_diff(shop.runs, "abcd1234")
+    assert (report.diff_stat.files, report.diff_stat.insertions) == (1, 1)
+
+
+def test_a_run_that_changes_nothing_has_no_branch(shop: Workshop, ask: Ask) -> None:
+    report = run_blueprint(ask(a_blueprint("true")), shop, run_id="abcd1234")
+    assert (report.status, report.branch) == ("success", None)
+
+
+def test_after_a_failed_node_the_work_is_still_on_the_branch(
+    shop: Workshop, ask: Ask, repository: Path
+) -> None:
+    request = ask(a_blueprint("echo half > answer.txt; exit 3"))
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    assert report.status == "failure"
+    assert report.error is not None
+    assert "exit code 3" in report.error
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "half"
+
+
+def test_a_run_that_fails_is_never_pushed(
+    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+) -> None:
+    origin = _with_origin(repository, tmp_path)
+    request = ask(a_blueprint("echo half > answer.txt; exit 3"), push=True)
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    assert not report.pushed
+    assert git(origin, "branch", "--list", "harness/*") == ""
+
+
+def test_a_run_that_succeeds_is_pushed_when_asked(
+    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+) -> None:
+    origin = _with_origin(repository, tmp_path)
+    request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    assert report.pushed
+    assert git(origin, "show", f"{report.branch}:answer.txt") == "42"
+
+
+def test_a_run_is_not_pushed_unasked(
+    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+) -> None:
+    origin = _with_origin(repository, tmp_path)
+    run_blueprint(ask(a_blueprint("echo 42 > answer.txt")), shop, run_id="abcd1234")
+    assert git(origin, "branch", "--list", "harness/*") == ""
+
+
+def test_an_agent_mends_what_a_check_finds(
+    shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
+) -> None:
+    request = ask(_checked(), model=model(WRITE_42, DONE))
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    assert report.status == "success"
+    assert [(node.name, node.status) for node in report.nodes] == [
+        ("check", "success"),
+        ("mend", "success"),
+    ]
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
+
+
+def test_a_model_outage_is_raised_and_reported(
+    shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
+) -> None:
+    """The script ends in the middle of the fix: what was written until then is not lost."""
+    with pytest.raises(ModelUnavailable):
+        run_blueprint(ask(_checked(), model=model(WRITE_42)), shop, run_id="abcd1234")
+    report = read_report(shop.runs, "abcd1234")
+    assert report.status == "failure"
+    assert "no reply left" in (report.error or "")
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
+
+
+def test_a_bug_in_a_blueprint_is_raised_and_reported(shop: Workshop, ask: Ask) -> None:
+    def buggy(_: RunContext, __: Sandbox) -> NodeResult:
+        raise ZeroDivisionError("by zero")
+
+    broken = blueprint("broken", "Has a bug", [deterministic("bug", "raises", buggy)])
+    with pytest.raises(ZeroDivisionError):
+        run_blueprint(ask(broken), shop, run_id="abcd1234")
+    assert read_report(shop.runs, "abcd1234").error == "ZeroDivisionError: by zero"
+
+
+def test_an_interrupted_run_is_cancelled_and_keeps_its_work(
+    shop: Workshop, ask: Ask, repository: Path
+) -> None:
+    def interrupted(_: RunContext, sandbox: Sandbox) -> NodeResult:
+        sandbox.write_file("answer.txt", b"so far\n")
+        raise KeyboardInterrupt
+
+    nodes = [deterministic("stop", "is interrupted", interrupted)]
+    with pytest.raises(KeyboardInterrupt):
+        run_blueprint(ask(blueprint("stopped", "Stops", nodes)), shop, run_id="abcd1234")
+    report = read_report(shop.runs, "abcd1234")
+    assert report.status == "cancelled"
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "so far"
+
+
+def test_a_lost_sandbox_is_reported_as_such(shop: Workshop, ask: Ask) -> None:
+    def lost(_: RunContext, __: Sandbox) -> NodeResult:
+        raise SandboxLost("the container is gone")
+
+    nodes = [deterministic("lose", "loses it", lost)]
+    with pytest.raises(SandboxLost):
+        run_blueprint(ask(blueprint("lost", "Is lost", nodes)), shop, run_id="abcd1234")
+    assert read_report(shop.runs, "abcd1234").error == "the container is gone"
+
+
+def test_a_workspace_without_a_repository_is_refused(shop: Workshop, ask: Ask) -> None:
+    with pytest.raises(WorkRefused):
+        run_blueprint(ask(a_blueprint("rm -rf .git")), shop, run_id="abcd1234")
+    assert read_report(shop.runs, "abcd1234").status == "failure"
+
+
+def test_a_place_without_a_repository_leaves_no_run(
+    shop: Workshop, ask: Ask, tmp_path: Path
+) -> None:
+    with pytest.raises(RepoInvalid):
+        run_blueprint(ask(a_blueprint("true"), repo=str(tmp_path)), shop, run_id="abcd1234")
+    assert not shop.runs.exists()
+
+
+def test_secrets_of_the_host_are_blanked_out(
+    shop: Workshop, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.wiring import workshop
+
+    monkeypatch.setenv("MY_TOKEN", "s3cr3t-v4lue")
+    redacting = workshop().redact
+    assert redacting("it is s3cr3t-v4lue.") == "it is [redacted]."
+
+
+def _checked() -> Blueprint:
+    fix = agentic("mend", "mend it", prompt=lambda ctx: ctx.results["check"].output)
+    steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
+    return blueprint("checked", "Check", [validate("check", "check", steps=steps, on_failure=fix)])
+
+
+def _with_origin(repository: Path, tmp_path: Path) -> Path:
+    origin = tmp_path / "origin.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(origin))
+    git(repository, "remote", "add", "origin", str(origin))
+    return origin

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SettingsInvalid
+from flows.settings import DEFAULT_MODEL, load_settings
+
+
+def test_without_anything_set_the_defaults_hold(own_home: Path) -> None:
+    settings = load_settings()
+    assert settings.home == own_home
+    assert settings.model == DEFAULT_MODEL
+    assert settings.budget_usd is None
+
+
+def test_the_file_changes_a_setting(own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text("[sandbox.limits]\nmemory_mb = 512\n")
+    assert load_settings().sandbox.limits.memory_mb == 512
+
+
+def test_a_variable_is_stronger_than_the_file(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text('model = "from-file"\n')
+    monkeypatch.setenv("HARNESS_MODEL", "from-variable")
+    assert load_settings().model == "from-variable"
+
+
+def test_the_file_can_lie_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.toml").write_text('agent = "pi"\n')
+    monkeypatch.setenv("HARNESS_CONFIG", str(tmp_path / "other.toml"))
+    assert load_settings().agent == "pi"
+
+
+def test_a_file_in_the_current_directory_is_never_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "harness.toml").write_text('model = "from-the-repository"\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_settings().model == DEFAULT_MODEL
+
+
+def test_a_wrong_value_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_SANDBOX__LIMITS__PIDS", "many")
+    with pytest.raises(SettingsInvalid, match=r"sandbox\.limits\.pids.*many"):
+        load_settings()
+
+
+def test_an_unknown_name_in_the_file_is_refused(own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text('modle = "x"\n')
+    with pytest.raises(SettingsInvalid, match="modle"):
+        load_settings()
+
+
+def test_a_file_that_is_not_toml_is_named(own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text("model = \n")
+    with pytest.raises(SettingsInvalid, match=r"harness\.toml is not TOML"):
+        load_settings()

@@ -1,0 +1,122 @@
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import BlueprintInvalid
+from contracts.tool import Allowed, Denied, ToolCall
+from nodes.agents.allowed import guard_for, parse_allowed, tools_for
+
+PATTERN = ["shell(git diff*)"]
+
+
+def call(tool: str, **arguments: object) -> ToolCall:
+    return ToolCall(id="c", name=tool, arguments=json.dumps(arguments))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "offered"),
+    [
+        (None, ["bash", "read_file", "write_file", "edit_file", "search"]),
+        ([], []),
+        (["read", "search"], ["read_file", "search"]),
+        (PATTERN, ["bash"]),
+        (["edit", "shell"], ["bash", "edit_file"]),
+    ],
+)
+def test_only_allowed_tools_are_offered(allowed: list[str] | None, offered: list[str]) -> None:
+    assert [tool.name for tool in tools_for(allowed)] == offered
+
+
+def test_what_is_not_allowed_is_denied_with_what_is() -> None:
+    decision = guard_for(["read", *PATTERN])(call("write_file", path="a", content="b"))
+    assert decision == Denied(
+        reason="write_file is not allowed here; allowed: read, shell(git diff*)"
+    )
+
+
+def test_a_tool_without_a_rule_is_denied() -> None:
+    assert isinstance(guard_for(None)(call("send_email")), Denied)
+
+
+def test_shell_alone_allows_every_command() -> None:
+    assert guard_for(["shell"])(call("bash", command="a | b; c > d")) == Allowed()
+
+
+@pytest.mark.parametrize("command", ["git diff", "git diff --stat", "  git diff 'a b' \n"])
+def test_a_matching_command_is_allowed(command: str) -> None:
+    assert guard_for(PATTERN)(call("bash", command=command)) == Allowed()
+
+
+SNEAKY = [
+    "git diff; touch pwned",
+    "git diff && touch pwned",
+    "git diff || touch pwned",
+    "git diff | tee pwned",
+    "git diff & touch pwned",
+    "git diff\ntouch pwned",
+    "git diff\r\ntouch pwned",
+    "git diff $(touch pwned)",
+    "git diff `touch pwned`",
+    'git diff "$(touch pwned)"',
+    "git diff > pwned",
+    "git diff <(touch pwned)",
+    "git diff ${x:=`touch pwned`}",
+    "(git diff)",
+    "touch pwned; git diff",
+    "git  diff",
+    "GIT DIFF",
+    "",
+]
+
+
+@pytest.mark.parametrize("command", SNEAKY)
+def test_a_pattern_is_not_bypassed(command: str) -> None:
+    decision = guard_for(PATTERN)(call("bash", command=command))
+    assert isinstance(decision, Denied)
+
+
+def test_the_sneaky_commands_would_have_done_it(tmp_path: Path) -> None:
+    done = 0
+    for number, command in enumerate(SNEAKY):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, check=False)
+        done += (folder / "pwned").exists()
+    assert done >= 11
+
+
+def test_a_denied_command_is_told_how_to_write_it() -> None:
+    decision = guard_for(PATTERN)(call("bash", command="git diff | cat"))
+    assert isinstance(decision, Denied)
+    assert "Write one plain command without ; & |" in decision.reason
+
+
+def test_a_pattern_may_name_its_own_pipe() -> None:
+    guard = guard_for(["shell(git log * | head)"])
+    assert guard(call("bash", command="git log -p | head")) == Allowed()
+    assert isinstance(guard(call("bash", command="git log | sh | head")), Denied)
+
+
+def test_doubled_keys_do_not_fool_the_guard() -> None:
+    twice = '{"command": "git diff", "command": "touch pwned"}'
+    decision = guard_for(PATTERN)(ToolCall(id="c", name="bash", arguments=twice))
+    assert isinstance(decision, Denied)
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("fly", "unknown allowed tool 'fly'; known: read, write, edit, search, shell"),
+        ("Bash", "unknown allowed tool 'Bash'"),
+        ("", "unknown allowed tool ''"),
+        ("shell(git", "unknown allowed tool"),
+        ("shell()", "the pattern is empty"),
+        ("read(src/*)", "only shell takes a pattern"),
+    ],
+)
+def test_an_entry_that_means_nothing_is_refused(entry: str, told: str) -> None:
+    with pytest.raises(BlueprintInvalid) as caught:
+        parse_allowed([entry])
+    assert told in str(caught.value)

@@ -1,0 +1,183 @@
+import json
+import time
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import SandboxLost
+from contracts.sandbox import Command, ExecResult, OnOutput
+from contracts.tool import ToolCall
+from nodes.agents.bench import Bench
+from nodes.agents.tools import CallMalformed, native_tools, parse_call, run_tool
+from nodes.node_sandbox import NodeSandbox
+from tests.nodes.agents.folder_sandbox import FolderSandbox
+
+
+def do(sandbox: FolderSandbox, tool: str, **arguments: object) -> str:
+    return run(Bench(sandbox=sandbox, left_s=lambda: inf), tool, arguments)
+
+
+def run(bench: Bench, tool: str, arguments: dict[str, object]) -> str:
+    call = ToolCall(id="c", name=tool, arguments=json.dumps(arguments))
+    return run_tool(parse_call(call), bench).text
+
+
+def test_there_are_five_tools_with_plain_schemas() -> None:
+    tools = {tool.name: tool for tool in native_tools()}
+    assert list(tools) == ["bash", "read_file", "write_file", "edit_file", "search"]
+    assert tools["edit_file"].parameters["required"] == ["path", "old", "new"]
+    assert tools["edit_file"].parameters["additionalProperties"] is False
+    assert "title" not in json.dumps([dict(tool.parameters) for tool in tools.values()])
+    assert all(tool.description for tool in tools.values())
+
+
+def test_bash_tells_exit_code_and_both_streams_in_order(sandbox: FolderSandbox) -> None:
+    said = do(sandbox, "bash", command="echo one; echo two >&2; echo three; exit 3")
+    assert said == "exit 3\none\ntwo\nthree"
+
+
+def test_bash_keeps_the_path_that_the_node_gives(sandbox: FolderSandbox) -> None:
+    env = {"PATH": "/odd:/usr/bin:/bin"}
+    inside = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda _: None)
+    bench = Bench(sandbox=inside, left_s=lambda: inf)
+    assert run(bench, "bash", {"command": "echo $PATH"}) == "exit 0\n/odd:/usr/bin:/bin"
+
+
+def test_silence_is_said(sandbox: FolderSandbox) -> None:
+    assert do(sandbox, "bash", command="true") == "exit 0\n(no output)"
+
+
+def test_a_command_over_its_time_is_stopped(sandbox: FolderSandbox) -> None:
+    said = do(sandbox, "bash", command="echo begun; sleep 30", timeout_s=0.3)
+    assert said.startswith("stopped, its time was over")
+    assert said.endswith("begun")
+
+
+def test_no_command_outlives_the_agent(sandbox: FolderSandbox) -> None:
+    began = time.monotonic()
+    bench = Bench(sandbox=sandbox, left_s=lambda: 0.3)
+    said = run(bench, "bash", {"command": "sleep 30", "timeout_s": 600})
+    assert said.startswith("stopped")
+    assert time.monotonic() - began < 5
+
+
+def test_long_output_keeps_its_ends(sandbox: FolderSandbox) -> None:
+    said = do(sandbox, "bash", command="seq 100000")
+    assert len(said) < 31_000
+    assert said.startswith("exit 0\n1\n2\n")
+    assert "characters left out" in said
+    assert said.endswith("\n100000")
+
+
+def test_read_file_numbers_lines(sandbox: FolderSandbox, work_dir: Path) -> None:
+    (work_dir / "a.txt").write_text("one\ntwo\nthree\n")
+    assert do(sandbox, "read_file", path="a.txt") == "1\tone\n2\ttwo\n3\tthree"
+    part = do(sandbox, "read_file", path="a.txt", offset=2, limit=1)
+    assert part == "2\ttwo\n(lines 2 to 2 of 3)"
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "told"),
+    [
+        (b"", {}, "(the file is empty)"),
+        (b"a\n", {"offset": 9}, "error: 'f' has 1 lines, line 9 is past it"),
+        (b"a\0b", {}, "error: 'f' is binary (3 bytes): look at it with bash"),
+    ],
+)
+def test_odd_files_are_told(
+    sandbox: FolderSandbox,
+    work_dir: Path,
+    content: bytes,
+    arguments: dict[str, object],
+    told: str,
+) -> None:
+    (work_dir / "f").write_bytes(content)
+    assert do(sandbox, "read_file", path="f", **arguments) == told
+
+
+def test_file_errors_go_back_to_the_model(sandbox: FolderSandbox, work_dir: Path) -> None:
+    (work_dir / "folder").mkdir()
+    assert do(sandbox, "read_file", path="no.py") == "error: no file 'no.py'"
+    said = do(sandbox, "write_file", path="folder", content="x")
+    assert said == "error: 'folder' is a directory"
+
+
+def test_write_file_makes_folders_and_counts_bytes(sandbox: FolderSandbox, work_dir: Path) -> None:
+    assert do(sandbox, "write_file", path="a/b.txt", content="ü") == "wrote 2 bytes to a/b.txt"
+    assert (work_dir / "a/b.txt").read_text() == "ü"
+
+
+def test_edit_file_replaces_one_piece_and_no_other_byte(
+    sandbox: FolderSandbox, work_dir: Path
+) -> None:
+    (work_dir / "f").write_bytes(b"\xff one\r\ntwo\n")
+    assert do(sandbox, "edit_file", path="f", old="two", new="2") == "edited f at line 2"
+    assert (work_dir / "f").read_bytes() == b"\xff one\r\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("a", "b", "old stands 2 times in 'f': add lines"),
+        ("zzz", "b", "old is not in 'f': read the file again"),
+        ("a\nb", "c", r"old is not in 'f': its lines end in \r\n"),
+        ("a", "a", "old and new are the same"),
+    ],
+)
+def test_an_edit_that_cannot_be_says_why(
+    sandbox: FolderSandbox, work_dir: Path, old: str, new: str, told: str
+) -> None:
+    (work_dir / "f").write_bytes(b"a\r\nb a\r\n")
+    assert do(sandbox, "edit_file", path="f", old=old, new=new).startswith(f"error: {told}")
+    assert (work_dir / "f").read_bytes() == b"a\r\nb a\r\n"
+
+
+def test_search_gives_path_line_and_text(sandbox: FolderSandbox, work_dir: Path) -> None:
+    (work_dir / "a.py").write_text("import os\nx = 1\n")
+    (work_dir / "b.txt").write_text("x = 1\n")
+    assert do(sandbox, "search", pattern="^x = [0-9]+", glob="*.py") == "./a.py:2:x = 1"
+
+
+def test_search_tells_no_match_from_a_bad_pattern(sandbox: FolderSandbox, work_dir: Path) -> None:
+    (work_dir / "a.py").write_text("x\n")
+    assert do(sandbox, "search", pattern="nowhere") == "no match"
+    assert do(sandbox, "search", pattern="(").startswith("error: search failed, exit 2")
+
+
+def test_a_pattern_that_looks_like_an_option_is_a_pattern(
+    sandbox: FolderSandbox, work_dir: Path
+) -> None:
+    (work_dir / "a.py").write_text("call(--force)\n")
+    assert do(sandbox, "search", pattern="--force") == "./a.py:1:call(--force)"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "told"),
+    [
+        ("fly", "{}", "no tool 'fly'; there are bash, read_file"),
+        ("bash", "{oops", "bad arguments for bash: Invalid JSON"),
+        ("bash", "[]", "bad arguments for bash: Input should be an object"),
+        ("bash", "", "bad arguments for bash: command: Field required"),
+        ("bash", '{"command": "ls", "cwd": "/"}', "bad arguments for bash: cwd: Extra inputs"),
+        ("bash", '{"command": "a\\u0000b"}', "command: Value error, must not hold a NUL"),
+        ("bash", '{"command": "\\ud800"}', "bad arguments for bash: Invalid JSON"),
+        ("bash", '{"command": "ls", "timeout_s": 1e9}', "timeout_s: Input should be less"),
+        ("bash", '{"command": "ls", "timeout_s": "NaN"}', "timeout_s: Input should be"),
+        ("read_file", '{"path": ""}', "path: String should have at least 1 character"),
+    ],
+)
+def test_malformed_calls_are_explained(tool: str, arguments: str, told: str) -> None:
+    with pytest.raises(CallMalformed) as caught:
+        parse_call(ToolCall(id="c", name=tool, arguments=arguments))
+    assert told in str(caught.value)
+
+
+class LostSandbox(FolderSandbox):
+    def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
+        raise SandboxLost("gone")
+
+
+def test_a_lost_sandbox_is_never_told_to_the_model(work_dir: Path) -> None:
+    with pytest.raises(SandboxLost):
+        do(LostSandbox(work_dir), "bash", command="ls")

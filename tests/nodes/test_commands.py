@@ -1,0 +1,91 @@
+"""Ready commands, and how their ends are told."""
+
+import pytest
+
+from contracts.errors import OptionInvalid
+from contracts.run import NodeResult
+from contracts.sandbox import ExecResult
+from nodes.commands import command, line_argv, shell, to_result
+from nodes.types import Work
+from sandbox.scripted import ScriptedSandbox
+from tests.nodes.workspace import context, folder
+
+
+def run(work: Work, sandbox: ScriptedSandbox) -> NodeResult:
+    return work(context(sandbox), sandbox)
+
+
+def test_a_command_that_exits_0_succeeds_with_its_output(sandbox: ScriptedSandbox) -> None:
+    assert run(command("echo", "a  b"), sandbox) == NodeResult.success("a  b")
+
+
+def test_a_failed_command_keeps_both_streams(sandbox: ScriptedSandbox) -> None:
+    assert run(shell("echo out; echo err >&2; exit 3"), sandbox).output == "out\nerr"
+
+
+def test_a_failed_command_names_itself_and_its_exit_code(sandbox: ScriptedSandbox) -> None:
+    assert run(command("false"), sandbox).error == "'false' failed with exit code 1"
+
+
+def test_an_argument_is_never_split_or_expanded(sandbox: ScriptedSandbox) -> None:
+    assert run(command("printf", "%s", "$HOME *; x"), sandbox).output == "$HOME *; x"
+
+
+def test_a_program_that_is_not_there_could_not_be_started(sandbox: ScriptedSandbox) -> None:
+    assert "could not be started" in (run(command("no-such-program"), sandbox).error or "")
+
+
+def test_a_command_that_takes_too_long_timed_out(sandbox: ScriptedSandbox) -> None:
+    error = run(command("sleep", "30", timeout_s=0.1), sandbox).error
+    assert error == "'sleep 30' timed out after 0.1 s"
+
+
+def test_a_command_killed_for_memory_says_so() -> None:
+    result = to_result(ExecResult(exit_code=137, out_of_memory=True), ("make", "test"))
+    assert result.error == "'make test' was killed: the sandbox is out of memory"
+
+
+def test_a_command_runs_in_the_folder_given(sandbox: ScriptedSandbox) -> None:
+    (folder(sandbox) / "inner").mkdir()
+    assert run(command("pwd", cwd="inner"), sandbox).output == str(folder(sandbox) / "inner")
+
+
+def test_a_command_gets_the_env_given(sandbox: ScriptedSandbox) -> None:
+    assert run(shell("echo $COLOUR", env={"COLOUR": "green"}), sandbox).output == "green"
+
+
+def test_a_list_in_place_of_words_is_refused_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match="strings only"):
+        command(["git", "status"])  # type: ignore[arg-type] # the mistake under test
+
+
+def test_a_line_in_place_of_words_is_refused_where_it_is_written() -> None:
+    with pytest.raises(TypeError, match=r"say command\('git', 'status'\)"):
+        command("git status")
+
+
+def test_no_words_at_all_are_refused() -> None:
+    with pytest.raises(ValueError, match="argv is empty"):
+        command()
+
+
+@pytest.mark.parametrize(
+    ("line", "argv"),
+    [
+        ("pytest -q tests/unit", ("pytest", "-q", "tests/unit")),
+        ("pytest -k 'a and b'", ("pytest", "-k", "a and b")),
+        ("make test | tail", ("sh", "-c", "make test | tail")),
+        ("cd sub && make", ("sh", "-c", "cd sub && make")),
+        ("FAST=1 make test", ("sh", "-c", "FAST=1 make test")),
+        ("ls tests/*.py", ("sh", "-c", "ls tests/*.py")),
+        ("pytest --maxfail=1", ("pytest", "--maxfail=1")),
+    ],
+)
+def test_a_line_needs_a_shell_only_for_shell_syntax(line: str, argv: tuple[str, ...]) -> None:
+    assert line_argv(line) == argv
+
+
+@pytest.mark.parametrize("line", ["", "   ", "echo 'open", "''"])
+def test_a_line_that_is_no_command_is_refused(line: str) -> None:
+    with pytest.raises(OptionInvalid):
+        line_argv(line)

@@ -1,0 +1,180 @@
+"""How one node is executed, and the validate loop, with plain functions around it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, repeat
+from time import sleep
+
+import pytest
+
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from nodes.execute import execute_node
+from nodes.types import Agentic, Deterministic, Node, Preflight, Step, Validate, Work
+from sandbox.scripted import ScriptedSandbox
+from tests.nodes.workspace import context
+
+OK = NodeResult.success("ok")
+BAD = NodeResult.failure("bad", "the output of what failed")
+
+
+class Runner:
+    """Runs nodes as the engine would, and keeps what it was asked for."""
+
+    def __init__(self, sandbox: ScriptedSandbox, fix: NodeResult = OK) -> None:
+        self.sandbox = sandbox
+        self.fix = fix
+        self.ran: list[str] = []
+        self.seen: list[RunContext] = []
+        self.limits: list[float | None] = []
+
+    def __call__(self, node: Node, ctx: RunContext | None = None) -> NodeResult:
+        ctx = ctx or context(self.sandbox)
+        self.ran.append(node.name)
+        self.limits.append(node.timeout_s)
+        return execute_node(
+            node, ctx, sandbox=self.sandbox, run_agent=self.agent, run_node=self.__call__
+        )
+
+    def agent(self, node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        self.seen.append(ctx)
+        return self.fix
+
+
+def always(result: NodeResult) -> Work:
+    return lambda ctx, sandbox: result
+
+
+def in_turn(*results: NodeResult) -> Work:
+    """Gives the results one after the other, the last one for ever."""
+    left: Iterator[NodeResult] = chain(results, repeat(results[-1]))
+    return lambda ctx, sandbox: next(left)
+
+
+def check(*steps: Step, max_retries: int = 2, timeout_s: float | None = None) -> Validate:
+    fix = Agentic(name="fix", description="", prompt=lambda ctx: "fix it")
+    return Validate(
+        name="check",
+        description="",
+        steps=steps,
+        on_failure=fix,
+        max_retries=max_retries,
+        timeout_s=timeout_s,
+    )
+
+
+def test_a_preflight_node_gives_what_its_check_gives(sandbox: ScriptedSandbox) -> None:
+    node = Preflight(name="a", description="", check=always(BAD))
+    assert replace(Runner(sandbox)(node), duration_ms=0) == BAD
+
+
+def test_a_deterministic_node_gives_what_its_work_gives(sandbox: ScriptedSandbox) -> None:
+    node = Deterministic(name="a", description="", exec=always(OK))
+    assert replace(Runner(sandbox)(node), duration_ms=0) == OK
+
+
+def test_an_agentic_node_gives_what_its_agent_gives(sandbox: ScriptedSandbox) -> None:
+    node = Agentic(name="a", description="", prompt=lambda ctx: "")
+    done = NodeResult.success("agent done")
+    assert Runner(sandbox, fix=done)(node).output == "agent done"
+
+
+def test_a_node_is_timed(sandbox: ScriptedSandbox) -> None:
+    def slow(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        sleep(0.02)
+        return OK
+
+    assert Runner(sandbox)(Deterministic(name="a", description="", exec=slow)).duration_ms >= 20
+
+
+def test_steps_that_pass_need_no_fix(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox)
+    run(check(Step(name="test", exec=always(OK))))
+    assert run.ran == ["check", "check/test (attempt 1)"]
+
+
+def test_all_steps_run_although_the_first_one_fails(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox)
+    run(check(Step(name="a", exec=always(BAD)), Step(name="b", exec=always(OK)), max_retries=0))
+    assert run.ran == ["check", "check/a (attempt 1)", "check/b (attempt 1)"]
+
+
+def test_after_a_fix_all_steps_run_again(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox)
+    run(check(Step(name="a", exec=in_turn(BAD, OK)), Step(name="b", exec=always(OK))))
+    assert run.ran[3:] == ["fix (attempt 1)", "check/a (attempt 2)", "check/b (attempt 2)"]
+
+
+def test_by_default_steps_run_up_to_three_times(sandbox: ScriptedSandbox) -> None:
+    result = Runner(sandbox)(check(Step(name="test", exec=always(BAD))))
+    assert [attempt.number for attempt in result.attempts] == [1, 2, 3]
+
+
+def test_no_fix_follows_the_last_round(sandbox: ScriptedSandbox) -> None:
+    result = Runner(sandbox)(check(Step(name="test", exec=always(BAD))))
+    assert [attempt.fix is not None for attempt in result.attempts] == [True, True, False]
+
+
+def test_without_retries_nothing_is_fixed(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox)
+    run(check(Step(name="test", exec=always(BAD)), max_retries=0))
+    assert "fix (attempt 1)" not in run.ran
+
+
+def test_exhausted_retries_are_told_with_the_step_that_fails(sandbox: ScriptedSandbox) -> None:
+    result = Runner(sandbox)(check(Step(name="test", exec=always(BAD))))
+    assert result.error == "test still failed after 3 attempts of 3"
+
+
+def test_a_failed_fix_still_gets_its_steps_run_again(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox, fix=BAD)
+    result = run(check(Step(name="test", exec=in_turn(BAD, OK))))
+    assert result.status == "success"
+
+
+def test_the_fix_sees_what_failed_under_the_validate_nodes_name(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox)
+    run(check(Step(name="test", exec=in_turn(BAD, OK))))
+    assert "the output of what failed" in run.seen[0].results["check"].output
+
+
+def test_the_fix_sees_each_steps_result(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox)
+    run(check(Step(name="a", exec=in_turn(BAD, OK)), Step(name="b", exec=always(OK))))
+    statuses = [run.seen[0].results[f"check/{name}"].status for name in ("a", "b")]
+    assert statuses == ["failure", "success"]
+
+
+def test_each_fix_sees_the_newest_failure(sandbox: ScriptedSandbox) -> None:
+    first, second = NodeResult.failure("e", "first"), NodeResult.failure("e", "second")
+    run = Runner(sandbox)
+    run(check(Step(name="test", exec=in_turn(first, second, OK))))
+    assert [ctx.results["check/test"].output for ctx in run.seen] == ["first", "second"]
+
+
+def test_a_skipped_step_is_no_failure(sandbox: ScriptedSandbox) -> None:
+    result = Runner(sandbox)(check(Step(name="test", exec=always(NodeResult.skipped()))))
+    assert result.status == "success"
+
+
+def test_the_time_of_a_validate_node_is_shared_by_its_rounds(sandbox: ScriptedSandbox) -> None:
+    run = Runner(sandbox)
+    run(check(Step(name="test", exec=in_turn(BAD, OK)), timeout_s=60))
+    assert all(limit is not None and limit <= 60 for limit in run.limits)
+
+
+def test_a_validate_node_out_of_time_starts_no_further_round(sandbox: ScriptedSandbox) -> None:
+    def slow(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        sleep(0.05)
+        return BAD
+
+    result = Runner(sandbox)(check(Step(name="test", exec=slow), timeout_s=0.01))
+    assert len(result.attempts) == 1
+
+
+def test_what_a_node_raises_goes_through(sandbox: ScriptedSandbox) -> None:
+    def broken(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        raise ZeroDivisionError("a bug")
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        Runner(sandbox)(check(Step(name="test", exec=broken)))

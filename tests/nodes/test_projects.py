@@ -1,0 +1,297 @@
+"""How projects install and test themselves, found out from small real file sets."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import OptionInvalid
+from contracts.run import NodeResult
+from nodes.node_sandbox import NodeSandbox
+from nodes.projects.dependencies import find_dependency_files
+from nodes.projects.find import find_project
+from nodes.projects.types import Project
+from nodes.projects.work import install_project, look_for_tests, require_tests, run_tests
+from nodes.types import Work
+from sandbox.scripted import ScriptedSandbox
+from tests.nodes.workspace import context, folder, put_repo, write
+
+PYTEST = "python3 -m pytest"
+UNITTEST = "python3 -m unittest discover"
+PASSING = "def test_it(): pass\n"
+FAILING = "def test_it(): assert 0, 'the-reason'\n"
+CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"
+
+
+def found(sandbox: ScriptedSandbox, files: dict[str, str], **options: str) -> Project:
+    write(sandbox, files)
+    return find_project(context(sandbox, options=options), sandbox)
+
+
+def run(work: Work, sandbox: ScriptedSandbox, files: dict[str, str], **options: str) -> NodeResult:
+    write(sandbox, files)
+    return work(context(sandbox, options=options), sandbox)
+
+
+@pytest.mark.parametrize(
+    ("files", "test"),
+    [
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, PYTEST),
+        ({"pytest.ini": "[pytest]\n"}, PYTEST),
+        ({"tox.ini": "[testenv]\ncommands = pytest {posargs}\n"}, PYTEST),
+        ({"noxfile.py": "def t(s): s.run('pytest')\n"}, PYTEST),
+        ({"setup.cfg": "[tool:pytest]\n"}, PYTEST),
+        ({"setup.py": "setup(tests_require=['pytest'])\n"}, PYTEST),
+        ({"requirements-dev.txt": "pytest>=8\n"}, PYTEST),
+        ({"requirements/test.txt": "pytest\n"}, PYTEST),
+        ({"conftest.py": "import pytest\n"}, PYTEST),
+        ({"app.py": "", "test_app.py": PASSING}, PYTEST),
+        ({"setup.py": "", "pkg/tests/deep/test_a.py": CASE}, PYTEST),
+        ({"test_app.py": CASE}, UNITTEST),
+        ({"tests/test_app.py": CASE}, f"{UNITTEST} -s tests"),
+        ({"tests/test_app.py": CASE, "tests/__init__.py": ""}, f"{UNITTEST} -s tests -t ."),
+        ({"tests/app_test.py": CASE}, f"{UNITTEST} -s tests -p *_test.py"),
+        ({"test_app.py": CASE, "test_b.py": "import pytest\n"}, PYTEST),
+        ({"manage.py": "", "shop/tests.py": CASE}, "python3 manage.py test"),
+        ({"package.json": '{"scripts": {"test": "jest"}}'}, "npm run test"),
+        ({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, "yarn run test"),
+        ({"package.json": '{"scripts": {"test": "x"}}', "pnpm-lock.yaml": ""}, "pnpm run test"),
+        ({"Makefile": "test:\n\ttrue\n"}, "make test"),
+        ({"Makefile": ".PHONY: all\nall test : x\ncheck: x\n\ttrue\n"}, "make check"),
+        ({"Makefile": "test:\n", "pytest.ini": ""}, "make test"),
+        ({"Makefile": "test:\n", "test_app.py": PASSING}, PYTEST),
+        ({"package.json": "{}", "Makefile": "test:\n"}, "make test"),
+    ],
+)
+def test_the_way_to_test_is_read_from_the_files(
+    sandbox: ScriptedSandbox, files: dict[str, str], test: str
+) -> None:
+    assert " ".join(found(sandbox, files).test or ()) == test
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {"README.md": "run pytest"},
+        {"pyproject.toml": "[project]\nname = 'x'\n"},
+        {"package.json": "{}"},
+        {"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}'},
+        {"Makefile": "test := 3\nall:\n"},
+    ],
+)
+def test_where_no_way_to_test_is_found_there_is_none(
+    sandbox: ScriptedSandbox, files: dict[str, str]
+) -> None:
+    assert found(sandbox, files).test is None
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": "a = " + "[" * 50_000},
+        {"package.json": "[" * 200_000},
+        {"package.json": '{"scripts": ["test"]}'},
+        {"package.json": '{"scripts": {"test": 7}}'},
+        {"pyproject.toml": "tool = 3\n[project"},
+        {"setup.cfg": "no section\n", "tox.ini": "[a\n"},
+        {"pyproject.toml": "[tool.pytest]\nini_options = 4\n# x" + "x" * 300_000},
+    ],
+)
+def test_hostile_files_read_as_empty(sandbox: ScriptedSandbox, files: dict[str, str]) -> None:
+    assert found(sandbox, files).test is None
+
+
+def test_a_link_out_of_the_workspace_is_not_read(sandbox: ScriptedSandbox) -> None:
+    (folder(sandbox).parent / "secret").write_text("[pytest]")
+    (folder(sandbox) / "pytest.ini").symlink_to(folder(sandbox).parent / "secret")
+    assert found(sandbox, {}).test is None
+
+
+@pytest.mark.parametrize(
+    ("files", "install"),
+    [
+        ({"package.json": '{"dependencies": {"a": "1"}}', "package-lock.json": ""}, "npm ci"),
+        ({"package.json": '{"devDependencies": {"a": "1"}}', "yarn.lock": ""}, "yarn install"),
+        ({"package.json": '{"dependencies": {"a": "1"}}'}, "npm install --no-package-lock"),
+    ],
+)
+def test_a_node_project_installs_by_its_lock_file(
+    sandbox: ScriptedSandbox, files: dict[str, str], install: str
+) -> None:
+    assert " ".join(found(sandbox, files).install or ()).startswith(install)
+
+
+def test_a_node_project_without_dependencies_installs_nothing(sandbox: ScriptedSandbox) -> None:
+    assert found(sandbox, {"package.json": '{"scripts": {"test": "x"}}'}).install is None
+
+
+def test_a_src_layout_is_importable_without_an_install(sandbox: ScriptedSandbox) -> None:
+    project = found(sandbox, {"src/shop/__init__.py": "", "tests/test_a.py": PASSING})
+    assert project.env["PYTHONPATH"] == f"{sandbox.work_dir}/src"
+
+
+def test_requirements_alone_are_nothing_to_install(sandbox: ScriptedSandbox) -> None:
+    assert found(sandbox, {"requirements.txt": "pytest\n"}).install is None
+
+
+def test_the_install_lands_inside_the_git_folder(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox)
+    install = found(sandbox, {"pyproject.toml": "[project]\n"}).install or ()
+    assert f"{sandbox.work_dir}/.git/harness-site" in install
+
+
+@pytest.mark.parametrize(
+    ("files", "options"),
+    [
+        ({"pytest.ini": "[pytest]\naddopts = --cov=x -ra\n"}, ["-o", "addopts=-ra"]),
+        ({"pytest.ini": "[pytest]\naddopts = -n auto\n"}, ["-o", "addopts="]),
+        ({"setup.cfg": "[tool:pytest]\naddopts = --cov x --cov-report term -v\n"}, None),
+        ({"pytest.ini": "[pytest]\naddopts = -ra\n"}, []),
+        ({"pytest.ini": "[pytest]\n", "setup.cfg": "[tool:pytest]\naddopts = --cov\n"}, []),
+    ],
+)
+def test_coverage_and_parallel_running_are_taken_out_of_addopts(
+    sandbox: ScriptedSandbox, files: dict[str, str], options: list[str] | None
+) -> None:
+    expected = ["-o", "addopts=x -v"] if options is None else options
+    assert list(found(sandbox, files).test or ())[3:] == expected
+
+
+def test_addopts_may_be_a_list(sandbox: ScriptedSandbox) -> None:
+    text = '[tool.pytest.ini_options]\naddopts = ["--cov=x", "-m", "not slow"]\n'
+    project = found(sandbox, {"pyproject.toml": text})
+    assert (project.test or ())[-1] == "addopts=-m 'not slow'"
+
+
+def test_the_option_test_wins(sandbox: ScriptedSandbox) -> None:
+    project = found(sandbox, {"pytest.ini": "[pytest]\n"}, test="pytest -q tests/unit")
+    assert project.test == ("pytest", "-q", "tests/unit")
+
+
+def test_an_empty_option_test_means_no_tests(sandbox: ScriptedSandbox) -> None:
+    assert found(sandbox, {"pytest.ini": "[pytest]\n"}, test="").test is None
+
+
+def test_an_empty_option_install_means_no_install(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox)
+    project = found(sandbox, {"pyproject.toml": "[project]\n"}, install=" ")
+    assert project.install is None
+
+
+def test_an_option_with_an_open_quote_is_refused(sandbox: ScriptedSandbox) -> None:
+    with pytest.raises(OptionInvalid):
+        found(sandbox, {}, test="pytest 'tests")
+
+
+def test_a_project_without_tests_is_told_what_to_say(sandbox: ScriptedSandbox) -> None:
+    assert "--set test=" in (run(require_tests, sandbox, {}).error or "")
+
+
+def test_a_project_without_tests_may_be_skipped(sandbox: ScriptedSandbox) -> None:
+    assert run(look_for_tests, sandbox, {}).status == "skipped"
+
+
+def test_a_test_program_that_is_not_there_is_named(sandbox: ScriptedSandbox) -> None:
+    assert "nope-test" in (run(require_tests, sandbox, {}, test="nope-test -q").error or "")
+
+
+def test_a_found_project_says_how_it_is_tested(sandbox: ScriptedSandbox) -> None:
+    output = run(require_tests, sandbox, {"pytest.ini": "[pytest]\n"}).output
+    assert output.endswith(f" PYTHONPATH={sandbox.work_dir} python3 -m pytest")
+
+
+def test_passing_tests_pass(sandbox: ScriptedSandbox) -> None:
+    assert run(run_tests, sandbox, {"test_a.py": PASSING}).status == "success"
+
+
+def test_an_edit_right_after_a_test_run_is_seen(sandbox: ScriptedSandbox) -> None:
+    test = "from app import A\ndef test_it(): assert A == 2\n"
+    assert run(run_tests, sandbox, {"app.py": "A = 1\n", "test_a.py": test}).status == "failure"
+    assert run(run_tests, sandbox, {"app.py": "A = 2\n"}).status == "success"
+
+
+def test_failing_tests_fail_with_what_they_printed(sandbox: ScriptedSandbox) -> None:
+    assert "the-reason" in run(run_tests, sandbox, {"test_a.py": FAILING}).output
+
+
+@pytest.mark.parametrize(
+    ("files", "options"),
+    [
+        ({"pytest.ini": "[pytest]\n"}, {}),
+        ({"test_a.py": "import unittest\n"}, {}),
+        ({"pytest.ini": "[pytest]\naddopts = --no-such-option\n", "test_a.py": PASSING}, {}),
+        ({}, {"test": "no-such-program"}),
+        ({}, {"test": "no-such-program | cat; exit 127"}),
+    ],
+)
+def test_tests_that_could_not_run_are_told_apart(
+    sandbox: ScriptedSandbox, files: dict[str, str], options: dict[str, str]
+) -> None:
+    error = run(run_tests, sandbox, files, **options).error or ""
+    assert error.startswith("the tests could not be run")
+
+
+def test_a_src_layout_passes_its_tests(sandbox: ScriptedSandbox) -> None:
+    files = {
+        "src/shop/__init__.py": "PRICE = 3\n",
+        "tests/test_shop.py": "from shop import PRICE\ndef test_it(): assert PRICE == 3\n",
+    }
+    assert run(run_tests, sandbox, files).status == "success"
+
+
+def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox)
+    text = "[build-system]\nrequires = ['nope']\nbuild-backend = 'nope'\n"
+    result = run(install_project, sandbox, {"pyproject.toml": text})
+    assert result.output.startswith("could not be installed; the tests run from the source")
+
+
+def test_an_install_leaves_nothing_in_the_work_tree(
+    sandbox: ScriptedSandbox, tmp_path: Path
+) -> None:
+    put_repo(sandbox)
+    backend = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
+    text = f"{backend}[project]\nname = 'shop'\nversion = '1.2'\n"
+    write(sandbox, {"pyproject.toml": text, "shop/__init__.py": ""})
+    env = {"HOME": str(tmp_path)}
+    at_home = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda line: None)
+    assert install_project(context(sandbox), at_home).status == "success"
+    assert {path.name for path in folder(sandbox).iterdir()} == {
+        ".git", "hello.txt", "pyproject.toml", "shop",
+    }  # fmt: skip
+
+
+def test_an_installed_project_knows_its_own_version(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox)
+    backend = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
+    files = {
+        "pyproject.toml": f"{backend}[project]\nname = 'shop'\nversion = '1.2'\n",
+        "src/shop/__init__.py": "import importlib.metadata as m\nV = m.version('shop')\n",
+        "tests/test_v.py": "from shop import V\ndef test_it(): assert V == '1.2'\n",
+    }
+    assert run(install_project, sandbox, files).status == "success"
+    assert run(run_tests, sandbox, {}).status == "success"
+
+
+def test_an_install_that_was_asked_for_must_work(sandbox: ScriptedSandbox) -> None:
+    result = run(install_project, sandbox, {"pytest.ini": ""}, install="false")
+    assert "no network" in (result.error or "")
+
+
+def test_nothing_to_install_is_skipped(sandbox: ScriptedSandbox) -> None:
+    assert run(install_project, sandbox, {"pytest.ini": ""}).status == "skipped"
+
+
+def test_dependency_files_are_found_and_vendored_ones_are_not(sandbox: ScriptedSandbox) -> None:
+    names = ("web/package.json", "vendor/x/go.mod", "requirements-dev.txt", "src/main.py")
+    put_repo(sandbox, dict.fromkeys(names, "x"))
+    assert (
+        run(find_dependency_files, sandbox, {}).output == "requirements-dev.txt\nweb/package.json"
+    )
+
+
+def test_a_repository_without_dependency_files_is_refused(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox)
+    assert "looked for" in (run(find_dependency_files, sandbox, {}).error or "")

@@ -1,0 +1,81 @@
+"""Text from a sandbox, made fit for people."""
+
+from time import monotonic
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodes.text import cap, inert, redactor
+
+
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_capped_text_keeps_at_most_the_limit_and_one_line(text: str, limit: int) -> None:
+    assert len(cap(text, limit)) <= limit + 60
+
+
+@given(st.text(max_size=50))
+def test_short_text_is_left_as_it_is(text: str) -> None:
+    assert cap(text, 50) == text
+
+
+@given(st.text(min_size=21), st.integers(min_value=4, max_value=20))
+def test_capped_text_keeps_how_it_began_and_how_it_ended(text: str, limit: int) -> None:
+    capped = cap(text, limit)
+    head = limit // 4
+    assert (capped[:head], capped[head - limit :]) == (text[:head], text[head - limit :])
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_inert_text_holds_no_control_character_but_tab_and_newline(text: str) -> None:
+    assert all(char in "\t\n" or 32 <= ord(char) < 127 or ord(char) > 159 for char in inert(text))
+
+
+@given(st.text())
+def test_making_inert_twice_changes_nothing_more(text: str) -> None:
+    assert inert(inert(text)) == inert(text)
+
+
+@given(st.text(st.sampled_from("\x1b[]0;m\x07\\aP\n\u202e")))
+def test_no_mix_of_escape_parts_leaves_an_escape(text: str) -> None:
+    assert not set(inert(text)) & {"\x1b", "\x07", "\u202e"}
+
+
+@pytest.mark.parametrize(
+    ("hostile", "harmless"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;a title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("a\x1b[2J\x1b[Hb", "ab"),
+        ("one\r\ntwo", "one\ntwo"),
+        ("safe\u202etxt.exe", "safetxt.exe"),
+        ("naïve ✓ 漢字\t|", "naïve ✓ 漢字\t|"),
+    ],
+)
+def test_terminal_escapes_are_taken_out(hostile: str, harmless: str) -> None:
+    assert inert(hostile) == harmless
+
+
+@pytest.mark.parametrize("opening", ["\x1b]", "\x1bP", "\x1b[0", "\x1b["])
+def test_unfinished_escapes_do_not_take_long(opening: str) -> None:
+    started = monotonic()
+    inert(opening * 50_000 + "\n.")
+    assert monotonic() - started < 1.0
+
+
+def test_the_value_of_a_secret_is_blanked_out() -> None:
+    assert redactor({"API_KEY": "hunter2-hunter2"})("say hunter2-hunter2") == "say [redacted]"
+
+
+def test_a_value_under_a_harmless_name_stays() -> None:
+    assert redactor({"EDITOR": "hunter2-hunter2"})("hunter2-hunter2") == "hunter2-hunter2"
+
+
+def test_the_longer_of_two_overlapping_secrets_is_blanked_whole() -> None:
+    redact = redactor({"A_TOKEN": "12345678", "B_TOKEN": "12345678-and-more"})
+    assert redact("12345678-and-more") == "[redacted]"
+
+
+def test_a_secret_too_short_to_redact_stays() -> None:
+    assert redactor({"A_TOKEN": "true"})("true") == "true"

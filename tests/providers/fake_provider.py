@@ -1,0 +1,57 @@
+"""A small HTTP server on loopback that answers like OpenAI's or Anthropic's API."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One HTTP response; the last answer of a list is given forever."""
+
+    body: object
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Provider:
+    url: str
+    requests: list[dict[str, Any]] = field(default_factory=list)  # JSON of any shape
+
+
+@contextmanager
+def provider(*answers: Answer) -> Iterator[Provider]:
+    """Serve the answers in order, on a free port."""
+
+    class Face(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers["content-length"])
+            served.requests.append(json.loads(self.rfile.read(length)))
+            answer = answers[min(len(served.requests), len(answers)) - 1]
+            text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
+            self.send_response(answer.status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(text.encode())))
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Face)
+    served = Provider(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

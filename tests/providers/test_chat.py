@@ -1,0 +1,273 @@
+"""`complete` against a real HTTP server on loopback, through the real litellm."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contracts.chat import ChatRequest, Message, Reply
+from contracts.errors import ModelUnavailable
+from contracts.tool import Tool, ToolCall
+from providers.chat import complete
+from tests.providers.fake_provider import Answer, provider
+
+KEY = "sk-test-0123456789abcdef"
+HELLO = Message(role="user", content="hello")
+BASH = Tool(
+    name="bash",
+    description="runs",
+    parameters={"type": "object", "properties": {"command": {"type": "string"}}},
+)
+
+
+def openai_answer(message: dict[str, object], **more: object) -> Answer:
+    finish = "tool_calls" if "tool_calls" in message else "stop"
+    return Answer(
+        {
+            "id": "x",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "gpt-4o",
+            "choices": [
+                {
+                    "index": 0,
+                    "finish_reason": finish,
+                    "message": {"role": "assistant", "content": None, **message},
+                }
+            ],
+            "usage": {
+                "prompt_tokens": 1000,
+                "completion_tokens": 10,
+                "total_tokens": 1010,
+                "prompt_tokens_details": {"cached_tokens": 600},
+            },
+            **more,
+        }
+    )
+
+
+def error(status: int, message: str, **headers: str) -> Answer:
+    return Answer({"error": {"message": message, "type": "x"}}, status, headers)
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+def ask_openai(monkeypatch: pytest.MonkeyPatch, url: str, pauses: list[float]) -> Reply:
+    monkeypatch.setenv("OPENAI_API_BASE", url)
+    request = ChatRequest(model="openai/gpt-4o", messages=[HELLO], timeout_s=20, tools=[BASH])
+    return complete(request, pause=pauses.append)
+
+
+def test_text_usage_and_cost_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with provider(openai_answer({"content": "hi"})) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        reply = complete(ChatRequest(model="openai/gpt-4o", messages=[HELLO]))
+    assert reply.message == Message(role="assistant", content="hi")
+    assert (reply.usage.input, reply.usage.cache_read, reply.usage.output) == (400, 600, 10)
+    assert reply.usage.cost_usd == pytest.approx(400 * 2.5e-6 + 600 * 1.25e-6 + 10 * 1e-5)
+    assert reply.stop_reason == "stop"
+
+
+def test_tool_calls_go_out_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": "{oops"}}
+    earlier = ToolCall(id="c0", name="bash", arguments='{"command": "ls"}')
+    with provider(openai_answer({"tool_calls": [call]})) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        reply = complete(
+            ChatRequest(
+                model="openai/gpt-4o",
+                messages=[
+                    HELLO,
+                    Message(role="assistant", tool_calls=(earlier,)),
+                    Message(role="tool", content="a.py", tool_call_id="c0"),
+                ],
+                tools=[BASH],
+            )
+        )
+    assert reply.message.tool_calls == (ToolCall(id="c1", name="bash", arguments="{oops"),)
+    assert reply.stop_reason == "tool_calls"
+    sent = served.requests[0]
+    assert sent["messages"][1]["tool_calls"][0]["function"]["name"] == "bash"
+    assert sent["messages"][2] == {"role": "tool", "content": "a.py", "tool_call_id": "c0"}
+    assert sent["tools"][0]["function"]["parameters"] == BASH.parameters
+
+
+def test_anthropic_counts_its_cache_apart_and_is_asked_to_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answer = Answer(
+        {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-sonnet-4-5",
+            "content": [
+                {"type": "text", "text": "look"},
+                {"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "ls"}},
+            ],
+            "stop_reason": "tool_use",
+            "usage": {
+                "input_tokens": 100,
+                "output_tokens": 20,
+                "cache_read_input_tokens": 3000,
+                "cache_creation_input_tokens": 400,
+            },
+        }
+    )
+    with provider(answer) as served:
+        monkeypatch.setenv("ANTHROPIC_API_BASE", served.url)
+        reply = complete(
+            ChatRequest(
+                model="anthropic/claude-sonnet-4-5",
+                messages=[Message(role="system", content="be brief"), HELLO],
+                tools=[BASH],
+            )
+        )
+    usage = reply.usage
+    assert (usage.input, usage.output) == (100, 20)
+    assert (usage.cache_read, usage.cache_write) == (3000, 400)
+    assert usage.cost_usd == pytest.approx(100 * 3e-6 + 20 * 15e-6 + 3000 * 3e-7 + 400 * 3.75e-6)
+    assert reply.message.tool_calls == (
+        ToolCall(id="t1", name="bash", arguments='{"command": "ls"}'),
+    )
+    assert "cache_control" in served.requests[0]["system"][0]
+    assert "cache_control" in served.requests[0]["messages"][-1]["content"][-1]
+
+
+def test_a_refused_key_is_one_line_without_the_key(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    refusal = error(401, f"Incorrect API key provided: {KEY}.")
+    with provider(refusal) as served, pytest.raises(ModelUnavailable) as caught:
+        ask_openai(monkeypatch, served.url, pauses)
+    assert "the key for 'openai/gpt-4o' was refused" in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert pauses == []
+
+
+def test_an_unknown_model_is_named(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+    with (
+        provider(error(404, "The model `gpt-4o` does not exist")) as served,
+        pytest.raises(ModelUnavailable, match="knows no model 'openai/gpt-4o'"),
+    ):
+        ask_openai(monkeypatch, served.url, pauses)
+
+
+def test_a_rate_limit_is_waited_out(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+    slow_down = error(429, "slow down")
+    with provider(slow_down, slow_down, openai_answer({"content": "hi"})) as served:
+        ask_openai(monkeypatch, served.url, pauses)
+    assert pauses == [1.0, 2.0]
+
+
+def test_the_wait_a_provider_asks_for_is_kept(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    later = error(429, "slow down", **{"retry-after": "7"})
+    with provider(later, openai_answer({"content": "hi"})) as served:
+        ask_openai(monkeypatch, served.url, pauses)
+    assert pauses == [7.0]
+
+
+def test_a_rate_limit_forever_ends(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+    with (
+        provider(error(429, "slow down", **{"retry-after": "0"})) as served,
+        pytest.raises(ModelUnavailable, match="rate limited after 6 attempts"),
+    ):
+        ask_openai(monkeypatch, served.url, pauses)
+    assert len(served.requests) == 6
+
+
+def test_waiting_never_exceeds_the_time_of_the_request(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    with (
+        provider(error(429, "slow down", **{"retry-after": "50"})) as served,
+        pytest.raises(ModelUnavailable, match="rate limited"),
+    ):
+        ask_openai(monkeypatch, served.url, pauses)
+    assert pauses == []
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>garbage</html>", "", {"choices": []}, {"choices": [{"message": None}]}]
+)
+def test_garbage_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float], body: object
+) -> None:
+    with (
+        provider(Answer(body)) as served,
+        pytest.raises(ModelUnavailable, match="gives no usable answer"),
+    ):
+        ask_openai(monkeypatch, served.url, pauses)
+
+
+def test_a_refused_connection_is_told(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ModelUnavailable, match="gives no usable answer after 3 attempts"):
+        ask_openai(monkeypatch, f"http://127.0.0.1:{port}", pauses)
+
+
+def test_a_conversation_too_long_is_a_reply_that_says_so(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    body = {
+        "error": {
+            "message": "This model's maximum context length is 128000 tokens.",
+            "type": "invalid_request_error",
+            "code": "context_length_exceeded",
+        }
+    }
+    with provider(Answer(body, 400)) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        reply = complete(ChatRequest(model="openai/gpt-4o", messages=[HELLO]))
+    assert reply.stop_reason == "context_window"
+    assert reply.message.content == ""
+
+
+def test_no_provider_is_one_line() -> None:
+    with pytest.raises(ModelUnavailable) as caught:
+        complete(ChatRequest(model="frobnicate/x", messages=[HELLO]))
+    assert "\n" not in str(caught.value)
+
+
+def test_litellm_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch, pauses: list[float], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with provider(error(500, "oops")) as served, pytest.raises(ModelUnavailable):
+        ask_openai(monkeypatch, served.url, pauses)
+    printed = capfd.readouterr()
+    assert printed.out + printed.err == ""
+
+
+def test_a_scripted_model_costs_no_import_of_litellm(tmp_path: Path) -> None:
+    script = tmp_path / "replies.jsonl"
+    script.write_text('{"content": "done"}\n')
+    code = (
+        "import sys\n"
+        "from contracts.chat import ChatRequest\n"
+        "from providers.chat import complete, complete_for_run\n"
+        "from providers.models import check_model\n"
+        f"model = 'scripted/{script}'\n"
+        "check_model(model, {})\n"
+        "for call in (complete, complete_for_run()):\n"
+        "    print(call(ChatRequest(model=model, messages=[])).message.content)\n"
+        "print('litellm' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["done", "done", "False"]

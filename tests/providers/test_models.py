@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import ModelUnavailable, OptionInvalid
+from providers.models import check_model, provider_of
+
+
+@pytest.mark.parametrize("environ", [{}, {"ANTHROPIC_API_KEY": ""}, {"ANTHROPIC_API_KEY": " "}])
+def test_a_missing_key_names_the_variable(environ: dict[str, str]) -> None:
+    with pytest.raises(ModelUnavailable) as caught:
+        check_model("anthropic/claude-sonnet-4-5", environ)
+    assert str(caught.value) == (
+        "no key for 'anthropic/claude-sonnet-4-5': set ANTHROPIC_API_KEY or "
+        "ANTHROPIC_AUTH_TOKEN, or use --model scripted/<file>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "environ"),
+    [
+        ("claude-sonnet-4-5", {"ANTHROPIC_API_KEY": "k"}),
+        ("anthropic/claude-sonnet-4-5", {"ANTHROPIC_AUTH_TOKEN": "k"}),
+        ("openai/gpt-4o", {"OPENAI_API_KEY": "k"}),
+        ("gemini/gemini-2.5-pro", {"GOOGLE_API_KEY": "k"}),
+        ("ollama/qwen3:4b", {}),
+    ],
+)
+def test_a_key_or_no_need_of_one_is_enough(model: str, environ: dict[str, str]) -> None:
+    check_model(model, environ)
+
+
+def test_a_good_script_passes_and_a_bad_one_is_bad_input(tmp_path: Path) -> None:
+    script = tmp_path / "replies.jsonl"
+    script.write_text('{"content": "x"}')
+    check_model(f"scripted/{script}", {})
+    script.write_text("oops")
+    with pytest.raises(OptionInvalid, match="line 1"):
+        check_model(f"scripted/{script}", {})
+
+
+@pytest.mark.parametrize("model", ["frobnicate/x", "foo"])
+def test_an_unknown_provider_is_told_in_one_line(model: str) -> None:
+    with pytest.raises(ModelUnavailable, match=f"^no provider known for '{model}': write"):
+        check_model(model, {})
+
+
+def test_no_model_is_bad_input() -> None:
+    with pytest.raises(OptionInvalid, match="no model named"):
+        check_model(" ", {})
+
+
+def test_an_uncommon_provider_is_asked_of_litellm() -> None:
+    assert provider_of("replicate/meta/llama") == "replicate"

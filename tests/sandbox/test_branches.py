@@ -1,0 +1,170 @@
+"""A run's branch appears in the user's repository, and nothing else there moves."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import GitFailed
+from sandbox.branches import publish, push
+from sandbox.repos import Base, open_repo
+from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
+
+BRANCH = "harness/r-1/fix-tests"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return make_repo(tmp_path / "shop")
+
+
+def worked(repo: Path, tmp_path: Path, *, url: bool = False) -> tuple[Base, str]:
+    """The repository opened, with one commit of a run in the bare copy."""
+    base = open_repo(f"file://{repo}" if url else str(repo), store=tmp_path / "store")
+    tree = f"{base.commit}^{{tree}}"
+    commit = run_git(base.bare, "commit-tree", "-p", base.commit, "-m", "Work", tree)
+    run_git(base.bare, "update-ref", f"refs/heads/{BRANCH}", commit)
+    return base, commit
+
+
+def test_publishing_adds_a_ref_and_objects_and_touches_nothing_else(
+    repo: Path, tmp_path: Path
+) -> None:
+    base, commit = worked(repo, tmp_path)
+    (repo / "hello.txt").write_text("changed, not committed")
+    (repo / "staged.txt").write_text("staged")
+    run_git(repo, "add", "staged.txt")
+    before = every_byte(repo)
+
+    assert publish(base, BRANCH, commit) == repo
+
+    after = every_byte(repo)
+    added = {name for name in after if name not in before}
+    assert {name: after[name] for name in before} == before
+    refs = {f".git/refs/heads/{BRANCH}", f".git/logs/refs/heads/{BRANCH}"}
+    assert refs <= added
+    assert all(name.startswith(".git/objects/") for name in added - refs)
+    assert run_git(repo, "rev-parse", BRANCH) == commit
+
+
+def test_publishing_runs_no_hook_and_no_monitor_of_the_user(repo: Path, tmp_path: Path) -> None:
+    base, commit = worked(repo, tmp_path)
+    hook = repo / ".git" / "hooks" / "reference-transaction"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/canary\n")
+    hook.chmod(0o755)
+    run_git(repo, "config", "core.fsmonitor", str(hook))
+
+    publish(base, BRANCH, commit)
+
+    assert not (tmp_path / "canary").exists()
+
+
+@pytest.mark.parametrize(
+    "config", ["fetch.prune=true", "fetch.writeCommitGraph=true", "gc.auto=1", "fetch.all=true"]
+)
+def test_publishing_heeds_no_setting_that_would_do_more(
+    repo: Path, tmp_path: Path, config: str
+) -> None:
+    base, commit = worked(repo, tmp_path)
+    run_git(repo, "config", *config.split("="))
+    run_git(repo, "branch", "harness/other")
+    before = every_byte(repo)
+
+    publish(base, BRANCH, commit)
+
+    after = every_byte(repo)
+    assert {name: after.get(name) for name in before} == before
+    assert not list(repo.glob(".git/objects/info/commit-graph*"))
+
+
+def test_publishing_again_moves_forward_only(repo: Path, tmp_path: Path) -> None:
+    base, commit = worked(repo, tmp_path)
+    publish(base, BRANCH, commit)
+    publish(base, BRANCH, commit)
+    run_git(repo, "checkout", "--quiet", BRANCH)
+    theirs = commit_files(repo, {"mine": b"1"})
+    run_git(repo, "checkout", "--quiet", "main")
+
+    with pytest.raises(GitFailed, match="non-fast-forward"):
+        publish(base, BRANCH, commit)
+
+    assert run_git(repo, "rev-parse", BRANCH) == theirs
+
+
+def test_a_branch_that_is_checked_out_is_left_alone(repo: Path, tmp_path: Path) -> None:
+    base, commit = worked(repo, tmp_path)
+    run_git(repo, "checkout", "--quiet", "-b", BRANCH)
+
+    with pytest.raises(GitFailed, match="refusing to fetch into"):
+        publish(base, BRANCH, commit)
+
+
+@pytest.mark.parametrize("branch", ["--force", "a:refs/heads/main", "a..b", "a b", "", "/a"])
+def test_a_branch_name_that_could_mean_more_is_refused(
+    repo: Path, tmp_path: Path, branch: str
+) -> None:
+    base, commit = worked(repo, tmp_path)
+
+    with pytest.raises(ValueError, match="not a branch name"):
+        publish(base, branch, commit)
+
+
+def test_the_branch_of_a_url_stays_in_the_bare_repository(repo: Path, tmp_path: Path) -> None:
+    base, commit = worked(repo, tmp_path, url=True)
+    before = every_byte(repo)
+
+    assert publish(base, BRANCH, commit) == base.bare
+    assert every_byte(repo) == before
+
+
+def test_pushing_a_local_repository_reaches_its_origin(repo: Path, tmp_path: Path) -> None:
+    run_git(tmp_path, "clone", "--quiet", "--bare", str(repo), "origin.git")
+    run_git(repo, "remote", "add", "origin", str(tmp_path / "origin.git"))
+    base, commit = worked(repo, tmp_path)
+    publish(base, BRANCH, commit)
+
+    push(base, BRANCH)
+
+    assert run_git(tmp_path / "origin.git", "rev-parse", BRANCH) == commit
+
+
+def test_pushing_a_url_reaches_the_url(repo: Path, tmp_path: Path) -> None:
+    base, commit = worked(repo, tmp_path, url=True)
+
+    push(base, BRANCH)
+
+    assert run_git(repo, "rev-parse", BRANCH) == commit
+
+
+def test_a_push_never_forces(repo: Path, tmp_path: Path) -> None:
+    base, _ = worked(repo, tmp_path, url=True)
+    other = commit_files(repo, {"other": b"1"})
+    run_git(repo, "branch", BRANCH, other)
+
+    with pytest.raises(GitFailed, match="rejected"):
+        push(base, BRANCH)
+
+    assert run_git(repo, "rev-parse", BRANCH) == other
+
+
+def test_a_push_without_a_remote_says_so(repo: Path, tmp_path: Path) -> None:
+    base, commit = worked(repo, tmp_path)
+    publish(base, BRANCH, commit)
+
+    with pytest.raises(GitFailed, match="'origin' does not appear to be a git repository") as error:
+        push(base, BRANCH)
+
+    assert "\n" not in str(error.value)
+
+
+def test_a_failed_push_shows_no_credentials(repo: Path, tmp_path: Path) -> None:
+    run_git(repo, "remote", "add", "origin", "https://me:secret@127.0.0.1:1/x.git")
+    base, commit = worked(repo, tmp_path)
+    publish(base, BRANCH, commit)
+
+    with pytest.raises(GitFailed) as error:
+        push(base, BRANCH)
+
+    assert "secret" not in str(error.value)
+    assert os.linesep not in str(error.value)

@@ -1,0 +1,93 @@
+"""What a command finds inside, and the limits it runs into."""
+
+import errno
+
+import pytest
+
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+
+pytestmark = pytest.mark.docker
+
+
+def run(sandbox: DockerSandbox, *argv: str) -> str:
+    return sandbox.exec(Command(argv=argv, timeout_s=30)).text
+
+
+def test_a_command_is_the_agent_without_any_capability(docker_sandbox: DockerSandbox) -> None:
+    assert run(docker_sandbox, "id", "-u") == "1000"
+    assert run(docker_sandbox, "id", "-G") == "1000"
+    status = dict(
+        line.split(":\t") for line in run(docker_sandbox, "cat", "/proc/self/status").splitlines()
+    )
+    capabilities = {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
+    assert capabilities == {"0" * 16}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+
+
+def test_there_is_no_network(docker_sandbox: DockerSandbox) -> None:
+    assert run(docker_sandbox, "ls", "/sys/class/net") == "lo"
+
+
+def test_nothing_of_the_host_is_mounted(docker_sandbox: DockerSandbox) -> None:
+    lines = run(docker_sandbox, "cat", "/proc/self/mountinfo").splitlines()
+    mounts = {line.split()[4] for line in lines}
+    of_docker = {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"}
+    of_kernel = ("/proc", "/sys", "/dev")
+    others = {m for m in mounts - of_docker if not m.startswith(of_kernel)}
+    others = {m for m in others if not m.endswith("/docker-init")}
+    assert others == {"/"}
+
+
+def test_root_cannot_be_had(docker_sandbox: DockerSandbox) -> None:
+    result = docker_sandbox.exec(Command(argv=("sh", "-c", "su -c id || sudo -n id")))
+    assert result.exit_code != 0
+
+
+def test_the_supervisor_cannot_be_looked_into(docker_sandbox: DockerSandbox) -> None:
+    line = "for p in /proc/[0-9]*; do [ $(stat -c %u $p) = 0 ] && cat $p/environ $p/mem; done"
+    assert docker_sandbox.exec(Command(argv=("sh", "-c", line))).stdout == b""
+
+
+SYSCALLS = {"userfaultfd": 323, "io_uring_setup": 425, "keyctl": 250, "bpf": 321, "ptrace": 101,
+            "perf_event_open": 298, "unshare": 272, "setns": 308, "mount": 165, "add_key": 248,
+            "process_vm_readv": 310, "open_by_handle_at": 304, "kexec_load": 246}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SYSCALLS)
+def test_the_kernel_is_out_of_reach(docker_sandbox: DockerSandbox, name: str) -> None:
+    program = (
+        "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
+        f"libc.syscall({SYSCALLS[name]}, 0, 0, 0, 0, 0, 0); print(ctypes.get_errno())"
+    )
+    assert run(docker_sandbox, "python3", "-c", program) == str(errno.EPERM)
+
+
+def test_memory_over_the_limit_is_told(docker_sandbox: DockerSandbox) -> None:
+    program = "x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1"
+    result = docker_sandbox.exec(Command(argv=("python3", "-c", program), timeout_s=60))
+    assert (result.exit_code, result.out_of_memory) == (137, True)
+    after = docker_sandbox.exec(Command(argv=("false",)))
+    assert (after.exit_code, after.out_of_memory) == (1, False)
+
+
+def test_processes_over_the_limit_cannot_be_started(docker_sandbox: DockerSandbox) -> None:
+    program = (
+        "import os, time\n"
+        "for n in range(1000):\n"
+        "    try:\n"
+        "        if not os.fork(): time.sleep(60)\n"
+        "    except OSError: print(n); break"
+    )
+    assert 64 < int(run(docker_sandbox, "python3", "-c", program)) < 128
+
+
+def test_a_file_over_the_limit_cannot_be_written(docker_sandbox: DockerSandbox) -> None:
+    result = docker_sandbox.exec(Command(argv=("sh", "-c", "head -c 9000000 /dev/zero > big")))
+    assert result.exit_code != 0
+    assert run(docker_sandbox, "stat", "-c", "%s", "big") == str(8 << 20)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("-n", "4096"), ("-c", "0")])
+def test_ulimits_hold(docker_sandbox: DockerSandbox, limit: str, expected: str) -> None:
+    assert run(docker_sandbox, "sh", "-c", f"ulimit {limit}") == expected

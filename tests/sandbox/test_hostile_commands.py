@@ -1,0 +1,150 @@
+"""Commands that try to outlive, outgrow or take down their sandbox."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from contracts.sandbox import Command, ExecResult
+from sandbox.container import DockerSandbox
+
+pytestmark = pytest.mark.docker
+
+DOUBLE_FORK = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(2):
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+os.execv("/bin/sleep", ["marked-sleep", "600"])
+"""
+BOMB = """
+import os
+while True:
+    try: os.fork()
+    except OSError: pass
+"""
+HOG = """
+import os, time
+while True:
+    try:
+        if not os.fork(): time.sleep(60)
+    except OSError:
+        print("full", flush=True)
+        time.sleep(0.01)
+"""
+RESTLESS_BOMB = """
+import os, signal
+while True:
+    try:
+        os.fork()
+        os.kill(-1, signal.SIGCONT)
+    except OSError: pass
+"""
+
+
+def python(sandbox: DockerSandbox, program: str, timeout_s: float = 20.0) -> ExecResult:
+    return sandbox.exec(Command(argv=("python3", "-c", program), timeout_s=timeout_s))
+
+
+def processes_of_agent(sandbox: DockerSandbox) -> int:
+    """How many there are beside the one that counts."""
+    program = (
+        "import glob, os\n"
+        "print(sum(os.stat(p).st_uid == 1000 for p in glob.glob('/proc/[0-9]*')) - 1)"
+    )
+    return int(python(sandbox, program).stdout)
+
+
+def test_a_command_that_kills_all_it_can_ends_only_itself(docker_sandbox: DockerSandbox) -> None:
+    docker_sandbox.exec(Command(argv=("sh", "-c", "kill -9 -1; sleep 60"), timeout_s=2))
+    assert docker_sandbox.exec(Command(argv=("echo", "alive"))).stdout == b"alive\n"
+
+
+def test_a_double_fork_with_its_own_session_is_gone_after_return(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    result = python(docker_sandbox, DOUBLE_FORK)
+    assert (result.exit_code, result.timed_out) == (0, False)
+    assert result.killed_children >= 1
+    assert processes_of_agent(docker_sandbox) == 0
+
+
+def test_a_double_fork_with_its_own_session_is_gone_after_a_timeout(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    result = python(docker_sandbox, DOUBLE_FORK.replace("os._exit(0)", "time.sleep(600)"), 0.5)
+    assert result.timed_out
+    assert result.killed_children == 2
+    assert processes_of_agent(docker_sandbox) == 0
+
+
+@pytest.mark.parametrize("bomb", [BOMB, RESTLESS_BOMB])
+def test_a_fork_bomb_is_cleared_at_its_timeout(docker_sandbox: DockerSandbox, bomb: str) -> None:
+    result = python(docker_sandbox, bomb, 1.0)
+    assert result.timed_out
+    assert result.killed_children > 50
+    assert processes_of_agent(docker_sandbox) == 0
+
+
+def test_a_command_that_finds_no_room_for_a_process_is_told(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    full = threading.Event()
+    hog = Command(argv=("python3", "-c", HOG), timeout_s=4)
+    sleep = Command(argv=("sleep", "1"))
+    with ThreadPoolExecutor(6) as threads:
+        threads.submit(docker_sandbox.exec, hog, lambda _stream, _data: full.set())
+        assert full.wait(10)
+        results = list(threads.map(docker_sandbox.exec, [sleep] * 5))
+    told = [result for result in results if "no process can" in (result.launch_error or "")]
+    assert len(told) + sum(result.ok for result in results) == 5
+    assert told
+    assert docker_sandbox.exec(Command(argv=("true",))).ok
+
+
+def test_ending_one_command_leaves_the_others_alone(docker_sandbox: DockerSandbox) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        steady = threads.submit(docker_sandbox.exec, Command(argv=("sh", "-c", "sleep 1; echo ok")))
+        for _ in range(5):
+            assert python(docker_sandbox, DOUBLE_FORK).killed_children >= 1
+    assert steady.result().stdout == b"ok\n"
+
+
+def test_an_output_pipe_given_away_does_not_hold_the_call(docker_sandbox: DockerSandbox) -> None:
+    receive = (
+        "import socket; s = socket.socket(socket.AF_UNIX); s.bind('/tmp/pass'); s.listen()\n"
+        "c, _ = s.accept(); fds = socket.recv_fds(c, 1, 1)[1]; print('got', flush=True)\n"
+        "import time; time.sleep(3)"
+    )
+    give = (
+        "import socket, time\n"
+        "s = socket.socket(socket.AF_UNIX)\n"
+        "while True:\n"
+        "    try: s.connect('/tmp/pass'); break\n"
+        "    except OSError: time.sleep(0.05)\n"
+        "socket.send_fds(s, [b'x'], [1]); print('given', flush=True); time.sleep(0.2)"
+    )
+    with ThreadPoolExecutor(2) as threads:
+        receiver = threads.submit(python, docker_sandbox, receive)
+        giver = python(docker_sandbox, give)
+        assert not receiver.done()
+    assert (giver.stdout, receiver.result().stdout) == (b"given\n", b"got\n")
+
+
+def test_a_slow_reader_holds_up_only_its_own_command(docker_sandbox: DockerSandbox) -> None:
+    beside: list[bool] = []
+
+    def slow(_stream: str, _data: bytes) -> None:
+        if not beside:
+            beside.append(docker_sandbox.exec(Command(argv=("true",), timeout_s=5)).ok)
+
+    command = Command(argv=("head", "-c", "20000000", "/dev/zero"))
+    assert docker_sandbox.exec(command, slow).stdout_size == 20_000_000
+    assert beside == [True]
+
+
+def test_500_mb_of_output_is_counted_and_not_kept(docker_sandbox: DockerSandbox) -> None:
+    result = docker_sandbox.exec(Command(argv=("head", "-c", "500000000", "/dev/zero")))
+    assert (result.stdout_size, len(result.stdout)) == (500_000_000, 256 * 1024)

@@ -1,0 +1,110 @@
+"""The base image: here at once or built, and enough to install and test a project offline."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from contracts.errors import ImageUnavailable
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.images import BASE_IMAGE, RECIPE_LABEL, build_lines, ensure_base, recipe
+
+
+def test_the_recipe_is_a_short_digest() -> None:
+    assert len(recipe()) == 16
+    assert recipe() == recipe()
+
+
+def test_a_build_that_fails_says_its_last_line() -> None:
+    events: list[dict[str, object]] = [
+        {"stream": "Step 1\n\n"},
+        {"aux": {}},
+        {"stream": "E: Unable to locate package"},
+        {"error": "returned a non-zero code"},
+    ]
+    lines = build_lines(iter(events))
+
+    assert [next(lines), next(lines)] == ["Step 1", "E: Unable to locate package"]
+    with pytest.raises(ImageUnavailable, match="Unable to locate package"):
+        next(lines)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[DockerSandbox]:
+    engine = Engine()
+    image = ensure_base(engine, print)
+    spec = SandboxSpec(image=image, owner="test-images", run_id="r-1", ttl_s=300)
+    sandbox = DockerSandbox.start(engine, spec)
+    yield sandbox
+    sandbox.teardown()
+
+
+def inside(sandbox: DockerSandbox, line: str) -> str:
+    result = sandbox.exec(Command(argv=("sh", "-ec", line)))
+    assert result.ok, result.text
+    return result.stdout.decode().strip()
+
+
+@pytest.mark.docker
+def test_an_image_with_the_right_recipe_is_not_built_again(sandbox: DockerSandbox) -> None:
+    said: list[str] = []
+
+    assert ensure_base(Engine(), said.append) == BASE_IMAGE
+
+    assert said == []
+    with Engine().client("look at the base image") as client:
+        assert client.images.get(BASE_IMAGE).labels[RECIPE_LABEL] == recipe()
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    "line", ["git --version", "make --version", "rg --version", "node --version", "npm --version"]
+)
+def test_the_tools_agents_expect_are_there(sandbox: DockerSandbox, line: str) -> None:
+    assert inside(sandbox, line)
+
+
+@pytest.mark.docker
+def test_the_user_is_the_agent_and_owns_the_workspace(sandbox: DockerSandbox) -> None:
+    assert inside(sandbox, "id -un; id -u; stat -c %U /workspace") == "agent\n1000\nagent"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("backend", "requires"),
+    [
+        ("setuptools.build_meta", "setuptools"),
+        ("hatchling.build", "hatchling"),
+        ("flit_core.buildapi", "flit_core"),
+        ("poetry.core.masonry.api", "poetry-core"),
+    ],
+)
+def test_a_python_project_installs_and_tests_itself_offline(
+    sandbox: DockerSandbox, backend: str, requires: str
+) -> None:
+    module = f"shop_{requires.replace('-', '_')}"
+    pyproject = (
+        f'[build-system]\nrequires = ["{requires}"]\nbuild-backend = "{backend}"\n'
+        f'[project]\nname = "{module}"\nversion = "1"\ndescription = "x"\nauthors = []\n'
+        f'[tool.poetry]\nname = "{module}"\nversion = "1"\ndescription = "x"\nauthors = []\n'
+    )
+    sandbox.upload_files(
+        {
+            f"{module}/pyproject.toml": pyproject.encode(),
+            f"{module}/{module}/__init__.py": b"'''Sells.'''\nPRICE = 2\n",
+            f"{module}/test_it.py": f"def test_price():\n    import {module}\n".encode(),
+        }
+    )
+
+    install = "pip install --quiet --no-build-isolation --no-deps -e ."
+    inside(sandbox, f"cd {module}; {install}; cd /; python -c 'import {module}'")
+    assert "1 passed" in inside(sandbox, f"cd {module}; python3 -m pytest -q")
+
+
+@pytest.mark.docker
+def test_a_node_project_runs_its_scripts_offline(sandbox: DockerSandbox) -> None:
+    sandbox.write_file("web/package.json", b'{"scripts": {"test": "node -p 1+1"}}')
+
+    assert inside(sandbox, "cd web; npm test --silent") == "2"

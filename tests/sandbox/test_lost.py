@@ -1,0 +1,118 @@
+"""A sandbox that is gone is an exception, never a failed command."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.images import BASE_IMAGE
+from sandbox.reap import list_sandboxes
+
+pytestmark = pytest.mark.docker
+
+SLEEP = Command(argv=("sleep", "60"))
+
+
+def as_root(engine: Engine, sandbox: DockerSandbox, *argv: str) -> None:
+    stream, _ = engine.attach(sandbox.container_id, argv)
+    while stream.receive():
+        pass
+    stream.close()
+
+
+def test_a_container_removed_under_a_command_is_lost(
+    engine: Engine, docker_sandbox: DockerSandbox
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(docker_sandbox.exec, SLEEP)
+        time.sleep(0.3)
+        engine.remove(docker_sandbox.container_id)
+        with pytest.raises(SandboxLost):
+            running.result(timeout=20)
+    with pytest.raises(SandboxLost):
+        docker_sandbox.exec(Command(argv=("true",)))
+    with pytest.raises(SandboxLost):
+        docker_sandbox.snapshot()
+
+
+def test_a_killed_supervisor_is_lost(engine: Engine, docker_sandbox: DockerSandbox) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(docker_sandbox.exec, SLEEP)
+        time.sleep(0.3)
+        as_root(engine, docker_sandbox, "sh", "-c", "kill -9 -1")
+        with pytest.raises(SandboxLost):
+            running.result(timeout=20)
+
+
+def test_a_killed_shepherd_is_lost_and_said(engine: Engine, docker_sandbox: DockerSandbox) -> None:
+    kill = "for s in /proc/[0-9]*/stat; do set -- $(cat $s); [ $4 -gt 1 ] && kill -9 $1; done"
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(docker_sandbox.exec, SLEEP)
+        time.sleep(0.3)
+        as_root(engine, docker_sandbox, "sh", "-c", kill)
+        with pytest.raises(SandboxLost, match=r"shepherd|gone"):
+            running.result(timeout=20)
+
+
+def test_a_missing_image_is_named(engine: Engine) -> None:
+    spec = SandboxSpec(image="no-such-image:here", owner="harness-tests", run_id="test")
+    with pytest.raises(ImageUnavailable, match="no-such-image"):
+        DockerSandbox.start(engine, spec)
+
+
+def test_a_sandbox_that_dies_while_starting_leaves_nothing(engine: Engine) -> None:
+    spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-none", run_id="test", ttl_s=0.01)
+    with pytest.raises(SandboxLost):
+        DockerSandbox.start(engine, spec)
+    assert list_sandboxes(engine, "harness-tests-none") == ()
+
+
+def test_no_engine_says_where_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
+    spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="test")
+    with pytest.raises(DockerUnavailable, match=r"/no/such/docker\.sock.*DOCKER_HOST"):
+        DockerSandbox.start(Engine(), spec)
+
+
+def test_a_killed_harness_leaves_no_container(engine: Engine) -> None:
+    program = (
+        "from sandbox.container import DockerSandbox\n"
+        "from sandbox.engine import Engine\n"
+        "from sandbox.flags import SandboxSpec\n"
+        "from contracts.sandbox import Command\n"
+        f"spec = SandboxSpec(image={BASE_IMAGE!r}, owner='harness-tests-killed', run_id='r')\n"
+        "sandbox = DockerSandbox.start(Engine(), spec)\n"
+        "sandbox.exec(Command(argv=('sh', '-c', 'echo; setsid sleep 600')),"
+        " lambda *_: print('up', flush=True))\n"
+    )
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE
+    ) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"up\n"
+        assert len(list_sandboxes(engine, "harness-tests-killed")) == 1
+        os.kill(harness.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while list_sandboxes(engine, "harness-tests-killed") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert list_sandboxes(engine, "harness-tests-killed") == ()
+
+
+def test_the_container_stops_by_itself_after_its_ttl(engine: Engine) -> None:
+    spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-ttl", run_id="test", ttl_s=1.5)
+    with DockerSandbox.start(engine, spec) as sandbox:
+        with pytest.raises(SandboxLost):
+            sandbox.exec(SLEEP)
+        time.sleep(0.5)
+        assert list_sandboxes(engine, "harness-tests-ttl") == ()

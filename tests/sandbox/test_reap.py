@@ -1,0 +1,114 @@
+"""Leftovers are found by label, and only one's own."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from contracts.sandbox import Command
+from sandbox import flags
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec, create_flags
+from sandbox.images import BASE_IMAGE
+from sandbox.process import is_dead, process_label
+from sandbox.reap import Reaped, list_sandboxes, list_snapshots, reap
+
+
+@pytest.fixture
+def owner(engine: Engine) -> Iterator[str]:
+    name = f"harness-tests-{uuid4().hex[:8]}"
+    yield name
+    reap(engine, name, everything=True)
+
+
+def spec_of(owner: str) -> SandboxSpec:
+    return SandboxSpec(image=BASE_IMAGE, owner=owner, run_id="reaped")
+
+
+def dead_label() -> str:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        return process_label(process.pid)
+
+
+def leave(engine: Engine, owner: str, **labels: str) -> str:
+    """A container such as a killed harness leaves, with these labels changed."""
+    made = create_flags(spec_of(owner))
+    of_spec = flags.labels(spec_of(owner))
+    container = engine.create(made | {"labels": of_spec | labels})
+    engine.start(container)
+    return container
+
+
+def test_only_the_same_process_counts_as_alive() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        label = process_label(process.pid)
+        assert not is_dead(label)
+        assert is_dead(label + "0")
+    assert is_dead(label)
+
+
+@pytest.mark.parametrize("label", ["another-boot/pid[1]:1:1", "", "nonsense", "unknown:1:-"])
+def test_of_another_machine_nobody_can_tell(label: str) -> None:
+    assert not is_dead(label)
+
+
+@pytest.mark.docker
+def test_what_is_in_use_stays(engine: Engine, owner: str) -> None:
+    with DockerSandbox.start(engine, spec_of(owner)) as sandbox:
+        sandbox.snapshot()
+        assert reap(engine, owner) == Reaped((), ())
+        (info,) = list_sandboxes(engine, owner)
+        assert (info.id, info.run_id, info.is_leftover) == (sandbox.container_id, "reaped", False)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("why", ["deadline", "owner dead"])
+def test_leftovers_go(engine: Engine, owner: str, why: str) -> None:
+    past = {flags.DEADLINE: str(int(time.time()) - 1)}
+    changed = past if why == "deadline" else {flags.BOOT: dead_label()}
+    container = leave(engine, owner, **changed)
+    image = engine.commit(container, flags.labels(spec_of(owner)) | changed)
+    assert reap(engine, owner) == Reaped((container,), (image,))
+    assert (list_sandboxes(engine, owner), list_snapshots(engine, owner)) == ((), ())
+
+
+@pytest.mark.docker
+def test_what_belongs_to_another_stays_whatever_its_state(engine: Engine, owner: str) -> None:
+    leave(engine, owner, **{flags.DEADLINE: "1"})
+    reap(engine, owner + "-not", everything=True)
+    assert len(list_sandboxes(engine, owner)) == 1
+    assert owner in {info.owner for info in list_sandboxes(engine)}
+
+
+@pytest.mark.docker
+def test_everything_means_everything_of_the_owner(engine: Engine, owner: str) -> None:
+    container = leave(engine, owner)
+    image = engine.commit(container, flags.labels(spec_of(owner)))
+    assert reap(engine, owner, everything=True) == Reaped((container,), (image,))
+
+
+@pytest.mark.docker
+def test_teardown_removes_the_snapshots(engine: Engine, owner: str) -> None:
+    with DockerSandbox.start(engine, spec_of(owner)) as sandbox:
+        first = sandbox.snapshot()
+        sandbox.restore(first)
+        sandbox.snapshot()
+        assert len(list_snapshots(engine, owner)) == 2
+    assert (list_sandboxes(engine, owner), list_snapshots(engine, owner)) == ((), ())
+
+
+@pytest.mark.docker
+def test_a_fork_lives_on_when_its_origin_is_gone(engine: Engine, owner: str) -> None:
+    with DockerSandbox.start(engine, spec_of(owner)) as origin:
+        origin.write_file("file", b"shared")
+        fork = origin.fork(snapshot := origin.snapshot())
+    with fork:
+        fork.write_file("file", b"changed")
+        fork.restore(snapshot)
+        assert fork.read_file("file") == b"shared"
+        assert fork.exec(Command(argv=("true",))).ok
+    assert (list_sandboxes(engine, owner), list_snapshots(engine, owner)) == ((), ())

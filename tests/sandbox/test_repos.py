@@ -1,0 +1,267 @@
+"""One commit of the user's repository, copied; the repository itself untouched."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import GitFailed, RepoInvalid
+from sandbox.git import OURS, USERS, git, git_text, redacted
+from sandbox.repos import open_repo
+from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def test_the_wanted_commit_and_its_history_are_in_a_bare_repository(
+    tmp_path: Path, store: Path
+) -> None:
+    repo = make_repo(tmp_path / "shop")
+    commit = commit_files(repo, {"b.txt": b"b"})
+
+    base = open_repo(str(repo), store=store)
+
+    assert (base.name, base.commit, base.ref_name, base.path) == ("shop", commit, "main", repo)
+    assert base.notices == ()
+    assert git_text("rev-list", "--count", base.ref, at=base.bare) == "2"
+
+
+def test_opening_leaves_the_repository_as_it_was(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+    (repo / "hello.txt").write_text("not committed")
+    os.utime(repo / "hello.txt", (1, 1))
+    before = every_byte(repo)
+
+    open_repo(str(repo), store=store)
+
+    assert every_byte(repo) == before
+
+
+@pytest.mark.parametrize("ref", ["v1", "work", "HEAD~1", "main~1", "refs/tags/v1"])
+def test_a_ref_is_whatever_git_takes_for_a_commit(tmp_path: Path, store: Path, ref: str) -> None:
+    repo = make_repo(tmp_path / "shop")
+    first = run_git(repo, "rev-parse", "HEAD")
+    run_git(repo, "branch", "work")
+    run_git(repo, "tag", "-a", "-m", "one", "v1")
+    commit_files(repo, {"b.txt": b"b"})
+
+    assert open_repo(str(repo), ref, store=store).commit == first
+    assert open_repo(str(repo), first[:8], store=store).commit == first
+
+
+def test_a_bare_repository_is_a_repository(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+    run_git(tmp_path, "clone", "--quiet", "--bare", str(repo), "shop.git")
+
+    base = open_repo(str(tmp_path / "shop.git"), store=store)
+
+    assert (base.name, base.notices) == ("shop", ())
+
+
+def test_a_linked_worktree_is_a_repository(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+    run_git(repo, "worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
+
+    assert open_repo(str(tmp_path / "side"), store=store).ref_name == "side"
+
+
+def test_a_url_is_cloned_and_its_refs_are_found(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+    commit = run_git(repo, "rev-parse", "HEAD")
+    run_git(repo, "tag", "-a", "-m", "one", "v1")
+    url = f"file://{repo}"
+
+    for ref in (None, "main", "v1", commit):
+        base = open_repo(url, ref, store=store)
+        assert (base.commit, base.path, base.source) == (commit, None, url)
+
+
+@pytest.mark.parametrize(
+    ("repo", "ref", "says"),
+    [
+        ("nowhere", None, "there is no such directory"),
+        ("plain", None, "is not a git repository"),
+        ("empty", None, "has no commits yet"),
+        ("shop", "nope", "no branch, tag or commit 'nope' in .*known branches: main"),
+        ("shop", "main:hello.txt", "no branch, tag or commit"),
+        ("shop", "--upload-pack=touch hacked", "is not a ref"),
+        ("shop", "", "is not a ref"),
+        ("shop/src", None, "give its top directory, '.*/shop'"),
+        ("ext::sh -c touch% hacked", None, "is not a URL Harness clones"),
+        ("ftp://example.test/x", None, "is not a URL Harness clones"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused_with_one_line(
+    tmp_path: Path, store: Path, repo: str, ref: str | None, says: str
+) -> None:
+    make_repo(tmp_path / "shop", {"src/a.py": b"", "hello.txt": b""})
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "empty").mkdir()
+    run_git(tmp_path / "empty", "init", "--quiet")
+    given = repo if ":" in repo else str(tmp_path / repo)
+
+    with pytest.raises(RepoInvalid, match=says) as refused:
+        open_repo(given, ref, store=store)
+
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.rglob("hacked"))
+
+
+@pytest.mark.parametrize(
+    ("url", "ref", "says"),
+    [
+        ("file:///nowhere/at/all", None, "cannot read 'file:///nowhere/at/all'"),
+        ("file://{}/empty", None, "has no commits yet"),
+        ("file://{}/shop", "nope", "no branch, tag or full commit id 'nope'"),
+        ("file://{}/shop", "0" * 40, "cannot copy 0000000"),
+        ("https://me:secret@127.0.0.1:1/x.git", None, r"cannot read 'https://\*\*\*@127.0.0.1:1"),
+    ],
+)
+def test_a_url_that_cannot_be_opened_is_refused_with_one_line(
+    tmp_path: Path, store: Path, url: str, ref: str | None, says: str
+) -> None:
+    make_repo(tmp_path / "shop")
+    (tmp_path / "empty").mkdir()
+    run_git(tmp_path / "empty", "init", "--quiet")
+
+    with pytest.raises(RepoInvalid, match=says) as refused:
+        open_repo(url.format(tmp_path), ref, store=store)
+
+    assert "secret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_dirty_tree_is_a_notice_not_an_error(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop", {"a": b"a", "b": b"b"})
+    (repo / "a").write_bytes(b"changed")
+    (repo / "b").unlink()
+    (repo / "c").write_bytes(b"new")
+
+    base = open_repo(str(repo), store=store)
+
+    assert base.notices == (
+        "3 files are changed and not committed: "
+        f"the run starts from HEAD ({base.commit[:7]}) and does not see them",
+    )
+
+
+def test_a_detached_head_is_a_notice(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+    run_git(repo, "checkout", "--quiet", "--detach")
+
+    base = open_repo(str(repo), store=store)
+
+    assert base.ref_name is None
+    assert base.notices == (
+        f"HEAD is detached: the run starts from {base.commit[:7]}, which is on no branch",
+    )
+
+
+def test_submodules_and_lfs_are_notices(tmp_path: Path, store: Path) -> None:
+    part = make_repo(tmp_path / "part")
+    repo = make_repo(tmp_path / "shop", {"media/.gitattributes": b"*.png filter=lfs diff=lfs\n"})
+    run_git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(part), "part")
+    run_git(repo, "commit", "--quiet", "--message", "Add part")
+
+    notices = open_repo(str(repo), store=store).notices
+
+    assert notices[0].startswith("1 submodule is not fetched")
+    assert notices[1].startswith("git LFS files are not fetched")
+
+
+def test_a_shallow_clone_is_a_notice(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+    commit_files(repo, {"b": b"b"})
+    run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "thin")
+
+    base = open_repo(str(tmp_path / "thin"), store=store)
+
+    assert base.notices == (
+        "the source is a shallow clone: the run does not see its whole history",
+    )
+
+
+def test_odd_names_and_large_files_survive_byte_for_byte(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "odd one", {"a b": b"1", "line\nbreak": b"2", "-x": b"3"})
+    Path(os.fsdecode(bytes(repo) + b"/caf\xe9")).write_bytes(b"4")
+    (repo / "large").write_bytes(os.urandom(20 << 20) + bytes(80 << 20))
+    run_git(repo, "add", "--all")
+    run_git(repo, "commit", "--quiet", "--message", "Odd")
+
+    base = open_repo(str(repo), store=store)
+
+    tree = git("ls-tree", "-r", "-z", "--name-only", base.commit, at=base.bare)
+    assert tree.split(b"\0")[:-1] == [b"-x", b"a b", b"caf\xe9", b"large", b"line\nbreak"]
+    assert (
+        git("cat-file", "blob", f"{base.commit}:large", at=base.bare)
+        == (repo / "large").read_bytes()
+    )
+
+
+def test_many_runs_may_open_one_source_at_once(tmp_path: Path, store: Path) -> None:
+    repo = make_repo(tmp_path / "shop")
+
+    with ThreadPoolExecutor(8) as pool:
+        opened = list(pool.map(lambda _: open_repo(str(repo), store=store), range(16)))
+
+    assert len(set(opened)) == 1
+
+
+def test_two_sources_of_one_name_do_not_share_a_bare_repository(
+    tmp_path: Path, store: Path
+) -> None:
+    one = open_repo(str(make_repo(tmp_path / "a" / "shop")), store=store)
+    two = open_repo(str(make_repo(tmp_path / "b" / "shop")), store=store)
+
+    assert one.bare != two.bare
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a file of another user")
+def test_a_repository_of_another_user_gives_the_command_that_trusts_it(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    repo = make_repo(tmp_path / "shop")
+    for path in (repo, repo / ".git"):
+        os.chown(path, 1000, 1000)
+
+    with pytest.raises(RepoInvalid, match=r"git config --global --add safe\.directory"):
+        open_repo(str(repo), store=store)
+
+    trusting = tmp_path / "gitconfig"
+    trusting.write_text(f"[safe]\n\tdirectory = {repo}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(trusting))
+    assert open_repo(str(repo), store=store).ref_name == "main"
+
+
+def test_a_git_of_the_caller_does_not_lead_ours_astray(
+    tmp_path: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = make_repo(tmp_path / "shop")
+    other = make_repo(tmp_path / "other", {"z": b"z"})
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
+
+    assert open_repo(str(repo), store=store).commit == run_git(repo, "rev-parse", "HEAD")
+
+
+def test_our_git_reads_no_configuration_but_the_users_git_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "gitconfig"
+    config.write_text("[user]\n\tname = Grace\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+
+    assert git_text("config", "user.name", at=tmp_path, rules=USERS) == "Grace"
+    with pytest.raises(GitFailed):
+        git_text("config", "user.name", at=tmp_path, rules=OURS)
+
+
+def test_credentials_never_show(tmp_path: Path, store: Path) -> None:
+    assert redacted("to https://me:pa@ss@host/x and ssh://git@host") == (
+        "to https://***@host/x and ssh://***@host"
+    )

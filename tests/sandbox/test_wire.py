@@ -1,0 +1,135 @@
+"""Frames, and what is not one."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from contracts.errors import SandboxLost
+from sandbox import wire
+from sandbox.attach import PlainStream
+from sandbox.link import Link
+from sandbox.supervisor.frames import DONE, HEADER, MAGIC, RUN, STDOUT, WINDOW
+from sandbox.wire import DockerReader, Frame, FrameReader, encode
+
+
+def docker_frame(data: bytes, stream: int = wire.STDOUT) -> bytes:
+    return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+
+
+@contextmanager
+def link_to(answer: Callable[[Frame], bytes]) -> Iterator[Link]:
+    """A link whose other end takes one call, answers its first frame and hangs up."""
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        with theirs:
+            reader, frames = FrameReader(), list[Frame]()
+            while len(frames) < 2:
+                frames += reader.feed(theirs.recv(65536))
+            with suppress(BrokenPipeError):
+                theirs.sendall(answer(frames[0]))
+
+    server = threading.Thread(target=serve)
+    server.start()
+    link = Link(PlainStream(ours))
+    try:
+        yield link
+    finally:
+        link.close()
+        server.join()
+
+
+@pytest.mark.parametrize("cut", [1, 2, 7, 100])
+def test_frames_are_whole_however_they_are_cut(cut: int) -> None:
+    frames = [Frame(STDOUT, 1, b"x" * 50), Frame(DONE, 2, b""), Frame(STDOUT, 3, b"end")]
+    data = b"".join(docker_frame(encode(*frame)) for frame in frames)
+    docker, reader = DockerReader(), FrameReader()
+    found = [
+        frame
+        for start in range(0, len(data), cut)
+        for _, piece in docker.feed(data[start : start + cut])
+        for frame in reader.feed(piece)
+    ]
+    assert found == frames
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"Traceback (most recent call last)",
+        HEADER.pack(MAGIC, STDOUT, 1, 0xFFFFFFFF),
+        HEADER.pack(MAGIC, 0, 1, 0),
+        HEADER.pack(MAGIC, 99, 1, 0),
+    ],
+)
+def test_what_is_no_frame_is_refused(data: bytes) -> None:
+    with pytest.raises(SandboxLost, match="no frame"):
+        list(FrameReader().feed(data))
+
+
+def test_an_unknown_docker_stream_is_refused() -> None:
+    with pytest.raises(SandboxLost, match="no stream"):
+        list(DockerReader().feed(b"HTTP/1.1 500 Oh"))
+
+
+def call(link: Link) -> object:
+    return link.call({"task": "exec"}, b"", lambda _kind, _data: None, 5)
+
+
+def test_a_report_ends_a_call() -> None:
+    report = json.dumps({"exit_code": 3}).encode()
+    with link_to(lambda frame: docker_frame(encode(DONE, frame.channel, report))) as link:
+        assert call(link) == {"exit_code": 3}
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"", "gone"),
+        (b"\x07garbage", "no stream"),
+        (docker_frame(b"garbage!" * 10), "no frame"),
+        (docker_frame(encode(DONE, 1, b"half a frame")[:-3]), "inside a frame"),
+        (docker_frame(HEADER.pack(MAGIC, STDOUT, 1, 0xFFFFFFFF)), "no frame"),
+        (docker_frame(encode(DONE, 1, b"no json")), "no JSON"),
+        (docker_frame(encode(DONE, 1, b"[]")), "no object"),
+        (docker_frame(b"out of luck", wire.STDERR), "it said: out of luck"),
+    ],
+)
+def test_a_broken_stream_is_a_lost_sandbox(answer: bytes, message: str) -> None:
+    with link_to(lambda _: answer) as link, pytest.raises(SandboxLost, match=message):
+        call(link)
+
+
+def test_a_supervisor_that_sends_more_than_it_may_is_lost() -> None:
+    flood = docker_frame(encode(STDOUT, 1, b"x" * (WINDOW // 2)) * 4)
+    entered = threading.Event()
+
+    def slow(_kind: int, _data: bytes) -> None:
+        entered.wait(1)
+
+    with link_to(lambda _: flood) as link, pytest.raises(SandboxLost, match="more than"):
+        link.call({}, b"", slow, 5)
+
+
+def test_a_request_holds_any_argument() -> None:
+    sent: list[bytes] = []
+
+    def keep(frame: Frame) -> bytes:
+        assert frame.kind == RUN
+        sent.append(frame.payload)
+        return docker_frame(encode(DONE, frame.channel, b"{}"))
+
+    with link_to(keep) as link:
+        link.call({"argv": ["\udcff", "ü"]}, b"", lambda _kind, _data: None, None)
+    assert json.loads(sent[0]) == {"argv": ["\udcff", "ü"], "timeout_s": None}
+
+
+def test_a_request_too_large_to_send_is_refused_and_the_link_goes_on() -> None:
+    with link_to(lambda frame: docker_frame(encode(DONE, frame.channel, b"{}"))) as link:
+        with pytest.raises(ValueError, match="wanted up to"):
+            link.call({"argv": ["x" * (17 << 20)]}, b"", lambda _kind, _data: None, None)
+        assert call(link) == {}

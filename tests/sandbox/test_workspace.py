@@ -1,0 +1,396 @@
+"""In as a bundle, out as a bundle; whatever the agent did to `.git`, the host runs none of it."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import GitFailed, WorkRefused
+from contracts.run import DiffStat
+from contracts.sandbox import Command, Sandbox
+from sandbox.branches import DIFF_LIMIT, diff, publish
+from sandbox.bundles import unpack_work
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.git import git, git_text
+from sandbox.images import ensure_base
+from sandbox.repos import Base, open_repo
+from sandbox.scripted import ScriptedSandbox
+from sandbox.workspace import Work, put_in, take_out
+from tests.sandbox.git_repos import commit_files, make_repo, run_git
+
+BRANCH = "harness/r-1/fix-tests"
+
+
+@pytest.fixture(params=["scripted", pytest.param("docker", marks=pytest.mark.docker)])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    sandbox = _docker_sandbox() if request.param == "docker" else ScriptedSandbox()
+    yield sandbox
+    sandbox.teardown()
+
+
+def _docker_sandbox() -> Sandbox:
+    engine = Engine()
+    image = ensure_base(engine, print)
+    spec = SandboxSpec(image=image, owner="test-workspace", run_id="r-1", ttl_s=300)
+    return DockerSandbox.start(engine, spec)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return make_repo(tmp_path / "shop", {"hello.txt": b"hello\n", "src/a.py": b"a = 1\n"})
+
+
+@pytest.fixture
+def base(tmp_path: Path, repo: Path) -> Base:
+    return open_repo(str(repo), store=tmp_path / "store")
+
+
+def inside(sandbox: Sandbox, line: str) -> str:
+    """Run a shell line in the workspace, as an agent would; it must succeed."""
+    result = sandbox.exec(Command(argv=("sh", "-c", line)))
+    assert result.ok, result.text
+    return result.stdout.decode().strip()
+
+
+@pytest.fixture
+def work_in(sandbox: Sandbox, base: Base) -> Sandbox:
+    """A sandbox with the base commit put in."""
+    put_in(sandbox, base, BRANCH)
+    return sandbox
+
+
+def taken(sandbox: Sandbox, base: Base) -> Work:
+    work = take_out(sandbox, base, BRANCH, message="Leftovers")
+    assert work is not None
+    return work
+
+
+def test_the_clone_is_on_its_branch_with_an_identity_and_leads_nowhere(
+    work_in: Sandbox, base: Base
+) -> None:
+    assert inside(work_in, "git rev-parse HEAD") == base.commit
+    assert inside(work_in, "git symbolic-ref --short HEAD") == BRANCH
+    assert inside(work_in, "git config user.name; git config user.email") == (
+        "Harness\nharness@localhost"
+    )
+    assert inside(work_in, "git remote; git status --porcelain; ls -A; ls .git") == (
+        inside(work_in, "ls -A; ls .git")
+    )
+    assert "bundle" not in inside(work_in, "find .git -name '*bundle*'")
+
+
+def test_odd_names_modes_and_links_arrive_as_they_were(
+    tmp_path: Path, repo: Path, sandbox: Sandbox
+) -> None:
+    (repo / "line\nbreak").write_bytes(b"\0\xff")
+    Path(os.fsdecode(bytes(repo) + b"/caf\xe9 1")).write_bytes(b"4")
+    (repo / "run.sh").write_bytes(b"#!/bin/sh\n")
+    (repo / "run.sh").chmod(0o755)
+    (repo / "link").symlink_to("hello.txt")
+    commit_files(repo, {})
+
+    base = open_repo(str(repo), store=tmp_path / "store")
+    put_in(sandbox, base, BRANCH)
+
+    assert inside(sandbox, "git status --porcelain") == ""
+    assert inside(sandbox, "cat caf*") == "4"
+    assert inside(sandbox, "test -x run.sh && readlink link") == "hello.txt"
+    assert sandbox.read_file("line\nbreak") == b"\0\xff"
+
+
+def test_nothing_changed_gives_no_work(work_in: Sandbox, base: Base) -> None:
+    assert take_out(work_in, base, BRANCH, message="Leftovers") is None
+
+
+def test_commits_and_leftovers_come_out_with_diff_and_count(work_in: Sandbox, base: Base) -> None:
+    inside(work_in, "echo two >> hello.txt && git commit -qam 'By hand'")
+    inside(work_in, "printf 'x\\ny\\n' > new.txt; rm src/a.py")
+
+    work = taken(work_in, base)
+
+    assert work.diff_stat == DiffStat(files=3, insertions=3, deletions=1)
+    assert "+++ b/new.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n" in work.diff
+    log = git_text("log", "--format=%an|%s", f"{base.commit}..{work.commit}", at=base.bare)
+    assert log == "Harness|Leftovers\nHarness|By hand"
+    assert work.notices == ()
+
+
+def test_what_tests_leave_behind_is_no_work(work_in: Sandbox, base: Base) -> None:
+    inside(work_in, "mkdir -p src/__pycache__ .venv/bin a.egg-info node_modules/x .pytest_cache")
+    inside(work_in, "touch src/__pycache__/a.pyc .venv/bin/p a.egg-info/x node_modules/x/y")
+
+    assert take_out(work_in, base, BRANCH, message="Leftovers") is None
+
+
+def test_a_binary_file_is_named_and_a_long_diff_is_cut(work_in: Sandbox, base: Base) -> None:
+    inside(work_in, "printf 'a\\0b' > raw.bin; seq 1 400000 > long.txt")
+
+    work = taken(work_in, base)
+
+    assert work.diff.endswith(f"[cut here: the diff is longer than {DIFF_LIMIT} bytes]\n")
+    inside(work_in, "rm long.txt")
+    assert "Binary files /dev/null and b/raw.bin differ" in taken(work_in, base).diff
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git checkout -q --detach && echo 2 > f && git add f && git commit -qm two",
+        "git checkout -q -b other && echo 2 > f && git add f && git commit -qm two",
+        "git checkout -q -b harness-x && echo 2 > f",
+        "echo 2 > f; touch .git/index.lock",
+        "echo 2 > f; rm .git/index",
+        "echo 2 > f; git config commit.gpgSign true; git config gpg.program false",
+        "echo 2 > f; git config core.bare true",
+        "echo 2 > f; git config core.worktree /",
+        "echo 2 > f; mkdir .git/hooks; printf '#!/bin/sh\\nexit 1' > .git/hooks/pre-commit; "
+        "chmod +x .git/hooks/pre-commit",
+        "echo 2 > f; git replace HEAD $(git commit-tree -m x HEAD^{tree})",
+    ],
+)
+def test_what_head_holds_is_the_work_however_git_was_left(
+    work_in: Sandbox, base: Base, line: str
+) -> None:
+    inside(work_in, line)
+
+    work = taken(work_in, base)
+
+    assert git_text("cat-file", "blob", f"{work.commit}:f", at=base.bare) == "2"
+    assert git_text("rev-parse", BRANCH, at=base.bare) == work.commit
+    assert git_text("rev-parse", f"{work.commit}^", at=base.bare) == base.commit
+
+
+def test_rewritten_history_comes_out_and_is_said(work_in: Sandbox, base: Base) -> None:
+    inside(work_in, "git checkout -q --orphan fresh && git commit -qm 'All new'")
+
+    assert taken(work_in, base).notices == (
+        f"history was rewritten: the work does not stand on {base.commit[:7]}",
+    )
+
+
+def test_a_repository_within_the_work_is_said(work_in: Sandbox, base: Base) -> None:
+    inside(
+        work_in,
+        "git init -q sub && cd sub && git -c user.name=x -c user.email=x "
+        "commit -q --allow-empty -m x && echo 1 > f",
+    )
+    inside(work_in, "git init -q bare-bones; echo 1 > kept.txt")
+
+    first, second = taken(work_in, base).notices
+
+    assert "'bare-bones/' does not have a commit checked out" in first
+    assert second.startswith("a directory of the work is a git repository itself")
+    assert git_text("cat-file", "blob", f"{BRANCH}:kept.txt", at=base.bare) == "1"
+
+
+def test_a_shallow_source_goes_in_comes_out_and_is_published(
+    tmp_path: Path, repo: Path, sandbox: Sandbox
+) -> None:
+    commit_files(repo, {"b": b"b"})
+    run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "thin")
+    base = open_repo(str(tmp_path / "thin"), store=tmp_path / "store")
+    put_in(sandbox, base, BRANCH)
+    inside(sandbox, "echo 2 > f")
+
+    work = taken(sandbox, base)
+
+    publish(base, BRANCH, work.commit)
+    assert run_git(tmp_path / "thin", "rev-parse", BRANCH) == work.commit
+
+
+def canary_commands(canary: Path) -> str:
+    """A `.git` in which every door git has leads to `touch canary`."""
+    touch = f"sh -c 'touch {canary}; cat'"
+    keys = (
+        "core.fsmonitor", "core.sshCommand", "core.pager", "core.editor", "diff.external",
+        "filter.x.clean", "filter.x.smudge", "diff.x.textconv", "diff.x.command",
+        "merge.x.driver", "uploadpack.packObjectsHook", "gpg.program", "credential.helper",
+    )  # fmt: skip
+    config = "; ".join(f'git config {key} "{touch}"' for key in keys)
+    hooks = (
+        "for h in pre-commit post-commit post-checkout reference-transaction post-index-change "
+        "post-rewrite pre-push update post-update pre-auto-gc fsmonitor-watchman; do "
+        f"printf '#!/bin/sh\\ntouch {canary}\\n' > .git/hooks/$h; chmod +x .git/hooks/$h; done"
+    )
+    attributes = "echo '* filter=x diff=x merge=x' | tee .gitattributes > .git/info/attributes"
+    return f"mkdir -p .git/hooks; {config}; {hooks}; {attributes}"
+
+
+def test_nothing_of_the_agents_git_runs_on_the_host(
+    tmp_path: Path, repo: Path, work_in: Sandbox, base: Base
+) -> None:
+    canary = tmp_path / "canary"
+    inside(work_in, "echo 2 > f; git add f; git commit -qm two")
+    inside(work_in, canary_commands(canary))
+    work = taken(work_in, base)
+    canary.unlink(missing_ok=True)  # inside, the agent may run what it likes
+
+    publish(base, BRANCH, work.commit)
+    diff(base, work.commit)
+
+    assert not canary.exists()
+    assert "filter=x" in run_git(repo, "show", f"{BRANCH}:.gitattributes")
+
+
+@pytest.fixture
+def forge(tmp_path: Path, base: Base) -> Path:
+    """A repository on the host in which a test makes what a hostile agent could make."""
+    forge = tmp_path / "forge"
+    forge.mkdir()
+    run_git(forge, "init", "--quiet", "--initial-branch=work")
+    run_git(forge, "fetch", "--quiet", str(base.bare), f"{base.ref}:refs/heads/start")
+    run_git(forge, "reset", "--quiet", "--hard", "start")
+    return forge
+
+
+def bundled(forge: Path, *revisions: str) -> bytes:
+    run_git(forge, "bundle", "create", "--quiet", "out.bundle", *revisions)
+    return (forge / "out.bundle").read_bytes()
+
+
+def refused(bundle: bytes, base: Base) -> str:
+    """Why the host refuses the bundle; the bare repository must hold no branch of it."""
+    with pytest.raises(WorkRefused) as error:
+        unpack_work(bundle, base, BRANCH)
+    assert git_text("for-each-ref", "refs/heads", at=base.bare) == ""
+    return str(error.value)
+
+
+def test_a_good_bundle_is_taken(forge: Path, base: Base) -> None:
+    commit = commit_files(forge, {"f": b"2"})
+    assert unpack_work(bundled(forge, "start..HEAD", "HEAD"), base, BRANCH) == commit
+
+
+def test_a_corrupt_bundle_is_refused(forge: Path, base: Base) -> None:
+    commit_files(forge, {"f": os.urandom(4096)})
+    good = bundled(forge, "^start", "HEAD")
+    flipped = bytearray(good)
+    flipped[-2000] ^= 0xFF
+
+    assert "does not verify" in refused(bytes(flipped), base)
+    assert "does not verify" in refused(good[:-100], base)
+    assert "is not a git bundle" in refused(b"", base)
+    assert "is not a git bundle" in refused(good.replace(b"# v2", b"# v3\n@filter=tree:0", 1), base)
+
+
+def test_a_bundle_of_other_refs_is_refused(forge: Path, base: Base) -> None:
+    commit_files(forge, {"f": b"2"})
+    run_git(forge, "branch", "evil")
+
+    assert "must be one HEAD" in refused(bundled(forge, "^start", "evil"), base)
+    assert "must be one HEAD" in refused(bundled(forge, "^start", "HEAD", "evil"), base)
+
+
+def test_a_bundle_with_objects_missing_is_refused(forge: Path, base: Base) -> None:
+    first = commit_files(forge, {"f": b"2"})
+    commit_files(forge, {"f": b"3"})
+
+    assert "does not verify" in refused(bundled(forge, f"^{first}", "HEAD"), base)
+
+
+def test_a_head_that_is_no_commit_is_refused(forge: Path, base: Base) -> None:
+    bundle = bundled(forge, "^start", "HEAD") if commit_files(forge, {"f": b"2"}) else b""
+    head = run_git(forge, "rev-parse", "HEAD").encode()
+    tree = run_git(forge, "rev-parse", "HEAD^{tree}").encode()
+
+    assert "does not verify" in refused(bundle.replace(head + b" HEAD", tree + b" HEAD"), base)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "content", "says"),
+    [
+        ("100644", ".git/hooks/post-checkout", b"#!/bin/sh\n", "hasDotgit"),
+        ("100644", ".gitmodules", b'[submodule "x"]\n\tpath = x\n\turl = -u./evil\n', "Url"),
+        ("100644", ".gitmodules", b'[submodule "../../x"]\n\tpath = x\n\turl = x\n', "Name"),
+        ("120000", ".gitmodules", b"hello.txt", "gitmodulesSymlink"),
+        ("100644", "../escape", b"x", "DotDot|fullPathname"),
+    ],
+)
+def test_trees_that_trick_a_checkout_are_refused(
+    forge: Path, base: Base, mode: str, name: str, content: bytes, says: str
+) -> None:
+    commit = crafted(forge, mode, name, content)
+    run_git(forge, "update-ref", "HEAD", commit)
+
+    assert re.search(says, refused(bundled(forge, "^start", "HEAD"), base), re.I)
+
+
+def crafted(forge: Path, mode: str, name: str, content: bytes) -> str:
+    """A commit of one file with a name and mode that git itself would not write."""
+    sha = git("hash-object", "-w", "--stdin", at=forge, stdin=content).decode().strip()
+    kind = "blob"
+    for part in reversed(name.split("/")):
+        entry = f"{mode} {part}\0".encode() + bytes.fromhex(sha)
+        sha = (
+            git("hash-object", "-w", "--literally", "-t", "tree", "--stdin", at=forge, stdin=entry)
+            .decode()
+            .strip()
+        )
+        mode, kind = "40000", "tree"
+    assert kind == "tree"
+    return run_git(forge, "commit-tree", "-p", "start", "-m", "Crafted", sha)
+
+
+def test_a_symlink_out_of_the_repository_is_carried_and_not_followed(
+    work_in: Sandbox, base: Base
+) -> None:
+    inside(work_in, "ln -s /etc/passwd stolen; ln -s /etc .config")
+
+    work = taken(work_in, base)
+
+    assert git("cat-file", "blob", f"{work.commit}:stolen", at=base.bare) == b"/etc/passwd"
+    assert "root:" not in work.diff
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("rm -rf .git", "not a git repository"),
+        ("rm -rf .git; echo 'gitdir: /nowhere' > .git", "not a git repository"),
+        ("echo ref: refs/heads/none/at/all > .git/HEAD; rm -r .git/objects", "cannot be taken out"),
+        ("git reset -q --hard HEAD~1", "went back to before"),
+    ],
+)
+def test_a_git_that_is_gone_is_refused_with_one_line(
+    tmp_path: Path, repo: Path, sandbox: Sandbox, line: str, says: str
+) -> None:
+    commit_files(repo, {"second": b"2"})
+    base = open_repo(str(repo), store=tmp_path / "store")
+    put_in(sandbox, base, BRANCH)
+    inside(sandbox, line)
+
+    with pytest.raises(WorkRefused, match=says) as error:
+        take_out(sandbox, base, BRANCH, message="Leftovers")
+
+    assert "\n" not in str(error.value)
+
+
+def test_work_over_the_limit_is_refused(
+    work_in: Sandbox, base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.workspace.WORK_LIMIT", 10_000)
+    inside(work_in, "head -c 100000 /dev/urandom > big")
+
+    with pytest.raises(WorkRefused, match="over the limit of 10000"):
+        take_out(work_in, base, BRANCH, message="Leftovers")
+
+
+def test_putting_in_twice_fails_with_gits_words(work_in: Sandbox, base: Base) -> None:
+    with pytest.raises(GitFailed, match="already exists"):
+        put_in(work_in, base, BRANCH)
+
+
+def test_a_100_mb_file_goes_in_and_comes_out(tmp_path: Path, repo: Path, sandbox: Sandbox) -> None:
+    commit_files(repo, {"large": os.urandom(20 << 20) + bytes(80 << 20)})
+    base = open_repo(str(repo), store=tmp_path / "store")
+    put_in(sandbox, base, BRANCH)
+    inside(sandbox, "printf x >> large")
+
+    work = taken(sandbox, base)
+
+    assert work.diff_stat.files == 1
+    assert len(work.diff) < 500
