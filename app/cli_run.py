@@ -66,7 +66,7 @@ def run_request(
         _detach(run_id, settings, as_json=as_json)
         return
     report = _watched(request, settings, run_id, as_json=as_json)
-    _tell(report, settings, as_json=as_json)
+    _tell(report, as_json=as_json)
     if report.status != "success":
         raise typer.Exit(1)
 
@@ -94,18 +94,17 @@ def _give_up(error: HarnessError, settings: "Settings", run_id: str, *, as_json:
     except RunNotFound:
         raise error from None
     say(f"error: {error}")
-    _tell(report, settings, as_json=as_json)
+    _tell(report, as_json=as_json)
     raise typer.Exit(error.exit_code) from error
 
 
-def _tell(report: RunReport, settings: "Settings", *, as_json: bool) -> None:
+def _tell(report: RunReport, *, as_json: bool) -> None:
     from flows.report import to_json
-    from flows.start import run_url
 
     if as_json:
         show_json(to_json(report))
     else:
-        show_report(report, run_url(report, settings))
+        show_report(report)
 
 
 def _detach(run_id: str, settings: "Settings", *, as_json: bool) -> None:

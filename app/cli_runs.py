@@ -41,14 +41,12 @@ def show_(run: Run, as_json: AsJson = False) -> None:
     from flows.report import to_json
     from flows.runs import read_report
     from flows.settings import load_settings
-    from flows.start import run_url
 
-    settings = load_settings()
-    report = read_report(settings.runs, run)
+    report = read_report(load_settings().runs, run)
     if as_json:
         show_json(to_json(report))
     else:
-        show_report(report, run_url(report, settings))
+        show_report(report)
 
 
 @app.command("diff")

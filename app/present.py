@@ -6,7 +6,7 @@ from app.terminal import show
 from contracts.run import NodeReport, RunReport
 
 
-def show_report(report: RunReport, url: str) -> None:
+def show_report(report: RunReport) -> None:
     """A report in a few lines."""
     show(
         f"{report.blueprint} {report.run_id}: {report.status} in {_time(report.total_duration_ms)}"
@@ -23,7 +23,8 @@ def show_report(report: RunReport, url: str) -> None:
         show(f"changes: {stat.files} files, +{stat.insertions} -{stat.deletions}")
         show(f"look: harness runs diff {report.run_id}")
     show(f"model: {report.model}, {report.token_usage.total} tokens, ${report.cost_usd:.4f}")
-    show(f"in Prefect: {url}")
+    if report.flow_run_url:
+        show(f"in Prefect: {report.flow_run_url}")
 
 
 def show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

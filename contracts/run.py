@@ -129,6 +129,7 @@ class RunReport:
     status: RunStatus
     nodes: tuple[NodeReport, ...] = ()
     flow_run_id: str | None = None
+    flow_run_url: str | None = None
     repo: str = ""
     intent: str = ""
     agent: str = "native"

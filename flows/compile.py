@@ -13,10 +13,10 @@ from blueprints.engine import Perform, Watch
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunReport
 from flows.artifacts import publish_report
-from flows.request import RunRequest
+from flows.request import FlowRun, RunRequest
 from flows.run import Workshop, run_blueprint
 from flows.runs import read_diff
-from nodes.types import NODE_TYPES, Node
+from nodes.types import Node
 
 AgentName = Literal["native", "claude-code", "pi"]
 RunFlow = Flow[..., State[RunReport]]
@@ -90,7 +90,7 @@ def compile_blueprint(
             request,
             tools,
             run_id=own_id(),
-            flow_run_id=str(flow_run.id),
+            flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
             perform=task_runner(),
             watch=_logged(watch or Watch()),
         )
@@ -109,9 +109,8 @@ def task_runner() -> Perform:
 
     def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
         nonlocal last
-        run = _node_task.with_options(
-            name=node.name, task_run_name=node.name, tags={NODE_TYPES[type(node)]}
-        )
+        # No tags: each would cost a question to the server about its concurrency limits.
+        run = _node_task.with_options(name=node.name, task_run_name=node.name)
         before = None if last is None else [allow_failure(last)]
         last = run(execute, return_state=True, wait_for=before)
         match last.result(raise_on_failure=False):

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from blueprints.types import Blueprint
 from contracts.errors import OptionInvalid
@@ -22,6 +23,13 @@ class RunRequest:
     push: bool = False
     budget_usd: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+
+
+class FlowRun(NamedTuple):
+    """The Prefect flow run that does a run, and its page."""
+
+    id: str
+    url: str
 
 
 def new_run_id() -> str:

@@ -12,7 +12,7 @@ from contracts.errors import HarnessError, SandboxLost
 from contracts.run import RunContext, RunReport, RunStatus
 from contracts.sandbox import Sandbox
 from flows import runs
-from flows.request import RunRequest
+from flows.request import FlowRun, RunRequest
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from sandbox.branches import publish, push
@@ -47,7 +47,7 @@ def run_blueprint(
     workshop: Workshop,
     *,
     run_id: str,
-    flow_run_id: str | None = None,
+    flow_run: FlowRun | None = None,
     perform: Perform = call,
     watch: Watch | None = None,
 ) -> RunReport:
@@ -62,8 +62,8 @@ def run_blueprint(
     """
     told = watch or Watch()
     base = open_repo(request.repo, request.ref, store=workshop.repos)
-    folder = runs.begin(workshop.runs, run_id, request, flow_run_id)
-    with _Record(request, base, folder, run_id, flow_run_id, workshop.redact) as record:
+    folder = runs.begin(workshop.runs, run_id, request, flow_run)
+    with _Record(request, base, folder, run_id, flow_run, workshop.redact) as record:
         with (
             workshop.agents(request, folder, told.on_line) as run_agent,
             workshop.open_sandbox(run_id) as sandbox,
@@ -88,7 +88,7 @@ class _Record:
         base: Base,
         folder: Path,
         run_id: str,
-        flow_run_id: str | None,
+        flow_run: FlowRun | None,
         redact: Redact,
     ) -> None:
         self.branch = f"harness/{run_id}/{request.blueprint.name}"
@@ -97,7 +97,7 @@ class _Record:
         self._request = request
         self._base = base
         self._folder = folder
-        self._flow_run_id = flow_run_id
+        self._flow_run = flow_run
         self._redact = redact
         self._pushed = False
         self._started = monotonic()
@@ -137,7 +137,8 @@ class _Record:
             verdict,
             status=verdict.status if error is None else _status(error),
             error=verdict.error if error is None else self._redact(_reason(error)),
-            flow_run_id=self._flow_run_id,
+            flow_run_id=self._flow_run.id if self._flow_run else None,
+            flow_run_url=self._flow_run.url if self._flow_run else None,
             repo=self._request.repo,
             intent=self._request.intent,
             agent=self._request.agent,

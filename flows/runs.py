@@ -11,7 +11,7 @@ from typing import Literal
 from contracts.errors import RunNotFound
 from contracts.run import RunReport
 from flows.report import dumps, loads
-from flows.request import RunRequest
+from flows.request import FlowRun, RunRequest
 from sandbox.process import is_dead, process_label
 
 State = Literal["success", "failure", "cancelled", "waiting", "running", "lost"]
@@ -31,7 +31,7 @@ class RunEntry:
     branch: str | None
 
 
-def begin(folder: Path, run_id: str, request: RunRequest, flow_run_id: str | None) -> Path:
+def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | None) -> Path:
     """Make the run's own folder and note there what was asked, by which process."""
     own = folder / run_id
     own.mkdir(parents=True)
@@ -40,7 +40,7 @@ def begin(folder: Path, run_id: str, request: RunRequest, flow_run_id: str | Non
         "blueprint": request.blueprint.name,
         "repo": request.repo,
         "intent": request.intent,
-        "flow_run_id": flow_run_id,
+        "flow_run_id": flow_run.id if flow_run else None,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "process": process_label(os.getpid()),
     }

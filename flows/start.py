@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from blueprints.engine import Watch
 from contracts.run import RunReport
-from flows.local import api_url, ui_url
+from flows.local import api_url
 from flows.request import RunRequest
 from flows.settings import Settings
 from flows.wiring import workshop
@@ -42,11 +42,6 @@ def run_in_prefect(
     if isinstance(result, RunReport):
         return result
     raise result
-
-
-def run_url(report: RunReport, settings: Settings) -> str:
-    """The run's page in the Prefect UI."""
-    return f"{ui_url(api_url(settings))}/runs/flow-run/{report.flow_run_id}"
 
 
 @contextmanager

@@ -58,13 +58,15 @@ def engine() -> Engine:
 
 
 def _check(request: RunRequest) -> tuple[str, ...]:
+    """Bad input first, then what is not available: nothing is started for either."""
     check_options(request)
     check_agents(request, AGENTS)
+    source = find_source(request.repo, request.ref)
     for model in sorted(models(request)):
         check_model(model, environment())
-    with engine().client("find it"):
+    with engine().client("run a sandbox"):
         pass
-    return (*find_source(request.repo, request.ref).notices, *_unpriced(request))
+    return (*source.notices, *_unpriced(request))
 
 
 def _unpriced(request: RunRequest) -> Iterator[str]:

@@ -109,15 +109,6 @@ def test_every_node_step_and_attempt_is_a_task_run(
     }
 
 
-def test_task_runs_are_tagged_with_their_node_type(
-    run: Run, api: httpx.Client, model: Callable[..., str]
-) -> None:
-    _, flow_run = run(answer_is_42(), model=model(WRITE_42, DONE))
-    tasks = task_runs(api, flow_run)
-    assert {"validate"} <= set(tasks["check"]["tags"])
-    assert {"agentic"} <= set(tasks["mend (attempt 1)"]["tags"])
-
-
 def test_a_failed_node_makes_the_flow_run_failed_with_the_reason(run: Run) -> None:
     made = blueprint("fails", "Fails", [deterministic("do", "do it", shell("exit 3"))])
     _, flow_run = run(made)

@@ -1,0 +1,31 @@
+"""`make bench`: every figure as a ratio; `python -m benchmarks.run runs` for one part."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+
+from benchmarks.row import Row
+from benchmarks.runs import rows as runs
+
+PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {"runs": runs.rows}
+
+
+def main() -> None:
+    """Print the rows of the parts that are named, or of all."""
+    wanted = sys.argv[1:] or list(PARTS)
+    for part in wanted:
+        if part not in PARTS:
+            sys.exit(f"no part {part!r}; there are {', '.join(PARTS)}")
+    print(f"{'what':<44}{'ours':>12}{'baseline':>12}{'ratio':>8}  target")
+    for part in wanted:
+        for row in PARTS[part]():
+            print(_line(row), flush=True)
+
+
+def _line(row: Row) -> str:
+    ours, baseline = (f"{value:.4g} {row.unit}" for value in (row.ours, row.baseline))
+    note = f"  ({row.note})" if row.note else ""
+    return f"{row.name:<44}{ours:>12}{baseline:>12}{row.ratio:>8.3f}  {row.target}{note}"
+
+
+if __name__ == "__main__":
+    main()
