@@ -18,9 +18,8 @@ def show_report(report: RunReport) -> None:
     for notice in report.notices:
         show(f"note: {notice}")
     if report.branch:
-        stat = report.diff_stat
         show(f"branch: {report.branch}{' (pushed)' if report.pushed else ''}")
-        show(f"changes: {stat.files} files, +{stat.insertions} -{stat.deletions}")
+        show(f"changes: {report.diff_stat}")
         show(f"look: harness runs diff {report.run_id}")
     show(f"model: {report.model}, {report.token_usage.total} tokens, ${report.cost_usd:.4f}")
     if report.flow_run_url:

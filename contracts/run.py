@@ -110,6 +110,10 @@ class DiffStat:
     insertions: int = 0
     deletions: int = 0
 
+    def __str__(self) -> str:
+        files = "1 file" if self.files == 1 else f"{self.files} files"
+        return f"{files}, +{self.insertions} -{self.deletions}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Surfaced:

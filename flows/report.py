@@ -49,8 +49,8 @@ def markdown(report: RunReport, diff: str) -> str:
         *([f"**{_plain(report.error)}**"] if report.error else []),
         _facts(report),
         _table(report),
-        *(_details(node) for node in report.nodes if node.status != "skipped"),
         *([f"## Diff\n\n{fenced(cap(diff, DIFF_CAP), 'diff')}"] if diff else []),
+        *(_details(node) for node in report.nodes if node.status != "skipped"),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -80,7 +80,6 @@ def table_rows(report: RunReport) -> list[dict[str, str]]:
 
 
 def _facts(report: RunReport) -> str:
-    stat = report.diff_stat
     rows = {
         "run": report.run_id,
         "intent": _plain(report.intent),
@@ -88,7 +87,7 @@ def _facts(report: RunReport) -> str:
         "branch": report.branch and f"`{report.branch}`{' (pushed)' if report.pushed else ''}",
         "base": report.base_commit,
         "commit": report.commit,
-        "changes": f"{stat.files} files, +{stat.insertions} -{stat.deletions}",
+        "changes": str(report.diff_stat),
         "agent and model": f"{report.agent}, {_plain(report.model)}",
         "tokens": f"{report.token_usage.total} ({report.cost_usd:.4f} USD)",
         "time": f"{report.total_duration_ms / 1000:.1f} s",

@@ -22,7 +22,7 @@ class Base:
     """The commit a run starts from. `bare` holds it under the ref `refs/harness/base/<commit>`.
 
     `source` is for people: a path, or a URL without credentials; `address` is what git is
-    given. `path` is None for a URL. `notices` say what the run will not see.
+    given. `path` is None for a URL. `forked_at` is where the commit left the main branch. `notices` say what the run will not see.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Base:
     bare: Path
     commit: str
     ref_name: str | None
+    forked_at: str | None = None
     notices: tuple[str, ...] = ()
     address: str = field(repr=False)
 
@@ -57,6 +58,7 @@ def open_repo(repo: str, ref: str | None = None, *, store: Path) -> Base:
         bare=bare,
         commit=source.commit,
         ref_name=source.ref_name,
+        forked_at=source.forked_at,
         notices=(*source.notices, *_not_fetched(bare, source.commit)),
         address=source.address,
     )

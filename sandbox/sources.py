@@ -12,17 +12,25 @@ from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import USERS, git, git_text, redacted
 
 _URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")
+_MAIN = tuple(
+    f"refs/{place}" for place in ("remotes/origin/HEAD", "heads/main", "heads/master")
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A commit and the address git finds it at. `path` is None for a URL."""
+    """A commit and the address git finds it at. `path` is None for a URL.
+
+    `forked_at` is where the commit left the source's main branch, when that is a local one
+    and the commit is not on it.
+    """
 
     address: str
     path: Path | None
     commit: str
     ref_name: str | None
+    forked_at: str | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -54,6 +62,7 @@ def _at_path(given: Path, ref: str | None) -> Source:
         path=path,
         commit=commit,
         ref_name=ref_name,
+        forked_at=_forked_at(path, commit),
         notices=(*dirt, *_detached(ref_name, ref, commit)),
     )
 
@@ -115,6 +124,17 @@ def _ref_name(path: Path, ref: str) -> str | None:
     """The short name behind `ref`; None for a commit id, so also for a detached HEAD."""
     name = git_text("rev-parse", "--abbrev-ref", ref, at=path, rules=USERS)
     return None if name in ("", "HEAD") else name
+
+
+def _forked_at(path: Path, commit: str) -> str | None:
+    """Where the commit left the first usual main branch that does not hold it."""
+    for main in _MAIN:
+        try:
+            base = git_text("merge-base", commit, main, at=path, rules=USERS)
+        except GitFailed:
+            continue
+        return base if base != commit else None
+    return None
 
 
 def _dirt(path: Path, start: str) -> Iterator[str]:

@@ -50,7 +50,8 @@ class Work:
 def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
     """Clone the base commit into the sandbox's empty workspace, with `branch` checked out.
 
-    The clone has no remote; commits in it are by `Harness <harness@localhost>`.
+    The clone has no remote; commits in it are by `Harness <harness@localhost>`. The ref
+    `origin/HEAD` is where the base left its main branch, so that a review knows its range.
 
     Raises:
         GitFailed: a git command inside failed; the message holds its last words.
@@ -66,6 +67,8 @@ def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
     _git(sandbox, "config", "user.name", "Harness")
     _git(sandbox, "config", "user.email", "harness@localhost")
     _git(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
+    if base.forked_at is not None:
+        _git(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
     _checked(sandbox.exec(Command(argv=("rm", "-f", _BUNDLE))), "rm")
 
 

@@ -1,0 +1,78 @@
+"""Whatever is asked wrongly: one clear line, the right exit code, nothing begun."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import Harness
+from tests.flows.repositories import fingerprint, git
+
+BAD = 2
+NOT_AVAILABLE = 3
+
+
+@pytest.mark.parametrize(
+    ("args", "exit_code", "said"),
+    [
+        (("run", "fix-test"), BAD, "Did you mean 'fix-tests'"),
+        (("run", "nope.py:thing"), BAD, "Known: fix-tests, implement"),
+        (("run", "fix-tests", "--repo", "nowhere"), BAD, "no such directory"),
+        (("run", "fix-tests", "--repo", "empty"), BAD, "no commits yet"),
+        (("run", "fix-tests", "--repo", "no-repo"), BAD, "not a git repository"),
+        (("run", "fix-tests", "--repo", "repository", "--ref", "v9"), BAD, "no branch, tag"),
+        (
+            ("run", "fix-tests", "--repo", "repository", "--ref", "--upload-pack=x"),
+            BAD,
+            "not a ref",
+        ),
+        (("run", "fix-tests", "--repo", "repository", "--set", "colour=red"), BAD, "install, test"),
+        (("run", "fix-tests", "--repo", "repository", "--set", "test"), BAD, "NAME=VALUE"),
+        (("run", "fix-tests", "--repo", "repository", "--agent", "hal"), BAD, "no agent 'hal'"),
+        (("run", "fix-tests", "--repo", "repository"), NOT_AVAILABLE, "ANTHROPIC_API_KEY"),
+        (("run", "fix-tests", "--repo", "repository", "--model", "scripted/x"), BAD, "cannot read"),
+        (("runs", "show", "nope"), BAD, "harness runs list"),
+        (("blueprints", "check", "nope"), BAD, "Known: fix-tests"),
+        (("run", "fix-tests", "--budget-usd", "much"), BAD, "--budget-usd"),
+        (("rnu",), BAD, "No such command"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(
+    harness: Harness, repository: Path, args: tuple[str, ...], exit_code: int, said: str
+) -> None:
+    (repository.parent / "no-repo").mkdir()
+    (repository.parent / "empty").mkdir()
+    git(repository.parent / "empty", "init", "--quiet")
+    before = fingerprint(repository)
+    done = harness(*args)
+    assert (done.returncode, done.stdout) == (exit_code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert fingerprint(repository) == before
+
+
+def test_no_docker_is_said_before_anything_is_started(
+    harness: Harness, repository: Path, own_home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "replies.jsonl").write_text('{"content": "Done."}\n')
+    args = ("run", "fix-tests", "--repo", "repository", "--model", "scripted/replies.jsonl")
+    done = harness(*args, env={"DOCKER_HOST": "unix:///nowhere.sock"})
+    assert done.returncode == NOT_AVAILABLE
+    assert "no Docker engine answers at unix:///nowhere.sock" in done.stderr
+    assert not (own_home / "prefect").exists()
+
+
+def test_with_json_an_error_is_a_json_document_too(harness: Harness) -> None:
+    done = harness("run", "nope", "--json")
+    assert done.stdout.startswith('{\n  "error": "no blueprint \'nope\'')
+
+
+def test_a_broken_settings_file_is_named(harness: Harness, own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text("model = 7\n")
+    done = harness("runs", "list")
+    assert done.returncode == BAD
+    assert "setting 'model' is 7" in done.stderr
+
+
+def test_with_debug_the_traceback_is_shown(harness: Harness) -> None:
+    assert "Traceback" in harness("runs", "show", "nope", "--debug").stderr

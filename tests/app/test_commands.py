@@ -1,0 +1,60 @@
+"""Commands that look at things."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.app.conftest import Harness
+
+BUILT_IN = ("fix-tests", "implement", "review", "upgrade-deps")
+
+
+def test_help_names_every_command(harness: Harness) -> None:
+    said = harness("--help").stdout
+    for command in ("run", "runs", "blueprints", "sandbox", "up", "down", "doctor", "demo"):
+        assert f" {command} " in said
+
+
+def test_the_built_in_blueprints_are_listed(harness: Harness) -> None:
+    listed = json.loads(harness("blueprints", "list", "--json").stdout)
+    assert set(BUILT_IN) <= {entry["name"] for entry in listed}
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_blueprint_passes_its_check(harness: Harness, name: str) -> None:
+    done = harness("blueprints", "check", name, "--intent", "make it faster")
+    assert done.returncode == 0
+    assert "make it faster" in done.stdout
+    assert "nothing was executed" in done.stdout
+
+
+def test_a_prompt_that_cannot_be_made_fails_the_check(harness: Harness, tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(
+        "from blueprints.dsl import agentic, blueprint\n"
+        "broken = blueprint('broken', 'x', [\n"
+        "    agentic('ask', 'ask', prompt=lambda ctx: ctx.results['gone'].output)])\n"
+    )
+    done = harness("blueprints", "check", "broken.py:broken")
+    assert done.returncode == 2
+    assert "the prompt of node 'ask' cannot be made: KeyError: 'gone'" in done.stderr
+
+
+def test_without_runs_the_list_says_what_to_do(harness: Harness) -> None:
+    assert "harness demo" in harness("runs", "list").stdout
+
+
+def test_without_runs_the_json_list_is_empty(harness: Harness) -> None:
+    assert json.loads(harness("runs", "list", "--json").stdout) == []
+
+
+@pytest.mark.docker
+def test_doctor_finds_everything_but_a_key(harness: Harness) -> None:
+    done = harness("doctor", "--json")
+    missing = {finding["what"] for finding in json.loads(done.stdout) if not finding["ok"]}
+    assert (done.returncode, missing) == (3, {"model"})
+
+
+@pytest.mark.docker
+def test_doctor_is_content_when_nothing_is_missing(harness: Harness) -> None:
+    assert harness("doctor", env={"ANTHROPIC_API_KEY": "a-key-of-some-kind"}).returncode == 0

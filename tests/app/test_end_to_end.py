@@ -1,0 +1,164 @@
+"""Whole runs: real containers, a real Prefect server, the command line as a process."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from app.demo.request import make_repository
+from flows.settings import load_settings
+from flows.wiring import engine, owner
+from sandbox.reap import list_sandboxes
+from tests.app.conftest import Harness, harness_argv
+from tests.flows.repositories import fingerprint, git
+
+pytestmark = [pytest.mark.docker, pytest.mark.prefect]
+
+WRONG = [
+    {"content": "", "tool_calls": [{"function": {"name": "edit_file", "arguments": {
+        "path": "opening_hours.py", "old": "<= span.end", "new": "== span.end"}}}]},
+    {"content": "It is fixed."},
+    {"content": "Now it is."},
+    {"content": "And now."},
+]  # fmt: skip
+"""A fix that is none, and two more rounds of talk."""
+
+
+@pytest.fixture(autouse=True)
+def api(prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+
+
+@pytest.fixture
+def hours(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "opening-hours")
+
+
+def containers() -> int:
+    """How many sandboxes of this test's home there are."""
+    return len(list_sandboxes(engine(), owner(load_settings())))
+
+
+def test_the_demo_ends_in_a_branch_that_passes_its_tests(harness: Harness, own_home: Path) -> None:
+    done = harness("demo", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["status"]) == (0, "success")
+    repository = Path(report["repo"])
+    assert git(repository, "diff", "--stat", "main", report["branch"]).startswith(
+        "opening_hours.py | 2 +-"
+    )
+    git(repository, "checkout", "--quiet", report["branch"])
+    tests = subprocess.run(["python3", "-m", "pytest", "-q"], cwd=repository, check=False)
+    assert tests.returncode == 0
+
+
+def test_the_demo_says_which_model_it_used(harness: Harness) -> None:
+    done = harness("demo")
+    assert "model: scripted/" in done.stderr
+    assert "in Prefect: http" in done.stdout
+
+
+def test_a_wrong_fix_runs_its_rounds_and_fails_with_the_work_kept(
+    harness: Harness, hours: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "wrong.jsonl"
+    script.write_text("".join(json.dumps(reply) + "\n" for reply in WRONG))
+    origin = tmp_path / "origin.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(origin))
+    git(hours, "remote", "add", "origin", str(origin))
+    before = fingerprint(hours)
+    model = f"scripted/{script}"
+    done = harness("run", "fix-tests", "--repo", str(hours), "--model", model, "--push", "--json")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["status"], report["pushed"]) == (1, "failure", False)
+    verify = next(node for node in report["nodes"] if node["name"] == "verify")
+    assert len(verify["attempts"]) == 3
+    assert git(origin, "branch", "--list") == ""
+    assert "== span.end" in git(hours, "show", f"{report['branch']}:opening_hours.py")
+    assert fingerprint(hours) == before
+    assert containers() == 0
+
+
+def test_a_blueprint_of_ones_own_is_run_from_its_file(
+    harness: Harness, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ops.py").write_text(
+        "from blueprints.dsl import blueprint, deterministic\n"
+        "from nodes.commands import shell\n"
+        "answer = blueprint('answer', 'Answer', [\n"
+        "    deterministic('write', 'write it', shell('echo 42 > answer.txt'))])\n"
+    )
+    report = json.loads(harness("run", "ops.py:answer", "--repo", "repository", "--json").stdout)
+    assert git(repository, "show", f"{report['branch']}:answer.txt") == "42"
+
+
+@pytest.fixture
+def sleeping(repository: Path, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A run that writes a file and then sleeps; handed over once it sleeps."""
+    (tmp_path / "ops.py").write_text(
+        "from blueprints.dsl import blueprint, deterministic\n"
+        "from nodes.commands import shell\n"
+        "nap = blueprint('nap', 'Sleep', [deterministic('nap', 'sleep',\n"
+        "    shell('echo 42 > answer.txt; echo asleep; sleep 300'))])\n"
+    )
+    with subprocess.Popen(
+        harness_argv("run", "ops.py:nap", "--repo", "repository"),
+        cwd=tmp_path,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        lines = process.stderr or ()
+        assert any("asleep" in line for line in lines)
+        yield process
+        process.kill()
+
+
+def test_an_interrupted_run_ends_with_130_and_keeps_its_work(
+    sleeping: "subprocess.Popen[str]", harness: Harness, repository: Path
+) -> None:
+    sleeping.send_signal(signal.SIGINT)
+    assert sleeping.wait(timeout=30) == 130
+    [run] = json.loads(harness("runs", "list", "--json").stdout)
+    assert run["state"] == "cancelled"
+    assert git(repository, "show", f"{run['branch']}:answer.txt") == "42"
+    assert containers() == 0
+
+
+def test_a_killed_run_leaves_no_container_and_is_called_lost(
+    sleeping: "subprocess.Popen[str]", harness: Harness
+) -> None:
+    sleeping.kill()
+    sleeping.wait(timeout=30)
+    assert _soon(lambda: containers() == 0)
+    [run] = json.loads(harness("runs", "list", "--json").stdout)
+    assert run["state"] == "lost"
+
+
+def test_a_detached_run_goes_on_by_itself(
+    harness: Harness, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ops.py").write_text(
+        "from blueprints.dsl import blueprint, deterministic\n"
+        "from nodes.commands import shell\n"
+        "answer = blueprint('answer', 'Answer', [deterministic('a', 'a', shell('true'))])\n"
+    )
+    args = ("run", "ops.py:answer", "--repo", "repository", "--detach", "--json")
+    run_id = json.loads(harness(*args).stdout)["run_id"]
+    shown = ("runs", "show", run_id, "--json")
+    assert _soon(lambda: json.loads(harness(*shown).stdout).get("status") == "success")
+
+
+def _soon(is_so: Callable[[], bool]) -> bool:
+    give_up = monotonic() + 60
+    while monotonic() < give_up:
+        if is_so():
+            return True
+        sleep(0.2)
+    return False
