@@ -31,7 +31,7 @@ def watching(title: str, *, quiet: bool = False) -> Iterator[Watch]:
     if quiet:
         yield Watch()
     elif sys.stderr.isatty():
-        tree = _Tree(title)
+        tree = Tree(title)
         console = Console(stderr=True)
         with Live(console=console, get_renderable=tree.render, refresh_per_second=8):
             yield Watch(on_node_start=tree.start, on_node_complete=tree.complete, on_line=tree.line)
@@ -46,7 +46,7 @@ def verdict(name: str, result: NodeResult) -> str:
     return f"{name}: {mark}{took}" + (f": {result.error}" if result.error else "")
 
 
-class _Tree:
+class Tree:
     """The nodes so far, the running one with its newest lines. Called from one thread."""
 
     def __init__(self, title: str) -> None:

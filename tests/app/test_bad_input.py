@@ -15,7 +15,7 @@ NOT_AVAILABLE = 3
     ("args", "exit_code", "said"),
     [
         (("run", "fix-test"), BAD, "Did you mean 'fix-tests'"),
-        (("run", "nope.py:thing"), BAD, "Known: fix-tests, implement"),
+        (("run", "nope.py:thing", "--repo", "repository"), BAD, "Known: fix-tests, implement"),
         (("run", "fix-tests", "--repo", "nowhere"), BAD, "no such directory"),
         (("run", "fix-tests", "--repo", "empty"), BAD, "no commits yet"),
         (("run", "fix-tests", "--repo", "no-repo"), BAD, "not a git repository"),

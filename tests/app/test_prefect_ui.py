@@ -1,0 +1,42 @@
+"""What a person sees of a run in the Prefect UI, in a real browser."""
+
+import json
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from tests.app.conftest import Harness
+
+pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome")
+     if (path := shutil.which(name))),
+    "chromium",
+)  # fmt: skip
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser.new_page(viewport={"width": 1400, "height": 1000})
+        browser.close()
+
+
+def test_a_run_is_visible_node_by_node_with_its_report(
+    harness: Harness, prefect_api: str, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+    report = json.loads(harness("demo", "--json").stdout)
+    page.goto(report["flow_run_url"])
+    page.get_by_text("Task Runs", exact=True).click()
+    for node in ("tools", "project", "reproduce", "fix", "verify", "verify/test (attempt 1)"):
+        page.get_by_role("link", name=node, exact=True).wait_for()
+    page.get_by_text("Artifacts", exact=True).click()
+    page.locator("a[href*='artifacts/artifact/']").first.click()
+    page.get_by_role("heading", name="fix-tests: success").last.wait_for()
+    assert "return any(span.start <= hour < span.end" in page.inner_text("body")

@@ -1,0 +1,72 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from blueprints.dsl import blueprint, deterministic
+from contracts.errors import RunNotFound
+from contracts.run import RunReport
+from flows.request import RunRequest
+from flows.runs import begin, find_run, finish, list_runs, read_diff, read_report
+from nodes.commands import command
+
+REQUEST = RunRequest(
+    blueprint=blueprint("look", "Look", [deterministic("look", "look", command("true"))]),
+    repo="/somewhere",
+    agent="native",
+    model="scripted/x",
+)
+
+
+def a_run(runs: Path, run_id: str) -> None:
+    """A run that has ended."""
+    own = begin(runs, run_id, REQUEST, None)
+    finish(own, RunReport(run_id=run_id, blueprint="look", status="success"), "+line\n")
+
+
+def test_a_run_that_has_begun_is_running(tmp_path: Path) -> None:
+    begin(tmp_path, "abcd1234", REQUEST, None)
+    assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
+
+
+def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
+    own = begin(tmp_path, "abcd1234", REQUEST, None)
+    asked = json.loads((own / "run.json").read_text())
+    (own / "run.json").write_text(json.dumps(asked | {"process": asked["process"] + "0"}))
+    assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
+
+
+def test_a_run_that_has_reported_has_its_status(tmp_path: Path) -> None:
+    a_run(tmp_path, "abcd1234")
+    assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["success"]
+
+
+def test_only_so_many_runs_are_listed(tmp_path: Path) -> None:
+    for number in range(4):
+        a_run(tmp_path, f"abcd000{number}")
+    assert len(list_runs(tmp_path, limit=3)) == 3
+
+
+def test_the_beginning_of_an_id_is_enough(tmp_path: Path) -> None:
+    a_run(tmp_path, "abcd1234")
+    assert read_report(tmp_path, "ab").run_id == "abcd1234"
+    assert read_diff(tmp_path, "ab") == "+line\n"
+
+
+@pytest.mark.parametrize("run", ["", "zz", "../abcd1234", "*"])
+def test_what_names_no_run_is_refused(tmp_path: Path, run: str) -> None:
+    with pytest.raises(RunNotFound):
+        find_run(tmp_path, run)
+
+
+def test_an_ambiguous_beginning_names_the_runs(tmp_path: Path) -> None:
+    a_run(tmp_path, "abcd1234")
+    a_run(tmp_path, "abff1234")
+    with pytest.raises(RunNotFound, match="abcd1234, abff1234"):
+        find_run(tmp_path, "ab")
+
+
+def test_a_run_without_a_report_says_why(tmp_path: Path) -> None:
+    begin(tmp_path, "abcd1234", REQUEST, None)
+    with pytest.raises(RunNotFound, match="it is running"):
+        read_report(tmp_path, "abcd1234")
