@@ -113,13 +113,13 @@ def _configured_url() -> str | None:
 def _start(settings: Settings) -> LocalServer:
     folder = _folder(settings)
     port = _free_port(settings.server_port)
+    url = f"http://127.0.0.1:{port}/api"
     pid = start_detached(
         (*_SERVER, "--host", "127.0.0.1", "--port", str(port)),
         cwd=folder,
         log=log_file(settings),
-        env=_server_env(folder),
+        env=_server_env(folder, url),
     )
-    url = f"http://127.0.0.1:{port}/api"
     server = LocalServer(url=url, pid=pid, process=process_label(pid))
     _state(settings).write_text(json.dumps(asdict(server)))
     if not _wait(server, START_TIMEOUT_S):
@@ -131,11 +131,12 @@ def _start(settings: Settings) -> LocalServer:
     return server
 
 
-def _server_env(folder: Path) -> dict[str, str]:
+def _server_env(folder: Path, url: str) -> dict[str, str]:
     env = {k: v for k, v in environment().items() if not k.startswith("PREFECT_")}
     return env | {
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(folder),
+        "PREFECT_UI_API_URL": url,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db",
     }

@@ -17,7 +17,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name)
     home = tmp_path / "home"
     monkeypatch.setenv("HARNESS_HOME", str(home))
-    monkeypatch.setenv("PREFECT_HOME", str(home / "prefect-profile"))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect-profile"))
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     return home
 

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -21,24 +22,18 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
     local.down(made)
 
 
-def test_a_second_start_finds_the_first_server(settings: Settings) -> None:
-    assert local.up(settings) == local.up(settings)
-
-
-def test_it_outlives_nothing_after_it_is_stopped(settings: Settings) -> None:
-    server = local.up(settings)
-    assert local.down(settings)
-    assert not server.alive
-    assert local.status(settings) is None
-    assert not local.down(settings)
-
-
-def test_a_server_that_was_killed_is_started_again(settings: Settings) -> None:
+def test_a_server_is_found_again_started_again_and_stopped(settings: Settings) -> None:
     first = local.up(settings)
+    assert local.up(settings) == first
     os.kill(first.pid, signal.SIGKILL)
     while first.alive:
-        pass
-    assert local.up(settings).pid != first.pid
+        sleep(0.05)
+    second = local.up(settings)
+    assert second.pid != first.pid
+    assert local.down(settings)
+    assert not second.alive
+    assert local.status(settings) is None
+    assert not local.down(settings)
 
 
 def test_a_state_file_that_is_no_json_is_no_server(settings: Settings) -> None:
@@ -53,9 +48,11 @@ def test_a_configured_server_that_does_not_answer_is_named(
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     nowhere = "http://127.0.0.1:9/api"
-    with temporary_settings({PREFECT_API_URL: nowhere}):
-        with pytest.raises(PrefectUnavailable, match="127.0.0.1:9"):
-            local.api_url(load_settings())
+    with (
+        temporary_settings({PREFECT_API_URL: nowhere}),
+        pytest.raises(PrefectUnavailable, match="no Prefect server answers at http://127"),
+    ):
+        local.api_url(load_settings())
 
 
 def test_a_configured_server_is_used_and_none_is_started(prefect_api: str, own_home: Path) -> None:
