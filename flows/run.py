@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -101,6 +102,7 @@ class _Record:
         self._redact = redact
         self._pushed = False
         self._started = monotonic()
+        self._started_at = datetime.now(UTC)
 
     def __enter__(self) -> "_Record":
         return self
@@ -148,6 +150,7 @@ class _Record:
             commit=work.commit if work else None,
             diff_stat=work.diff_stat if work else verdict.diff_stat,
             pushed=self._pushed,
+            started_at=self._started_at.isoformat(timespec="seconds"),
             notices=(*self._base.notices, *(work.notices if work else ())),
         )
 

@@ -1,0 +1,59 @@
+"""Deployments as `prefect.yaml` has them, run by a real process worker."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.demo import request as demo
+from app.demo.request import make_repository
+from tests.flows.repositories import git
+
+pytestmark = [pytest.mark.prefect, pytest.mark.docker]
+
+PROJECT = Path(__file__).parents[2]
+SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
+DEPLOYED = {"fix-tests", "implement", "review", "upgrade-deps", "reap-sandboxes"}
+
+
+def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
+    """What the `prefect` command prints."""
+    done = subprocess.run(
+        (sys.executable, "-m", "prefect", "--no-prompt", *args),
+        cwd=cwd,
+        env={**os.environ, "PREFECT_API_URL": api},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path: Path) -> None:
+    prefect(prefect_api, "work-pool", "create", "harness", "--type", "process")
+    prefect(prefect_api, "deploy", "--all")
+    found = httpx.post(f"{prefect_api}/deployments/filter", json={}).json()
+    assert {deployment["name"] for deployment in found} == DEPLOYED
+    repository = make_repository(tmp_path / "opening-hours")
+    given = json.dumps({"repo": str(repository), "model": f"scripted/{SCRIPT}"})
+    prefect(prefect_api, "deployment", "run", "fix-tests/fix-tests", "--params", given)
+    worker = ("worker", "start", "--pool", "harness", "--run-once", "--limit", "1")
+    prefect(prefect_api, *worker, cwd=tmp_path)
+    branches = git(repository, "branch", "--list", "harness/*", "--format", "%(refname:short)")
+    assert "span.start <= hour < span.end" in git(
+        repository, "show", f"{branches}:opening_hours.py"
+    )
+
+
+def test_the_form_of_a_deployment_describes_every_field() -> None:
+    from flows.deployed import fix_tests
+
+    fields = fix_tests.parameters.properties
+    assert set(fields) >= {"repo", "intent", "ref", "agent", "model", "push", "budget_usd"}
+    assert all(field["description"] for field in fields.values())
