@@ -1,0 +1,55 @@
+"""What the documentation shows is true: its code runs, its commands and links exist."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from app.cli import app
+from blueprints.dry_run import dry_run
+from blueprints.types import Blueprint
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The code blocks of one language on a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_blueprint_on_a_page_passes_its_check(page: Path) -> None:
+    for code in blocks(page, "python"):
+        names: dict[str, object] = {}
+        exec(compile(code, str(page), "exec"), names)  # noqa: S102 - our own documentation
+        found = [value for value in names.values() if isinstance(value, Blueprint)]
+        assert all(dry_run(blueprint) for blueprint in found)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_on_a_page_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_on_a_page_exists(page: Path) -> None:
+    known = commands()
+    for line in "\n".join(blocks(page, "")).splitlines():
+        found = re.match(r"(?:\.venv/bin/)?harness (.*)", line)
+        if found:
+            words = shlex.split(found[1].split("|")[0], comments=True)
+            assert words[0] in known or tuple(words[:2]) in known, line
+
+
+def commands() -> set[object]:
+    """Every command, as its name or as the pair of its group's name and its own."""
+    root = typer.main.get_command(app)
+    names: set[object] = set()
+    for name, command in getattr(root, "commands", {}).items():
+        inner = getattr(command, "commands", None)
+        names |= {(name, sub) for sub in inner} if inner else {name}
+    return names
