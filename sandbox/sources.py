@@ -12,9 +12,7 @@ from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import USERS, git, git_text, redacted
 
 _URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")
-_MAIN = tuple(
-    f"refs/{place}" for place in ("remotes/origin/HEAD", "heads/main", "heads/master")
-)
+_MAIN = tuple(f"refs/{place}" for place in ("remotes/origin/HEAD", "heads/main", "heads/master"))
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
