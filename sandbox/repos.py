@@ -22,7 +22,8 @@ class Base:
     """The commit a run starts from. `bare` holds it under the ref `refs/harness/base/<commit>`.
 
     `source` is for people: a path, or a URL without credentials; `address` is what git is
-    given. `path` is None for a URL. `forked_at` is where the commit left the main branch. `notices` say what the run will not see.
+    given. `path` is None for a URL. `forked_at` is where the commit left the main branch.
+    `notices` say what the run will not see.
     """
 
     name: str
