@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 
 
@@ -25,4 +26,6 @@ def set_up_logging(*, debug: bool) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
     handler.setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
+    if not debug:  # it has a handler of its own, and says at length that a server is gone
+        os.environ.setdefault("PREFECT_INTERNAL_LOGGING_LEVEL", "CRITICAL")
     logging.basicConfig(handlers=[handler], level=logging.INFO if debug else logging.WARNING)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from blueprints.engine import Watch
+from contracts.errors import PrefectUnavailable
 from contracts.run import RunReport
 from flows.local import api_url
 from flows.request import RunRequest
@@ -17,7 +18,7 @@ def run_in_prefect(
     """Run the request as a flow run of the server in use; one is started when there is none.
 
     Raises:
-        PrefectUnavailable: no server.
+        PrefectUnavailable: no server, or it went away; the run itself may have ended well.
         HarnessError: whatever ended the run before it could report.
     """
     api = api_url(settings)
@@ -46,7 +47,13 @@ def run_in_prefect(
 
 @contextmanager
 def _prefect_at(api: str) -> Iterator[None]:
+    from httpx import TransportError
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    with temporary_settings({PREFECT_API_URL: api}):
-        yield
+    try:
+        with temporary_settings({PREFECT_API_URL: api}):
+            yield
+    except TransportError as error:
+        raise PrefectUnavailable(
+            f"the Prefect server at {api} stopped answering during the run: {error}"
+        ) from error
