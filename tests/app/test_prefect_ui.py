@@ -37,6 +37,6 @@ def test_a_run_is_visible_node_by_node_with_its_report(
     for node in ("tools", "project", "reproduce", "fix", "verify", "verify/test (attempt 1)"):
         page.get_by_role("link", name=node, exact=True).wait_for()
     page.get_by_text("Artifacts", exact=True).click()
-    page.locator("a[href*='artifacts/artifact/']").first.click()
+    page.locator("a", has_text=f"report-{report['run_id']}").first.click()
     page.get_by_role("heading", name="fix-tests: success").last.wait_for()
     assert "return any(span.start <= hour < span.end" in page.inner_text("body")
