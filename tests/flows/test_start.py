@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from blueprints.dsl import blueprint, deterministic
 from blueprints.engine import Watch
@@ -41,7 +42,10 @@ def test_a_server_that_dies_in_the_middle_is_said_and_costs_no_work(
         agent="native",
         model="scripted/none",
     )
-    with pytest.raises(PrefectUnavailable, match="stopped answering during the run"):
+    with (
+        temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),  # its default patience: two minutes
+        pytest.raises(PrefectUnavailable, match="stopped answering during the run"),
+    ):
         run_in_prefect(request, settings, run_id="abcd1234", watch=Watch())
     report = read_report(settings.runs, "abcd1234")
     assert report.status == "success"
