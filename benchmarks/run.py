@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.row import Row
 from benchmarks.runs import rows as runs
+from benchmarks.sandbox import rows as sandbox
 
-PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {"runs": runs.rows}
+PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {"runs": runs.rows, "sandbox": sandbox.rows}
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """What a sandbox is to those who work in one."""
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,6 +16,8 @@ SnapshotId = NewType("SnapshotId", str)
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
 """Called in the thread that called `exec`, with raw bytes as they arrive."""
+Connect = Callable[[], socket.socket]
+"""Gives a connected stream socket for one connection; an OSError from it is a reset inside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +129,20 @@ class Sandbox(Protocol):
 
     def upload_files(self, files: Mapping[str, bytes]) -> None:
         """Write many files: path to content, as `write_file` does for one."""
+        ...
+
+    def forward(self, port: int, connect: Connect) -> int:
+        """Lead 127.0.0.1:`port` inside to sockets that `connect` gives; the only way out there is.
+
+        Port 0 picks a free one; the port's number is returned. It stays open as long as the
+        sandbox lives, also after `restore`. `connect` is called in threads of the sandbox's
+        own, once for each connection, which closes what it got.
+
+        Raises:
+            ValueError: `port` is neither 0 nor from 1024 to 65535.
+            Unavailable: something inside has that port.
+            SandboxLost: the sandbox is gone.
+        """
         ...
 
     def snapshot(self) -> SnapshotId:

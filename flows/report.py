@@ -9,7 +9,7 @@ from functools import cache
 from pydantic import TypeAdapter
 
 from contracts.run import NodeReport, RunReport
-from nodes.text import cap
+from nodes.text import cap, inert
 
 DIFF_CAP = 100_000
 """Characters of diff in a markdown report; the whole diff is in the run's folder."""
@@ -49,7 +49,7 @@ def markdown(report: RunReport, diff: str) -> str:
         *([f"**{_plain(report.error)}**"] if report.error else []),
         _facts(report),
         _table(report),
-        *([f"## Diff\n\n{fenced(cap(diff, DIFF_CAP), 'diff')}"] if diff else []),
+        *([f"## Diff\n\n{fenced(cap(inert(diff), DIFF_CAP), 'diff')}"] if diff else []),
         *(_details(node) for node in report.nodes if node.status != "skipped"),
     ]
     return "\n\n".join(parts) + "\n"
@@ -122,5 +122,5 @@ def _details(node: NodeReport) -> str:
 
 def _plain(text: str | None) -> str:
     """One line in which markdown and HTML have no power."""
-    flat = html.escape(" ".join((text or "").split()), quote=False)
+    flat = html.escape(" ".join(inert(text or "").split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)

@@ -7,6 +7,7 @@ from time import monotonic
 from contracts.sandbox import (
     FILE_LIMIT,
     Command,
+    Connect,
     ExecResult,
     OnOutput,
     Sandbox,
@@ -101,6 +102,9 @@ class NodeSandbox:
 
     def upload_files(self, files: Mapping[str, bytes]) -> None:
         self._inner.upload_files(files)
+
+    def forward(self, port: int, connect: Connect) -> int:
+        return self._inner.forward(port, connect)
 
     def snapshot(self) -> SnapshotId:
         return self._inner.snapshot()

@@ -6,11 +6,20 @@ from types import TracebackType
 from typing import Self
 
 from contracts.errors import ImageUnavailable, SandboxLost
-from contracts.sandbox import FILE_LIMIT, Command, ExecResult, OnOutput, SnapshotId, Stream
+from contracts.sandbox import (
+    FILE_LIMIT,
+    Command,
+    Connect,
+    ExecResult,
+    OnOutput,
+    SnapshotId,
+    Stream,
+)
 from sandbox import files
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec, create_flags, labels
-from sandbox.link import SUPERVISOR_ARGV, Link, Report
+from sandbox.forward import Forward, check_port
+from sandbox.link import Link, Report
 from sandbox.output import Kept
 from sandbox.snapshots import Shelf
 from sandbox.supervisor.frames import STDERR, STDOUT
@@ -30,6 +39,7 @@ class DockerSandbox:
         self._shelf = shelf or Shelf(engine)
         self._shelf.join()
         self._containers: list[str] = []
+        self._forwards: dict[int, Connect] = {}
         self._link: Link | None = None
         self._closed = False
 
@@ -40,7 +50,28 @@ class DockerSandbox:
         Raises:
             DockerUnavailable, ImageUnavailable, SandboxLost.
         """
-        return cls(engine, spec)._started(spec.image)
+        return cls(engine, spec).opened()
+
+    def opened(self) -> Self:
+        """The same sandbox, started; see `start`."""
+        return self._started(self._spec.image)
+
+    @classmethod
+    def adopt(cls, engine: Engine, spec: SandboxSpec, container: str) -> Self:
+        """Take over a container that was started ahead; it is gone when it cannot be.
+
+        Raises:
+            SandboxLost: it ended meanwhile.
+        """
+        made = cls(engine, spec)
+        made._containers.append(container)
+        try:
+            made._link = Link(*engine.attach(container))
+            made._link.begin(ttl_s=spec.ttl_s, disk_mb=spec.limits.disk_mb)
+        except BaseException:
+            made.teardown()
+            raise
+        return made
 
     def fork(self, snapshot: SnapshotId) -> Self:
         """Start another sandbox of the same kind from a snapshot; this one goes on.
@@ -90,10 +121,26 @@ class DockerSandbox:
         """Write many files; see `Sandbox.upload_files`."""
         files.write(self._live_link(), self.work_dir, files_by_path)
 
+    def forward(self, port: int, connect: Connect) -> int:
+        """Lead a port inside to sockets here; see `Sandbox.forward`."""
+        check_port(port)
+        port = Forward(self._live_link(), connect).listen(port)
+        self._forwards[port] = connect
+        return port
+
     def snapshot(self) -> SnapshotId:
         """Keep all files as they are now; see `Sandbox.snapshot`."""
         self._live_link()
         return self._shelf.keep(self.container_id, labels(self._spec))
+
+    def checkpoint(self, ttl_s: float) -> SnapshotId:
+        """A snapshot that outlives this sandbox and its process, for `ttl_s`; an image for `start`.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        self._live_link()
+        return self._shelf.lay_by(self.container_id, labels(self._spec), ttl_s)
 
     def restore(self, snapshot: SnapshotId) -> None:
         """Put all files back: a new container takes this one's place; see `Sandbox.restore`."""
@@ -141,9 +188,11 @@ class DockerSandbox:
             if image == self._spec.image:
                 raise
             raise SandboxLost(f"the snapshot {image!r} is gone") from error
+        self._link = Link(*self._engine.attach(self.container_id))
         self._engine.start(self.container_id)
-        self._link = Link(*self._engine.attach(self.container_id, SUPERVISOR_ARGV))
-        self._link.begin()
+        self._link.begin(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
+        for port, connect in self._forwards.items():
+            Forward(self._link, connect).listen(port)
 
     def _live_link(self) -> Link:
         if self._link is None or self._closed:

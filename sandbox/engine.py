@@ -4,9 +4,10 @@ Each operation has a client of its own, because a docker-py session is not made 
 threads; connecting costs a millisecond. docker-py is imported when it is first needed.
 """
 
+import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from contracts.errors import DockerUnavailable, HarnessError, ImageUnavailable, SandboxLost
@@ -50,7 +51,20 @@ class Engine:
         with self.client(f"start container {container[:12]}") as client:
             client.api.start(container)
 
-    def attach(self, container: str, argv: tuple[str, ...]) -> tuple[Stream, bytes]:
+    def attach(self, container: str) -> tuple[Stream, bytes]:
+        """The stream of the container's main process, best taken before `start`.
+
+        Also gives the bytes that came already.
+
+        Raises:
+            SandboxLost, DockerUnavailable.
+        """
+        with self.client(f"talk to container {container[:12]}") as client:
+            version = client.api.api_version
+        wanted = "stream=1&stdin=1&stdout=1&stderr=1"
+        return attach(self._address(), f"/v{version}/containers/{container}/attach?{wanted}")
+
+    def run(self, container: str, argv: Sequence[str]) -> tuple[Stream, bytes]:
         """Run argv in the container as root; give its stream and the bytes that came already.
 
         Raises:
@@ -60,6 +74,27 @@ class Engine:
             made = client.api.exec_create(container, list(argv), stdin=True, user="0")
             path = f"/v{client.api.api_version}/exec/{made['Id']}/start"
         return attach(self._address(), path)
+
+    def running(self, image: str, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Id and name of each running container of what `image` now is, with these labels."""
+        pairs = [f"{label}={value}" for label, value in wanted.items()]
+        with self.client("look for containers") as client:
+            found = client.api.containers(filters={"label": pairs, "status": "running"})
+        fresh = [entry for entry in found if entry["Image"] == image]
+        return [(str(entry["Id"]), str(entry["Names"][0]).lstrip("/")) for entry in fresh]
+
+    def rename(self, container: str, name: str) -> bool:
+        """Give a container another name; False when it has that name, or is gone."""
+        from docker.errors import APIError
+
+        with self.client(f"rename container {container[:12]}") as client:
+            try:
+                client.api.rename(container, name)
+            except APIError as error:
+                if error.status_code not in (400, 404, 409):
+                    raise
+                return False
+        return True
 
     def remove(self, container: str) -> None:
         """Remove a container, running or not, and wait until it is gone."""
@@ -83,6 +118,36 @@ class Engine:
             made = client.api.commit(container, conf={"Labels": dict(labels)})
             return str(made["Id"])
 
+    def layers(self, image: str) -> int:
+        """How many layers an image has."""
+        with self.client(f"look at image {image[:19]}") as client:
+            return len(client.api.inspect_image(image)["RootFS"]["Layers"])
+
+    def flatten(self, image: str, labels: Mapping[str, str]) -> str:
+        """The same files and the same environment as one layer; give the new image's id.
+
+        Raises:
+            SandboxLost, DockerUnavailable.
+        """
+        container = self.create({"image": image, "command": ["true"], "labels": dict(labels)})
+        try:
+            with (
+                self.client(f"read the files of image {image[:19]}") as source,
+                self.client(f"make one layer of image {image[:19]}") as target,
+            ):
+                env = source.api.inspect_image(image)["Config"]["Env"] or []
+                changes = [
+                    f"ENV {name}={json.dumps(value)}"
+                    for name, _, value in (pair.partition("=") for pair in env)
+                ]
+                changes += [f"LABEL {json.dumps(k)}={json.dumps(v)}" for k, v in labels.items()]
+                said = target.api.import_image_from_stream(
+                    source.api.export(container), changes=changes
+                )
+        finally:
+            self.remove(container)
+        return _imported(said)
+
     def remove_image(self, image: str) -> bool:
         """Remove an image; False when something still uses it, True also when it was gone."""
         from docker.errors import APIError, ImageNotFound
@@ -104,17 +169,17 @@ class Engine:
 
         `wanted` completes the sentence "wanted to …".
         """
-        import docker
-        from docker import errors
+        from docker import constants, errors
         from requests.exceptions import RequestException
 
         try:
             if self._version is None:
                 knock(self._address())  # docker-py leaks a socket where nobody answers
-            client = docker.from_env(version=self._version or "auto", timeout=_TIMEOUT_S)
+                with closing(_connect(constants.MINIMUM_DOCKER_API_VERSION)) as client:
+                    self._version = str(client.api.version(api_version=False)["ApiVersion"])
+            client = _connect(self._version)
         except (errors.DockerException, RequestException, ValueError) as error:
             raise self._unavailable(error) from error
-        self._version = client.api.api_version
         try:
             yield client
         except errors.ImageNotFound as error:
@@ -141,3 +206,20 @@ class Engine:
             return Address(self.url)
         url = self.url.replace("tcp://", "https://", 1)
         return Address(url, tls.ca_cert, tls.cert, bool(tls.verify))
+
+
+def _connect(version: str) -> "DockerClient":
+    """A client that heeds docker's own variables, and not REQUESTS_CA_BUNDLE or HTTP_PROXY."""
+    import docker
+
+    client = docker.from_env(version=version, timeout=_TIMEOUT_S)
+    client.api.trust_env = False
+    return client
+
+
+def _imported(said: str) -> str:
+    """The id of the image that an import has made."""
+    last = json.loads(said.strip().splitlines()[-1])
+    if "status" not in last:
+        raise SandboxLost(f"the engine could not import a snapshot: {last}")
+    return str(last["status"])

@@ -1,5 +1,6 @@
 """Files of a sandbox, read and written by the supervisor's tasks."""
 
+import json
 import posixpath
 from collections.abc import Mapping
 
@@ -11,6 +12,7 @@ from contracts.errors import (
     SandboxNotAFile,
 )
 from sandbox.link import Link
+from sandbox.supervisor.frames import STDERR, STDOUT
 
 _TIMEOUT_S = 300.0
 _ERRORS: Mapping[str, type[SandboxFileError]] = {
@@ -30,20 +32,17 @@ _ERRORS: Mapping[str, type[SandboxFileError]] = {
 
 def read(link: Link, root: str, path: str, *, limit: int) -> bytes:
     """The file's bytes; errors as `Sandbox.read_file` has them."""
-    data = bytearray()
     full = posixpath.join(root, path)
     request = {"task": "read", "path": full, "root": root, "limit": limit}
-    report = link.call(request, b"", lambda _, chunk: data.extend(chunk), _TIMEOUT_S)
-    _check(report, f"read {path!r}")
-    return bytes(data)
+    return _call(link, request, b"", wanted=f"read {path!r}")
 
 
 def write(link: Link, root: str, files: Mapping[str, bytes]) -> None:
     """Write all files; errors as `Sandbox.write_file` has them."""
     sizes = [(posixpath.join(root, path), len(data)) for path, data in files.items()]
     request = {"task": "write", "files": sizes, "root": root}
-    report = link.call(request, b"".join(files.values()), _ignore, _TIMEOUT_S)
-    _check(report, f"write {', '.join(map(repr, files))}" if len(files) < 4 else "write files")
+    wanted = f"write {', '.join(map(repr, files))}" if len(files) < 4 else "write files"
+    _call(link, request, b"".join(files.values()), wanted=wanted)
 
 
 def file_error(name: str, wanted: str, found: str) -> SandboxFileError:
@@ -51,13 +50,16 @@ def file_error(name: str, wanted: str, found: str) -> SandboxFileError:
     return _ERRORS.get(name, SandboxFileError)(f"wanted to {wanted}: {found}")
 
 
-def _check(report: Mapping[str, object], wanted: str) -> None:
-    if "errno" in report:
-        raise file_error(str(report["errno"]), wanted, str(report["error"]))
+def _call(link: Link, request: Mapping[str, object], data: bytes, *, wanted: str) -> bytes:
+    """What the task gave; what it says on standard error is an error, as a JSON object."""
+    received = {STDOUT: bytearray(), STDERR: bytearray()}
+    report = link.call(
+        request, data, lambda kind, chunk: received[kind].extend(chunk), timeout_s=_TIMEOUT_S
+    )
+    if received[STDERR]:
+        found = json.loads(received[STDERR])
+        raise file_error(found["errno"], wanted, found["error"])
     if report.get("exit_code") != 0:
         found = report.get("launch_error") or "the file was not done in time, or was killed"
         raise SandboxFileError(f"wanted to {wanted}: {found}")
-
-
-def _ignore(_kind: int, _data: bytes) -> None:
-    """Writing a file prints nothing."""
+    return bytes(received[STDOUT])

@@ -7,12 +7,15 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
+from sandbox.boot import supervisor_argv
 from sandbox.process import process_label
 
 OWNER: Final = "harness.owner"
 RUN_ID: Final = "harness.run_id"
 BOOT: Final = "harness.boot"
 DEADLINE: Final = "harness.deadline"
+POOL: Final = "harness.pool"
+"""Of a container that was started before its run: which others it can stand in for."""
 WORK_DIR: Final = "/workspace"
 
 _SECCOMP = Path(__file__).with_name("seccomp.json")
@@ -26,11 +29,13 @@ class Limits(BaseModel, frozen=True, extra="forbid"):
     cpus: float = Field(default=2.0, gt=0)
     """Processor time per second of wall time."""
     pids: int = Field(default=1024, ge=16)
-    """Processes and threads at one time; the supervisor needs about four of them."""
+    """Processes and threads at one time; the supervisor is one of them."""
     nofile: int = Field(default=4096, ge=256)
     """Open files of one process."""
     file_size_mb: int = Field(default=2048, ge=1)
     """Size of one file."""
+    disk_mb: int = Field(default=16_384, ge=1)
+    """What all files of the commands may take; who writes more is killed within seconds."""
     shm_mb: int = Field(default=256, ge=1)
     """Size of /dev/shm."""
 
@@ -48,22 +53,27 @@ class SandboxSpec(BaseModel, frozen=True, extra="forbid"):
     work_dir: str = WORK_DIR
 
 
-def create_flags(spec: SandboxSpec) -> dict[str, object]:
+def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str, object]:
     """The keyword arguments of docker's `containers.create` for this sandbox.
 
-    Root with three capabilities: a process that `docker exec` starts as root in a container
-    whose user is not root gets none, and the supervisor must be able to change its user.
+    It ends by itself after `idle_s`, or its `ttl_s`, when nobody greets its supervisor.
+
+    The supervisor is process 1, which no command can kill, and reaps as an init does. It is
+    root with three capabilities: it must be able to change its user, and to kill. Asked to
+    stop it is killed: nothing in it is worth the ten seconds that an engine would wait.
     """
     limits = spec.limits
+    argv = supervisor_argv(idle_s or spec.ttl_s)
     return {
         "image": spec.image,
-        "entrypoint": ["sleep"],
-        "command": [str(spec.ttl_s)],
+        "entrypoint": argv[:1],
+        "command": argv[1:],
+        "stdin_open": True,
+        "stop_signal": "SIGKILL",
         "user": "0:0",
         "hostname": "sandbox",
         "working_dir": "/",
         "labels": labels(spec),
-        "init": True,
         "auto_remove": True,
         "network_mode": "none",
         "ipc_mode": "private",
@@ -85,11 +95,16 @@ def create_flags(spec: SandboxSpec) -> dict[str, object]:
     }
 
 
-def labels(spec: SandboxSpec) -> dict[str, str]:
+def labels(spec: SandboxSpec, idle_s: float = 0.0) -> dict[str, str]:
     """The four labels that let the reaper tell whose it is and whether it is still wanted."""
     return {
         OWNER: spec.owner,
         RUN_ID: spec.run_id,
         BOOT: process_label(os.getpid()),
-        DEADLINE: str(int(time.time() + spec.ttl_s)),
+        DEADLINE: str(int(time.time() + idle_s + spec.ttl_s)),
     }
+
+
+def taken_name(container: str) -> str:
+    """What a container that was started ahead is called once a run has taken it."""
+    return f"harness-taken-{container[:12]}"

@@ -1,10 +1,15 @@
-"""The base image that every sandbox starts from: here already, or made in about a minute."""
+"""The images that sandboxes start from: here already, or made in a minute or two.
+
+The base image has what projects need; the agents image adds Node 22, `claude` and `pi`.
+"""
 
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from shutil import copy
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -15,17 +20,43 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 BASE_IMAGE = "harness-base:latest"
+AGENTS_IMAGE = "harness-agents:latest"
 RECIPE_LABEL = "harness.recipe"
 """Label on the image: a digest of the files it was built from."""
 
 _DEBIAN = "debian:bookworm-slim"
 _BOOTSTRAPPED = "harness-debian:bookworm"
-_DOCKERFILE = Path(__file__).with_name("images") / "base.Dockerfile"
+_FOLDER = Path(__file__).with_name("images")
+_STAGE = "harness.stage=fetched"
+_HOST_CA = "host-ca.pem"
+_HOST_CA_NAMES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 _NO_DOCS = tuple(
     f"--dpkgopt=path-exclude=/usr/share/{part}/*" for part in ("doc", "man", "locale", "info")
 )
 
 OnLine = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """An image of ours and the files it is built from, the Dockerfile first."""
+
+    name: str
+    files: tuple[str, ...]
+    base: "Image | None" = None
+
+    def recipe(self) -> str:
+        """The digest that this image bears when it is up to date."""
+        digest = hashlib.sha256()
+        for file in self.files:
+            digest.update((_FOLDER / file).read_bytes())
+        if self.base is not None:
+            digest.update(self.base.recipe().encode())
+        return digest.hexdigest()[:16]
+
+
+BASE = Image(name=BASE_IMAGE, files=("base.Dockerfile", "editables.py"))
+AGENTS = Image(name=AGENTS_IMAGE, files=("agents.Dockerfile",), base=BASE)
 
 
 def ensure_base(engine: Engine, on_line: OnLine, *, force: bool = False) -> str:
@@ -39,32 +70,51 @@ def ensure_base(engine: Engine, on_line: OnLine, *, force: bool = False) -> str:
         ImageUnavailable: no Debian to build on, or the build failed.
     """
     with engine.client("get the base image ready") as client:
-        if force or not _is_here(client):
-            _build(client, _debian(client, on_line), on_line, fresh=force)
+        if force or not _is_here(client, BASE):
+            _build(client, BASE, {"BASE": _debian(client, on_line)}, on_line, fresh=force)
     return BASE_IMAGE
 
 
-def is_current(engine: Engine) -> bool:
-    """Whether the base image is here and bears the digest of its recipe.
+def ensure_agents(engine: Engine, on_line: OnLine, *, force: bool = False) -> str:
+    """The name of the image with the real agents, built first as `ensure_base` does.
+
+    The build fetches the agents from npm. Where the host has certificates of its own for
+    that, the build gets them too; the image does not.
+
+    Raises:
+        DockerUnavailable: no engine answers.
+        ImageUnavailable: the base image or this one cannot be built.
+    """
+    with engine.client("get the agents image ready") as client:
+        if not force and _is_here(client, AGENTS):
+            return AGENTS_IMAGE
+    base = ensure_base(engine, on_line)
+    with engine.client("build the agents image") as client:
+        try:
+            _build(client, AGENTS, {"BASE": base}, on_line, fresh=force)
+        finally:
+            client.images.prune(filters={"dangling": True, "label": _STAGE})
+    return AGENTS_IMAGE
+
+
+def is_current(engine: Engine, image: Image = BASE) -> bool:
+    """Whether the image is here and bears the digest of its recipe.
 
     Raises:
         DockerUnavailable: no engine answers.
     """
-    with engine.client("look for the base image") as client:
-        return _is_here(client)
+    with engine.client(f"look for {image.name}") as client:
+        return _is_here(client, image)
 
 
 def recipe() -> str:
     """The digest that an up-to-date base image bears."""
-    digest = hashlib.sha256()
-    for file in sorted(_DOCKERFILE.parent.glob("[!_]*.*")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+    return BASE.recipe()
 
 
-def _is_here(client: "DockerClient") -> bool:
-    found = client.images.list(BASE_IMAGE, filters={"label": f"{RECIPE_LABEL}={recipe()}"})
-    return bool(found)
+def _is_here(client: "DockerClient", image: Image) -> bool:
+    filters = {"label": f"{RECIPE_LABEL}={image.recipe()}"}
+    return bool(client.images.list(image.name, filters=filters))
 
 
 def _debian(client: "DockerClient", on_line: OnLine) -> str:
@@ -121,23 +171,43 @@ def _run(argv: tuple[str, ...], on_line: OnLine) -> None:
         raise ImageUnavailable(f"{argv[0]} failed while making the base image: {last}")
 
 
-def _build(client: "DockerClient", debian: str, on_line: OnLine, *, fresh: bool) -> None:
-    events = client.api.build(
-        path=str(_DOCKERFILE.parent),
-        dockerfile=_DOCKERFILE.name,
-        buildargs={"BASE": debian},
-        labels={RECIPE_LABEL: recipe()},
-        tag=BASE_IMAGE,
-        nocache=fresh,
-        rm=True,
-        forcerm=True,
-        decode=True,
-    )
-    for line in build_lines(events):
-        on_line(line)
+def _build(
+    client: "DockerClient",
+    image: Image,
+    arguments: Mapping[str, str],
+    on_line: OnLine,
+    *,
+    fresh: bool,
+) -> None:
+    with TemporaryDirectory(prefix="harness-") as place:
+        for file in image.files:
+            copy(_FOLDER / file, place)
+        if image is AGENTS:
+            Path(place, _HOST_CA).write_bytes(_host_ca())
+        events = client.api.build(
+            path=place,
+            dockerfile=image.files[0],
+            buildargs=dict(arguments),
+            labels={RECIPE_LABEL: image.recipe()},
+            tag=image.name,
+            network_mode="host",  # what the host can reach; also without a bridge
+            nocache=fresh,
+            rm=True,
+            forcerm=True,
+            decode=True,
+        )
+        for line in build_lines(events, image.name):
+            on_line(line)
 
 
-def build_lines(events: Iterator[dict[str, object]]) -> Iterator[str]:
+def _host_ca() -> bytes:
+    """The certificates that this host was told to trust besides the usual ones, or nothing."""
+    named = (os.environ.get(name, "") for name in _HOST_CA_NAMES)
+    bundle = next((path for path in map(Path, filter(None, named)) if path.is_file()), None)
+    return b"" if bundle is None else bundle.read_bytes()
+
+
+def build_lines(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -> Iterator[str]:
     """What a build prints.
 
     Raises:
@@ -146,7 +216,7 @@ def build_lines(events: Iterator[dict[str, object]]) -> Iterator[str]:
     last = ""
     for event in events:
         if "error" in event:
-            raise ImageUnavailable(f"building the base image failed: {last or event['error']}")
+            raise ImageUnavailable(f"building {image} failed: {last or event['error']}")
         for line in filter(None, str(event.get("stream", "")).splitlines()):
             last = line
             yield line

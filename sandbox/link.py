@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from contracts.errors import SandboxLost
-from sandbox import supervisor, wire
+from sandbox import wire
 from sandbox.attach import Stream
+from sandbox.supervisor.forward import FIRST_CONNECTION
 from sandbox.supervisor.frames import (
     CHUNK,
     DONE,
@@ -31,16 +31,6 @@ START_TIMEOUT_S = 30.0
 GRACE_S = 30.0
 """How long after its own time limit a call waits for the supervisor to say that it ended."""
 
-_MODULES = ("frames", "tasks", "tree", "shepherd", "job", "pump")
-_BOOTSTRAP = """
-import json, sys, types
-stream = sys.stdin.buffer
-for name, source in json.loads(stream.read(int(stream.readline()))):
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(source, name, "exec"), module.__dict__)
-module.main()
-"""
-SUPERVISOR_ARGV = ("python3", "-I", "-S", "-X", "utf8", "-c", _BOOTSTRAP)
 _NOTES_LIMIT = 4096
 
 Request = Mapping[str, object]
@@ -59,7 +49,7 @@ class Link:
         self._stream = stream
         self._channels = count(1)
         self._lock = threading.Lock()
-        self._inboxes = {0: _Inbox()}
+        self._inboxes = {0: Inbox()}
         self._lost: str | None = None
         self._notes = bytearray()
         self._reader = threading.Thread(
@@ -67,14 +57,13 @@ class Link:
         )
         self._reader.start()
 
-    def begin(self) -> None:
-        """Send the supervisor its own source and wait until it runs.
+    def begin(self, *, ttl_s: float, disk_mb: int) -> None:
+        """Greet the supervisor, and wait for its answer: from now on these terms hold.
 
         Raises:
-            SandboxLost: it does not start.
+            SandboxLost: it does not answer.
         """
-        sources = _sources()
-        self._send(f"{len(sources)}\n".encode() + sources)
+        self.send(wire.encode(HELLO, 0, _dump({"ttl_s": ttl_s, "disk_mb": disk_mb})))
         frame = self._next(self._inboxes[0], time.monotonic() + START_TIMEOUT_S)
         if frame.kind != HELLO:
             raise SandboxLost(f"the supervisor began with frame {frame.kind}, not with a hello")
@@ -88,46 +77,52 @@ class Link:
             SandboxLost: the stream ended, or the supervisor no longer answers.
             ValueError: the request itself, without its data, is larger than can be sent.
         """
-        payload = _dump({**request, "timeout_s": timeout_s})
+        payload = _dump({**request, "timeout_s": timeout_s, "input": bool(data)})
         if len(payload) > MAX_REQUEST:
             raise ValueError(f"the request is {len(payload)} bytes, wanted up to {MAX_REQUEST}")
         channel, inbox = self._open()
         done = False
         try:
-            self._send(wire.encode(RUN, channel, payload))
             feed = _Feed(data)
-            self._send(feed.frames(channel, WINDOW))
+            self.send(wire.encode(RUN, channel, payload) + feed.frames(channel, WINDOW))
             deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
             while (frame := self._next(inbox, deadline)).kind != DONE:
                 if frame.kind == TAKEN:
-                    self._send(feed.frames(channel, int.from_bytes(frame.payload, "big")))
+                    self.send(feed.frames(channel, int.from_bytes(frame.payload, "big")))
                 elif frame.kind in (STDOUT, STDERR):
                     on_chunk(frame.kind, frame.payload)
-                    self._send(inbox.take(channel, len(frame.payload)))
+                    self.send(inbox.take(channel, len(frame.payload)))
             done = True
             return _load(frame.payload)
         finally:
             del self._inboxes[channel]
             if not done and self._lost is None:
                 with suppress(SandboxLost):
-                    self._send(wire.encode(STOP, channel))
+                    self.send(wire.encode(STOP, channel))
 
-    def close(self) -> None:
-        """End the stream, and with it the container. Twice is fine."""
-        self._lose("the sandbox was torn down")
-        self._stream.close()
-        self._reader.join(timeout=5)
+    def adopt(self, channel: int, inbox: "Inbox") -> None:
+        """Have this inbox get what comes on a channel that the supervisor gave.
 
-    def _open(self) -> tuple[int, "_Inbox"]:
-        inbox = _Inbox()
+        Raises:
+            SandboxLost: the stream ended, or the channel is not the supervisor's to give.
+        """
         with self._lock:
             if self._lost is not None:
                 raise SandboxLost(self._lost)
-            channel = next(self._channels)
+            if channel < FIRST_CONNECTION or channel in self._inboxes:
+                raise SandboxLost(f"the supervisor gave channel {channel}, which is taken")
             self._inboxes[channel] = inbox
-        return channel, inbox
 
-    def _send(self, data: bytes) -> None:
+    def drop(self, channel: int) -> None:
+        """Forget a channel that `adopt` gave an inbox."""
+        del self._inboxes[channel]
+
+    def send(self, data: bytes) -> None:
+        """Send whole frames, or nothing.
+
+        Raises:
+            SandboxLost: the stream ended.
+        """
         if not data:
             return
         try:
@@ -136,7 +131,22 @@ class Link:
             self._lose(f"the stream to the sandbox broke: {error}")
             raise SandboxLost(self._lost) from error
 
-    def _next(self, inbox: "_Inbox", deadline: float | None) -> Frame:
+    def close(self) -> None:
+        """End the stream, and with it the container. Twice is fine."""
+        self._lose("the sandbox was torn down")
+        self._stream.close()
+        self._reader.join(timeout=5)
+
+    def _open(self) -> tuple[int, "Inbox"]:
+        inbox = Inbox()
+        with self._lock:
+            if self._lost is not None:
+                raise SandboxLost(self._lost)
+            channel = next(self._channels)
+            self._inboxes[channel] = inbox
+        return channel, inbox
+
+    def _next(self, inbox: "Inbox", deadline: float | None) -> Frame:
         try:
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
             frame = inbox.frames.get(timeout=timeout)
@@ -182,13 +192,14 @@ class Link:
             self._lost = f"{reason}; it said: {notes}" if notes else reason
             inboxes = tuple(self._inboxes.values())
         for inbox in inboxes:
-            inbox.frames.put(None)
+            inbox.end()
 
 
-class _Inbox:
-    """What one call has received and not yet taken, `WINDOW` bytes at the most."""
+class Inbox:
+    """What one channel has received and not yet taken, `window` bytes at the most."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: int = WINDOW) -> None:
+        self._window = window
         self.frames: SimpleQueue[Frame | None] = SimpleQueue()
         self._received = 0
         self._taken = 0
@@ -198,15 +209,20 @@ class _Inbox:
         """Add a frame; called by the reader only."""
         if frame.kind in (STDOUT, STDERR):
             self._received += len(frame.payload)
-        if self._received - self._taken > WINDOW + CHUNK:
+        waiting = max(self._received - self._taken, self.frames.qsize())
+        if waiting > self._window + CHUNK:
             raise SandboxLost("the supervisor sends more than it was asked for")
         self.frames.put(frame)
+
+    def end(self) -> None:
+        """Say that nothing comes any more."""
+        self.frames.put(None)
 
     def take(self, channel: int, size: int) -> bytes:
         """Count what was taken; gives the frame that tells it when it is worth telling."""
         self._taken += size
         untold = self._taken - self._told
-        if untold < WINDOW // 4:
+        if untold < self._window // 4:
             return b""
         self._told = self._taken
         return wire.encode(TAKEN, channel, untold.to_bytes(4, "big"))
@@ -217,7 +233,7 @@ class _Feed:
 
     def __init__(self, data: bytes) -> None:
         self._view = memoryview(data)
-        self._ended = False
+        self._ended = not data
 
     def frames(self, channel: int, size: int) -> bytes:
         """The next `size` bytes as frames, and the end mark after the last."""
@@ -227,13 +243,6 @@ class _Feed:
         self._ended = not self._view
         framed = b"".join(wire.encode(INPUT, channel, piece) for piece in wire.chunks(bytes(part)))
         return framed + wire.encode(INPUT, channel) if self._ended else framed
-
-
-def _sources() -> bytes:
-    """The supervisor's modules, each before those that import it."""
-    place = Path(supervisor.__file__).parent
-    named = [(f"sandbox.supervisor.{m}", (place / f"{m}.py").read_text()) for m in _MODULES]
-    return json.dumps(named).encode()
 
 
 def _dump(request: Request) -> bytes:

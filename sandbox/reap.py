@@ -6,8 +6,11 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from sandbox.engine import Engine
-from sandbox.flags import BOOT, DEADLINE, OWNER, RUN_ID
+from sandbox.flags import BOOT, DEADLINE, OWNER, RUN_ID, taken_name
 from sandbox.process import is_dead
+
+_LOOKS = 4
+_SETTLE_S = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,11 +23,13 @@ class SandboxInfo:
     run_id: str
     boot: str
     deadline: datetime
+    taken: bool = False
+    """Whether it came from a pool: then it ends with its run, not with who started it."""
 
     @property
     def is_leftover(self) -> bool:
         """True when its time is over, or when the process that made it is gone."""
-        return self.deadline < datetime.now(UTC) or is_dead(self.boot)
+        return self.deadline < datetime.now(UTC) or (is_dead(self.boot) and not self.taken)
 
 
 class Reaped(NamedTuple):
@@ -49,13 +54,23 @@ def list_snapshots(engine: Engine, owner: str | None = None) -> tuple[SandboxInf
 
 
 def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
-    """Remove this owner's leftovers, or with `everything` all that is this owner's."""
-    containers = _doomed(list_sandboxes(engine, owner), everything)
-    for info in containers:
-        engine.remove(info.id)
-    images = _doomed(list_snapshots(engine, owner), everything)
-    removed = tuple(info.id for info in images if engine.remove_image(info.id))
-    return Reaped(tuple(info.id for info in containers), removed)
+    """Remove this owner's leftovers, or with `everything` all that is this owner's.
+
+    After a find it looks again: a process that was killed may have left the engine with a
+    container or a snapshot half made, or half removed.
+    """
+    containers, images = dict[str, None](), dict[str, None]()
+    for _ in range(_LOOKS):
+        doomed = _doomed(list_sandboxes(engine, owner), everything)
+        for info in doomed:
+            engine.remove(info.id)
+            containers[info.id] = None
+        kept = _doomed(list_snapshots(engine, owner), everything)
+        images |= {info.id: None for info in kept if engine.remove_image(info.id)}
+        if not doomed and not kept:
+            break
+        time.sleep(_SETTLE_S)
+    return Reaped(tuple(containers), tuple(images))
 
 
 def _filters(owner: str | None) -> dict[str, list[str]]:
@@ -78,7 +93,13 @@ def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
         run_id=labels[RUN_ID],
         boot=labels[BOOT],
         deadline=_moment(labels[DEADLINE]),
+        taken=f"/{taken_name(str(entry['Id']))}" in _names(entry),
     )
+
+
+def _names(entry: dict[str, object]) -> list[str]:
+    names = entry.get("Names")
+    return list(map(str, names)) if isinstance(names, list) else []
 
 
 def _moment(deadline: str) -> datetime:

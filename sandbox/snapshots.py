@@ -1,17 +1,23 @@
 """Snapshots: a sandbox's files kept as an image."""
 
 import threading
+import time
 from collections.abc import Mapping
 
 from contracts.sandbox import SnapshotId
 from sandbox.engine import Engine
+from sandbox.flags import BOOT, DEADLINE
+
+MAX_LAYERS = 64
+"""An engine takes about 125; a snapshot that has more is put down anew as one layer."""
 
 
 class Shelf:
     """The snapshots of one sandbox and its forks; the last of them to close clears it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, max_layers: int = MAX_LAYERS) -> None:
         self._engine = engine
+        self._max_layers = max_layers
         self._lock = threading.Lock()
         self._users = 0
         self._images: list[SnapshotId] = []
@@ -35,7 +41,24 @@ class Shelf:
         Raises:
             SandboxLost: the container is gone.
         """
-        image = SnapshotId(self._engine.commit(container, labels))
+        image = self._flat(self._engine.commit(container, labels), labels)
         with self._lock:
             self._images.append(image)
         return image
+
+    def lay_by(self, container: str, labels: Mapping[str, str], ttl_s: float) -> SnapshotId:
+        """Snapshot the container for whoever goes on after us: nothing but its time ends it.
+
+        Raises:
+            SandboxLost: the container is gone.
+        """
+        lasting = {**labels, BOOT: "", DEADLINE: str(int(time.time() + ttl_s))}
+        return self._flat(self._engine.commit(container, lasting), lasting)
+
+    def _flat(self, image: str, labels: Mapping[str, str]) -> SnapshotId:
+        if self._engine.layers(image) <= self._max_layers:
+            return SnapshotId(image)
+        try:
+            return SnapshotId(self._engine.flatten(image, labels))
+        finally:
+            self._engine.remove_image(image)

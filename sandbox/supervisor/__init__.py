@@ -1,10 +1,10 @@
-"""Runs inside the sandbox as root, and starts everything else as the sandbox user.
+"""Process 1 of the sandbox: root, and it starts everything else as the sandbox user.
 
-The harness sends these files down one stream and then talks frames with them; the image
-needs nothing but Python. One process, the *pump*, moves bytes between the stream and the
-jobs. Each job has a *shepherd*, a fork that stays root: it starts the job as the sandbox
-user, and as a subreaper it becomes the parent of whatever the job orphans, so that it can
-end exactly that tree and no other. When the stream ends, everything ends.
+The harness starts the container's Python with these files as its program and then talks
+frames with it on the container's own stream; the image needs nothing but Python. One
+process moves bytes between the stream and the jobs, starts each job with a mark of its own,
+and ends exactly what bears that mark. No command can kill it, because nothing in a
+container can kill process 1. When the stream ends or the time is over, everything ends.
 
 Standard library only, Python 3.9 or later.
 """

@@ -1,47 +1,152 @@
-"""One job, and one shepherd, as the pump sees them."""
+"""One job: its pipes, what is on its way through them, and what became of it."""
 
 from __future__ import annotations
 
+import fcntl
+import math
 import os
-import socket
+import selectors
+import signal
+import sys
+import termios
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
-from sandbox.supervisor.frames import CHUNK, STDERR, STDOUT, WINDOW
-from sandbox.supervisor.shepherd import be_shepherd
+from sandbox.supervisor.frames import CHUNK, INPUT, STDERR, STDOUT, TAKEN, WINDOW
+from sandbox.supervisor.tree import Tree
 
-
-class Shepherd:
-    """The pump's end of one shepherd."""
-
-    def __init__(self) -> None:
-        self.socket, theirs = socket.socketpair()
-        with theirs:
-            self.pid = os.fork()
-            if self.pid == 0:
-                be_shepherd(theirs)
-
-    def dismiss(self) -> None:
-        self.socket.close()
-        os.waitpid(self.pid, 0)
+KILLED = 128 + signal.SIGKILL
 
 
 class Job:
-    """One job as the pump sees it: its pipes, and what is on its way through them."""
+    """One job and the stream between it and the harness."""
 
-    def __init__(self, channel: int, shepherd: Shepherd, request: bytes) -> None:
-        self.channel = channel
-        self.shepherd = shepherd
-        take, self.stdin = os.pipe()
+    def __init__(self, pump: Any, channel: int, mark: int, *, has_input: bool) -> None:
+        self.pump, self.channel, self.tree = pump, channel, Tree(mark)
+        self.pid, self.stdin, self.status = 0, -1, 0
+        self.killed_for = ""
+        self.ending = self.ended = self.timed_out = self.input_ended = False
+        self.pending = bytearray()
+        self.credit = WINDOW
+        self.left = {STDOUT: CHUNK, STDERR: CHUNK}
+        if has_input:
+            take, self.stdin = os.pipe()
+            os.set_blocking(self.stdin, False)
+        else:
+            take = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         stdout, out = os.pipe()
         stderr, err = os.pipe()
         self.outputs = {STDOUT: stdout, STDERR: stderr}
-        self.left = {STDOUT: CHUNK, STDERR: CHUNK}
-        self.pending = bytearray()
-        self.input_ended = self.stopped = self.ended = False
-        self.credit = WINDOW
-        self.facts: dict[str, object] = {}
-        self.heard = b""
-        os.set_blocking(self.stdin, False)
-        socket.send_fds(shepherd.socket, [len(request).to_bytes(4, "big")], [take, out, err])
-        shepherd.socket.sendall(request)
-        for fd in (take, out, err):
+        self.theirs = (take, out, err)
+
+    def begin(self, timeout_s: float | None, oom_kills: int, beside: Iterable[Job]) -> None:
+        self.began_at = self.ended_at = time.monotonic()
+        self.deadline = math.inf if timeout_s is None else self.began_at + timeout_s
+        self.oom_kills, self.alone = oom_kills, True
+        for other in beside:
+            self.alone = other.alone = False
+
+    def facts(self, oom_kills: int) -> dict[str, object]:
+        """How it went; every one of its processes is gone.
+
+        The kernel counts its kills for memory, and does not say whom it killed: a job that
+        ran beside others was the victim when its own exit tells of a kill.
+        """
+        code = KILLED if self.timed_out else os.waitstatus_to_exitcode(self.status)
+        code = code if code >= 0 else 128 - code
+        suspect = code == KILLED or (code != 0 and self.alone)
+        return {
+            "exit_code": code,
+            "timed_out": self.timed_out,
+            "duration_ms": round((self.ended_at - self.began_at) * 1000),
+            "killed_children": len(self.tree.seen - {self.pid}),
+            "out_of_memory": suspect and not self.timed_out and oom_kills > self.oom_kills,
+        }
+
+    def release(self) -> None:
+        """Let go of the ends that the process has taken."""
+        for fd in self.theirs:
             os.close(fd)
+        self.listen()
+
+    def handle(self, kind: int, payload: bytes) -> None:
+        if kind == INPUT:
+            self.input_ended = not payload
+            self.pending += payload
+            self.offer_input()
+        elif kind == TAKEN:
+            self.credit += int.from_bytes(payload, "big")
+            self.listen()
+
+    def offer_input(self) -> None:
+        """Write what the job takes now; come back when it takes more."""
+        taken = len(self.pending)
+        try:
+            if taken and self.stdin >= 0:
+                taken = os.write(self.stdin, self.pending[:CHUNK])
+        except BlockingIOError:
+            taken = 0
+        except BrokenPipeError:
+            self.close_input()
+        if taken:
+            del self.pending[:taken]
+            self.pump.send(TAKEN, self.channel, taken.to_bytes(4, "big"))
+        if self.stdin < 0:
+            return
+        if self.pending:
+            self.pump.watch(self.stdin, self.offer_input, event=selectors.EVENT_WRITE)
+        elif self.input_ended:
+            self.close_input()
+        else:
+            self.pump.unwatch(self.stdin)
+
+    def listen(self) -> None:
+        """Watch the output while the harness has room for it."""
+        for kind, fd in self.outputs.items():
+            if self.credit > 0:
+                self.pump.watch(fd, partial(self.forward, kind))
+            else:
+                self.pump.unwatch(fd)
+
+    def forward(self, kind: int) -> None:
+        data = os.read(self.outputs[kind], min(CHUNK, self.credit, self.left[kind]))
+        if data:
+            self.pump.send(kind, self.channel, data)
+            self.credit -= len(data)
+            if self.credit <= 0:
+                self.listen()
+        if self.ended:
+            self.left[kind] -= len(data)
+        if not data or not self.left[kind]:
+            self.close_output(kind)
+
+    def end(self) -> None:
+        """Read what the pipes hold now and no more: others may hold their far ends."""
+        self.ended = True
+        self.close_input()
+        for kind, fd in tuple(self.outputs.items()):
+            waiting = fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4)
+            self.left[kind] = int.from_bytes(waiting, sys.byteorder)
+            if not self.left[kind]:
+                self.close_output(kind)
+            elif self.credit > 0:
+                self.forward(kind)
+
+    def close_input(self) -> None:
+        if self.stdin >= 0:
+            self.pump.unwatch(self.stdin)
+            os.close(self.stdin)
+            self.stdin = -1
+
+    def close_output(self, kind: int) -> None:
+        fd = self.outputs.pop(kind)
+        self.pump.unwatch(fd)
+        os.close(fd)
+
+    def close(self) -> None:
+        """Close what is still open on our side."""
+        self.close_input()
+        for kind in tuple(self.outputs):
+            self.close_output(kind)

@@ -1,4 +1,4 @@
-"""The tasks: each runs in a fork, as the sandbox user, with the job's pipes as 0, 1 and 2."""
+"""The tasks: files read and written in a fork, as the sandbox user, over the job's pipes."""
 
 from __future__ import annotations
 
@@ -10,41 +10,28 @@ import stat
 from typing import Any, NoReturn
 
 from sandbox.supervisor.frames import CHUNK, read_exactly, write_all
-
-PUMP_FD = 3
-"""Where a shepherd and its job tell the pump what happened, one JSON object a line."""
+from sandbox.supervisor.tree import AGENT
 
 
-def run_program(request: dict[str, Any]) -> NoReturn:
-    """Become the program; what comes back is why it could not be started."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    argv, cwd, env = request["argv"], request["cwd"], request["env"]
+def be_task(request: dict[str, Any], pipes: tuple[int, int, int]) -> NoReturn:
+    """Do the task and end; standard error then tells what went wrong, as one JSON object."""
+    code = 1
     try:
-        os.chdir(cwd)
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for target, fd in enumerate(pipes):
+            os.dup2(fd, target)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        os.setresuid(AGENT, AGENT, AGENT)
+        TASKS[request["task"]](request)
+        code = 0
     except OSError as error:
-        fail(126, f"cannot work in {cwd!r}: {error.strerror}")
-    why = become(argv, env)
-    missing = why.errno in (errno.ENOENT, errno.ENOTDIR)
-    fail(127 if missing else 126, f"cannot run {argv[0]!r}: {why.strerror}")
-
-
-def become(argv: list[str], env: dict[str, str]) -> OSError:
-    """Try each place on PATH; a file that may not be run counts for more than none."""
-    found = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-    places = [""] if "/" in argv[0] else env["PATH"].split(":")
-    for place in places:
-        try:
-            os.execve(os.path.join(place, argv[0]), argv, env)  # noqa: S606, PTH118  bytes-safe
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                found = error
-    return found
-
-
-def fail(code: int, reason: str) -> NoReturn:
-    report(launch_error=reason)
-    os._exit(code)
+        name = errno.errorcode.get(error.errno or 0, "?")
+        write_all(2, json.dumps({"errno": name, "error": error.strerror}).encode())
+    except ValueError as error:
+        write_all(2, json.dumps({"errno": "EINVAL", "error": str(error)}).encode())
+    finally:
+        os._exit(code)
 
 
 def send_file(request: dict[str, Any]) -> None:
@@ -68,7 +55,7 @@ def take_files(request: dict[str, Any]) -> None:
         os.close(fd)
 
 
-TASKS = {"exec": run_program, "read": send_file, "write": take_files}
+TASKS = {"read": send_file, "write": take_files}
 
 
 def open_regular(path: str, root: str, flags: int) -> int:
@@ -85,7 +72,3 @@ def open_regular(path: str, root: str, flags: int) -> int:
         os.close(fd)
         raise OSError(errno.ENXIO, "not a regular file")
     return fd
-
-
-def report(**facts: object) -> None:
-    write_all(PUMP_FD, json.dumps(facts).encode() + b"\n")

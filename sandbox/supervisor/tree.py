@@ -1,71 +1,76 @@
-"""Ending a process tree that does not want to end."""
+"""The processes of one job, found by a mark that none of them can take off.
+
+The mark is a supplementary group. Who has no privilege cannot leave a group, and hands it
+on to every child: so neither a new session nor a double fork nor an empty environment hides
+a process.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Container
 from contextlib import suppress
 
 AGENT = 1000
 """User and group id of everything that is not the supervisor."""
+FIRST_MARK, MARKS = 10_000, 50_000
 FREEZES = 40
 """Rounds of stopping before a tree is held to outrun us."""
 
 
-def end_tree() -> set[int]:
-    """Kill every descendant of this process and wait until none is left; give their pids.
+class Tree:
+    """Ends all that bears one mark, round by round, so that other jobs are served meanwhile.
 
     They are stopped before they are killed: a stopped fork bomb keeps its places under
     the pids limit, so it cannot grow while it is cleared away.
     """
-    seen: set[int] = set()
-    rounds = 0
-    while reap():
-        alive = descendants(os.getpid())
-        fresh, seen, rounds = alive - seen, seen | alive, rounds + 1
-        freeze = bool(fresh) and rounds <= FREEZES
-        if rounds > FREEZES:
+
+    def __init__(self, mark: int) -> None:
+        self.mark = mark
+        self.seen: set[int] = set()
+        self.rounds = 0
+        self.spreading = True
+
+    def end(self, live: Container[int]) -> bool:
+        """One round; True when nothing is left. Marks that are not `live` are nobody's."""
+        alive = {pid for pid, mark in marked() if mark == self.mark or mark not in live}
+        self.spreading = bool(alive - self.seen) and self.rounds <= FREEZES
+        self.seen |= alive
+        self.rounds += 1
+        if self.rounds > FREEZES:
             kill_all_of_agent()
         for pid in alive:
-            kill(pid, signal.SIGSTOP if freeze else signal.SIGKILL)
-        if not freeze:
-            signal.sigtimedwait((signal.SIGCHLD,), 0.01)
-    return seen
+            kill(pid, signal.SIGSTOP if self.spreading else signal.SIGKILL)
+        return not alive
 
 
-def descendants(root: int) -> set[int]:
-    """Living processes below `root`; zombies do not count."""
-    children: dict[int, list[int]] = {}
-    living: set[int] = set()
-    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208
+def marked() -> list[tuple[int, int]]:
+    """Living processes that bear a mark, with it; zombies do not count."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         try:
-            with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-                state, parent = file.read().rpartition(b")")[2].split()[:2]
+            with open(f"/proc/{name}/status", "rb", buffering=0) as file:  # noqa: PTH123
+                status = file.read()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        children.setdefault(int(parent), []).append(pid)
-        if state not in b"ZX":
-            living.add(pid)
-    found, todo = set(), [root]
-    while todo:
-        below = children.get(todo.pop(), [])
-        found.update(below)
-        todo.extend(below)
-    return found & living
+        groups = status.partition(b"\nGroups:")[2].partition(b"\n")[0].split()
+        dead = status.partition(b"\nState:\t")[2][:1] in (b"Z", b"X")
+        if len(groups) == 1 and not dead and name != "1":
+            mark = int(groups[0])
+            if FIRST_MARK <= mark < FIRST_MARK + MARKS:
+                found.append((int(name), mark))
+    return found
 
 
-def reap() -> bool:
-    """Reap what has ended; True when children remain."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
+def children() -> set[int]:
+    """Our own children; what a job orphans is among them."""
+    with open("/proc/1/task/1/children", "rb", buffering=0) as file:  # noqa: PTH123
+        return set(map(int, file.read().split()))
 
 
 def kill_all_of_agent() -> None:
-    """The last resort, for a tree that outruns us: it ends every job, not only ours."""
+    """The last resort, for a tree that outruns us: it ends every job, not only one."""
     os.setresuid(AGENT, AGENT, 0)
     kill(-1, signal.SIGKILL)
     os.setresuid(0, 0, 0)

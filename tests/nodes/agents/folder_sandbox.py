@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contracts.errors import SandboxFileMissing, SandboxNotAFile
-from contracts.sandbox import FILE_LIMIT, Command, ExecResult, OnOutput, SnapshotId
+from contracts.sandbox import FILE_LIMIT, Command, Connect, ExecResult, OnOutput, SnapshotId
 
 
 class FolderSandbox:
@@ -55,6 +55,9 @@ class FolderSandbox:
     def upload_files(self, files: Mapping[str, bytes]) -> None:
         for path, data in files.items():
             self.write_file(path, data)
+
+    def forward(self, port: int, connect: Connect) -> int:
+        raise NotImplementedError
 
     def snapshot(self) -> SnapshotId:
         raise NotImplementedError

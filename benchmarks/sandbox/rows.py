@@ -1,0 +1,12 @@
+"""All figures of the sandbox."""
+
+from collections.abc import Iterator
+
+from benchmarks.row import Row
+from benchmarks.sandbox import kills, load, peers, speed
+
+
+def rows() -> Iterator[Row]:
+    """Measure all, one row as soon as it is known."""
+    for part in (speed, peers, load, kills):
+        yield from part.rows()

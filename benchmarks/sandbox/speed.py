@@ -1,0 +1,135 @@
+"""How long one command, one start, one take and one long output need."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+
+from benchmarks.row import Row
+from benchmarks.sandbox.docker_api import DockerExec
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec, create_flags
+from sandbox.images import BASE_IMAGE
+from sandbox.pool import Pool, take
+
+TRUE = Command(argv=("true",))
+SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-bench", run_id="bench")
+OUTPUT = 500_000_000
+
+
+def rows() -> Iterator[Row]:
+    """One command, eight at once, a start, a take, a long output."""
+    engine = Engine()
+    with DockerSandbox.start(engine, SPEC) as sandbox:
+        yield _one(sandbox)
+        yield _eight(sandbox)
+        yield from _output(sandbox)
+    yield from _starts(engine)
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Milliseconds."""
+    start = time.perf_counter()
+    act()
+    return (time.perf_counter() - start) * 1000
+
+
+def ratio_row(name: str, ours: float, baseline: float, target: str, unit: str) -> Row:
+    """A row whose ratio is ours by the baseline's."""
+    return Row(
+        name=name, ours=ours, baseline=baseline, ratio=ours / baseline, target=target, unit=unit
+    )
+
+
+def per_second(act: Callable[[], object], count: int, threads: int = 8) -> float:
+    """How often a second, from that many threads."""
+    with ThreadPoolExecutor(threads) as pool:
+        spent = timed(lambda: list(pool.map(lambda _: act(), range(count))))
+    return count / spent * 1000
+
+
+def _one(sandbox: DockerSandbox) -> Row:
+    """Both in turn, so that what else runs here slows both."""
+    by_api, ours, theirs = DockerExec(sandbox.container_id), list[float](), list[float]()
+    for _ in range(40):
+        theirs.append(timed(by_api))
+        ours += [timed(lambda: sandbox.exec(TRUE)) for _ in range(10)]
+    return ratio_row("exec p50", median(ours), median(theirs), "at most 0.05", "ms")
+
+
+def _eight(sandbox: DockerSandbox) -> Row:
+    """In turn as well: the median of each."""
+    by_api, ours, theirs = DockerExec(sandbox.container_id), list[float](), list[float]()
+    for _ in range(5):
+        theirs.append(per_second(by_api, 40))
+        ours.append(per_second(lambda: sandbox.exec(TRUE), 600))
+    return ratio_row("exec, 8 at once", median(ours), median(theirs), "at least 20", "/s")
+
+
+def _output(sandbox: DockerSandbox) -> Iterator[Row]:
+    before, most = _resident_mb(), [0.0]
+
+    def note(_stream: str, _data: bytes) -> None:
+        most[0] = max(most[0], _resident_mb())
+
+    command = Command(argv=("head", "-c", str(OUTPUT), "/dev/zero"))
+    spent = timed(lambda: sandbox.exec(command))
+    assert sandbox.exec(command, note).stdout_size == OUTPUT
+    speed, more = OUTPUT / spent / 1000, most[0] - before
+    yield ratio_row("500 MB of output, against 100 MB/s", speed, 100, "at least 1", "MB/s")
+    yield ratio_row("… memory for it, against 64 MiB", more, 64, "below 1", "MiB")
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def _starts(engine: Engine) -> Iterator[Row]:
+    pool = Pool(engine, SPEC, size=1)
+    bare, fresh, warm = list[float](), list[float](), list[float]()
+    try:
+        for _ in range(15):
+            bare.append(_bare(engine))
+            fresh.append(_opened(lambda: DockerSandbox.start(engine, SPEC)))
+            pool.fill()
+            time.sleep(0.2)
+            warm.append(_opened(lambda: _taken(engine)))
+    finally:
+        pool.close()
+    yield ratio_row(
+        "fresh sandbox against create + start", median(fresh), median(bare), "at most 1.15", "ms"
+    )
+    yield ratio_row(
+        "warm sandbox against create + start", median(warm), median(bare), "at most 0.1", "ms"
+    )
+
+
+def _bare(engine: Engine) -> float:
+    """Create and start of the same container, and nothing else."""
+    made: list[str] = []
+
+    def start() -> None:
+        made.append(engine.create(create_flags(SPEC)))
+        engine.start(made[0])
+
+    spent = timed(start)
+    engine.remove(made[0])
+    return spent
+
+
+def _opened(open_one: Callable[[], DockerSandbox]) -> float:
+    found: list[DockerSandbox] = []
+    spent = timed(lambda: found.append(open_one()))
+    found[0].teardown()
+    return spent
+
+
+def _taken(engine: Engine) -> DockerSandbox:
+    sandbox = take(engine, SPEC)
+    assert sandbox is not None
+    return sandbox

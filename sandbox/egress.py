@@ -1,0 +1,215 @@
+"""The one way out to the internet: a forward proxy on the host with an allow-list of names.
+
+It speaks CONNECT for TLS, whose first message must ask for the same name, and plain GET and
+HEAD. Names are resolved here. It listens nowhere: a sandbox's forwarded port leads to
+`Egress.connect`, so without that port there is no way out, and none when this fails.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self
+
+from sandbox.http_head import BadHead, Head, read_head, receive
+from sandbox.relay import CHUNK, relay
+from sandbox.routes import NoRoute, Routes
+from sandbox.sni import NotTls, server_name
+
+MAX_CONNECTIONS = 128
+HEAD_S = 15.0
+"""Within this time a client says where it wants to go, and again for whom its TLS is."""
+CONNECT_S = 15.0
+IDLE_S = 600.0
+_DRAIN_S = 2.0
+_UNRECOGNIZED_NAME = bytes((21, 3, 3, 0, 2, 2, 112))
+"""The TLS alert with which a client is told that its name is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EgressEvent:
+    """One attempt to get out, as it was decided; `reason` says why it was refused."""
+
+    kind: Literal["allowed", "refused"]
+    host: str
+    port: int
+    reason: str = ""
+
+
+OnEvent = Callable[[EgressEvent], None]
+
+
+class Egress:
+    """Leads connections to hosts on the allow-list, and to no others, until it is closed.
+
+    `allow` holds names such as `example.org`, `*.example.org` or `mirror.example.org:8443`;
+    without a port they stand for 80 and 443. A name must resolve to the public internet, or
+    into `addresses` (`10.1.2.3`, `10.0.0.0/8`), which the operator vouches for. `on_event`
+    hears every decision, in threads of this proxy's own but one at a time.
+
+    Raises:
+        OptionInvalid: `allow` or `addresses` hold something else.
+    """
+
+    def __init__(
+        self, allow: Sequence[str], on_event: OnEvent, *, addresses: Sequence[str] = ()
+    ) -> None:
+        self._routes = Routes(allow, addresses)
+        self._on_event = on_event
+        self._telling = threading.Lock()
+        self._lock = threading.Lock()
+        self._live: set[socket.socket] = set()
+        self._places = threading.Semaphore(MAX_CONNECTIONS)
+        self._closed = False
+
+    def connect(self) -> socket.socket:
+        """A connection to the proxy, for one client.
+
+        Raises:
+            ConnectionRefusedError: it is closed, or has too many connections.
+        """
+        if self._closed or not self._places.acquire(blocking=False):
+            raise ConnectionRefusedError("the way out is closed, or full")
+        ours, theirs = socket.socketpair()
+        threading.Thread(
+            target=self._serve, args=(theirs,), name="sandbox-egress", daemon=True
+        ).start()
+        return ours
+
+    def close(self) -> None:
+        """End every connection; there will be no more."""
+        with self._lock:
+            self._closed = True
+            for end in self._live:
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            with suppress(OSError), self._living(client):  # an end that broke off has its answer
+                self._answer(client)
+        finally:
+            self._places.release()
+
+    def _answer(self, client: socket.socket) -> None:
+        try:
+            head = read_head(client, within_s=HEAD_S)
+        except BadHead as error:
+            self._refuse(Head("", 0), str(error))
+            _respond(client, f"400 {error}")
+            return
+        try:
+            self._routes.check(head.host, head.port)
+            server = _reach(self._routes.resolve(head.host, head.port), head.port)
+        except NoRoute as error:
+            self._refuse(head, str(error))
+            _respond(client, f"403 No way to {_shown(head.host)}: {error}")
+        except OSError as error:
+            self._refuse(head, f"it cannot be reached: {error}")
+            _respond(client, f"502 {_shown(head.host)} cannot be reached: {error}")
+        else:
+            with self._living(server):
+                self._lead(client, server, head)
+
+    def _lead(self, client: socket.socket, server: socket.socket, head: Head) -> None:
+        if head.plain is None:
+            self._tunnel(client, server, head)
+        else:
+            self._tell(EgressEvent(kind="allowed", host=head.host, port=head.port))
+            _fetch(client, server, head.plain)
+
+    def _tunnel(self, client: socket.socket, server: socket.socket, head: Head) -> None:
+        client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        try:
+            hello = _hello_for(head.host, client)
+        except NotTls as error:
+            self._refuse(head, str(error))
+            client.sendall(_UNRECOGNIZED_NAME)
+            _drain(client)
+            return
+        self._tell(EgressEvent(kind="allowed", host=head.host, port=head.port))
+        server.sendall(hello)
+        relay(client, server, idle_s=IDLE_S)
+
+    def _refuse(self, head: Head, reason: str) -> None:
+        event = EgressEvent(kind="refused", host=_shown(head.host), port=head.port, reason=reason)
+        self._tell(event)
+
+    def _tell(self, event: EgressEvent) -> None:
+        with self._telling:
+            self._on_event(event)
+
+    @contextmanager
+    def _living(self, end: socket.socket) -> Iterator[None]:
+        """Closes the socket at the end, and keeps it where `close` finds it until then."""
+        with closing(end):
+            with self._lock:
+                if self._closed:
+                    raise ConnectionAbortedError("the way out is closed")
+                self._live.add(end)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._live.discard(end)
+
+
+def _reach(addresses: Sequence[str], port: int) -> socket.socket:
+    """A connection to the first address that answers."""
+    for address in addresses[:-1]:
+        with suppress(OSError):
+            return socket.create_connection((address, port), timeout=CONNECT_S)
+    return socket.create_connection((addresses[-1], port), timeout=CONNECT_S)
+
+
+def _hello_for(host: str, client: socket.socket) -> bytes:
+    """The client's first TLS message, which asks for this host."""
+    deadline, hello = time.monotonic() + HEAD_S, b""
+    while (name := server_name(hello)) is None:
+        hello += receive(client, deadline)
+    if name != host:
+        raise NotTls(f"its TLS asks for {_shown(name)}")
+    return hello
+
+
+def _fetch(client: socket.socket, server: socket.socket, request: bytes) -> None:
+    """Send one request, and its answer back; nothing else of the client's goes out."""
+    server.settimeout(IDLE_S)
+    client.settimeout(IDLE_S)
+    server.sendall(request)
+    while data := server.recv(CHUNK):
+        client.sendall(data)
+    _drain(client)
+
+
+def _respond(client: socket.socket, status: str) -> None:
+    line = "".join(char if " " <= char <= "~" else "?" for char in status)
+    client.sendall(f"HTTP/1.1 {line}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    _drain(client)
+
+
+def _drain(client: socket.socket) -> None:
+    """Say that this is all, and read on until the client has hung up: else it sees a reset."""
+    client.shutdown(socket.SHUT_WR)
+    deadline = time.monotonic() + _DRAIN_S
+    while time.monotonic() < deadline:
+        receive(client, deadline)
+
+
+def _shown(host: str) -> str:
+    """A name that a hostile client gave, fit for a log."""
+    return "".join(char if "!" <= char <= "~" else "?" for char in host[:255])

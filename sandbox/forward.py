@@ -1,0 +1,199 @@
+"""A port inside the sandbox that leads to a socket here, over the supervisor's stream."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+
+from contracts.errors import HarnessError, SandboxLost, Unavailable
+from contracts.sandbox import Connect
+from sandbox import wire
+from sandbox.link import START_TIMEOUT_S, Inbox, Link
+from sandbox.supervisor.forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
+from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
+from sandbox.wire import Frame
+
+_PLACES = 2 * MAX_CONNECTIONS
+"""The supervisor may open a connection before we have put away the one that made room."""
+
+
+def check_port(port: int) -> None:
+    """Raise ValueError for a port that nobody may listen on without privileges."""
+    if port and not 1024 <= port <= 65535:
+        raise ValueError(f"a port is forwarded from 1024 to 65535, or 0 for any; got {port}")
+
+
+class Forward:
+    """One port, served by a thread of its own; each connection takes two more."""
+
+    def __init__(self, link: Link, connect: Connect) -> None:
+        self._link = link
+        self._connect = connect
+        self._places = threading.Semaphore(_PLACES)
+        self._answers: SimpleQueue[int | HarnessError] = SimpleQueue()
+        self._port: int | None = None
+
+    def listen(self, port: int) -> int:
+        """Listen inside until the sandbox ends; gives the port's number, for which 0 asks.
+
+        Raises:
+            Unavailable: something inside has that port.
+            SandboxLost: the sandbox is gone.
+        """
+        _start(partial(self._serve, port))
+        try:
+            answer = self._answers.get(timeout=START_TIMEOUT_S)
+        except Empty:
+            raise SandboxLost("the sandbox's supervisor no longer answers") from None
+        if isinstance(answer, HarnessError):
+            raise answer
+        return answer
+
+    def _serve(self, port: int) -> None:
+        request = {"task": "listen", "port": port}
+        try:
+            report = self._link.call(request, b"", self._take, None)
+        except SandboxLost as error:
+            self._answers.put(error)
+        else:
+            told = report.get("error")
+            self._answers.put(Unavailable(f"wanted port {port} inside the sandbox: {told}"))
+
+    def _take(self, _: int, number: bytes) -> None:
+        """The first number is the port's, every other the channel of a connection."""
+        value = int.from_bytes(number, "big")
+        if self._port is None:
+            self._port = value
+            self._answers.put(value)
+        elif self._places.acquire(blocking=False):
+            _start(partial(self._lead_out, _Connection(self._link, value)))
+        else:
+            raise SandboxLost(f"the supervisor opened more than {_PLACES} connections")
+
+    def _lead_out(self, connection: "_Connection") -> None:
+        with suppress(SandboxLost):
+            connection.lead_to(self._connect)
+        self._places.release()
+
+
+class _Connection:
+    """One connection from inside; nothing moves on it before we say how much we take."""
+
+    def __init__(self, link: Link, channel: int) -> None:
+        self._link = link
+        self._channel = channel
+        self._credit = _Credit(CONNECTION_WINDOW)
+        self._inbox = _ConnectionInbox(self._credit)
+        link.adopt(channel, self._inbox)
+
+    def lead_to(self, connect: Connect) -> None:
+        """Serve it to its end; where nothing can be connected, it is reset inside."""
+        try:
+            with closing(connect()) as outside:
+                self._say(TAKEN, NUMBER.pack(CONNECTION_WINDOW))
+                self._carry(outside)
+        except OSError:
+            self._say(STOP)
+            for _ in self._frames():
+                pass
+        finally:
+            self._link.drop(self._channel)
+
+    def _carry(self, outside: socket.socket) -> None:
+        inward = _start(partial(self._carry_in, outside))
+        try:
+            self._carry_out(outside)
+        finally:
+            self._credit.close()
+            with suppress(OSError):
+                outside.shutdown(socket.SHUT_RDWR)
+            inward.join()
+
+    def _carry_out(self, outside: socket.socket) -> None:
+        for frame in self._frames():
+            if frame.kind == STDOUT and frame.payload:
+                outside.sendall(frame.payload)
+                self._link.send(self._inbox.take(self._channel, len(frame.payload)))
+            elif frame.kind == STDOUT:
+                with suppress(OSError):  # the far end may have hung up first
+                    outside.shutdown(socket.SHUT_WR)
+
+    def _carry_in(self, outside: socket.socket) -> None:
+        with suppress(SandboxLost):
+            try:
+                while room := self._credit.wait():
+                    data = outside.recv(min(CHUNK, room))
+                    self._credit.spend(len(data))
+                    self._say(INPUT, data)
+                    if not data:
+                        return
+                outside.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                self._say(STOP)
+
+    def _frames(self) -> Iterator[Frame]:
+        """What comes from inside, up to its last word or the end of the sandbox."""
+        while (frame := self._inbox.frames.get()) is not None and frame.kind != DONE:
+            yield frame
+
+    def _say(self, kind: int, payload: bytes = b"") -> None:
+        self._link.send(wire.encode(kind, self._channel, payload))
+
+
+class _ConnectionInbox(Inbox):
+    """Credit does not queue up behind data: each direction would wait for the other."""
+
+    def __init__(self, credit: "_Credit") -> None:
+        super().__init__(CONNECTION_WINDOW)
+        self._credit = credit
+
+    def put(self, frame: Frame) -> None:
+        """Add a frame; called by the reader only."""
+        if frame.kind == TAKEN:
+            self._credit.add(int.from_bytes(frame.payload, "big"))
+            return
+        super().put(frame)
+        if frame.kind == DONE:
+            self._credit.close()
+
+    def end(self) -> None:
+        """Say that nothing comes any more."""
+        super().end()
+        self._credit.close()
+
+
+class _Credit:
+    """How many bytes the other side still has room for."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._open = True
+        self._changed = threading.Condition()
+
+    def wait(self) -> int:
+        """The room there is, once there is any; 0 when it was closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size or not self._open)
+            return self._size if self._open else 0
+
+    def add(self, size: int) -> None:
+        with self._changed:
+            self._size += size
+            self._changed.notify()
+
+    def spend(self, size: int) -> None:
+        with self._changed:
+            self._size -= size
+
+    def close(self) -> None:
+        with self._changed:
+            self._open = False
+            self._changed.notify()
+
+
+def _start(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, name="sandbox-forward", daemon=True)
+    thread.start()
+    return thread

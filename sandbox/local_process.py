@@ -1,0 +1,150 @@
+"""One command as a process of this machine, for the scripted sandbox."""
+
+import math
+import os
+import selectors
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from contracts.sandbox import Command, ExecResult, OnOutput, Stream
+from sandbox.output import Kept
+from sandbox.supervisor.frames import CHUNK
+
+
+def start(command: Command, cwd: Path) -> "subprocess.Popen[bytes]":
+    """The command's process, in a session of its own."""
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(cwd), "LANG": "C.UTF-8"}
+    return subprocess.Popen(
+        command.argv,
+        cwd=cwd,
+        env={**env, **command.env},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+class _Watch:
+    """One process's pipes, served in the calling thread."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", stdin: bytes, take: OnOutput) -> None:
+        self._process = process
+        self._stdin = memoryview(stdin)
+        self._take = take
+        self._selector = selectors.DefaultSelector()
+        self._pidfd = os.pidfd_open(process.pid)
+        self._selector.register(self._pidfd, selectors.EVENT_READ)
+        for pipe, name in self._outputs():
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ, (pipe, name))
+        assert process.stdin is not None  # noqa: S101  it was started with a pipe
+        self._input = process.stdin
+        os.set_blocking(self._input.fileno(), False)
+        self._selector.register(self._input, selectors.EVENT_WRITE)
+
+    def wait(self, deadline: float) -> bool:
+        """Serve until the process ends; False when the time is up first."""
+        while self._process.poll() is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            for key, _ in self._selector.select(min(left, 60.0)):
+                if key.fileobj is self._input:
+                    self._offer_input()
+                elif key.data is not None and not self._read(*key.data):
+                    self._selector.unregister(key.fileobj)
+        return True
+
+    def close(self) -> None:
+        """Take what the pipes still hold."""
+        for pipe, name in self._outputs():
+            while self._read(pipe, name):
+                pass
+        self._selector.close()
+        os.close(self._pidfd)
+        self._input.close()
+
+    def _outputs(self) -> tuple[tuple[IO[bytes], Stream], ...]:
+        process = self._process
+        assert process.stdout is not None  # noqa: S101  it was started with pipes
+        assert process.stderr is not None  # noqa: S101
+        return ((process.stdout, "stdout"), (process.stderr, "stderr"))
+
+    def _offer_input(self) -> None:
+        try:
+            self._stdin = self._stdin[os.write(self._input.fileno(), self._stdin[:CHUNK]) :]
+        except BrokenPipeError:
+            self._stdin = self._stdin[:0]
+        if not self._stdin:
+            self._selector.unregister(self._input)
+            self._input.close()
+
+    def _read(self, pipe: IO[bytes], name: Stream) -> bool:
+        try:
+            data = os.read(pipe.fileno(), CHUNK)
+        except BlockingIOError:
+            return False
+        if data:
+            self._take(name, data)
+        return bool(data)
+
+
+def follow(
+    process: "subprocess.Popen[bytes]", command: Command, on_output: OnOutput | None
+) -> ExecResult:
+    """Serve the process to its end, then end its session."""
+    kept = {"stdout": Kept(command.output_limit), "stderr": Kept(command.output_limit)}
+
+    def take(stream: Stream, data: bytes) -> None:
+        kept[stream].add(data)
+        if on_output is not None:
+            on_output(stream, data)
+
+    start = time.monotonic()
+    watch = _Watch(process, command.stdin, take)
+    try:
+        in_time = watch.wait(start + (command.timeout_s or math.inf))
+        duration = time.monotonic() - start
+    finally:
+        killed = _kill_session(process.pid)
+        code = process.wait()
+        watch.close()
+    out, err = kept["stdout"], kept["stderr"]
+    return ExecResult(
+        exit_code=code if code >= 0 else 128 - code,
+        stdout=out.value,
+        stderr=err.value,
+        duration_ms=round(duration * 1000),
+        timed_out=not in_time,
+        truncated=out.truncated or err.truncated,
+        stdout_size=out.size,
+        stderr_size=err.size,
+        killed_children=killed,
+    )
+
+
+def _kill_session(leader: int) -> int:
+    """Kill all of the leader's session; how many it left behind."""
+    killed: set[int] = set()
+    while members := _session(leader):
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= members
+        time.sleep(0.001)
+    return len(killed - {leader})
+
+
+def _session(leader: int) -> set[int]:
+    members = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, session = entry.read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state not in "ZX":
+                members.add(int(entry.parent.name))
+    return members

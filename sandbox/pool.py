@@ -1,0 +1,112 @@
+"""Warm sandboxes: started ahead, each taken once by whichever process comes first.
+
+One that waits has a running supervisor and nobody on its stream. It is claimed by renaming
+it, which the engine does for one caller only; then its stream is taken, and ends it when
+its taker dies. Nothing is ever given back.
+"""
+
+import hashlib
+import threading
+from typing import NamedTuple
+
+from contracts.errors import SandboxLost
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import OWNER, POOL, SandboxSpec, create_flags, labels, taken_name
+
+IDLE_S = 1800.0
+"""A warm sandbox that nobody took ends by itself after this long."""
+REFILL_S = 1.0
+POOL_RUN = "pool"
+"""The run id of containers that were started before their run."""
+
+
+class Warm(NamedTuple):
+    """One container of the pool."""
+
+    id: str
+    taken: bool
+
+
+class Pool:
+    """Keeps `size` sandboxes of one kind ready, as long as its process lives.
+
+    What it keeps bears the label of this process: when that dies, the reaper takes it.
+    """
+
+    def __init__(self, engine: Engine, spec: SandboxSpec, *, size: int) -> None:
+        self._engine = engine
+        self._spec = spec.model_copy(update={"run_id": POOL_RUN})
+        self._size = size
+
+    def fill(self) -> int:
+        """Start what is missing; how many that were.
+
+        Raises:
+            DockerUnavailable, ImageUnavailable, SandboxLost.
+        """
+        idle = [warm for warm in _found(self._engine, self._spec) if not warm.taken]
+        missing = max(0, self._size - len(idle))
+        for _ in range(missing):
+            self._add()
+        return missing
+
+    def keep(self, stop: threading.Event, every_s: float = REFILL_S) -> None:
+        """Fill again and again until `stop` is set, then remove what nobody took.
+
+        Raises:
+            DockerUnavailable, ImageUnavailable, SandboxLost.
+        """
+        try:
+            self.fill()
+            while not stop.wait(every_s):
+                self.fill()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Remove what nobody took; taken ones go on."""
+        for warm in _found(self._engine, self._spec):
+            if _claim(self._engine, warm):
+                self._engine.remove(warm.id)
+
+    def _add(self) -> None:
+        flags = create_flags(self._spec, idle_s=IDLE_S)
+        kind = {POOL: _kind(self._spec)}
+        container = self._engine.create(flags | {"labels": labels(self._spec, IDLE_S) | kind})
+        try:
+            self._engine.start(container)
+        except BaseException:
+            self._engine.remove(container)
+            raise
+
+
+def take(engine: Engine, spec: SandboxSpec) -> DockerSandbox | None:
+    """A warm sandbox of this kind for this process alone; None when there is none.
+
+    Raises:
+        DockerUnavailable: no engine answers.
+    """
+    for warm in _found(engine, spec):
+        if _claim(engine, warm):
+            try:
+                return DockerSandbox.adopt(engine, spec, warm.id)
+            except SandboxLost:
+                continue
+    return None
+
+
+def _found(engine: Engine, spec: SandboxSpec) -> list[Warm]:
+    found = engine.running(spec.image, {OWNER: spec.owner, POOL: _kind(spec)})
+    return [Warm(id=id_, taken=name == taken_name(id_)) for id_, name in found]
+
+
+def _claim(engine: Engine, warm: Warm) -> bool:
+    """Whether the container is now the caller's: the engine gives a new name only once."""
+    return not warm.taken and engine.rename(warm.id, taken_name(warm.id))
+
+
+def _kind(spec: SandboxSpec) -> str:
+    """The same for all sandboxes that can stand in for each other."""
+    parts = (spec.image, spec.limits.model_dump_json(), spec.work_dir)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

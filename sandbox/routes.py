@@ -1,0 +1,139 @@
+"""Which names may be reached, and at which addresses. Silence means no."""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from contracts.errors import OptionInvalid
+
+HTTP, HTTPS = 80, 443
+
+_RULE = re.compile(r"((?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)(?::([0-9]{1,5}))?")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class NoRoute(Exception):
+    """This place may not be reached; the text says why."""
+
+
+class Rule(NamedTuple):
+    """A host name, or with a leading dot all names below it; `port` None means 80 and 443."""
+
+    name: str
+    port: int | None
+
+    def covers(self, host: str, port: int) -> bool:
+        """Whether this place is one of the rule's."""
+        named = host.endswith(self.name) if self.name[0] == "." else host == self.name
+        return named and (port in (HTTP, HTTPS) if self.port is None else port == self.port)
+
+
+class Routes:
+    """An allow-list of names, and of the addresses off the public internet they may have."""
+
+    def __init__(self, allow: Sequence[str], addresses: Sequence[str] = ()) -> None:
+        self._rules = tuple(parse_rule(rule) for rule in allow)
+        self._networks = tuple(parse_network(address) for address in addresses)
+
+    def check(self, host: str, port: int) -> None:
+        """Say whether the place is on the list; `host` is in lower case.
+
+        Raises:
+            NoRoute: it is not.
+        """
+        if not _NAME.fullmatch(host) or _is_address(host):
+            raise NoRoute("not a host name")
+        if not any(rule.covers(host, port) for rule in self._rules):
+            raise NoRoute("not on the allow-list")
+
+    def resolve(self, host: str, port: int) -> list[str]:
+        """The host's addresses that may be connected to.
+
+        Raises:
+            NoRoute: the name has none, or only such as lead back to this machine's own network.
+        """
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise NoRoute(f"the name does not resolve: {error}") from error
+        addresses = [str(place[0]) for *_, place in found]
+        reachable = [address for address in addresses if self._may_reach(address)]
+        if not reachable:
+            raise NoRoute(
+                f"it resolves to {', '.join(addresses[:4])}, which is not on the public "
+                "internet; the operator can allow such addresses"
+            )
+        return reachable
+
+    def _may_reach(self, text: str) -> bool:
+        address = ipaddress.ip_address(text.partition("%")[0])
+        vouched_for = any(address in network for network in self._networks)
+        return vouched_for or (is_public(address) and not is_ours(text))
+
+
+def parse_rule(text: str) -> Rule:
+    """`name`, `*.suffix`, either with `:port`.
+
+    Raises:
+        OptionInvalid: it is something else.
+    """
+    found = _RULE.fullmatch(text.lower())
+    if found is None or _is_address(found[1]) or (found[2] and not 0 < int(found[2]) < 65536):
+        raise OptionInvalid(
+            f"{text!r} is no host to allow: wanted a name such as 'example.org', "
+            "'*.example.org' or 'mirror.example.org:8443'"
+        )
+    return Rule(found[1].removeprefix("*"), int(found[2]) if found[2] else None)
+
+
+def parse_network(text: str) -> Network:
+    """An address, or a network as `10.0.0.0/8`.
+
+    Raises:
+        OptionInvalid: it is neither.
+    """
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise OptionInvalid(f"{text!r} is no address or network: {error}") from error
+
+
+def is_public(address: Address) -> bool:
+    """Whether it is on the public internet: no loopback, private, link-local or metadata one."""
+    inner = _embedded(address)
+    return address.is_global and not address.is_multicast and (inner is None or is_public(inner))
+
+
+def is_ours(address: str) -> bool:
+    """Whether the address is one of this machine's own; nothing is sent to find out."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))
+        except OSError:
+            return False
+        return bool(probe.getsockname()[0] == address)
+
+
+def _embedded(address: Address) -> Address | None:
+    """The IPv4 address that a translator would make of this one."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return None
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        socket.inet_aton(host)
+    except OSError:
+        return ":" in host
+    return True

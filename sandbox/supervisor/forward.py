@@ -1,0 +1,177 @@
+"""Ports inside that lead out: a connection to one becomes a channel of the stream.
+
+A port is a request like a job. Its output is the port's number, and from then on the channel
+of each connection. A connection stands still until the harness says TAKEN for the first
+time; after that each side sends what the other has room for. Nothing in STDOUT or INPUT
+means that this direction has ended, STOP resets the connection, DONE is its last word.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import struct
+from functools import partial
+from typing import Any
+
+from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
+
+FIRST_CONNECTION = 1 << 31
+"""Channels from here on are the supervisor's to give; the harness numbers its own from 1."""
+MAX_CONNECTIONS = 256
+"""Of one port at one time; the next wait until one of them has ended."""
+CONNECTION_WINDOW = 1 << 18
+"""Bytes of one connection that may be under way, each direction."""
+LOOPBACK = "127.0.0.1"
+NUMBER = struct.Struct(">I")
+RESET = struct.pack("ii", 1, 0)
+
+
+class Ports:
+    """All ports and connections; `pump` has the stream and the selector."""
+
+    def __init__(self, pump: Any) -> None:
+        self.pump = pump
+        self.channels: dict[int, Port | Connection] = {}
+        self.next_channel = FIRST_CONNECTION
+
+    def open(self, channel: int, request: dict[str, Any]) -> None:
+        listener = socket.socket()
+        listener.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, request["port"]))
+            listener.listen(MAX_CONNECTIONS)
+        except OSError as error:
+            listener.close()
+            self.end(channel, {"error": error.strerror})
+            return
+        self.channels[channel] = Port(self, channel, listener)
+        self.say(STDOUT, channel, NUMBER.pack(listener.getsockname()[1]))
+
+    def handle(self, kind: int, channel: int, payload: bytes) -> None:
+        if channel in self.channels:
+            self.channels[channel].handle(kind, payload)
+
+    def say(self, kind: int, channel: int, payload: bytes) -> None:
+        self.pump.send(kind, channel, payload)
+
+    def end(self, channel: int, facts: dict[str, Any]) -> None:
+        self.channels.pop(channel, None)
+        self.say(DONE, channel, json.dumps(facts).encode())
+
+    def watch(self, fd: socket.socket, events: int, act: Any) -> None:
+        """Have `act` called on these events, in place of what was watched for before."""
+        selector, watched = self.pump.selector, fd in self.pump.selector.get_map()
+        if watched and events:
+            selector.modify(fd, events, act)
+        elif watched:
+            selector.unregister(fd)
+        elif events:
+            selector.register(fd, events, act)
+
+
+class Port:
+    """One listening socket."""
+
+    def __init__(self, ports: Ports, channel: int, listener: socket.socket) -> None:
+        self.ports, self.channel, self.listener = ports, channel, listener
+        self.connections = 0
+        self.count(0)
+
+    def handle(self, kind: int, _: bytes) -> None:
+        if kind == STOP:
+            self.ports.watch(self.listener, 0, None)
+            self.listener.close()
+            self.ports.end(self.channel, {})
+
+    def accept(self) -> None:
+        try:
+            connected, _ = self.listener.accept()
+        except OSError:  # it hung up already, or there is no room for it now
+            return
+        self.count(+1)
+        channel = self.ports.next_channel
+        self.ports.next_channel += 1
+        self.ports.channels[channel] = Connection(self, channel, connected)
+        self.ports.say(STDOUT, self.channel, NUMBER.pack(channel))
+
+    def count(self, more: int) -> None:
+        self.connections += more
+        if self.listener.fileno() >= 0:
+            room = self.connections < MAX_CONNECTIONS
+            self.ports.watch(self.listener, selectors.EVENT_READ if room else 0, self.accept)
+
+
+class Connection:
+    """One accepted socket, and what is on its way through it."""
+
+    def __init__(self, port: Port, channel: int, connected: socket.socket) -> None:
+        self.port, self.channel, self.socket = port, channel, connected
+        self.say = partial(port.ports.say, channel=channel)
+        self.pending = bytearray()
+        self.credit = 0
+        self.input_ended = self.output_ended = self.shut = False
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def handle(self, kind: int, payload: bytes) -> None:
+        if kind == STOP:
+            self.close({"error": "stopped"})
+            return
+        if kind == TAKEN:
+            self.credit += NUMBER.unpack(payload)[0]
+        elif kind == INPUT:
+            self.input_ended = not payload
+            self.pending += payload
+        self.move()
+
+    def move(self) -> None:
+        """Move what can be moved now, both ways; come back when there is more."""
+        try:
+            self.offer_input()
+            self.forward_output()
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self.close({"error": error.strerror})
+            return
+        if self.output_ended and self.shut:
+            self.close({})
+            return
+        reading = self.credit > 0 and not self.output_ended
+        events = selectors.EVENT_READ * reading | selectors.EVENT_WRITE * bool(self.pending)
+        self.port.ports.watch(self.socket, events, self.move)
+
+    def offer_input(self) -> None:
+        if self.pending:
+            taken = self.send(bytes(self.pending[:CHUNK]))
+            del self.pending[:taken]
+            if taken:
+                self.say(TAKEN, payload=NUMBER.pack(taken))
+        if self.input_ended and not self.pending and not self.shut:
+            self.shut = True
+            self.socket.shutdown(socket.SHUT_WR)
+
+    def send(self, data: bytes) -> int:
+        try:
+            return self.socket.send(data)
+        except BlockingIOError:
+            return 0
+
+    def forward_output(self) -> None:
+        if self.credit > 0 and not self.output_ended:
+            data = self.socket.recv(min(CHUNK, self.credit))
+            self.output_ended = not data
+            self.credit -= len(data)
+            self.say(STDOUT, payload=data)
+
+    def close(self, facts: dict[str, Any]) -> None:
+        """End it; when there is something to tell, by a reset."""
+        if facts:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.port.ports.watch(self.socket, 0, None)
+        self.socket.close()
+        self.port.count(-1)
+        self.port.ports.end(self.channel, facts)

@@ -1,0 +1,152 @@
+"""All jobs: how each begins, how its end is noticed, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from contextlib import suppress
+from typing import Any
+
+from sandbox.supervisor.disk import LOOK_S
+from sandbox.supervisor.frames import CHUNK, DONE, STDERR, STOP
+from sandbox.supervisor.job import Job
+from sandbox.supervisor.launch import Launcher, LaunchFailed
+from sandbox.supervisor.tree import FIRST_MARK, MARKS, children
+
+OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+ROUND_S = 0.01
+"""How long killed processes are given to go before they are looked for again."""
+
+
+class Jobs:
+    """The jobs that have not ended; `pump` has the stream and the selector."""
+
+    def __init__(self, pump: Any) -> None:
+        self.pump = pump
+        self.launcher = Launcher()
+        self.channels: dict[int, Job] = {}
+        self.leaders: dict[int, Job] = {}
+        self.marks: set[int] = set()
+        self.counter = oom_counter()
+
+    def open(self, channel: int, request: dict[str, Any]) -> None:
+        try:
+            job = Job(self.pump, channel, self.free_mark(channel), has_input=request["input"])
+        except OSError as error:
+            self.say(channel, no_process(126, f"no process can be started: {error.strerror}"))
+            return
+        job.begin(request["timeout_s"], self.oom_kills(), self.channels.values())
+        try:
+            job.pid = self.launcher.start(request, job.tree.mark, job.theirs)
+        except LaunchFailed as failure:
+            job.release()
+            job.close()
+            self.say(channel, no_process(failure.code, str(failure)))
+            return
+        job.release()
+        self.leaders[job.pid] = self.channels[channel] = job
+        self.marks.add(job.tree.mark)
+
+    def free_mark(self, channel: int) -> int:
+        while (mark := FIRST_MARK + channel % MARKS) in self.marks:
+            channel += 1
+        return mark
+
+    def handle(self, kind: int, channel: int, payload: bytes) -> None:
+        job = self.channels.get(channel)
+        if job is None:
+            return
+        if kind == STOP:
+            job.close()
+            self.kill(job)
+        else:
+            job.handle(kind, payload)
+
+    def patience(self) -> float | None:
+        """Seconds until `tick` is due; None: when something happens."""
+        jobs = self.channels.values()
+        if not jobs:
+            return None
+        clearing = [job for job in jobs if job.ending and not job.ended]
+        if clearing:
+            return 0.0 if any(job.tree.spreading for job in clearing) else ROUND_S
+        left = min(job.deadline for job in jobs) - time.monotonic()
+        return min(max(0.0, left), LOOK_S)
+
+    def tick(self, now: float) -> None:
+        """End what is over its time, go on with ending what has not gone yet."""
+        for job in tuple(self.channels.values()):
+            if not job.ending and now >= job.deadline:
+                job.timed_out = True
+                self.kill(job)
+            elif job.ending and not job.ended:
+                self.clear(job)
+            elif job.ended and not job.outputs:
+                self.close(job)
+
+    def reap(self) -> None:
+        """Take the end of every child: of jobs, and of what they orphaned."""
+        with suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                job = self.leaders.pop(found[0], None)
+                if job is not None:
+                    job.status, job.ended_at = found[1], time.monotonic()
+                    self.settle(job)
+
+    def kill_all(self, reason: str) -> None:
+        """End what is running, and tell it on its standard error."""
+        for job in tuple(self.channels.values()):
+            if not job.ending:
+                job.killed_for = reason
+                self.kill(job)
+
+    def settle(self, job: Job) -> None:
+        """The leader has ended; so has the job, unless there may be orphans of it."""
+        if job.ending or children() - self.leaders.keys():
+            self.kill(job)
+        else:
+            job.ending, job.deadline = True, math.inf
+            self.end(job)
+
+    def kill(self, job: Job) -> None:
+        job.ending, job.deadline = True, math.inf
+        self.clear(job)
+
+    def clear(self, job: Job) -> None:
+        if job.tree.end(self.marks) and job.pid not in self.leaders:
+            self.end(job)
+
+    def end(self, job: Job) -> None:
+        self.marks.discard(job.tree.mark)
+        job.end()
+        if job.killed_for:
+            self.pump.send(STDERR, job.channel, f"sandbox: killed: {job.killed_for}\n".encode())
+        if not job.outputs:
+            self.close(job)
+
+    def close(self, job: Job) -> None:
+        del self.channels[job.channel]
+        self.say(job.channel, job.facts(self.oom_kills()))
+
+    def say(self, channel: int, facts: dict[str, object]) -> None:
+        self.pump.send(DONE, channel, json.dumps(facts).encode())
+
+    def oom_kills(self) -> int:
+        if self.counter < 0:
+            return 0
+        words = os.pread(self.counter, CHUNK, 0).split()
+        return int(words[words.index(b"oom_kill") + 1]) if b"oom_kill" in words else 0
+
+
+def oom_counter() -> int:
+    """An open file that counts the kernel's kills for memory here; -1 where nobody counts."""
+    for path in OOM_COUNTERS:
+        with suppress(OSError):
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return -1
+
+
+def no_process(code: int, reason: str) -> dict[str, object]:
+    return {"exit_code": code, "launch_error": reason}

@@ -1,0 +1,113 @@
+"""Starting a process as the sandbox user, from a process 1 that is root.
+
+A program is started by `posix_spawn`, which shares our memory until the program runs: a
+fork would copy our page tables for every command. The child takes its user from us, so for
+that moment our real user is the sandbox's and only our saved one is root. Any other
+process could then be killed by a command; process 1 cannot, nor be looked into.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sandbox.supervisor.tasks import TASKS, be_task
+from sandbox.supervisor.tree import AGENT
+
+_OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that Python ignores, and a program must not."""
+
+
+class LaunchFailed(Exception):
+    """No process was started; `code` is what a shell would exit with."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Launcher:
+    """Starts the processes of jobs, each with its mark."""
+
+    def __init__(self) -> None:
+        os.setresgid(AGENT, AGENT, AGENT)
+        self._score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+
+    def start(self, request: dict[str, Any], mark: int, pipes: tuple[int, int, int]) -> int:
+        """The pid of a new process with these pipes as 0, 1 and 2.
+
+        Raises:
+            LaunchFailed: there is no such process.
+        """
+        os.setgroups([mark])
+        try:
+            with self._first_to_go():
+                if request["task"] in TASKS:
+                    return os.fork() or be_task(request, pipes)
+                with _as_agent():
+                    return _spawn(request["argv"], request["cwd"], request["env"], pipes)
+        except BlockingIOError as error:
+            raise LaunchFailed(126, f"no process can be started: {error.strerror}") from error
+
+    @contextmanager
+    def _first_to_go(self) -> Iterator[None]:
+        """What starts meanwhile is taken by the kernel before us when memory ends."""
+        os.pwrite(self._score, b"500", 0)
+        try:
+            yield
+        finally:
+            os.pwrite(self._score, b"0", 0)
+
+
+@contextmanager
+def _as_agent() -> Iterator[None]:
+    os.setresuid(AGENT, AGENT, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def _spawn(argv: list[str], cwd: str, env: dict[str, str], pipes: tuple[int, int, int]) -> int:
+    try:
+        os.chdir(cwd)
+    except (OSError, ValueError) as error:
+        raise LaunchFailed(126, f"cannot work in {cwd!r}: {_reason(error)}") from error
+    actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(pipes)]
+    failed: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    for path in _candidates(argv[0], env["PATH"]):
+        try:
+            return os.posix_spawn(
+                path,
+                argv,
+                env,
+                file_actions=actions,
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_OF_PYTHON,
+            )
+        except BlockingIOError:
+            raise
+        except ValueError as error:
+            raise LaunchFailed(126, f"cannot run {argv[0]!r}: {error}") from error
+        except OSError as error:  # a file that may not be run counts for more than none
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                failed = error
+    missing = failed.errno in (errno.ENOENT, errno.ENOTDIR)
+    raise LaunchFailed(127 if missing else 126, f"cannot run {argv[0]!r}: {failed.strerror}")
+
+
+def _candidates(program: str, path: str) -> list[str]:
+    """Where the program may be; looking first is much cheaper than a vain start."""
+    if "/" in program or "\0" in program:
+        return [program]
+    places = [os.path.join(place, program) for place in path.split(":")]  # noqa: PTH118  bytes-safe
+    return [place for place in places if os.access(place, os.F_OK)]
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

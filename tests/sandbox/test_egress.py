@@ -1,0 +1,387 @@
+"""The way out: names on the list and no others, whatever a client says."""
+
+import ipaddress
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.errors import OptionInvalid
+from sandbox import egress as egress_module
+from sandbox.egress import Egress, EgressEvent
+from sandbox.http_head import BadHead, parse_head
+from sandbox.routes import NoRoute, Routes, is_ours, is_public
+from sandbox.sni import NotTls, server_name
+
+HERE = "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file with a key and a certificate for `localhost`."""
+    place = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost", "-keyout", "key", "-out", "cert"),
+        cwd=place, check=True, capture_output=True,
+    )  # fmt: skip
+    both = place / "both.pem"
+    both.write_bytes((place / "key").read_bytes() + (place / "cert").read_bytes())
+    return both
+
+
+@contextmanager
+def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server on loopback; gives its port."""
+    with socket.create_server((HERE, 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    with closing(client), suppress(OSError):
+                        answer(client)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def silent(_: socket.socket) -> None:
+    raise AssertionError("nothing may reach the server")
+
+
+class Out:
+    """A proxy that may reach `localhost` at one port, and what it decided."""
+
+    def __init__(self, port: int, *addresses: str) -> None:
+        self.events: list[EgressEvent] = []
+        allow = (f"localhost:{port}",)
+        self.egress = Egress(allow, self.events.append, addresses=addresses or (HERE,))
+
+    def ask(self, request: bytes) -> bytes:
+        """All that the proxy says to these bytes."""
+        with closing(self.egress.connect()) as client:
+            client.sendall(request)
+            return b"".join(iter(lambda: client.recv(65536), b""))
+
+    def tunnel(self, port: int) -> socket.socket:
+        client = self.egress.connect()
+        client.sendall(f"CONNECT localhost:{port} HTTP/1.1\r\n\r\n".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+        return client
+
+
+def hello_for(name: str | None) -> bytes:
+    """A real ClientHello."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    said = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), said, server_hostname=name).do_handshake()
+    return said.read()
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "port", "covered"),
+    [
+        ("example.org", "example.org", 443, True),
+        ("example.org", "example.org", 80, True),
+        ("example.org", "example.org", 8443, False),
+        ("example.org:8443", "example.org", 8443, True),
+        ("example.org:8443", "example.org", 443, False),
+        ("example.org", "a.example.org", 443, False),
+        ("*.example.org", "a.b.example.org", 443, True),
+        ("*.example.org", "example.org", 443, False),
+        ("*.example.org", "evil-example.org", 443, False),
+        ("Example.ORG", "example.org", 443, True),
+        ("example.org", "example.org.evil.test", 443, False),
+    ],
+)
+def test_a_rule_covers_what_it_says(rule: str, host: str, port: int, covered: bool) -> None:
+    try:
+        Routes((rule,)).check(host, port)
+        found = True
+    except NoRoute:
+        found = False
+    assert found is covered
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]", "2130706433", "0x7f.1", "", "a..b", "a b", "*.example.org"]
+)
+def test_only_names_are_hosts(host: str) -> None:
+    with pytest.raises(NoRoute, match="not a host name"):
+        Routes(("*.org", "a")).check(host, 443)
+
+
+@pytest.mark.parametrize("rule", ["*", "", "10.0.0.1", "https://x.org", "a.*.org", "x.org:0"])
+def test_what_is_no_rule_is_refused(rule: str) -> None:
+    with pytest.raises(OptionInvalid, match="no host to allow"):
+        Egress((rule,), print)
+
+
+def test_what_is_no_address_is_refused() -> None:
+    with pytest.raises(OptionInvalid, match="no address"):
+        Egress((), print, addresses=("mirror.example.org",))
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("1.1.1.1", True),
+        ("2606:4700::1111", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.17.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("fe80::1", False),
+        ("fd00:ec2::254", False),
+        ("ff02::1", False),
+        ("::ffff:169.254.169.254", False),
+        ("64:ff9b::a9fe:a9fe", False),
+        ("2002:7f00:1::", False),
+    ],
+)
+def test_only_the_public_internet_is_public(address: str, public: bool) -> None:
+    assert is_public(ipaddress.ip_address(address)) is public
+
+
+def test_this_machines_own_addresses_are_known() -> None:
+    assert is_ours("127.0.0.1")
+    assert not is_ours("192.0.2.254")
+
+
+def test_a_name_that_leads_back_to_this_machine_is_refused() -> None:
+    events: list[EgressEvent] = []
+    allow = ("localhost:8080",)
+    with Egress(allow, events.append) as egress, closing(egress.connect()) as client:
+        client.sendall(b"CONNECT localhost:8080 HTTP/1.1\r\n\r\n")
+        assert client.recv(1000).startswith(b"HTTP/1.1 403 ")
+    assert [(event.kind, event.host) for event in events] == [("refused", "localhost")]
+    assert "not on the public internet" in events[0].reason
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "reason"),
+    [
+        ("CONNECT evil.test:443 HTTP/1.1", b"403", "not on the allow-list"),
+        ("CONNECT 127.0.0.1:{port} HTTP/1.1", b"403", "not a host name"),
+        ("CONNECT localhost:22 HTTP/1.1", b"403", "not on the allow-list"),
+        ("CONNECT localhost:99999 HTTP/1.1", b"400", "no port"),
+        ("CONNECT localhost HTTP/1.1", b"400", "lead out"),
+        ("CONNECT user@localhost:{port} HTTP/1.1", b"400", "lead out"),
+        ("GET http://evil.test/ HTTP/1.1", b"403", "not on the allow-list"),
+        ("GET http://localhost@evil.test/ HTTP/1.1", b"400", "lead out"),
+        ("GET / HTTP/1.1", b"400", "lead out"),
+        ("POST http://localhost:{port}/ HTTP/1.1", b"400", "lead out"),
+        ("GET http://localhost:{port}/\x00 HTTP/1.1", b"400", "lead out"),
+        ("GET http://localhost:{port}/ HTTP/1.1\r\nX: \x00", b"400", "malformed"),
+        ("GET http://localhost:{port}/ HTTP/1.1\r\nContent-Length: 5", b"400", "no body"),
+        ("GET http://localhost:{port}/ HTTP/1.1\r\n folded: x", b"400", "malformed"),
+        ("\x16\x03\x01\x02\x00", b"400", "lead out"),
+        ("CONNECT \x1b[2Jevil:443 HTTP/1.1", b"403", "not a host name"),
+        ("x" * 20_000, b"400", "longer than"),
+    ],
+)
+def test_what_may_not_go_out_is_refused_and_told(
+    request_line: str, status: bytes, reason: str
+) -> None:
+    with server(silent) as port:
+        out = Out(port)
+        said = out.ask(request_line.format(port=port).encode("latin-1") + b"\r\n\r\n")
+    assert said.split(b" ")[1] == status
+    (event,) = out.events
+    assert event.kind == "refused"
+    assert reason in event.reason
+    assert event.host.isprintable()
+
+
+def test_tls_to_an_allowed_name_goes_through(certificate: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    def greet(client: socket.socket) -> None:
+        with context.wrap_socket(client, server_side=True) as secured:
+            secured.sendall(b"hello " + secured.recv(100))
+
+    trust = ssl.create_default_context(cafile=str(certificate))
+    with server(greet) as port:
+        out = Out(port)
+        tunnel = out.tunnel(port)
+        with trust.wrap_socket(tunnel, server_hostname="localhost") as client:
+            client.sendall(b"you")
+            assert client.recv(100) == b"hello you"
+    assert out.events == [EgressEvent(kind="allowed", host="localhost", port=port)]
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (hello_for("evil.test"), "asks for evil.test"),
+        (hello_for("localhost.evil.test"), "asks for localhost.evil.test"),
+        (hello_for(None), "names no server"),
+        (b"GET / HTTP/1.1\r\n\r\n", "does not speak TLS"),
+        (b"SSH-2.0-OpenSSH\r\n", "does not speak TLS"),
+        (b"\x16\x03\x01\x00\x05\x02\x00\x00\x01\x00", "does not begin with a ClientHello"),
+    ],
+)
+def test_a_tunnel_for_one_name_carries_no_other(hello: bytes, reason: str) -> None:
+    with server(lambda client: None if client.recv(1) == b"" else silent(client)) as port:
+        out = Out(port)
+        with closing(out.tunnel(port)) as client:
+            client.sendall(hello)
+            assert client.recv(100) == bytes((21, 3, 3, 0, 2, 2, 112))
+            assert client.recv(100) == b""
+    (event,) = out.events
+    assert event.kind == "refused"
+    assert reason in event.reason
+
+
+def test_a_plain_request_is_fetched_and_nothing_after_it() -> None:
+    heard: list[bytes] = []
+
+    def answer(client: socket.socket) -> None:
+        heard.append(client.recv(65536))
+        client.sendall(b"HTTP/1.1 200 OK\r\n\r\nbody")
+
+    with server(answer) as port:
+        out = Out(port)
+        first = (
+            f"GET http://localhost:{port}/a?b HTTP/1.1\r\nHost: evil.test\r\n"
+            "Proxy-Authorization: secret\r\nConnection: keep-alive\r\nAccept: */*\r\n\r\n"
+        )
+        second = "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+        assert out.ask((first + second).encode()).endswith(b"body")
+    sent = f"GET /a?b HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\nAccept: */*"
+    assert heard == [(sent + "\r\n\r\n").encode()]
+    assert [event.kind for event in out.events] == ["allowed"]
+
+
+def test_an_answer_is_streamed(certificate: Path) -> None:
+    go_on = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        client.recv(65536)
+        client.sendall(b"first")
+        go_on.wait(10)
+        client.sendall(b"second")
+
+    with server(answer) as port, closing(Out(port).egress.connect()) as client:
+        client.sendall(f"GET http://localhost:{port}/ HTTP/1.1\r\n\r\n".encode())
+        assert client.recv(100) == b"first"
+        go_on.set()
+        assert client.recv(100) == b"second"
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    with server(silent) as port:
+        pass
+    out = Out(port)
+    assert out.ask(f"CONNECT localhost:{port} HTTP/1.1\r\n\r\n".encode()).startswith(
+        b"HTTP/1.1 502 localhost cannot be reached"
+    )
+    assert [event.kind for event in out.events] == ["refused"]
+
+
+def test_a_client_that_says_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(egress_module, "HEAD_S", 0.1)
+    with closing(Out(1).egress.connect()) as client:
+        client.sendall(b"CONNECT ")
+        assert client.recv(100) == b""
+
+
+def test_there_is_a_most_of_connections_at_one_time() -> None:
+    egress = Out(1).egress
+    many = [egress.connect() for _ in range(egress_module.MAX_CONNECTIONS)]
+    with pytest.raises(ConnectionRefusedError, match="full"):
+        egress.connect()
+    for one in many:
+        one.close()
+
+
+def test_a_closed_proxy_ends_what_is_connected_and_takes_no_more(certificate: Path) -> None:
+    def listen(client: socket.socket) -> None:
+        while client.recv(65536):
+            pass
+
+    with server(listen) as port:
+        out = Out(port)
+        with out.egress, closing(out.tunnel(port)) as client:
+            client.sendall(hello_for("localhost"))
+            while not out.events:
+                pass
+            out.egress.close()
+            client.settimeout(5)
+            assert client.recv(100) == b""
+        with pytest.raises(ConnectionRefusedError):
+            out.egress.connect()
+
+
+@pytest.mark.parametrize("cut", [1, 5, 100])
+def test_a_name_is_read_however_the_hello_is_cut(cut: int) -> None:
+    hello = hello_for("Files.Example.org")
+    body = hello[5:]
+    pieces = [body[start : start + cut] for start in range(0, len(body), cut)]
+    records = [b"\x16\x03\x01" + len(piece).to_bytes(2, "big") + piece for piece in pieces]
+    assert server_name(b"".join(records)) == "files.example.org"
+    assert server_name(b"".join(records[:-1])) is None
+    assert server_name(b"".join(records)[:-1]) is None
+
+
+def with_extension(hello: bytes, kind: int, data: bytes) -> bytes:
+    """The same ClientHello with one extension more; all its lengths are right."""
+    extra = kind.to_bytes(2, "big") + len(data).to_bytes(2, "big") + data
+    body = hello[9:]
+    at = 34
+    at += 1 + body[at]
+    at += 2 + int.from_bytes(body[at : at + 2], "big")
+    at += 1 + body[at]
+    size = int.from_bytes(body[at : at + 2], "big") + len(extra)
+    body = body[:at] + size.to_bytes(2, "big") + body[at + 2 :] + extra
+    message = b"\x01" + len(body).to_bytes(3, "big") + body
+    return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
+
+
+def test_a_hidden_name_is_refused() -> None:
+    with pytest.raises(NotTls, match="ECH"):
+        server_name(with_extension(hello_for("example.org"), 0xFE0D, b"hidden"))
+
+
+def test_two_names_are_refused() -> None:
+    one = hello_for("example.org")
+    other = b"\0\0\x09evil.test"
+    with pytest.raises(NotTls, match="twice"):
+        server_name(with_extension(one, 0, len(other).to_bytes(2, "big") + other))
+    pair = b"\0\0\x04a.it" + other
+    with pytest.raises(NotTls, match="more than one"):
+        server_name(with_extension(hello_for(None), 0, len(pair).to_bytes(2, "big") + pair))
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_a_hello_or_refused(tail: bytes) -> None:
+    for head in (b"", hello_for("example.org")[:60]):
+        with suppress(NotTls):
+            name = server_name(head + tail)
+            assert name is None or name
+
+
+@given(st.text(max_size=300))
+def test_any_head_is_a_request_or_refused(text: str) -> None:
+    for head in (text, f"GET http://a.org/ HTTP/1.1\r\n{text}", f"CONNECT {text}:443 HTTP/1.1"):
+        with suppress(BadHead):
+            plain = parse_head(head).plain or b""
+            assert plain.count(b"\r\n\r\n") == bool(plain)

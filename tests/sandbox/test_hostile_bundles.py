@@ -1,0 +1,168 @@
+"""Bundles that lie, as bytes from a supervisor nobody trusts; see also test_workspace.py."""
+
+import hashlib
+import struct
+import time
+import zlib
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import WorkRefused
+from sandbox.bundles import unpack_work
+from sandbox.git import git_text
+from sandbox.repos import Base, open_repo
+from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
+
+BRANCH = "harness/r-1/fix-tests"
+COMMIT, TREE, BLOB, REF_DELTA = 1, 2, 3, 7
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Base:
+    return open_repo(str(make_repo(tmp_path / "shop")), store=tmp_path / "store")
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    canary = tmp_path / "canary"
+    canary.mkdir()
+    (canary / "file").write_text("untouched")
+    return canary
+
+
+def entry(kind: int, data: bytes, *, claim: int | None = None, before: bytes = b"") -> bytes:
+    """One object of a pack, which may claim another size than it has."""
+    size = len(data) if claim is None else claim
+    first, size = kind << 4 | size & 15, size >> 4
+    header = bytearray()
+    while size:
+        header.append(first | 0x80)
+        first, size = size & 0x7F, size >> 7
+    return bytes(header) + bytes([first]) + before + zlib.compress(data)
+
+
+def pack(*entries: bytes, claim: int | None = None) -> bytes:
+    count = len(entries) if claim is None else claim
+    body = b"PACK" + struct.pack(">II", 2, count) + b"".join(entries)
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+def bundle(head: str, packed: bytes, *, refs: tuple[str, ...] | None = None) -> bytes:
+    lines = (f"{head} HEAD",) if refs is None else refs
+    return "\n".join(("# v2 git bundle", *lines, "", "")).encode() + packed
+
+
+def named(kind: str, data: bytes) -> str:
+    """The id git gives to an object."""
+    return hashlib.sha1(f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
+
+
+def commit_of(tree: str, parent: str) -> bytes:
+    who = "A <a@example.test> 1 +0000"
+    lines = (f"tree {tree}", f"parent {parent}", f"author {who}", f"committer {who}", "", "x\n")
+    return "\n".join(lines).encode()
+
+
+def refused(data: bytes, base: Base) -> str:
+    with pytest.raises(WorkRefused) as error:
+        unpack_work(data, base, BRANCH)
+    assert git_text("for-each-ref", "refs/heads", at=base.bare) == ""
+    assert str(error.value).isprintable()
+    return str(error.value)
+
+
+def test_a_crafted_bundle_that_is_honest_is_taken(base: Base) -> None:
+    blob = b"hello"
+    tree = b"100644 f\0" + bytes.fromhex(named("blob", blob))
+    commit = commit_of(named("tree", tree), base.commit)
+    packed = pack(entry(BLOB, blob), entry(TREE, tree), entry(COMMIT, commit))
+    head = named("commit", commit)
+    assert unpack_work(bundle(head, packed), base, BRANCH) == head
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "--upload-pack=touch {canary}/ran",
+        "refs/heads/--upload-pack=touch {canary}/ran",
+        "-u./evil",
+        "HEAD --upload-pack=evil",
+        "HEAD\0",
+        "../../../{canary}/file",
+        "refs/heads/main",
+        "\x1b[2JHEAD",
+    ],
+)
+def test_a_ref_that_is_not_head_is_refused(base: Base, canary: Path, ref: str) -> None:
+    line = f"{base.commit} {ref.format(canary=canary)}"
+    refused(bundle("", pack(), refs=(line,)), base)
+    refused(bundle("", pack(), refs=(f"-{'0' * 40} {ref.format(canary=canary)}", line)), base)
+    assert every_byte(canary) == {"file": b"untouched"}
+
+
+@pytest.mark.parametrize(
+    "head", ["--upload-pack=touch", "0" * 40, "f" * 40, "HEAD", "g" * 40, "0" * 64, ""]
+)
+def test_a_head_that_is_not_in_the_pack_is_refused(base: Base, head: str) -> None:
+    refused(bundle(head, pack()), base)
+
+
+def test_prerequisites_named_as_options_are_never_given_to_git(base: Base, canary: Path) -> None:
+    evil = f"---upload-pack=touch {canary}/ran"
+    refused(bundle("", pack(), refs=(evil, f"{'1' * 40} HEAD")), base)
+    assert every_byte(canary) == {"file": b"untouched"}
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"",
+        b"PACK",
+        pack(claim=0xFFFFFFFF),
+        pack(entry(BLOB, b"x"), claim=1_000_000),
+        pack(entry(BLOB, b"tiny", claim=1 << 40)),
+        pack(entry(BLOB, b"x" * 1000, claim=10)),
+        pack(entry(REF_DELTA, b"\xff" * 9 + b"\x7f" + b"\xff" * 9 + b"\x7f", before=b"\1" * 20)),
+        pack(entry(5, b"no such kind")),
+        pack(entry(BLOB, b"x"))[:-20] + b"\0" * 20,
+        pack(entry(COMMIT, b"tree none")),
+        b"PACK" + struct.pack(">II", 99, 0),
+    ],
+    ids=[
+        "nothing", "only a word", "four thousand million objects", "a million objects",
+        "a terabyte in four bytes", "more than it says", "a delta of any size",
+        "an unknown kind", "a false checksum", "a broken commit", "another version",
+    ],
+)  # fmt: skip
+def test_a_pack_that_lies_is_refused_in_little_time(base: Base, packed: bytes) -> None:
+    started = time.monotonic()
+    refused(bundle("1" * 40, packed), base)
+    assert time.monotonic() - started < 10
+
+
+def test_a_header_without_end_is_refused_in_little_time(base: Base) -> None:
+    started = time.monotonic()
+    line = f"{'1' * 40} refs/heads/x\n".encode()
+    refused(b"# v2 git bundle\n" + line * 1_000_000, base)
+    refused(b"# v2 git bundle\n" + b"x" * 50_000_000, base)
+    assert time.monotonic() - started < 10
+
+
+def test_a_history_that_is_not_ours_does_not_bring_the_hosts_objects_along(
+    tmp_path: Path, base: Base
+) -> None:
+    other = make_repo(tmp_path / "other", {"private": b"of the host"})
+    private = run_git(other, "rev-parse", "HEAD")
+    refused(bundle(private, pack()), base)
+    tree = run_git(other, "rev-parse", "HEAD^{tree}")
+    commit = commit_of(tree, base.commit)
+    refused(bundle(named("commit", commit), pack(entry(COMMIT, commit))), base)
+
+
+def test_what_was_refused_leaves_the_next_bundle_free_to_come(tmp_path: Path, base: Base) -> None:
+    refused(bundle("1" * 40, pack(entry(BLOB, b"x"))), base)
+    shop = tmp_path / "shop"
+    commit = commit_files(shop, {"f": b"2"})
+    run_git(shop, "bundle", "create", "--quiet", "good", f"^{base.commit}", "HEAD")
+    assert unpack_work((shop / "good").read_bytes(), base, BRANCH) == commit

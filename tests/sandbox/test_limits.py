@@ -1,0 +1,112 @@
+"""Each limit can be set, is hit here, and what runs into it says so."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from contracts.errors import SandboxLost
+from contracts.sandbox import Command, ExecResult
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import Limits, SandboxSpec
+from sandbox.images import BASE_IMAGE
+from tests.sandbox.conftest import StartSandbox
+
+pytestmark = pytest.mark.docker
+
+HOG = "x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1"
+
+
+def sh(sandbox: DockerSandbox, line: str, timeout_s: float = 60.0) -> ExecResult:
+    return sandbox.exec(Command(argv=("sh", "-c", line), timeout_s=timeout_s))
+
+
+def python(sandbox: DockerSandbox, program: str) -> ExecResult:
+    return sandbox.exec(Command(argv=("python3", "-c", program), timeout_s=60))
+
+
+def test_memory(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(memory_mb=128))
+    hog = python(sandbox, HOG)
+    assert (hog.exit_code, hog.out_of_memory) == (137, True)
+    after = sh(sandbox, "exit 1")
+    assert (after.exit_code, after.out_of_memory) == (1, False)
+
+
+def test_memory_of_a_child_is_told_too(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(memory_mb=128))
+    assert sh(sandbox, f"python3 -c '{HOG}' || exit 3").out_of_memory
+
+
+def test_who_fails_beside_a_command_killed_for_memory_is_not_suspected(
+    start_sandbox: StartSandbox,
+) -> None:
+    sandbox = start_sandbox(Limits(memory_mb=256))
+    with ThreadPoolExecutor(4) as threads:
+        beside = [threads.submit(sh, sandbox, "sleep 3; exit 1") for _ in range(3)]
+        time.sleep(0.3)
+        assert python(sandbox, HOG).out_of_memory
+        found = [(b.result().exit_code, b.result().out_of_memory) for b in beside]
+    assert found == [(1, False)] * 3
+
+
+def test_processor_time(start_sandbox: StartSandbox) -> None:
+    program = (
+        "import time\n"
+        "end = time.monotonic() + 2\n"
+        "while time.monotonic() < end: pass\n"
+        "print(time.process_time())"
+    )
+    assert float(python(start_sandbox(Limits(cpus=0.25)), program).stdout) < 1.0
+
+
+def test_processes(start_sandbox: StartSandbox) -> None:
+    program = (
+        "import os, time\n"
+        "for n in range(1000):\n"
+        "    try:\n"
+        "        if not os.fork(): time.sleep(60)\n"
+        "    except OSError: print(n); break"
+    )
+    assert 16 < int(python(start_sandbox(Limits(pids=32)), program).stdout) < 32
+
+
+def test_open_files(start_sandbox: StartSandbox) -> None:
+    program = "files = [open('/dev/null') for _ in range(1000)]"
+    assert b"Too many open files" in python(start_sandbox(Limits(nofile=256)), program).stderr
+
+
+def test_the_size_of_a_file(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(file_size_mb=1))
+    assert not sh(sandbox, "head -c 2000000 /dev/zero > big").ok
+    assert sh(sandbox, "stat -c %s big").stdout == b"1048576\n"
+
+
+def test_shared_memory(start_sandbox: StartSandbox) -> None:
+    result = sh(start_sandbox(Limits(shm_mb=1)), "head -c 2000000 /dev/zero > /dev/shm/big")
+    assert b"No space left" in result.stderr
+
+
+@pytest.mark.parametrize("hidden", ["", "; exec 9> gone; rm gone; head -c 90000000 /dev/zero >&9"])
+def test_disk(start_sandbox: StartSandbox, hidden: str) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64))
+    write = hidden or "; head -c 90000000 /dev/zero > big"
+    result = sh(sandbox, f"true {write}; sync; sleep 50")
+    assert (result.exit_code, result.timed_out) == (137, False)
+    assert b"of 64 MB" in result.stderr
+    assert result.duration_ms < 40_000
+    assert sh(sandbox, "rm -f big").ok
+    assert sh(sandbox, "echo fine").stdout == b"fine\n"
+
+
+def test_wall_time_of_a_command(start_sandbox: StartSandbox) -> None:
+    result = sh(start_sandbox(Limits()), "sleep 60", timeout_s=0.3)
+    assert result.timed_out
+    assert result.duration_ms < 3000
+
+
+def test_wall_time_of_a_sandbox(engine: Engine) -> None:
+    spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="test", ttl_s=2)
+    with DockerSandbox.start(engine, spec) as sandbox, pytest.raises(SandboxLost):
+        sh(sandbox, "sleep 60")

@@ -1,0 +1,114 @@
+"""Warm sandboxes are taken once, and nobody's leftovers stay."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+
+from contracts.errors import SandboxLost
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import Limits, SandboxSpec
+from sandbox.images import BASE_IMAGE
+from sandbox.pool import Pool, take
+from sandbox.reap import list_sandboxes, reap
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def spec(engine: Engine) -> Iterator[SandboxSpec]:
+    made = SandboxSpec(image=BASE_IMAGE, owner=f"harness-tests-{uuid4().hex[:8]}", run_id="r")
+    yield made
+    reap(engine, made.owner, everything=True)
+
+
+def taken(engine: Engine, spec: SandboxSpec) -> DockerSandbox:
+    sandbox = take(engine, spec)
+    assert sandbox is not None
+    return sandbox
+
+
+def test_an_empty_pool_gives_nothing(engine: Engine, spec: SandboxSpec) -> None:
+    assert take(engine, spec) is None
+
+
+def test_a_warm_sandbox_is_a_whole_sandbox(engine: Engine, spec: SandboxSpec) -> None:
+    assert Pool(engine, spec, size=1).fill() == 1
+    with taken(engine, spec) as sandbox:
+        sandbox.write_file("file", b"kept")
+        snapshot = sandbox.snapshot()
+        sandbox.write_file("file", b"changed")
+        sandbox.restore(snapshot)
+        assert sandbox.exec(Command(argv=("cat", "file"))).stdout == b"kept"
+    assert list_sandboxes(engine, spec.owner) == ()
+
+
+def test_many_takers_at_once_never_get_the_same(engine: Engine, spec: SandboxSpec) -> None:
+    Pool(engine, spec, size=2).fill()
+    with ThreadPoolExecutor(6) as threads:
+        found = list(threads.map(lambda _: take(Engine(), spec), range(6)))
+    sandboxes = [sandbox for sandbox in found if sandbox is not None]
+    assert len({sandbox.container_id for sandbox in sandboxes}) == len(sandboxes) == 2
+    for sandbox in sandboxes:
+        assert sandbox.exec(Command(argv=("true",))).ok
+        sandbox.teardown()
+
+
+def test_a_full_pool_is_left_alone_and_a_taken_one_is_replaced(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    pool = Pool(engine, spec, size=1)
+    assert (pool.fill(), pool.fill()) == (1, 0)
+    with taken(engine, spec):
+        assert pool.fill() == 1
+
+
+def test_another_kind_of_sandbox_is_not_given(engine: Engine, spec: SandboxSpec) -> None:
+    Pool(engine, spec, size=1).fill()
+    assert take(engine, spec.model_copy(update={"limits": Limits(pids=64)})) is None
+    assert take(engine, spec.model_copy(update={"owner": spec.owner + "-not"})) is None
+
+
+def test_closing_removes_what_nobody_took(engine: Engine, spec: SandboxSpec) -> None:
+    stop = threading.Event()
+    pool = Pool(engine, spec, size=2)
+    pool.fill()
+    with taken(engine, spec) as sandbox:
+        stop.set()
+        pool.keep(stop)
+        assert [info.id for info in list_sandboxes(engine, spec.owner)] == [sandbox.container_id]
+        assert sandbox.exec(Command(argv=("true",))).ok
+
+
+def test_of_a_dead_keeper_the_reaper_takes_the_idle_and_spares_the_taken(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    program = (
+        "from sandbox.engine import Engine\n"
+        "from sandbox.flags import SandboxSpec\n"
+        "from sandbox.pool import Pool\n"
+        f"spec = SandboxSpec.model_validate_json({spec.model_dump_json()!r})\n"
+        "Pool(Engine(), spec, size=2).fill()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with taken(engine, spec) as sandbox:
+        assert len(reap(engine, spec.owner).containers) == 1
+        assert sandbox.exec(Command(argv=("true",))).ok
+    assert list_sandboxes(engine, spec.owner) == ()
+
+
+def test_a_taker_that_hangs_up_ends_its_sandbox(engine: Engine, spec: SandboxSpec) -> None:
+    Pool(engine, spec, size=1).fill()
+    sandbox = taken(engine, spec)
+    sandbox._live_link().close()
+    with pytest.raises(SandboxLost):
+        sandbox.exec(Command(argv=("true",)))
+    with engine.client("wait for the container") as client:
+        client.api.wait(sandbox.container_id, condition="removed", timeout=10)
+    assert list_sandboxes(engine, spec.owner) == ()

@@ -1,0 +1,24 @@
+"""The page on what the sandbox promises: every promise is held by a test that is there."""
+
+import re
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "why" / "sandbox.md"
+LINK = re.compile(r"\]\(([^)#]+)#(\w+)\)")
+
+
+def test_every_promise_leads_to_a_test_that_is_there() -> None:
+    links = LINK.findall(PAGE.read_text())
+    lost = [
+        f"{file}#{name}"
+        for file, name in links
+        if f"def {name}(" not in (PAGE.parent / file).read_text()
+    ]
+    assert len(links) > 40
+    assert lost == []
+
+
+def test_every_row_has_a_test() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    promises = [row for row in rows if not row.startswith("| Promise")]
+    assert [row for row in promises if not LINK.search(row)] == []

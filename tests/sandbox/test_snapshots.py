@@ -1,0 +1,100 @@
+"""Snapshots stay small, hold no secret, never run out of layers, and last as long as wanted."""
+
+import json
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.images import BASE_IMAGE
+from sandbox.reap import list_sandboxes, list_snapshots, reap
+from sandbox.snapshots import MAX_LAYERS, Shelf
+
+pytestmark = pytest.mark.docker
+
+ENGINE_LAYERS = 125
+"""What the overlay2 driver takes."""
+
+
+@pytest.fixture
+def spec(engine: Engine) -> Iterator[SandboxSpec]:
+    made = SandboxSpec(image=BASE_IMAGE, owner=f"harness-tests-{uuid4().hex[:8]}", run_id="r")
+    yield made
+    reap(engine, made.owner, everything=True)
+
+
+def inspected(engine: Engine, image: str) -> str:
+    with engine.client("look at an image") as client:
+        return json.dumps([client.api.inspect_image(image), client.api.history(image)])
+
+
+def test_a_snapshot_holds_what_changed_and_not_the_image_again(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    with DockerSandbox.start(engine, spec) as sandbox:
+        sandbox.write_file("file", b"x" * (3 << 20))
+        snapshot = sandbox.snapshot()
+        with engine.client("look at a snapshot") as client:
+            size = client.api.history(snapshot)[0]["Size"]
+    assert 3 << 20 <= size < 4 << 20
+
+
+def test_a_snapshot_holds_no_environment_of_a_command(engine: Engine, spec: SandboxSpec) -> None:
+    with DockerSandbox.start(engine, spec) as sandbox:
+        sandbox.exec(Command(argv=("env",), env={"KEY": "a-secret"}, stdin=b"a-secret"))
+        found = inspected(engine, sandbox.snapshot())
+    assert "a-secret" not in found
+    assert "KEY" not in found
+
+
+def test_layers_never_run_out(engine: Engine, spec: SandboxSpec) -> None:
+    base = engine.layers(BASE_IMAGE)
+    assert base + MAX_LAYERS < ENGINE_LAYERS
+    shelf = Shelf(engine, max_layers=base + 2)
+    with DockerSandbox(engine, spec, shelf).opened() as sandbox:
+        before = sandbox.exec(Command(argv=("env",))).stdout
+        for cycle in range(7):
+            sandbox.write_file(f"file-{cycle}", b"kept")
+            snapshot = sandbox.snapshot()
+            assert engine.layers(snapshot) <= base + 2
+            sandbox.restore(snapshot)
+        names = sandbox.exec(Command(argv=("ls",))).text.split()
+        assert names == [f"file-{cycle}" for cycle in range(7)]
+        assert sandbox.exec(Command(argv=("env",))).stdout == before
+        assert sandbox.exec(Command(argv=("touch", "mine"))).ok
+    assert list_snapshots(engine, spec.owner) == ()
+
+
+def test_several_forks_of_one_snapshot_do_not_see_each_other(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    with DockerSandbox.start(engine, spec) as origin:
+        origin.write_file("file", b"shared")
+        snapshot = origin.snapshot()
+        with origin.fork(snapshot) as one, origin.fork(snapshot) as two:
+            one.write_file("file", b"one")
+            assert (two.read_file("file"), origin.read_file("file")) == (b"shared", b"shared")
+    assert list_sandboxes(engine, spec.owner) == ()
+
+
+def test_a_checkpoint_outlives_its_run_and_starts_the_next(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    with DockerSandbox.start(engine, spec) as sandbox:
+        sandbox.write_file("file", b"kept")
+        sandbox.snapshot()
+        checkpoint = sandbox.checkpoint(ttl_s=600)
+    assert reap(engine, spec.owner).images == ()
+    with DockerSandbox.start(engine, spec.model_copy(update={"image": checkpoint})) as next_one:
+        assert next_one.read_file("file") == b"kept"
+    assert [info.id for info in list_snapshots(engine, spec.owner)] == [checkpoint]
+
+
+def test_a_checkpoint_goes_at_its_deadline(engine: Engine, spec: SandboxSpec) -> None:
+    with DockerSandbox.start(engine, spec) as sandbox:
+        checkpoint = sandbox.checkpoint(ttl_s=-1)
+    assert reap(engine, spec.owner).images == (checkpoint,)
