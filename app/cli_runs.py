@@ -1,5 +1,6 @@
 """`harness runs`: what ran, what it said, what it changed."""
 
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -54,5 +55,7 @@ def diff(run: Run) -> None:
     """Print what a run changed, as a patch."""
     from flows.runs import read_diff
     from flows.settings import load_settings
+    from nodes.text import inert
 
-    show(read_diff(load_settings().runs, run).removesuffix("\n"))
+    patch = read_diff(load_settings().runs, run).removesuffix("\n")
+    show(inert(patch) if sys.stdout.isatty() else patch)

@@ -29,13 +29,18 @@ def blueprint(
     nodes: Sequence[Node],
     *,
     options: Mapping[str, str] | None = None,
+    egress: Sequence[str] = (),
 ) -> Blueprint:
-    """A blueprint; `options` maps each name that `--set` may give to what it means."""
+    """A blueprint; `options` maps each name that `--set` may give to what it means.
+
+    `egress` names hosts that its commands must reach; without it there is no network.
+    """
     return Blueprint(
         name=name,
         description=description,
         nodes=tuple(nodes),
         options=tuple((options or {}).items()),
+        egress=tuple(egress),
     )
 
 

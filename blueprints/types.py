@@ -15,7 +15,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 class Blueprint:
     """A named sequence of nodes, run in order.
 
-    `options` are the names that `--set name=value` may give, with what each means.
+    `options` are the names that `--set name=value` may give, with what each means. `egress`
+    are hosts that its commands must reach, besides those the operator allows.
 
     Raises:
         BlueprintInvalid: no nodes, a name used twice, or a name that cannot be a branch.
@@ -25,6 +26,7 @@ class Blueprint:
     description: str
     nodes: Sequence[Node]
     options: tuple[tuple[str, str], ...] = ()
+    egress: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))

@@ -1,27 +1,37 @@
 """One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
+from typing import NamedTuple
 
 from blueprints.engine import Perform, Watch, call, node_runner, report, run_nodes
 from contracts.errors import HarnessError, SandboxLost
 from contracts.run import RunContext, RunReport, RunStatus
 from contracts.sandbox import Sandbox
 from flows import runs
+from flows.egress import EgressLog
 from flows.request import FlowRun, RunRequest
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from sandbox.branches import publish, push
+from sandbox.egress import OnEvent
 from sandbox.repos import Base, open_repo
 from sandbox.workspace import Work, put_in, take_out
 
 Tell = Callable[[str, str], None]
 """Takes a node's name and one line of what happens in it."""
+
+
+class Opened(NamedTuple):
+    """A sandbox, and the variables that its commands need to find the way out."""
+
+    sandbox: Sandbox
+    env: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +47,9 @@ class Workshop:
     default_budget_usd: float | None
     check: Callable[[RunRequest], tuple[str, ...]]
     """Refuses what cannot be run, before anything is started; gives notices for a person."""
-    open_sandbox: Callable[[str], AbstractContextManager[Sandbox]]
-    """A fresh sandbox for the run with this id, gone when the block ends."""
+    open_sandbox: Callable[[str, Sequence[str], OnEvent], AbstractContextManager[Opened]]
+    """A fresh sandbox for the run with this id, gone when the block ends; it reaches the
+    operator's hosts and these, and tells what it tried."""
     agents: Callable[[RunRequest, Path, Tell], AbstractContextManager[RunAgent]]
     """Who does agentic nodes of this request; the trajectory goes to the folder."""
 
@@ -67,10 +78,12 @@ def run_blueprint(
     with _Record(request, base, folder, run_id, flow_run, workshop.redact) as record:
         with (
             workshop.agents(request, folder, told.on_line) as run_agent,
-            workshop.open_sandbox(run_id) as sandbox,
+            workshop.open_sandbox(run_id, request.blueprint.egress, record.egress) as opened,
         ):
+            sandbox = opened.sandbox
             put_in(sandbox, base, record.branch)
-            record.ctx = _context(request, workshop, run_id, sandbox.work_dir)
+            env = {**workshop.env, **opened.env}
+            record.ctx = _context(request, env, run_id, sandbox.work_dir)
             run_node = node_runner(
                 sandbox, run_agent, perform=perform, watch=told, redact=workshop.redact
             )
@@ -101,6 +114,7 @@ class _Record:
         self._flow_run = flow_run
         self._redact = redact
         self._pushed = False
+        self.egress = EgressLog(folder / "egress.jsonl")
         self._started = monotonic()
         self._started_at = datetime.now(UTC)
 
@@ -151,7 +165,11 @@ class _Record:
             diff_stat=work.diff_stat if work else verdict.diff_stat,
             pushed=self._pushed,
             started_at=self._started_at.isoformat(timespec="seconds"),
-            notices=(*self._base.notices, *(work.notices if work else ())),
+            notices=(
+                *self._base.notices,
+                *(work.notices if work else ()),
+                *self.egress.notices,
+            ),
         )
 
 
@@ -168,7 +186,7 @@ def _collected(record: _Record, sandbox: Sandbox) -> Iterator[None]:
     record.take(sandbox)
 
 
-def _context(request: RunRequest, workshop: Workshop, run_id: str, work_dir: str) -> RunContext:
+def _context(request: RunRequest, env: Mapping[str, str], run_id: str, work_dir: str) -> RunContext:
     return RunContext(
         run_id=run_id,
         work_dir=work_dir,
@@ -177,7 +195,7 @@ def _context(request: RunRequest, workshop: Workshop, run_id: str, work_dir: str
         push=request.push,
         agent=request.agent,
         model=request.model,
-        env=workshop.env,
+        env=env,
         options=request.options,
     )
 

@@ -34,6 +34,12 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """How much of the machine each may use."""
     ttl_s: int = Field(default=6 * 3600, ge=60)
     """A sandbox ends by itself after this many seconds."""
+    egress: tuple[str, ...] = ()
+    """Hosts that commands may reach, such as `*.example.org`. Empty: no network at all."""
+    egress_addresses: tuple[str, ...] = ()
+    """Addresses off the public internet that those hosts may have, such as a mirror's."""
+    ca_bundle: Path | None = None
+    """Certificates to trust inside, where the host's network opens TLS with its own."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables for every command in the sandbox. Never put a secret here."""
 

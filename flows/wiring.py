@@ -1,13 +1,12 @@
 """The only place that builds what a run works with."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
-from contracts.sandbox import Sandbox
 from flows.request import RunRequest, check_agents, check_options, models
-from flows.run import Tell, Workshop
+from flows.run import Opened, Tell, Workshop
 from flows.settings import Settings, environment, load_settings
 from nodes.agents.native import native_agent
 from nodes.agents.runner import agent_runner
@@ -18,9 +17,11 @@ from providers.models import check_model
 from providers.prices import is_priced
 from providers.trajectory import Trajectory, record
 from sandbox.container import DockerSandbox
+from sandbox.egress import Egress, OnEvent
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_base
+from sandbox.installs import let_out
 from sandbox.sources import find_source
 
 AGENTS = ("native",)
@@ -75,11 +76,13 @@ def _unpriced(request: RunRequest) -> Iterator[str]:
             yield f"no price is known for {model!r}: a budget in dollars cannot stop it"
 
 
-def _sandboxes(settings: Settings) -> Callable[[str], AbstractContextManager[Sandbox]]:
+def _sandboxes(
+    settings: Settings,
+) -> Callable[[str, Sequence[str], OnEvent], AbstractContextManager[Opened]]:
     wanted = settings.sandbox
 
     @contextmanager
-    def open_sandbox(run_id: str) -> Iterator[Sandbox]:
+    def open_sandbox(run_id: str, asked: Sequence[str], on_event: OnEvent) -> Iterator[Opened]:
         docker = engine()
         spec = SandboxSpec(
             image=wanted.image or ensure_base(docker, on_line=_ignore),
@@ -88,8 +91,13 @@ def _sandboxes(settings: Settings) -> Callable[[str], AbstractContextManager[San
             ttl_s=wanted.ttl_s,
             limits=wanted.limits,
         )
-        with DockerSandbox.start(docker, spec) as sandbox:
-            yield sandbox
+        allow = (*wanted.egress, *asked)
+        with (
+            Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
+            DockerSandbox.start(docker, spec) as sandbox,
+        ):
+            env = let_out(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
+            yield Opened(sandbox, env)
 
     return open_sandbox
 

@@ -78,12 +78,15 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
     It is there as `branch`, whatever the branch is called inside. None when nothing changed.
 
     Raises:
-        WorkRefused: no repository left inside, or a bundle that is corrupt, too large or forged.
+        WorkRefused: no repository left inside, nothing of the work could be added, or a
+            bundle that is corrupt, too large or forged.
         SandboxLost: the sandbox is gone.
     """
     try:
         left_out = _commit_all(sandbox, message)
         bundle = _packed(sandbox, base)
+        if bundle is None and left_out:
+            raise WorkRefused(left_out[0])
         if bundle is None:
             return None
         commit = unpack_work(bundle, base, branch)

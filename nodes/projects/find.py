@@ -31,7 +31,11 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
         OptionInvalid: an option's quotes are not closed.
     """
     files = ProjectFiles(sandbox)
-    found = (python_project(files, sandbox.work_dir), node_project(files), make_project(files))
+    found = (
+        python_project(files, sandbox.work_dir, online="HTTPS_PROXY" in ctx.env),
+        node_project(files),
+        make_project(files),
+    )
     kinds = [project for project in found if project is not None] or [_NOTHING]
     chosen = next((project for project in kinds if project.test), None)
     if chosen is None:

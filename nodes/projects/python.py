@@ -1,11 +1,11 @@
 """Python projects.
 
-A sandbox has no network, so dependencies come from the image and nothing is installed to
-make the code importable: `PYTHONPATH` points at the source tree, which always works. The
-install only adds what a source tree lacks, the package's own metadata (its version, its
-entry points). It needs the build backend to be in the image, so it may fail and the tests
-still run. It goes to a folder inside `.git`: there it cannot land in the branch, survives
-a snapshot, and no site-packages is touched.
+Nothing is installed to make the code importable: `PYTHONPATH` points at the source tree,
+which always works. Without a network, dependencies come from the image, and the install only
+adds the package's own metadata (its version, its entry points); it needs the build backend
+to be in the image, so it may fail and the tests still run. With a way out, the install brings
+the dependencies, those for tests included. It goes to a folder inside `.git`: there it cannot
+land in the branch, survives a snapshot, and no site-packages is touched.
 """
 
 import re
@@ -24,11 +24,15 @@ _TEST_FOLDER = re.compile(r"([\w-]+/)?tests?")
 _TEST_FILES_READ = 10
 # Python takes an edit of the same size within the same second for no edit, and runs the old code.
 _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-_PIP = "python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-index"
-_PIP_OPTIONS = "--no-build-isolation --no-deps --upgrade"
+_PIP = "python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --upgrade"
+_OFFLINE = "--no-index --no-build-isolation --no-deps"
+_TEST_NEEDS = re.compile(
+    r"requirements\.txt|(requirements[-_/])?(test|tests|testing|dev)([-_]requirements)?\.txt"
+)
+_TEST_EXTRAS = ("test", "tests", "testing", "dev")
 
 
-def python_project(files: ProjectFiles, work_dir: str) -> Project | None:
+def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Project | None:
     """How this Python project installs and tests itself; None when it is none."""
     tests = sorted(name for name in files.names if _TEST_FILE.fullmatch(name))
     if not tests and not any(_is_marker(name) for name in files.names):
@@ -37,7 +41,9 @@ def python_project(files: ProjectFiles, work_dir: str) -> Project | None:
     installable = ".git" in files.names and _installable(files)
     source = f"{work_dir}/src" if _src_layout(files) else work_dir
     site = f"{work_dir}/{_SITE}"
-    install = (*_PIP.split(), *_PIP_OPTIONS.split(), "--target", site, "--editable", ".")
+    wanted = (*_needs(files), "--editable", _with_extras(files)) if online else ("--editable", ".")
+    options = () if online else _OFFLINE.split()
+    install = (*_PIP.split(), *options, "--target", site, *wanted)
     return Project(
         kind="python",
         why=why,
@@ -46,6 +52,17 @@ def python_project(files: ProjectFiles, work_dir: str) -> Project | None:
         env={**_NO_BYTECODE, "PYTHONPATH": f"{source}:{site}" if installable else source},
         install_optional=True,
     )
+
+
+def _needs(files: ProjectFiles) -> Iterator[str]:
+    for name in sorted(filter(_TEST_NEEDS.fullmatch, files.names)):
+        yield from ("--requirement", name)
+
+
+def _with_extras(files: ProjectFiles) -> str:
+    declared = table(files.toml("pyproject.toml"), "project", "optional-dependencies")
+    extras = [name for name in _TEST_EXTRAS if name in declared]
+    return f".[{','.join(extras)}]" if extras else "."
 
 
 def _test(files: ProjectFiles, tests: list[str]) -> tuple[tuple[str, ...] | None, str]:

@@ -1,7 +1,7 @@
 """A workshop whose sandbox is scripted and whose model replays a file: no Docker, no key."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from blueprints.types import Blueprint
-from contracts.sandbox import Sandbox
 from flows.request import RunRequest
-from flows.run import Workshop
+from flows.run import Opened, Workshop
 from flows.settings import load_settings
 from flows.wiring import workshop
+from sandbox.egress import Egress, OnEvent
+from sandbox.installs import let_out
 from sandbox.scripted import ScriptedSandbox
 from tests.flows.repositories import make_repository
 
@@ -25,9 +26,9 @@ def shop(own_home: Path) -> Workshop:
     """The real workshop, but for the sandbox."""
 
     @contextmanager
-    def open_sandbox(_: str) -> Iterator[Sandbox]:
-        with ScriptedSandbox() as sandbox:
-            yield sandbox
+    def open_sandbox(_: str, asked: Sequence[str], on_event: OnEvent) -> Iterator[Opened]:
+        with ScriptedSandbox() as sandbox, Egress(asked, on_event) as egress:
+            yield Opened(sandbox, let_out(sandbox, egress) if asked else {})
 
     return replace(workshop(load_settings()), open_sandbox=open_sandbox)
 

@@ -180,6 +180,16 @@ def test_a_place_without_a_repository_leaves_no_run(
     assert not shop.runs.exists()
 
 
+def test_a_refused_way_out_is_a_notice_and_an_event(shop: Workshop, ask: Ask) -> None:
+    tries = "curl --silent --max-time 20 http://elsewhere.invalid/ || true"
+    nodes = [deterministic("try", "try to get out", shell(tries))]
+    made = blueprint("tries", "Tries", nodes, egress=["allowed.invalid"])
+    report = run_blueprint(ask(made), shop, run_id="abcd1234")
+    assert report.notices == ("no way out to elsewhere.invalid:80: not on the allow-list",)
+    events = (shop.runs / "abcd1234" / "egress.jsonl").read_text()
+    assert json.loads(events)["kind"] == "refused"
+
+
 def test_secrets_of_the_host_are_blanked_out(
     shop: Workshop, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
