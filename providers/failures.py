@@ -21,6 +21,12 @@ _LINES = {
 }
 
 
+def unwrapped(failure: Exception) -> Exception:
+    """The provider's own failure, out of the one that litellm puts around it in a stream."""
+    inner = getattr(failure, "original_exception", None)
+    return inner if isinstance(inner, Exception) and hasattr(inner, "status_code") else failure
+
+
 def patience(failure: Exception) -> int:
     """How many more times to ask after this failure."""
     match _status(failure):
@@ -51,6 +57,8 @@ def explain(model: str, failure: Exception, *, attempts: int) -> str:
 
 def _status(failure: Exception) -> int:
     """The HTTP status that litellm found or chose; 0 when there is none."""
+    if "timed out" in str(failure).lower():
+        return 408
     status = getattr(failure, "status_code", 0)
     return status if isinstance(status, int) else 0
 

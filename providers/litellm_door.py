@@ -1,5 +1,6 @@
 """The one door to litellm: imported late, made quiet, and taught our scripted models."""
 
+import gc
 import logging
 import os
 from functools import cache
@@ -22,9 +23,12 @@ def litellm() -> ModuleType:
 
     module.suppress_debug_info = True
     module.drop_params = True
+    module.disable_streaming_logging = True  # a task for a thread pool, with every chunk
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     _add_scripted(module)
+    gc.collect()
+    gc.freeze()  # it never goes away, and searching it for garbage stops all threads for 0.2 s
     return cast(ModuleType, module)  # it ships no usable types, so mypy sees Any
 
 

@@ -1,13 +1,46 @@
-"""What tokens cost, by litellm's price map."""
+"""What tokens cost: by the prices that the user gives, else by litellm's map."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
 from providers.litellm_door import litellm
 from providers.models import LOCAL
 
+_MILLION = 1_000_000
 
-def cost_usd(model: str, usage: Usage) -> float:
+
+class Price(BaseModel, frozen=True, extra="forbid"):
+    """Dollars for a million tokens of each kind."""
+
+    input: float = Field(default=0.0, ge=0)
+    output: float = Field(default=0.0, ge=0)
+    cache_read: float = Field(default=0.0, ge=0)
+    cache_write: float = Field(default=0.0, ge=0)
+
+    def of(self, usage: Usage) -> float:
+        """What `usage` costs in dollars."""
+        return (
+            usage.input * self.input
+            + usage.output * self.output
+            + usage.cache_read * self.cache_read
+            + usage.cache_write * self.cache_write
+        ) / _MILLION
+
+
+Prices = Mapping[str, Price]
+"""Model name to price; a price given here goes before litellm's."""
+
+NO_PRICES: Prices = MappingProxyType({})
+
+
+def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
     """The price of `usage` in dollars; 0.0 for a model without a price (`is_priced` tells)."""
-    if model.partition("/")[0] in LOCAL or not is_priced(model):
+    if model in prices:
+        return prices[model].of(usage)
+    if _is_local(model) or not is_priced(model):
         return 0.0
     prompt, completion = litellm().cost_per_token(
         model=model,
@@ -19,8 +52,22 @@ def cost_usd(model: str, usage: Usage) -> float:
     return float(prompt + completion)
 
 
-def is_priced(model: str) -> bool:
-    """True when the price map knows this model, so that a money limit means something."""
-    known = litellm().model_cost
-    provider, _, name = model.partition("/")
-    return provider in LOCAL or model in known or name in known
+def is_priced(model: str, prices: Prices = NO_PRICES) -> bool:
+    """True when the price of this model is known, so that a money limit means something."""
+    return model in prices or _is_local(model) or bool(_entry(model))
+
+
+def most_output(model: str) -> int | None:
+    """The most tokens that one answer of this model can have; None when nobody knows."""
+    most = None if _is_local(model) else _entry(model).get("max_output_tokens")
+    return most if isinstance(most, int) else None
+
+
+def _is_local(model: str) -> bool:
+    return model.partition("/")[0] in LOCAL
+
+
+def _entry(model: str) -> Mapping[str, object]:
+    """What litellm's map says of the model; nothing when it does not know it."""
+    known: Mapping[str, Mapping[str, object]] = litellm().model_cost
+    return known.get(model) or known.get(model.partition("/")[2]) or {}

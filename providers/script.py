@@ -75,13 +75,11 @@ class _ReplyLine(AssistantMessage, frozen=True):
     stop_reason: str | None = None
 
 
-class _ReplyEvent(BaseModel, frozen=True, extra="forbid"):
+class _ReplyEvent(BaseModel, frozen=True, extra="ignore"):
     kind: Literal["reply"]
-    time: str = ""
     message: AssistantMessage
     usage: dict[str, JsonValue] = Field(default_factory=dict)
     stop_reason: str | None = None
-    latency_ms: int = 0
 
 
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])

@@ -1,9 +1,11 @@
 """Models that replay a script: `scripted/<file>`. The file's form is told in `script.py`."""
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.chat import ChatRequest, Complete, Reply
+from providers.pieces import Piece, pieces_of
 from providers.script import Script, read_script
 
 PREFIX = "scripted/"
@@ -17,7 +19,7 @@ class ScriptedModel:
         self._next = 0
         self._lock = threading.Lock()
 
-    def complete(self, _request: ChatRequest) -> Reply:
+    def complete(self, _request: ChatRequest | None = None) -> Reply:
         """The next reply, whatever was said.
 
         Raises:
@@ -26,6 +28,10 @@ class ScriptedModel:
         with self._lock:
             index, self._next = self._next, self._next + 1
         return self._script.reply(index)
+
+    def pieces(self) -> Iterator[Piece]:
+        """The same as `complete`, in pieces."""
+        return iter(pieces_of(self.complete()))
 
 
 def scripted_complete(path: Path) -> Complete:

@@ -1,6 +1,8 @@
 """What was said in a run: JSONL, one event a line, enough to replay it as a script."""
 
+import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -12,6 +14,8 @@ from contracts.chat import ChatRequest, Complete, Message, Reply
 from providers.wire_openai import message_out
 
 Redact = Callable[[str], str]
+
+_CHANGING = re.compile(r"\d+(\.\d+)?\s?(ms|s|seconds?)\b|0x[0-9a-fA-F]{6,}|\d\d:\d\d:\d\d\S*")
 
 
 class Trajectory:
@@ -30,15 +34,21 @@ class Trajectory:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self.close()
+
+    def close(self) -> None:
+        """Write no more: later events are dropped. Twice is fine."""
+        with self._lock:
+            self._file.close()
 
     def write(self, kind: str, **fields: object) -> None:
         """Add one event; it is on its way to the disk when this returns."""
         event = {"kind": kind, "time": datetime.now(UTC).isoformat(), **fields}
         line = json.dumps(_redacted(event, self._redact))
         with self._lock:
-            self._file.write(line + "\n")
-            self._file.flush()
+            if not self._file.closed:
+                self._file.write(line + "\n")
+                self._file.flush()
 
 
 def record(complete: Complete, trajectory: Trajectory) -> Complete:
@@ -66,6 +76,11 @@ def record(complete: Complete, trajectory: Trajectory) -> Complete:
         return reply
 
     return recorded
+
+
+def digest(text: str) -> str:
+    """A short digest of a tool's result, without durations, addresses and times of day."""
+    return hashlib.sha256(_CHANGING.sub("", text).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _news(messages: Sequence[Message]) -> Sequence[Message]:

@@ -8,9 +8,11 @@ open. So `shell(git diff*)` allows `git diff --stat`, never `git diff; rm -rf .`
 nothing about what the program itself can be told to do.
 """
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
@@ -19,13 +21,39 @@ from nodes.agents.tools import CallMalformed, native_tools, parse_call
 
 WORDS = ("read", "write", "edit", "search", "shell")
 
-_WORD_OF = {
-    "bash": "shell",
-    "read_file": "read",
-    "write_file": "write",
-    "edit_file": "edit",
-    "search": "search",
-}
+TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "native": {
+            "bash": "shell",
+            "read_file": "read",
+            "write_file": "write",
+            "edit_file": "edit",
+            "search": "search",
+        },
+        "claude-code": {
+            "Bash": "shell",
+            "Read": "read",
+            "Write": "write",
+            "Edit": "edit",
+            "MultiEdit": "edit",
+            "NotebookEdit": "edit",
+            "Grep": "search",
+            "Glob": "search",
+            "LS": "search",
+        },
+        "pi": {
+            "bash": "shell",
+            "read": "read",
+            "write": "write",
+            "edit": "edit",
+            "grep": "search",
+            "find": "search",
+            "ls": "search",
+        },
+    }
+)
+"""Each agent's tools, and the word that each falls under."""
+
 _ENTRY = re.compile(r"(?P<word>\w+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _PLAIN = r"[^;&|<>$`()\n\r]"
 _NOT_PLAIN = "; & | < > $ ` ( ) and line breaks"
@@ -73,21 +101,46 @@ def tools_for(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
     """The native tools to offer: those of which at least some use is allowed."""
     may = parse_allowed(allowed)
     words = may.words | ({"shell"} if may.commands else set())
-    return tuple(tool for tool in native_tools() if _WORD_OF[tool.name] in words)
+    return tuple(tool for tool in native_tools() if TOOLS["native"][tool.name] in words)
 
 
-def guard_for(allowed: Sequence[str] | None) -> Guard:
-    """Decides about calls of the native tools; what no rule allows is denied.
+def names_for(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of an agent's tools of which at least some use is allowed."""
+    may = parse_allowed(allowed)
+    words = may.words | ({"shell"} if may.commands else set())
+    return tuple(name for name, word in TOOLS[agent].items() if word in words)
+
+
+def guard_for(allowed: Sequence[str] | None, agent: str = "native") -> Guard:
+    """Decides about calls of this agent's tools; what no rule allows is denied.
 
     Raises:
-        BlueprintInvalid: as `parse_allowed`.
+        BlueprintInvalid: as `parse_allowed`, or no such agent.
     """
+    check_allowed(agent, allowed)
     may = parse_allowed(allowed)
-    return lambda call: _decide(may, call)
+    command = _native_command if agent == "native" else _plain_command
+    return lambda call: _decide(may, call, TOOLS[agent].get(call.name), command)
 
 
-def _decide(may: AllowedTools, call: ToolCall) -> Decision:
-    word = _WORD_OF.get(call.name)
+def check_allowed(agent: str, allowed: Sequence[str] | None) -> None:
+    """Refuse what nobody could enforce for this agent, before anything runs.
+
+    All words and all shell patterns are enforced for every agent that is known: by the
+    agent itself where it can, by the gateway's guard in any case.
+
+    Raises:
+        BlueprintInvalid: an unknown agent, an unknown word, a pattern on anything but shell.
+    """
+    if agent not in TOOLS:
+        raise BlueprintInvalid(f"unknown agent {agent!r}; known: {', '.join(TOOLS)}")
+    parse_allowed(allowed)
+
+
+_Command = Callable[[ToolCall], str]
+
+
+def _decide(may: AllowedTools, call: ToolCall, word: str | None, command: _Command) -> Decision:
     if word is None:
         return Denied(reason=f"no rule for {call.name!r}; allowed here: {may}")
     if word in may.words:
@@ -95,15 +148,34 @@ def _decide(may: AllowedTools, call: ToolCall) -> Decision:
     if word != "shell" or not may.commands:
         return Denied(reason=f"{call.name} is not allowed here; allowed: {may}")
     try:
-        args = parse_call(call)
+        if may.allows_command(command(call)):
+            return Allowed()
     except CallMalformed as error:
         return Denied(reason=str(error))
-    if isinstance(args, Bash) and may.allows_command(args.command):
-        return Allowed()
     return Denied(
         reason=f"this command is not allowed here; allowed: {may}. "
         f"Write one plain command without {_NOT_PLAIN}"
     )
+
+
+def _native_command(call: ToolCall) -> str:
+    args = parse_call(call)
+    return args.command if isinstance(args, Bash) else ""
+
+
+def _plain_command(call: ToolCall) -> str:
+    """The command of a shell tool of an agent that is not ours.
+
+    Of a key that stands twice the last value counts, here as in JavaScript.
+    """
+    try:
+        found = json.loads(call.arguments)
+    except (ValueError, RecursionError) as error:
+        raise CallMalformed(f"bad arguments for {call.name}: {error}") from error
+    command = found.get("command") if isinstance(found, dict) else None
+    if not isinstance(command, str):
+        raise CallMalformed(f"bad arguments for {call.name}: no command in them")
+    return command
 
 
 def _entry(entry: str) -> tuple[str, str | None]:

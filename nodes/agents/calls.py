@@ -4,6 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import BaseModel, ValidationError
+
+from contracts.gate import DENIED_TOOL
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
 from nodes.agents.bench import Bench
 from nodes.agents.history import too_long
@@ -37,6 +40,8 @@ class Caller:
         Raises:
             SandboxLost: an outage; the model is not told.
         """
+        if call.name == DENIED_TOOL:
+            return self._denied_before(call)
         self.meter.count_call(one_line(call.name, 64))
         try:
             args = _args(call)
@@ -50,6 +55,17 @@ class Caller:
             return CallResult(f"denied: {decision.reason}")
         return CallResult(self._do(call.name, args))
 
+    def _denied_before(self, call: ToolCall) -> CallResult:
+        """Tell of a call that the gateway has denied."""
+        try:
+            said = _Denial.model_validate_json(call.arguments)
+        except ValidationError:
+            return CallResult("error: nobody can call that", malformed=True)
+        self.meter.count_call(one_line(said.call, 64))
+        self.meter.count_decision(Denied(reason=said.reason))
+        self.on_line(tool_line(said.call, "", "denied", 0.0))
+        return CallResult(f"denied: {said.reason}")
+
     def _do(self, name: str, args: AnyArgs) -> str:
         began = time.monotonic()
         output = run_tool(args, self.bench)
@@ -59,6 +75,11 @@ class Caller:
     def _decide(self, call: ToolCall) -> Decision:
         decisions = (guard(call) for guard in self.guards)
         return next((d for d in decisions if isinstance(d, Denied)), Allowed())
+
+
+class _Denial(BaseModel, frozen=True, extra="forbid"):
+    call: str
+    reason: str
 
 
 def _args(call: ToolCall) -> AnyArgs:

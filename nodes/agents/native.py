@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import ModelUnavailable
+from contracts.gate import BUDGET_EXCEEDED, OpenGate
 from contracts.sandbox import Sandbox
 from contracts.tool import Allowed, Guard
 from nodes.agents.allowed import guard_for, parse_allowed, tools_for
@@ -15,13 +16,47 @@ from nodes.agents.lines import one_line
 from nodes.agents.meter import Meter
 from nodes.agents.prompts import system_prompt
 from nodes.agents.stuck import Streaks
-from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
 from nodes.text import cap
+
+OUTAGE = "outage"
+"""Stop reason of a reply that never came; its content says why."""
 
 _CALL_TIMEOUT_S = 600.0
 _OUTPUT_CAP = 256 * 1024
 _EMPTY = "Your answer was empty. Call a tool, or say what you found and did."
 _CUT_OFF = "Your answer was cut off at its longest. Go on in smaller pieces."
+
+
+def gated_native(
+    open_gate: OpenGate,
+    *,
+    on_line: OnLine = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Agent:
+    """The native agent, asking through a gateway, whose guard decides before it does.
+
+    A model that does not answer is a failed agent here: what it spent until then counts.
+    """
+
+    def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
+        with open_gate(terms("native", task)) as gate:
+            complete = _outages_told(gate.complete)
+            return native_agent(complete, on_line=on_line, clock=clock)(task, sandbox)
+
+    return work
+
+
+def _outages_told(complete: Complete) -> Complete:
+    """The same, with an outage as the last thing that is said."""
+
+    def told(request: ChatRequest) -> Reply:
+        try:
+            return complete(request)
+        except ModelUnavailable as error:
+            return Reply(message=Message(role="assistant", content=str(error)), stop_reason=OUTAGE)
+
+    return told
 
 
 def native_agent(
@@ -112,6 +147,8 @@ class _Conversation:
             if self._meter.left_s() <= 0:  # our own limit cut the call short: no outage
                 _stop_if(self._meter.reached())
             raise
+        if reply.stop_reason in (BUDGET_EXCEEDED, OUTAGE):
+            raise _Stop(reply.message.content)
         self._meter.count_turn(reply.usage)
         if reply.stop_reason == "context_window":
             raise _Stop(f"the conversation has grown too long for {self._task.model!r}")

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from contracts.chat import Usage
+from contracts.gate import Terms
 from contracts.run import Decisions, NodeResult
 from contracts.sandbox import Sandbox
 
@@ -31,7 +32,7 @@ class AgentLimits:
         if self.tokens is not None and usage.total >= self.tokens:
             return f"token limit of {self.tokens} reached: {spent}"
         if self.cost_usd is not None and usage.cost_usd >= self.cost_usd:
-            return f"money limit of ${self.cost_usd:g} reached: {spent}"
+            return f"budget exceeded: ${usage.cost_usd:.4f} of ${self.cost_usd:g}: {spent}"
         if self.time_s is not None and elapsed_s >= self.time_s:
             return f"time limit of {self.time_s:g} s reached: {spent}"
         return None
@@ -81,6 +82,20 @@ class AgentResult:
             turns=self.turns,
             decisions=self.decisions,
         )
+
+
+def terms(agent: str, task: AgentTask) -> Terms:
+    """What the token for this task is worth."""
+    limits, allowed = task.limits, task.allowed_tools
+    return Terms(
+        node=task.node,
+        agent=agent,
+        model=task.model,
+        allowed_tools=None if allowed is None else tuple(allowed),
+        turns=limits.turns,
+        tokens=limits.tokens,
+        cost_usd=limits.cost_usd,
+    )
 
 
 Agent = Callable[[AgentTask, Sandbox], AgentResult]

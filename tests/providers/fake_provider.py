@@ -2,8 +2,9 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -13,9 +14,13 @@ from typing import Any
 class Answer:
     """One HTTP response; the last answer of a list is given forever."""
 
-    body: object
+    body: object = ""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
+    events: Sequence[str] = ()
+    """Server-sent events instead of a body; the connection is closed after the last."""
+    pause_s: float = 0.0
+    """Before each event."""
 
 
 @dataclass
@@ -33,6 +38,12 @@ def provider(*answers: Answer) -> Iterator[Provider]:
             length = int(self.headers["content-length"])
             served.requests.append(json.loads(self.rfile.read(length)))
             answer = answers[min(len(served.requests), len(answers)) - 1]
+            if answer.events:
+                self.stream(answer)
+            else:
+                self.give(answer)
+
+        def give(self, answer: Answer) -> None:
             text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
             self.send_response(answer.status)
             self.send_header("content-type", "application/json")
@@ -41,6 +52,16 @@ def provider(*answers: Answer) -> Iterator[Provider]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(text.encode())
+
+        def stream(self, answer: Answer) -> None:
+            self.send_response(answer.status)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            with suppress(ConnectionError):  # whoever listened has hung up
+                for event in answer.events:
+                    time.sleep(answer.pause_s)
+                    self.wfile.write(f"data: {event}\n\n".encode())
+                    self.wfile.flush()
 
         def log_message(self, *args: object) -> None:
             pass

@@ -6,7 +6,13 @@ import pytest
 
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Denied, ToolCall
-from nodes.agents.allowed import guard_for, parse_allowed, tools_for
+from nodes.agents.allowed import (
+    check_allowed,
+    guard_for,
+    names_for,
+    parse_allowed,
+    tools_for,
+)
 
 PATTERN = ["shell(git diff*)"]
 
@@ -120,3 +126,39 @@ def test_an_entry_that_means_nothing_is_refused(entry: str, told: str) -> None:
     with pytest.raises(BlueprintInvalid) as caught:
         parse_allowed([entry])
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(("agent", "tool"), [("claude-code", "Bash"), ("pi", "bash")])
+def test_patterns_hold_for_every_agent(agent: str, tool: str) -> None:
+    guard = guard_for(PATTERN, agent)
+    assert guard(call(tool, command="git diff --stat", description="d")) == Allowed()
+    for command in SNEAKY:
+        assert isinstance(guard(call(tool, command=command)), Denied)
+    for arguments in ("{oops", "[]", "{}", '{"command": 3}'):
+        assert isinstance(guard(ToolCall(id="c", name=tool, arguments=arguments)), Denied)
+
+
+@pytest.mark.parametrize(
+    ("agent", "allowed", "names"),
+    [
+        ("claude-code", ["read", "search"], ("Read", "Grep", "Glob", "LS")),
+        ("claude-code", PATTERN, ("Bash",)),
+        ("pi", ["write", "edit"], ("write", "edit")),
+        ("pi", ["search"], ("grep", "find", "ls")),
+        ("pi", [], ()),
+    ],
+)
+def test_each_agent_is_offered_its_own_names(
+    agent: str, allowed: list[str], names: tuple[str, ...]
+) -> None:
+    assert names_for(agent, allowed) == names
+
+
+def test_a_tool_of_another_agent_is_denied() -> None:
+    assert isinstance(guard_for(None, "claude-code")(call("bash", command="ls")), Denied)
+    assert isinstance(guard_for(None, "claude-code")(call("WebFetch", url="x")), Denied)
+
+
+def test_an_agent_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(BlueprintInvalid, match="unknown agent 'codex'; known: native, claude-code"):
+        check_allowed("codex", None)

@@ -139,7 +139,7 @@ def test_tool_errors_go_back_to_the_model(play: Play) -> None:
     [
         (AgentLimits(turns=3), "turn limit of 3 reached: spent 3 turns, 330 tokens, $0.3000"),
         (AgentLimits(tokens=200), "token limit of 200 reached: spent 2 turns, 220 tokens"),
-        (AgentLimits(cost_usd=0.15), "money limit of $0.15 reached: spent 2 turns"),
+        (AgentLimits(cost_usd=0.15), "budget exceeded: $0.2000 of $0.15: spent 2 turns"),
     ],
 )
 def test_a_limit_ends_in_a_failure_that_names_it(

@@ -1,0 +1,1 @@
+"""Our native agent beside mini-swe-agent, on the same scripted tasks."""

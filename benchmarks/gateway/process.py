@@ -1,0 +1,23 @@
+"""A gateway that allows everything: `python -m benchmarks.gateway.process`."""
+
+from contracts.gate import Terms
+from contracts.tool import Allowed, Guard
+from providers.gateway import gateway
+from providers.ledger import Ledger
+from providers.serve import serve
+
+SECRET = "benchmark"  # noqa: S105 - guards nothing
+
+
+def _allow_all(_: str, __: Terms) -> Guard:
+    return lambda _: Allowed()
+
+
+def _anything(_: str) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    ledger = Ledger(make_guard=_allow_all, redact=lambda text: text)
+    app = gateway(ledger, secret=SECRET, check_model=_anything)
+    serve(app, "127.0.0.1:0", ready=lambda url: print(url, flush=True))

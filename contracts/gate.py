@@ -1,0 +1,68 @@
+"""One agent's way to its model: what it may spend, what it spent, and where to ask."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from contracts.chat import Complete, Usage
+from contracts.run import Decisions
+from contracts.tool import Guard
+
+DENIED_TOOL = "denied"
+"""The tool that a refused call names instead; its arguments are `call` and `reason`."""
+
+BUDGET_EXCEEDED = "budget_exceeded"
+"""Stop reason of a reply that was not asked for any more; its content says what was spent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What a token is worth: one agent, one model, these tools and so many turns.
+
+    `allowed_tools` are the words of `nodes.agents.allowed`; None allows all. A limit of
+    None is no limit; the run's budget holds in any case.
+    """
+
+    node: str
+    agent: str
+    model: str
+    allowed_tools: tuple[str, ...] | None = None
+    turns: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What was asked for under a token so far.
+
+    `stopped` says which limit was reached, `outage` why the model did not answer at last.
+    """
+
+    turns: int = 0
+    usage: Usage = field(default_factory=Usage)
+    tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    decisions: Decisions = field(default_factory=Decisions)
+    stopped: str | None = None
+    outage: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """An open way to a model. `token` is all that an agent in a sandbox needs of it."""
+
+    token: str
+    complete: Complete
+    spent: Callable[[], Spent]
+
+
+OpenGate = Callable[[Terms], AbstractContextManager[Gate]]
+"""Opens a way to a model; its token is worth nothing afterwards.
+
+Raises:
+    ModelUnavailable: the gateway does not answer.
+"""
+
+MakeGuard = Callable[[str, Terms], Guard]
+"""The guard for one token, from the run's id and the terms."""

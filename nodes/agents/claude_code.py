@@ -1,0 +1,110 @@
+"""claude-code: the `claude` command line in the sandbox.
+
+Its own settings, hooks, skills, plugins and memory are off (`--safe-mode`, no setting
+sources, no MCP): a repository cannot make it run anything. Bare mode would do that too, but
+has neither Write nor Grep and Glob.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from contracts.gate import OpenGate
+from nodes.agents.allowed import names_for
+from nodes.agents.cli import GATEWAY_PORT, Call, Cli, Launch, cli_agent
+from nodes.agents.events import Event
+from nodes.agents.lines import one_line
+from nodes.agents.story import Story, blocks, text
+from nodes.agents.types import Agent, OnLine
+
+_FLAGS = (
+    *("--print", "--output-format", "stream-json", "--verbose"),
+    *("--safe-mode", "--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"),
+    *("--no-session-persistence", "--permission-mode", "dontAsk"),
+)
+_ENV: Mapping[str, str] = MappingProxyType(
+    {
+        "API_TIMEOUT_MS": "1800000",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "1",  # the gateway has tried often enough
+        "DISABLE_AUTOUPDATER": "1",
+    }
+)
+_MODEL = "sonnet"
+"""What it believes it talks to; which model answers is the token's matter."""
+
+
+def claude_code(
+    open_gate: OpenGate, *, port: int = GATEWAY_PORT, on_line: OnLine = lambda _: None
+) -> Agent:
+    """The agent `claude-code`; see `cli_agent`."""
+    return cli_agent(CLAUDE_CODE, open_gate, port=port, on_line=on_line)
+
+
+def _launch(call: Call) -> Launch:
+    task = call.task
+    tools = ",".join(names_for("claude-code", task.allowed_tools))
+    offered = ("--tools", tools, "--allowedTools", tools)
+    system = f"{call.home}/system.md"
+    turns = () if task.limits.turns is None else ("--max-turns", str(task.limits.turns))
+    added = ("--append-system-prompt-file", system) if task.system else ()
+    return Launch(
+        argv=("claude", *_FLAGS, *offered, "--model", _MODEL, *turns, *added),
+        env={
+            **_ENV,
+            "ANTHROPIC_BASE_URL": call.url,
+            "ANTHROPIC_API_KEY": call.token,
+            "CLAUDE_CONFIG_DIR": f"{call.home}/config",
+        },
+        stdin=task.prompt,
+        files={system: task.system} if task.system else {},
+    )
+
+
+class _Reading:
+    """Understands stream-json."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._result: Event | None = None
+        self.denied = 0
+
+    def take(self, event: Event) -> None:
+        """Tell what was said and done; remember the result."""
+        match event.get("type"):
+            case "assistant":
+                self._said(event)
+            case "user":
+                self._done(event)
+            case "result":
+                self._result = event
+                denials = event.get("permission_denials")
+                self.denied = len(denials) if isinstance(denials, list) else 0
+            case "system" if event.get("subtype") == "api_retry":
+                self._story.on_line("the model is asked again")
+
+    def failure(self) -> str | None:
+        """Success is a result that says so; its exit code says nothing."""
+        if self._result is None:
+            return "claude ended without a result"
+        subtype = text(self._result, "subtype")
+        if subtype == "success" and self._result.get("is_error") is False:
+            return None
+        said = one_line(text(self._result, "result") or self._story.output, 300)
+        return f"claude failed: {subtype if subtype != 'success' else 'error'}: {said}"
+
+    def _said(self, event: Event) -> None:
+        for block in blocks(event.get("message")):
+            if block.get("type") == "text":
+                self._story.said(text(block, "text"))
+            elif block.get("type") == "tool_use":
+                name = text(block, "name")
+                self._story.began(text(block, "id"), name, block.get("input"))
+
+    def _done(self, event: Event) -> None:
+        for block in blocks(event.get("message")):
+            if block.get("type") == "tool_result":
+                note = "error" if block.get("is_error") is True else "ok"
+                self._story.ended(text(block, "tool_use_id"), note)
+
+
+CLAUDE_CODE = Cli(name="claude-code", launch=_launch, reading=_Reading)

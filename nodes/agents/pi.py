@@ -1,0 +1,89 @@
+"""pi: the `pi` command line in the sandbox.
+
+Extensions, skills, prompt templates, themes, context files and project settings are off: a
+repository cannot make it run anything. It knows no limits; the gateway does.
+"""
+
+import json
+
+from contracts.gate import OpenGate
+from nodes.agents.allowed import names_for
+from nodes.agents.cli import GATEWAY_PORT, Call, Cli, Launch, cli_agent
+from nodes.agents.events import Event
+from nodes.agents.lines import one_line
+from nodes.agents.story import Story, blocks, text
+from nodes.agents.types import Agent, OnLine
+
+_FLAGS = (
+    *("--mode", "json", "--no-session", "--offline", "--no-approve"),
+    *("--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes"),
+    "--no-context-files",
+)
+_PROVIDER = "gateway"
+_MODEL = "model"
+"""What it asks for; which model answers is the token's matter."""
+
+_CONTEXT = 200_000
+_MOST_OUTPUT = 16_000
+
+
+def pi(open_gate: OpenGate, *, port: int = GATEWAY_PORT, on_line: OnLine = lambda _: None) -> Agent:
+    """The agent `pi`; see `cli_agent`."""
+    return cli_agent(PI, open_gate, port=port, on_line=on_line)
+
+
+def _launch(call: Call) -> Launch:
+    task, config = call.task, f"{call.home}/config"
+    tools = ",".join(names_for("pi", task.allowed_tools))
+    system = f"{call.home}/system.md"
+    files = {f"{config}/models.json": _models(call)}
+    return Launch(
+        argv=("pi", *_FLAGS, "--provider", _PROVIDER, "--model", _MODEL)
+        + (("--tools", tools) if tools else ("--no-tools",))
+        + (("--append-system-prompt", system) if task.system else ()),
+        env={"PI_CODING_AGENT_DIR": config, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
+        stdin=task.prompt,
+        files={**files, system: task.system} if task.system else files,
+    )
+
+
+def _models(call: Call) -> str:
+    model = {"id": _MODEL, "contextWindow": _CONTEXT, "maxTokens": _MOST_OUTPUT}
+    provider = {"baseUrl": call.url, "api": "anthropic-messages", "apiKey": call.token}
+    return json.dumps({"providers": {_PROVIDER: {**provider, "models": [model]}}})
+
+
+class _Reading:
+    """Understands its JSON mode, which exits 0 also when the model failed."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._last: Event | None = None
+        self.denied = 0
+
+    def take(self, event: Event) -> None:
+        """Tell what was said and done; remember the assistant's last message."""
+        match event.get("type"):
+            case "message_end" if text(event, "message", "role") == "assistant":
+                self._last = event
+                for block in blocks(event.get("message")):
+                    self._story.said(text(block, "text"))
+            case "tool_execution_start":
+                name = text(event, "toolName")
+                self._story.began(text(event, "toolCallId"), name, event.get("args"))
+            case "tool_execution_end":
+                note = "error" if event.get("isError") is True else "ok"
+                self._story.ended(text(event, "toolCallId"), note)
+
+    def failure(self) -> str | None:
+        """Success is a last message at which the model stopped by itself."""
+        if self._last is None:
+            return "pi ended without a word from the model"
+        reason = text(self._last, "message", "stopReason")
+        if reason == "stop":
+            return None
+        said = one_line(text(self._last, "message", "errorMessage") or self._story.output, 300)
+        return f"pi failed: {reason or 'no stop reason'}: {said}"
+
+
+PI = Cli(name="pi", launch=_launch, reading=_Reading)

@@ -1,0 +1,165 @@
+"""A model's answer in pieces: asked for again while nothing was said, then let through."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+
+from pydantic import BaseModel, Field
+
+from contracts.chat import Usage
+from contracts.errors import ModelUnavailable
+from providers.ask import Ask
+from providers.failures import OVERFLOW, explain, patience, unwrapped, wait_s
+from providers.litellm_door import litellm
+from providers.pieces import Call, End, Piece, Text
+from providers.prices import NO_PRICES, Prices, cost_usd, most_output
+from providers.script import read_script
+from providers.scripted import ScriptedModel, is_scripted, script_path
+from providers.stream import Stream
+from providers.usage import usage_from
+from providers.wire_openai import message_in
+
+Pause = Callable[[float], None]
+
+
+class RunModels:
+    """The models of one run: each scripted one keeps its place, whoever asks."""
+
+    def __init__(self, prices: Prices = NO_PRICES, *, pause: Pause = time.sleep) -> None:
+        self._prices = prices
+        self._pause = pause
+        self._scripted: dict[str, ScriptedModel] = {}
+
+    def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
+        """As `answer`; a scripted model gives its next reply, whatever was said.
+
+        Raises:
+            ModelUnavailable: as `answer`, or the script is at its end.
+            OptionInvalid: a scripted model whose file is no script.
+        """
+        if not is_scripted(model):
+            return answer(model, ask, prices=self._prices, pause=self._pause)
+        if model not in self._scripted:
+            fresh = ScriptedModel(read_script(script_path(model)))
+            self._scripted.setdefault(model, fresh)
+        return self._scripted[model].pieces()
+
+
+def answer(
+    model: str, ask: Ask, *, prices: Prices = NO_PRICES, pause: Pause = time.sleep
+) -> Iterator[Piece]:
+    """Ask, wait and ask again on rate limits and passing failures; then give what comes.
+
+    All attempts together take at most about `ask.silence_s`. A conversation too long for
+    the model is an empty answer with the stop reason "context_window".
+
+    Raises:
+        ModelUnavailable: no key or a refused one, no such model, or no answer; while the
+            pieces are taken: the model broke off.
+    """
+    deadline = time.monotonic() + ask.silence_s
+    attempt = 0
+    while True:
+        attempt += 1
+        begun = _attempt(model, ask, prices, max(1.0, deadline - time.monotonic()))
+        if not isinstance(begun, Exception):
+            return begun
+        delay = wait_s(begun, attempt)
+        if attempt > patience(begun) or time.monotonic() + delay > deadline:
+            # Not chained to its cause: providers echo requests and parts of keys there.
+            raise ModelUnavailable(explain(model, begun, attempts=attempt))
+        pause(delay)
+
+
+def _attempt(model: str, ask: Ask, prices: Prices, timeout_s: float) -> Iterator[Piece] | Exception:
+    """One call: its answer from the first piece on, or the provider's failure as a value."""
+    import openai  # every error that litellm raises for a provider derives from its root
+
+    try:
+        said = litellm().completion(**_arguments(model, ask), timeout=timeout_s)
+        if not ask.stream:
+            return _priced(_pieces(said.model_dump()), model, prices)
+        pieces = Stream(said, asked=lambda: ask.size).pieces()
+        first = next(pieces)
+    except litellm().exceptions.ContextWindowExceededError:
+        return iter((End(OVERFLOW, Usage()),))
+    except (openai.OpenAIError, ValueError) as error:
+        return unwrapped(error)
+    return _priced(chain((first,), _to_the_end(model, pieces)), model, prices)
+
+
+def _to_the_end(model: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    import openai
+
+    broken: Exception | None = None
+    try:
+        yield from pieces
+    except (openai.OpenAIError, ValueError) as error:
+        broken = unwrapped(error)
+    if broken is not None:
+        raise ModelUnavailable(f"the answer broke off: {explain(model, broken, attempts=1)}")
+
+
+def _priced(pieces: Iterator[Piece], model: str, prices: Prices) -> Iterator[Piece]:
+    for piece in pieces:
+        if isinstance(piece, End):
+            cost = cost_usd(model, piece.usage, prices)
+            yield replace(piece, usage=replace(piece.usage, cost_usd=cost))
+        else:
+            yield piece
+
+
+def _pieces(raw: Mapping[str, object]) -> Iterator[Piece]:
+    """The pieces of an answer that came whole.
+
+    Raises:
+        ValueError: it is no answer. pydantic's ValidationError is one.
+    """
+    whole = _Answer.model_validate(raw)
+    message = message_in(whole.choices[0].message)
+    text = (Text(message.content),) if message.content else ()
+    calls = (Call(call) for call in message.tool_calls)
+    end = End(whole.choices[0].finish_reason, usage_from(whole.usage or {}))
+    return iter((*text, *calls, end))
+
+
+class _Choice(BaseModel, frozen=True, extra="ignore"):
+    message: dict[str, object]
+    finish_reason: str = "stop"
+
+
+class _Answer(BaseModel, frozen=True, extra="ignore"):
+    choices: list[_Choice] = Field(min_length=1)
+    usage: dict[str, object] | None = None
+
+
+def _arguments(model: str, ask: Ask) -> dict[str, object]:
+    arguments: dict[str, object] = {
+        "model": model,
+        "messages": list(ask.messages),
+        "num_retries": 0,
+        "max_retries": 0,
+        **_options(model, ask),
+    }
+    if ask.tools:
+        arguments["tools"] = list(ask.tools)
+    if ask.stream:
+        arguments |= {"stream": True, "stream_options": {"include_usage": True}}
+    if "claude" in model:
+        arguments["cache_control_injection_points"] = [
+            {"location": "message", "role": "system"},
+            {"location": "message", "index": -1},
+        ]
+    return arguments
+
+
+def _options(model: str, ask: Ask) -> dict[str, object]:
+    """The agent's options, as far as this model can take them."""
+    options = dict(ask.options)
+    if "claude" not in model:
+        options.pop("thinking", None)
+    asked, most = options.get("max_tokens"), most_output(model)
+    if isinstance(asked, int) and most is not None:
+        options["max_tokens"] = min(asked, most)
+    return options

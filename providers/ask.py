@@ -1,0 +1,68 @@
+"""What an agent asks a model for, whichever wire it came by."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from contracts.chat import ChatRequest
+from providers.wire_openai import message_out, tools_out
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One request. Messages and tools have OpenAI's form, with more kinds of content.
+
+    `options` are arguments of litellm's `completion`. `silence_s` is how long the model
+    may say nothing; without `stream` that is the time for the whole answer.
+    """
+
+    messages: Sequence[Json]
+    tools: Sequence[Json] = ()
+    options: Json = field(default_factory=lambda: MappingProxyType({}))
+    stream: bool = False
+    silence_s: float = 600.0
+
+    @classmethod
+    def of(cls, request: ChatRequest) -> "Ask":
+        """The same as one of our own requests."""
+        limit = {} if request.max_tokens is None else {"max_tokens": request.max_tokens}
+        return cls(
+            messages=[message_out(message) for message in request.messages],
+            tools=tools_out(request.tools),
+            options=limit,
+            silence_s=request.timeout_s,
+        )
+
+    @property
+    def news(self) -> Sequence[Json]:
+        """The messages since the assistant last spoke."""
+        said = [i for i, m in enumerate(self.messages) if m.get("role") == "assistant"]
+        return self.messages[said[-1] + 1 :] if said else self.messages
+
+    @property
+    def size(self) -> int:
+        """Characters of everything that is said, about four of them a token."""
+        return sum(len(json.dumps(part)) for part in (*self.messages, *self.tools))
+
+    @property
+    def tool_names(self) -> list[str]:
+        return [str(_part(tool, "function").get("name", "")) for tool in self.tools]
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content, which may be text or a list of parts."""
+    return content if isinstance(content, str) else "\n".join(_texts(content))
+
+
+def _texts(content: object) -> Iterator[str]:
+    for part in content if isinstance(content, list | tuple) else ():
+        if isinstance(part, Mapping):
+            yield str(part["text"]) if "text" in part else f"[{part.get('type', 'something')}]"
+
+
+def _part(raw: Json, name: str) -> Json:
+    found = raw.get(name)
+    return found if isinstance(found, Mapping) else {}

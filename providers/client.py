@@ -1,0 +1,218 @@
+"""Asks the gateway, over plain HTTP: no process that runs a flow imports litellm."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field
+
+from contracts.chat import ChatRequest, Message, Reply
+from contracts.errors import BadInput, HarnessError, ModelUnavailable, OptionInvalid
+from contracts.gate import BUDGET_EXCEEDED, Gate, OpenGate, Spent, Terms
+from providers.ledger import SPENT, RunTerms
+from providers.scripted import PREFIX, is_scripted, script_path
+from providers.usage import usage_from
+from providers.wire_openai import message_in, message_out, tools_out
+
+if TYPE_CHECKING:
+    import httpx
+
+_PATIENCE_S = 30.0
+"""How much longer than the model may take we wait for the gateway to say so."""
+
+
+class Gateway:
+    """The gateway at `url`: `http://127.0.0.1:4180`, or `unix:///path/of/a/socket`.
+
+    Nothing connects before it is used; several threads may use it.
+    """
+
+    def __init__(self, url: str, secret: str) -> None:
+        import httpx  # 60 ms that `harness --help` need not pay
+
+        self._parts = urlsplit(url)
+        self.url = url
+        self._unix = self._parts.path if self._parts.scheme == "unix" else None
+        transport = httpx.HTTPTransport(uds=self._unix, limits=httpx.Limits(max_connections=None))
+        self._client = httpx.Client(
+            transport=transport,
+            base_url="http://gateway" if self._unix else url,
+            trust_env=False,
+        )
+        self._host = {"authorization": f"Bearer {secret}"}
+
+    def close(self) -> None:
+        """End all connections."""
+        self._client.close()
+
+    def connect(self) -> socket.socket:
+        """A new connection, for a port in a sandbox that leads here.
+
+        Raises:
+            OSError: nobody listens.
+        """
+        if self._unix is None:
+            return socket.create_connection((self._parts.hostname, self._parts.port), 10.0)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._unix)
+        return connection
+
+    def healthy(self) -> bool:
+        """Whether it answers, within five seconds."""
+        import httpx
+
+        try:
+            return self._client.get("/health", timeout=5.0).is_success
+        except httpx.HTTPError:
+            return False
+
+    def check_model(self, model: str) -> bool:
+        """Whether a budget in dollars can stop this model: it has a price, or none is asked.
+
+        Raises:
+            OptionInvalid, ModelUnavailable: it cannot answer there.
+        """
+        return self._admin("POST", "/models", {"model": placed(model)}).get("priced") is True
+
+    @contextmanager
+    def run(self, terms: RunTerms) -> Iterator[OpenGate]:
+        """An open run; all its tokens are worth nothing afterwards.
+
+        Raises:
+            ModelUnavailable: the gateway does not answer.
+        """
+        here = terms.model_copy(update={"trajectory": terms.trajectory.absolute()})
+        self._admin("POST", "/runs", here.model_dump(mode="json"))
+        try:
+            yield lambda token_terms: self._gate(terms.run_id, token_terms)
+        finally:
+            self._admin("DELETE", f"/runs/{terms.run_id}")
+
+    @contextmanager
+    def _gate(self, run_id: str, terms: Terms) -> Iterator[Gate]:
+        here = replace(terms, model=placed(terms.model))
+        made = self._admin("POST", f"/runs/{run_id}/tokens", asdict(here))
+        held = {**self._host, "x-token": str(made["token"])}
+        try:
+            yield Gate(
+                token=held["x-token"],
+                complete=lambda request: self._complete(held["x-token"], request),
+                spent=lambda: _spent(self._admin("GET", "/spent", headers=held)),
+            )
+        finally:
+            self._admin("DELETE", "/tokens", headers=held)
+
+    def _complete(self, token: str, request: ChatRequest) -> Reply:
+        started = time.monotonic()
+        response = self._ask(
+            "POST",
+            "/v1/chat/completions",
+            content=_body(request),
+            headers={"authorization": f"Bearer {token}"},
+            timeout=request.timeout_s + _PATIENCE_S,
+        )
+        kind = response.headers.get("x-harness-error")
+        if kind == "budget":
+            return Reply(message=_said(response), stop_reason=BUDGET_EXCEEDED)
+        if kind is not None:
+            raise _error(kind, _said(response).content)
+        return _reply(response.content, started)
+
+    def _admin(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Mapping[str, object]:
+        response = self._ask(
+            method,
+            f"/admin{path}",
+            content=json.dumps(body).encode(),
+            headers=headers or self._host,
+            timeout=_PATIENCE_S,
+        )
+        kind = response.headers.get("x-harness-error")
+        if kind is not None:
+            raise _error(kind, response.json()["error"])
+        found: Mapping[str, object] = response.json()
+        return found
+
+    def _ask(
+        self, method: str, path: str, *, content: bytes, headers: Mapping[str, str], timeout: float
+    ) -> "httpx.Response":
+        import httpx
+
+        try:
+            return self._client.request(
+                method, path, content=content, headers=dict(headers), timeout=timeout
+            )
+        except httpx.TimeoutException as error:
+            raise ModelUnavailable(f"the gateway gave no answer in {timeout:g} s") from error
+        except httpx.HTTPError as error:
+            raise ModelUnavailable(
+                f"the gateway at {self.url} does not answer ({error}): `harness up` starts it"
+            ) from error
+
+
+def placed(model: str) -> str:
+    """The model as the gateway can find it, whose current folder is not ours."""
+    return f"{PREFIX}{script_path(model).absolute()}" if is_scripted(model) else model
+
+
+class _Choice(BaseModel, frozen=True, extra="ignore"):
+    message: dict[str, object]
+    finish_reason: str
+
+
+class _Answer(BaseModel, frozen=True, extra="ignore"):
+    choices: list[_Choice] = Field(min_length=1)
+    usage: dict[str, object]
+
+
+def _body(request: ChatRequest) -> bytes:
+    body: dict[str, object] = {
+        "model": request.model,
+        "messages": [message_out(message) for message in request.messages],
+        "harness_timeout_s": request.timeout_s,
+    }
+    if request.tools:
+        body["tools"] = tools_out(request.tools)
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    return json.dumps(body).encode()
+
+
+def _reply(content: bytes, started: float) -> Reply:
+    answer = _Answer.model_validate_json(content)
+    cost = answer.usage.get("cost_usd")
+    usage = usage_from(answer.usage)
+    return Reply(
+        message=message_in(answer.choices[0].message),
+        usage=replace(usage, cost_usd=cost if isinstance(cost, float) else 0.0),
+        stop_reason=answer.choices[0].finish_reason,
+        latency_ms=round((time.monotonic() - started) * 1000),
+    )
+
+
+def _said(response: "httpx.Response") -> Message:
+    return Message(role="assistant", content=str(response.json()["error"]["message"]))
+
+
+def _error(kind: str, message: str) -> HarnessError:
+    match kind:
+        case "option":
+            return OptionInvalid(message)
+        case "request":
+            return BadInput(message)
+        case _:
+            return ModelUnavailable(message)
+
+
+def _spent(raw: Mapping[str, object]) -> Spent:
+    return SPENT.validate_python(raw)

@@ -1,0 +1,130 @@
+"""One request of an agent, from its limits to the trajectory."""
+
+import time
+from collections.abc import Generator
+from dataclasses import asdict, replace
+
+from contracts.chat import Usage
+from contracts.errors import ModelUnavailable
+from contracts.tool import Denied
+from providers.ask import Ask, text_of
+from providers.ledger import Account
+from providers.pieces import KEPT_TEXT, Call, Heard, Piece
+from providers.prices import cost_usd
+from providers.stream import guessed
+from providers.trajectory import digest
+from providers.wire_openai import message_out
+
+_SHOWN = 4_000
+
+
+def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
+    """The pieces that the agent gets: the model's, with denied calls replaced.
+
+    What the model said is counted and written down however this ends, also when the agent
+    hangs up or the model breaks off.
+
+    Raises:
+        Refused: a limit is reached, before the first piece.
+        ModelUnavailable: as `answer`.
+        OptionInvalid: the scripted model is no script.
+    """
+    account.admit()
+    ask = replace(ask, messages=account.refusals.restored(ask.messages))
+    book = _Book(account, ask)
+    book.write_request()
+    try:
+        with account.outages():
+            for piece in account.run.answer(account.terms.model, ask):
+                book.hear(piece)
+                yield _guarded(account, piece)
+    except ModelUnavailable as error:
+        book.why = str(error)
+        raise
+    finally:
+        book.close()
+
+
+def _guarded(account: Account, piece: Piece) -> Piece:
+    if not isinstance(piece, Call):
+        return piece
+    decision = account.decide(piece.call)
+    denied = isinstance(decision, Denied)
+    account.run.trajectory.write(
+        "decision",
+        node=account.terms.node,
+        call=piece.call.id,
+        tool=piece.call.name,
+        verdict="denied" if denied else "allowed",
+        reason=decision.reason if isinstance(decision, Denied) else "",
+    )
+    if isinstance(decision, Denied):
+        return Call(account.refusals.refuse(piece.call, decision))
+    return piece
+
+
+class _Book:
+    """Writes one exchange down."""
+
+    def __init__(self, account: Account, ask: Ask) -> None:
+        self._account = account
+        self._ask = ask
+        self._heard = Heard()
+        self._started = time.monotonic()
+        self._first_ms: int | None = None
+        self.why = "the agent hung up"
+
+    def write_request(self) -> None:
+        """Write what is new since the assistant last spoke; of tool results the beginning."""
+        messages = []
+        for message in self._ask.news:
+            text = text_of(message.get("content"))
+            if message.get("role") == "tool":
+                self._write_result(str(message.get("tool_call_id")), text)
+            else:
+                messages.append({"role": message.get("role"), "content": text})
+        self._write("request", messages=messages, tools=self._ask.tool_names)
+
+    def hear(self, piece: Piece) -> None:
+        if self._first_ms is None:
+            self._first_ms = self._elapsed_ms()
+        self._heard.add(piece)
+
+    def close(self) -> None:
+        """Count the reply and write it; one that did not end is counted by a guess."""
+        heard, end = self._heard, self._heard.end
+        if end is None:
+            usage = self._guess()
+            if heard.size:
+                self._account.count(usage, whole=False)
+            self._write("broken", why=self.why, usage=asdict(usage), size=heard.size)
+            return
+        self._account.count(end.usage, whole=True)
+        self._write(
+            "reply",
+            message=message_out(heard.message),
+            usage=asdict(end.usage),
+            stop_reason=end.stop_reason,
+            latency_ms=self._elapsed_ms(),
+            first_ms=self._first_ms,
+            cut=heard.size > KEPT_TEXT,
+        )
+
+    def _guess(self) -> Usage:
+        """Providers bill what they were asked and what they said, also when nobody listens."""
+        if not self._heard.size:
+            return Usage()
+        usage = guessed(self._ask.size, self._heard.size)
+        run, model = self._account.run, self._account.terms.model
+        return replace(usage, cost_usd=cost_usd(model, usage, run.terms.prices))
+
+    def _write_result(self, call: str, text: str) -> None:
+        self._write("result", call=call, digest=digest(text), size=len(text), text=text[:_SHOWN])
+
+    def _write(self, kind: str, **fields: object) -> None:
+        terms = self._account.terms
+        who = {"node": terms.node, "agent": terms.agent, "model": terms.model}
+        self._account.run.trajectory.write(kind, **who, **fields)
+
+    def _elapsed_ms(self) -> int:
+        return round((time.monotonic() - self._started) * 1000)

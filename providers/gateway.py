@@ -1,0 +1,218 @@
+"""The gateway's HTTP face: agents ask here, and only here is a provider's key.
+
+    POST /v1/messages                 Anthropic Messages, streaming and not
+    POST /v1/messages/count_tokens
+    POST /v1/chat/completions         OpenAI Chat Completions, streaming and not
+    GET  /v1/models                   the one model that the token is for
+    GET  /health
+    /admin/…                          runs and tokens, for the host only (gateway_admin.py)
+
+Which model answers is the token's matter, whatever name the agent gives. The work is done
+in threads: only taking bodies in and giving bytes out is asynchronous.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager, closing
+from itertools import chain
+from typing import NamedTuple
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from contracts.errors import ModelUnavailable, OptionInvalid
+from providers import wire_anthropic, wire_chat
+from providers.ask import Ask, Json
+from providers.exchange import exchange
+from providers.gateway_admin import CheckModel, admin_routes
+from providers.ledger import Ledger, Refused
+from providers.litellm_door import litellm
+from providers.pieces import Piece
+from providers.pump import Pump
+from providers.scripted import is_scripted
+
+MAX_BODY = 64 << 20
+THREADS = 256
+"""Requests under way at one time; one that streams holds a thread while the model thinks."""
+
+
+class Wire(NamedTuple):
+    """How one kind of agent asks, and is answered."""
+
+    ask_from: Callable[[bytes], Ask]
+    body_from: Callable[[Iterator[Piece], str], Json]
+    events_from: Callable[[Iterator[Piece], str], Iterator[bytes]]
+    error_body: Callable[[str, int], Json]
+    error_event: Callable[[str], bytes]
+
+
+_ANTHROPIC = Wire(
+    wire_anthropic.ask_from,
+    wire_anthropic.body_from,
+    wire_anthropic.events_from,
+    wire_anthropic.error_body,
+    wire_anthropic.error_event,
+)
+_OPENAI = Wire(
+    wire_chat.ask_from,
+    wire_chat.body_from,
+    wire_chat.events_from,
+    wire_chat.error_body,
+    wire_chat.error_event,
+)
+_FAILURES = (Refused, ModelUnavailable, OptionInvalid, ValueError)
+
+
+def gateway(ledger: Ledger, *, secret: str, check_model: CheckModel) -> Starlette:
+    """The gateway as an ASGI app; `secret` opens its `/admin` routes."""
+
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
+    endpoint = _in_threads(ledger, threads)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        threads.shutdown(wait=False, cancel_futures=True)
+
+    return Starlette(
+        lifespan=lifespan,
+        routes=[
+            Route("/", _health(ledger)),
+            Route("/health", _health(ledger)),
+            Route("/v1/models", endpoint(_OPENAI, _models)),
+            Route("/v1/messages", endpoint(_ANTHROPIC, _answered), methods=["POST"]),
+            Route(
+                "/v1/messages/count_tokens",
+                endpoint(_ANTHROPIC, _count_tokens),
+                methods=["POST"],
+            ),
+            Route("/v1/chat/completions", endpoint(_OPENAI, _answered), methods=["POST"]),
+            *admin_routes(ledger, secret=secret, check_model=check_model),
+        ],
+    )
+
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+_Parts = Generator[Response | bytes, None, None]
+"""A whole response, or the events of one."""
+_Work = Callable[[Wire, Ledger, str, bytes], _Parts]
+
+
+def _in_threads(ledger: Ledger, executor: Executor) -> Callable[[Wire, _Work], _Endpoint]:
+    """Makes endpoints that do their work in a thread."""
+
+    def endpoint_for(wire: Wire, work: _Work) -> _Endpoint:
+        async def endpoint(request: Request) -> Response:
+            try:
+                body = await _body(request)
+            except Refused as error:
+                return _failed(wire, error)
+            parts = _refusing(wire, work(wire, ledger, _token(request), body))
+            taken = Pump(parts, executor).taken()
+            first = await anext(taken)
+            if isinstance(first[0], Response):
+                await taken.aclose()
+                return first[0]
+            return StreamingResponse(_bytes(first, taken), media_type="text/event-stream")
+
+        return endpoint
+
+    return endpoint_for
+
+
+async def _bytes(
+    first: list[Response | bytes], taken: AsyncGenerator[list[Response | bytes], None]
+) -> AsyncIterator[bytes]:
+    async with aclosing(taken):
+        yield _joined(first)
+        async for parts in taken:
+            yield _joined(parts)
+
+
+def _joined(parts: list[Response | bytes]) -> bytes:
+    return b"".join(part for part in parts if isinstance(part, bytes))
+
+
+def _refusing(wire: Wire, parts: _Parts) -> _Parts:
+    """The same; what is refused before the first part is told as the wire tells it."""
+    try:
+        yield from parts
+    except _FAILURES as error:
+        yield _failed(wire, error)
+
+
+def _answered(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
+    account = ledger.account(token)
+    ask = wire.ask_from(body)
+    with closing(exchange(account, ask)) as pieces:
+        if not ask.stream:
+            yield JSONResponse(wire.body_from(pieces, account.terms.model))
+            return
+        first = next(pieces)  # what fails before the first piece is a status
+        try:
+            yield from wire.events_from(chain((first,), pieces), account.terms.model)
+        except (ModelUnavailable, OptionInvalid) as error:
+            yield wire.error_event(str(error))
+
+
+def _count_tokens(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
+    model, ask = ledger.account(token).terms.model, wire.ask_from(body)
+    counted = ask.size // 4
+    if not is_scripted(model):
+        counted = litellm().token_counter(
+            model=model, messages=list(ask.messages), tools=list(ask.tools) or None
+        )
+    yield JSONResponse({"input_tokens": counted})
+
+
+def _models(_: Wire, ledger: Ledger, token: str, __: bytes) -> _Parts:
+    model = ledger.account(token).terms.model
+    one = {"id": model, "object": "model", "type": "model", "display_name": model}
+    yield JSONResponse({"object": "list", "data": [one], "has_more": False})
+
+
+def _health(ledger: Ledger) -> _Endpoint:
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok", "runs": ledger.open_runs})
+
+    return health
+
+
+def _failed(wire: Wire, error: Exception) -> Response:
+    """The one status that no client tries again, but for tokens and sizes: we did the trying."""
+    status = error.status if isinstance(error, Refused) else 400
+    kind = error.kind if isinstance(error, Refused) else _kind(error)
+    headers = {"x-should-retry": "false", "x-harness-error": kind}
+    return JSONResponse(wire.error_body(_told(error), status), status, headers)
+
+
+def _kind(error: Exception) -> str:
+    match error:
+        case ModelUnavailable():
+            return "model"
+        case OptionInvalid():
+            return "option"
+        case _:
+            return "request"
+
+
+def _told(error: Exception) -> str:
+    ours = isinstance(error, Refused | ModelUnavailable | OptionInvalid)
+    return str(error) if ours else f"the request is malformed: {str(error)[:500]}"
+
+
+def _token(request: Request) -> str:
+    bearer = request.headers.get("authorization", "").partition(" ")[2]
+    return request.headers.get("x-api-key") or bearer.strip()
+
+
+async def _body(request: Request) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BODY:
+            raise Refused(f"more than {MAX_BODY} bytes", kind="request", status=413)
+    return b"".join(parts)

@@ -1,0 +1,105 @@
+"""The gateway's host side: runs begin and end here, and tokens are given out.
+
+POST   /admin/runs                   RunTerms: begin a run
+DELETE /admin/runs/{run_id}          end it; what it spent in all
+POST   /admin/runs/{run_id}/tokens   Terms: a token for one agent
+GET    /admin/spent                  what the token in `x-token` spent
+DELETE /admin/tokens                 end the token in `x-token`; what it spent
+POST   /admin/models                 {"model"}: can it be called from here, has it a price
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from hmac import compare_digest
+
+from pydantic import BaseModel, TypeAdapter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from contracts.chat import Usage
+from contracts.errors import BadInput, HarnessError
+from contracts.gate import Spent, Terms
+from providers.ledger import SPENT, Ledger, Refused, RunTerms
+from providers.prices import is_priced
+
+CheckModel = Callable[[str], None]
+"""Raises OptionInvalid or ModelUnavailable for a model that cannot answer here."""
+
+_TERMS = TypeAdapter(Terms)
+_USAGE = TypeAdapter(Usage)
+
+_Work = Callable[[Request, bytes], object]
+
+
+class ModelQuestion(BaseModel, frozen=True, extra="forbid"):
+    """Which model is asked about."""
+
+    model: str
+
+
+def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> list[Route]:
+    """The routes under /admin; each asks for `secret` as a bearer token."""
+
+    def open_run(_: Request, body: bytes) -> object:
+        ledger.reap()
+        ledger.open_run(RunTerms.model_validate_json(body))
+        return {}
+
+    def close_run(request: Request, _: bytes) -> object:
+        return _USAGE.dump_python(ledger.close_run(request.path_params["run_id"]))
+
+    def open_token(request: Request, body: bytes) -> object:
+        terms = _TERMS.validate_json(body)
+        return {"token": ledger.open(request.path_params["run_id"], terms)}
+
+    def spent(request: Request, _: bytes) -> object:
+        return _told(ledger.account(request.headers.get("x-token", "")).spent())
+
+    def close_token(request: Request, _: bytes) -> object:
+        return _told(ledger.close(request.headers.get("x-token", "")))
+
+    def ask_about(_: Request, body: bytes) -> object:
+        model = ModelQuestion.model_validate_json(body).model
+        check_model(model)
+        return {"priced": is_priced(model)}
+
+    def route(path: str, method: str, work: _Work) -> Route:
+        return Route(f"/admin{path}", _guarded(work, secret), methods=[method])
+
+    return [
+        route("/runs", "POST", open_run),
+        route("/runs/{run_id}", "DELETE", close_run),
+        route("/runs/{run_id}/tokens", "POST", open_token),
+        route("/spent", "GET", spent),
+        route("/tokens", "DELETE", close_token),
+        route("/models", "POST", ask_about),
+    ]
+
+
+def _guarded(work: _Work, secret: str) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        given = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if not compare_digest(given.encode(), secret.encode()):
+            return _failed("only the host may ask this", "token", 403)
+        body = await request.body()
+        try:
+            return JSONResponse(await run_in_threadpool(work, request, body))
+        except Refused as error:
+            return _failed(str(error), error.kind, error.status)
+        except HarnessError as error:
+            return _failed(str(error), "option" if isinstance(error, BadInput) else "model", 400)
+        except ValueError as error:
+            return _failed(str(error), "request", 400)
+
+    return endpoint
+
+
+def _failed(message: str, kind: str, status: int) -> Response:
+    return JSONResponse({"error": message}, status, {"x-harness-error": kind})
+
+
+def _told(spent: Spent) -> object:
+    plain = replace(spent, tool_calls=dict(spent.tool_calls))
+    return SPENT.dump_python(plain, mode="json")

@@ -1,0 +1,249 @@
+"""Tokens worth one run: who holds one, what it may spend, and what it spent."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from secrets import token_urlsafe
+from types import MappingProxyType
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from contracts.chat import Usage
+from contracts.errors import ModelUnavailable
+from contracts.gate import MakeGuard, Spent, Terms
+from contracts.run import Decisions
+from contracts.tool import Decision, Denied, Guard, ToolCall
+from providers.answer import Pause, RunModels
+from providers.ask import Ask
+from providers.pieces import Piece
+from providers.prices import Price
+from providers.refusals import Refusals
+from providers.scripted import PREFIX
+from providers.stream import MAX_ARGUMENTS
+from providers.trajectory import Redact, Trajectory
+
+SPENT = TypeAdapter(Spent)
+"""How what was spent crosses the wire."""
+
+TOKEN_PREFIX = "hrn-"  # noqa: S105 - what a token begins with, not one
+
+
+class RunTerms(BaseModel, frozen=True, extra="forbid"):
+    """What a run may spend in all, and where its trajectory goes."""
+
+    run_id: str = Field(min_length=1)
+    trajectory: Path
+    budget_usd: float | None = None
+    """All tokens of the run together spend this much, give or take the last reply."""
+    ttl_s: float = Field(default=6 * 3600.0, gt=0)
+    """Tokens are worth nothing after this long, whether the run was closed or not."""
+    prices: Mapping[str, Price] = Field(default_factory=dict)
+    """Prices that go before litellm's."""
+    replay: Path | None = None
+    """An old trajectory: its replies are played, whatever model is named."""
+    secrets: tuple[str, ...] = ()
+    """Values that are blanked out in the trajectory, besides the gateway's own."""
+
+
+class Refused(Exception):
+    """A request that is not served. `kind` is for our own clients, the message for agents."""
+
+    def __init__(self, message: str, *, kind: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+
+
+class RunAccount:
+    """One open run: its models, its trajectory and its purse."""
+
+    def __init__(self, terms: RunTerms, redact: Redact, pause: Pause) -> None:
+        self.terms = terms
+        self._models = RunModels(terms.prices, pause=pause)
+        self.masked = [secret for secret in terms.secrets if secret]
+        self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._mask(redact(t)))
+        self.ends_at = time.monotonic() + terms.ttl_s
+        self.usage = Usage()
+
+    def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
+        """The model's answer, or the next of the trajectory that is replayed.
+
+        Raises:
+            ModelUnavailable, OptionInvalid: as `RunModels.answer`.
+        """
+        replay = self.terms.replay
+        return self._models.answer(model if replay is None else f"{PREFIX}{replay}", ask)
+
+    def exceeded(self) -> str | None:
+        """Why no more may be spent, or None."""
+        budget, spent = self.terms.budget_usd, self.usage
+        if budget is None or spent.cost_usd < budget:
+            return None
+        return f"budget exceeded: ${spent.cost_usd:.4f} of ${budget:g}, {spent.total} tokens"
+
+    def _mask(self, text: str) -> str:
+        for secret in self.masked:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+
+@dataclass
+class Account:
+    """What one token is worth and what was done with it. Several threads may use it."""
+
+    terms: Terms
+    run: RunAccount
+    guard: Guard
+    refusals: Refusals = field(default_factory=Refusals)
+    _spent: Spent = field(default_factory=Spent)
+    _calls: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def admit(self) -> None:
+        """Let one more turn begin.
+
+        Raises:
+            Refused: a limit of the token or of the run is reached.
+        """
+        with self._lock:
+            stopped = self.run.exceeded() or self._reached()
+            if stopped is None:
+                return
+            self._spent = replace(self._spent, stopped=stopped)
+        raise Refused(stopped, kind="budget")
+
+    def count(self, usage: Usage, *, whole: bool) -> None:
+        """Add one reply and what it cost; a whole one ends an outage."""
+        with self._lock:
+            self._spent = replace(
+                self._spent,
+                turns=self._spent.turns + 1,
+                usage=self._spent.usage + usage,
+                outage=None if whole else self._spent.outage,
+            )
+            self.run.usage += usage
+
+    def decide(self, call: ToolCall) -> Decision:
+        """Let the guard decide about a call, and count both."""
+        decision = _too_long(call) or self.guard(call)
+        denied = isinstance(decision, Denied)
+        one = Decisions(allowed=int(not denied), denied=int(denied))
+        with self._lock:
+            self._calls[call.name[:64]] += 1
+            self._spent = replace(self._spent, decisions=self._spent.decisions + one)
+        return decision
+
+    @contextmanager
+    def outages(self) -> Iterator[None]:
+        """Remember why the model did not answer, at first: agents ask again and again."""
+        try:
+            yield
+        except ModelUnavailable as error:
+            with self._lock:
+                self._spent = replace(self._spent, outage=self._spent.outage or str(error))
+            raise
+
+    def spent(self) -> Spent:
+        """What was spent so far."""
+        with self._lock:
+            return replace(self._spent, tool_calls=MappingProxyType(dict(self._calls)))
+
+    def _reached(self) -> str | None:
+        limits, spent = self.terms, self._spent
+        told = f"spent {spent.turns} turns, {spent.usage.total} tokens, ${spent.usage.cost_usd:.4f}"
+        if limits.turns is not None and spent.turns >= limits.turns:
+            return f"turn limit of {limits.turns} reached: {told}"
+        if limits.tokens is not None and spent.usage.total >= limits.tokens:
+            return f"token limit of {limits.tokens} reached: {told}"
+        if limits.cost_usd is not None and spent.usage.cost_usd >= limits.cost_usd:
+            return f"budget exceeded: ${spent.usage.cost_usd:.4f} of ${limits.cost_usd:g}, {told}"
+        return None
+
+
+def _too_long(call: ToolCall) -> Denied | None:
+    if len(call.arguments) <= MAX_ARGUMENTS:
+        return None
+    return Denied(reason=f"more than {MAX_ARGUMENTS} characters of arguments: do it in pieces")
+
+
+class Ledger:
+    """All open runs and the tokens that they gave out."""
+
+    def __init__(self, *, make_guard: MakeGuard, redact: Redact, pause: Pause = time.sleep) -> None:
+        self._make_guard = make_guard
+        self._pause = pause
+        self._redact = redact
+        self._runs: dict[str, RunAccount] = {}
+        self._accounts: dict[str, Account] = {}
+        self._lock = threading.Lock()
+
+    def open_run(self, terms: RunTerms) -> None:
+        """Begin a run; one of the same id that was never closed is closed."""
+        self.close_run(terms.run_id)
+        with self._lock:
+            self._runs[terms.run_id] = RunAccount(terms, self._redact, self._pause)
+
+    def open(self, run_id: str, terms: Terms) -> str:
+        """A new token of this run.
+
+        Raises:
+            Refused: the run is not open.
+        """
+        guard = self._make_guard(run_id, terms)
+        token = TOKEN_PREFIX + token_urlsafe(24)
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is None:
+                raise Refused(f"run {run_id!r} is not open here", kind="token", status=404)
+            self._accounts[token] = Account(terms=terms, run=run, guard=guard)
+            run.masked.append(token)
+        return token
+
+    def account(self, token: str) -> Account:
+        """The account that this token opens.
+
+        Raises:
+            Refused: no token, or one of a run that is over.
+        """
+        account = self._accounts.get(token)
+        if account is None or account.run.ends_at < time.monotonic():
+            raise Refused(
+                "no run has this token: its run or its node is over, or the gateway was "
+                "started anew",
+                kind="token",
+                status=401,
+            )
+        return account
+
+    def close(self, token: str) -> Spent:
+        """End a token and give what was spent; nothing when it is closed already."""
+        with self._lock:
+            account = self._accounts.pop(token, None)
+        return Spent() if account is None else account.spent()
+
+    def close_run(self, run_id: str) -> Usage:
+        """End a run with all its tokens and give what it spent in all."""
+        with self._lock:
+            run = self._runs.pop(run_id, None)
+            held = [token for token, a in self._accounts.items() if a.run is run]
+            for token in held:
+                del self._accounts[token]
+        if run is None:
+            return Usage()
+        run.trajectory.close()
+        return run.usage
+
+    def reap(self) -> None:
+        """Close the runs whose time is over."""
+        now = time.monotonic()
+        for run_id, run in list(self._runs.items()):
+            if run.ends_at < now:
+                self.close_run(run_id)
+
+    @property
+    def open_runs(self) -> int:
+        return len(self._runs)

@@ -1,0 +1,109 @@
+"""A trajectory read again: shown to people line by line, compared with another."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+from providers.ask import text_of
+
+Event = Mapping[str, object]
+
+_NOTHING: Event = {}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two trajectories part: the step, counted from 1, and what each has there."""
+
+    step: int
+    was: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"step {self.step} differs: was {self.was!r}, is {self.now!r}"
+
+
+def read_trajectory(path: Path) -> Iterator[Event]:
+    """The events in order; a last line that was cut short is left out.
+
+    Raises:
+        FileNotFoundError: there is no trajectory.
+    """
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # the gateway was killed while it wrote
+            if isinstance(event, dict):
+                yield event
+
+
+def shown(event: Event) -> str:
+    """One event in one line, such as `fix · reply · bash pytest -q · 900 + 20 tokens`."""
+    told = " · ".join(filter(None, (str(event.get("node", "")), _kind(event), *_details(event))))
+    return " ".join(told.split())
+
+
+def first_difference(old: Path, new: Path) -> Difference | None:
+    """The first step at which a replay did something else, or None.
+
+    A step is a reply, a decision or a tool's result; results are compared by digests, which
+    leave durations out.
+    """
+    pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NOTHING)
+    for step, (was, now) in enumerate(pairs, start=1):
+        if _essence(was) != _essence(now):
+            return Difference(step, shown(was), shown(now))
+    return None
+
+
+def _steps(path: Path) -> Iterator[Event]:
+    kinds = ("reply", "decision", "result")
+    return (event for event in read_trajectory(path) if event.get("kind") in kinds)
+
+
+def _essence(event: Event) -> tuple[object, ...]:
+    names = ("kind", "node", "message", "tool", "verdict", "digest")
+    return tuple(event.get(name) for name in names)
+
+
+def _kind(event: Event) -> str:
+    return str(event.get("kind", "nothing"))
+
+
+def _details(event: Event) -> Iterator[str]:
+    match event.get("kind"):
+        case "request":
+            for message in _list(event.get("messages")):
+                yield f"{message.get('role')}: {text_of(message.get('content'))[:200]}"
+        case "reply":
+            yield from _said(_map(event.get("message")))
+            usage = _map(event.get("usage"))
+            yield f"{usage.get('input')} + {usage.get('output')} tokens"
+            yield f"{event.get('latency_ms')} ms"
+        case "decision":
+            yield f"{event.get('tool')} {event.get('verdict')}"
+            yield str(event.get("reason") or "")
+        case "result":
+            yield str(event.get("text"))[:200]
+        case "broken":
+            yield str(event.get("why"))
+
+
+def _said(message: Event) -> Iterator[str]:
+    yield text_of(message.get("content"))[:200]
+    for call in _list(message.get("tool_calls")):
+        function = _map(call.get("function"))
+        yield f"{function.get('name')} {str(function.get('arguments'))[:200]}"
+
+
+def _map(raw: object) -> Event:
+    return raw if isinstance(raw, Mapping) else _NOTHING
+
+
+def _list(raw: object) -> list[Event]:
+    found = raw if isinstance(raw, list) else []
+    return [part for part in found if isinstance(part, Mapping)]

@@ -1,0 +1,161 @@
+"""A streamed answer of litellm, made pieces; nothing of it is kept but the end."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from contracts.chat import Usage
+from contracts.tool import ToolCall
+from providers.pieces import Call, End, Piece, Text, Thought
+from providers.usage import usage_from
+
+MAX_ARGUMENTS = 4_000_000
+"""Characters that the arguments of one call may have; what is beyond is cut off."""
+
+_REMEMBERED = 64
+
+
+class StreamCut(ValueError):
+    """The stream ended before the model said that it was done."""
+
+
+class Delta(Protocol):
+    """What one chunk adds, as litellm tells it."""
+
+    content: str | None
+    tool_calls: Sequence["DeltaCall"] | None
+
+
+class DeltaCall(Protocol):
+    """A part of one call."""
+
+    index: int
+    id: str | None
+    function: "DeltaFunction"
+
+
+class DeltaFunction(Protocol):
+    name: str | None
+    arguments: str | None
+
+
+class Choice(Protocol):
+    delta: Delta
+    finish_reason: str | None
+
+
+class Counts(Protocol):
+    def model_dump(self) -> Mapping[str, object]: ...
+
+
+class Chunk(Protocol):
+    choices: Sequence[Choice]
+    usage: Counts | None
+
+
+class Wrapper(Protocol):
+    """litellm's `CustomStreamWrapper`, as much of it as is used here."""
+
+    chunks: list[Chunk]
+    response_uptil_now: str
+    received_finish_reason: str | None
+    intermittent_finish_reason: str | None
+
+    def __iter__(self) -> Iterator[Chunk]: ...
+
+
+class Stream:
+    """One streamed answer. litellm remembers all that it gave; here it is made to forget."""
+
+    def __init__(self, wrapper: Wrapper, *, asked: Callable[[], int]) -> None:
+        """`asked` gives the size of the question in characters, to guess tokens from."""
+        self._wrapper = wrapper
+        self._asked = asked
+        self._calls: dict[int, _CallSoFar] = {}
+        self._reason = "stop"
+        self._usage = Usage()
+        self._said = 0
+        self._forgot = False
+
+    def pieces(self) -> Iterator[Piece]:
+        """Text and thoughts as they come, then the calls, then the end.
+
+        Raises:
+            StreamCut: it ended without the model's word that it was done.
+        """
+        for chunk in self._wrapper:
+            for choice in chunk.choices:
+                self._reason = choice.finish_reason or self._reason
+                yield from self._heard(choice.delta)
+            counts = getattr(chunk, "usage", None)
+            self._usage = usage_from(counts.model_dump()) if counts is not None else self._usage
+            self._forget()
+        ending = (self._wrapper.received_finish_reason, self._wrapper.intermittent_finish_reason)
+        if not any(ending):
+            raise StreamCut("the connection ended before the model did")
+        calls = [Call(call.whole(place)) for place, call in sorted(self._calls.items())]
+        yield from calls
+        yield End("tool_calls" if calls else self._reason, self._counted())
+
+    def _heard(self, delta: Delta) -> Iterator[Piece]:
+        if delta.content:
+            self._said += len(delta.content)
+            yield Text(delta.content)
+        for part in delta.tool_calls or ():
+            call = self._calls.setdefault(part.index, _CallSoFar())
+            call.add(part)
+            self._said += len(part.function.arguments or "")
+        yield from self._thoughts(delta)
+
+    def _thoughts(self, delta: Delta) -> Iterator[Piece]:
+        thought = getattr(delta, "reasoning_content", None)
+        if thought:
+            self._said += len(thought)
+            yield Thought(thought)
+        for block in getattr(delta, "thinking_blocks", None) or ():
+            if block.get("signature"):
+                yield Thought(signature=block["signature"])
+
+    def _forget(self) -> None:
+        """Drop what litellm gathers of the answer, but for the counts in it."""
+        self._wrapper.response_uptil_now = ""
+        chunks = self._wrapper.chunks
+        if len(chunks) > _REMEMBERED:
+            self._forgot = True
+            counted = [chunk for chunk in chunks[:-2] if getattr(chunk, "usage", None)]
+            chunks[:-2] = counted
+
+    def _counted(self) -> Usage:
+        """The provider's counts; litellm guesses where there are none, but not past a gap."""
+        told = any(getattr(chunk, "usage", None) for chunk in self._wrapper.chunks)
+        if told or not self._forgot:
+            return self._usage
+        return guessed(self._asked(), self._said)
+
+
+def guessed(asked: int, said: int) -> Usage:
+    """About how many tokens so many characters are, when nobody counted them."""
+    return Usage(input=asked // 4, output=said // 4)
+
+
+@dataclass
+class _CallSoFar:
+    """The parts of one call that came so far."""
+
+    id: str = ""
+    name: str = ""
+    parts: list[str] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, part: DeltaCall) -> None:
+        self.id = self.id or part.id or ""
+        self.name = self.name or part.function.name or ""
+        text = part.function.arguments or ""
+        if self.size <= MAX_ARGUMENTS:
+            self.parts.append(text)
+        self.size += len(text)
+
+    def whole(self, place: int) -> ToolCall:
+        return ToolCall(
+            id=self.id or f"call_{place + 1}", name=self.name, arguments="".join(self.parts)
+        )

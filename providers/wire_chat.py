@@ -1,0 +1,131 @@
+"""The OpenAI Chat Completions wire, as a server: requests in, answers and errors out."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from secrets import token_hex
+
+from pydantic import BaseModel, Field, JsonValue
+
+from contracts.chat import Message, Usage
+from providers.ask import Ask, Json
+from providers.pieces import Call, End, Piece, Text, Thought, collect
+from providers.sse import event
+from providers.wire_anthropic import SILENCE_S
+from providers.wire_openai import message_out
+
+DONE = b"data: [DONE]\n\n"
+
+_PASSED_ON = (
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "stop",
+    "tool_choice",
+    "reasoning_effort",
+    "response_format",
+)
+
+
+class _Request(BaseModel, frozen=True, extra="allow"):
+    messages: list[dict[str, JsonValue]] = Field(min_length=1)
+    tools: list[dict[str, JsonValue]] | None = None
+    stream: bool = False
+    max_completion_tokens: int | None = None
+    harness_timeout_s: float = 600.0
+    """Our own clients say how long they would wait."""
+
+
+def ask_from(body: bytes) -> Ask:
+    """Read a request; fields that not every model takes are left out.
+
+    Raises:
+        ValueError: it is no such request. pydantic's ValidationError is one.
+    """
+    request = _Request.model_validate_json(body)
+    given: dict[str, JsonValue] = {**(request.model_extra or {})}
+    given.setdefault("max_tokens", request.max_completion_tokens)
+    return Ask(
+        messages=[_message(message) for message in request.messages],
+        tools=request.tools or (),
+        options={name: given[name] for name in _PASSED_ON if given.get(name) is not None},
+        stream=request.stream,
+        silence_s=SILENCE_S if request.stream else request.harness_timeout_s,
+    )
+
+
+def body_from(pieces: Iterator[Piece], model: str) -> Json:
+    """A whole answer as one JSON object."""
+    message, end = collect(pieces)
+    choice = {"index": 0, "message": message_out(message), "finish_reason": end.stop_reason}
+    head = _head(model, "chat.completion")
+    return {**head, "choices": [choice], "usage": _usage(end.usage)}
+
+
+def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
+    """The same as server-sent events, each as soon as its piece is there."""
+    head, calls = _head(model, "chat.completion.chunk"), 0
+    yield _chunk(head, {"role": "assistant", "content": ""})
+    for piece in pieces:
+        match piece:
+            case Text(text):
+                yield _chunk(head, {"content": text})
+            case Thought(text):
+                yield _chunk(head, {"reasoning_content": text})
+            case Call(call):
+                said = message_out(Message(role="assistant", tool_calls=(call,)))["tool_calls"]
+                whole = said[0] if isinstance(said, list) else {}
+                yield _chunk(head, {"tool_calls": [{"index": calls, **whole}]})
+                calls += 1
+            case End(stop_reason, usage):
+                yield _chunk(head, {}, finish_reason=stop_reason)
+                yield event({**head, "choices": [], "usage": _usage(usage)})
+    yield DONE
+
+
+def error_body(message: str, status: int) -> Json:
+    """An error as this wire tells it."""
+    kind = {401: "authentication_error", 500: "server_error", 502: "server_error"}
+    return {
+        "error": {
+            "message": message,
+            "type": kind.get(status, "invalid_request_error"),
+            "param": None,
+            "code": None,
+        }
+    }
+
+
+def error_event(message: str) -> bytes:
+    """An error after the answer has begun."""
+    return event(error_body(message, 500))
+
+
+def _chunk(head: Json, delta: Json, *, finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return event({**head, "choices": [choice]})
+
+
+def _head(model: str, kind: str) -> Json:
+    made = {"id": f"chatcmpl-{token_hex(12)}", "created": int(time.time())}
+    return {**made, "object": kind, "model": model}
+
+
+def _usage(usage: Usage) -> Json:
+    prompt = usage.input + usage.cache_read + usage.cache_write
+    details = {
+        "cached_tokens": usage.cache_read,
+        "cache_creation_tokens": usage.cache_write,
+    }
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": details,
+        "cost_usd": asdict(usage)["cost_usd"],
+    }
+
+
+def _message(raw: dict[str, JsonValue]) -> Json:
+    """A message that every provider knows: "developer" is what one calls a system prompt."""
+    return {**raw, "role": "system"} if raw.get("role") == "developer" else raw

@@ -1,0 +1,91 @@
+"""The real agents in a hardened container with no network, and a gateway that they can reach."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from contracts.gate import OpenGate
+from nodes.agents.claude_code import claude_code
+from nodes.agents.cli import GATEWAY_PORT
+from nodes.agents.native import gated_native
+from nodes.agents.pi import pi
+from nodes.agents.types import Agent, AgentLimits, AgentResult, AgentTask, OnLine
+from nodes.node_sandbox import NodeSandbox
+from providers.client import Gateway
+from providers.ledger import RunTerms
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.images import ensure_agents
+from tests.providers.running_gateway import running_gateway
+
+_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+
+MakeAgent = Callable[[OpenGate, OnLine], Agent]
+AGENTS: dict[str, MakeAgent] = {
+    "claude-code": lambda gate, on_line: claude_code(gate, on_line=on_line),
+    "pi": lambda gate, on_line: pi(gate, on_line=on_line),
+    "native": lambda gate, on_line: gated_native(gate, on_line=on_line),
+}
+
+
+class Bench:
+    """Lets one agent work on a task with scripted replies; keeps what it told."""
+
+    def __init__(self, gateway: Gateway, sandbox: DockerSandbox, folder: Path) -> None:
+        self._gateway = gateway
+        self._folder = folder
+        self.sandbox = sandbox
+        self.lines: list[str] = []
+        self.trajectory = folder / "trajectory.jsonl"
+
+    def __call__(
+        self,
+        agent: str,
+        *replies: object,
+        allowed: tuple[str, ...] | None = None,
+        budget_usd: float | None = None,
+        limits: AgentLimits | None = None,
+        model: str | None = None,
+    ) -> AgentResult:
+        script = self._folder / "replies.jsonl"
+        script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+        terms = RunTerms(run_id="r1", trajectory=self.trajectory, budget_usd=budget_usd)
+        task = AgentTask(
+            node="fix",
+            prompt="Make the failing test pass.\nSECRET-PROMPT",
+            system="SECRET-MEMORY: the opening hour was 9 before.",
+            model=model or f"scripted/{script}",
+            allowed_tools=allowed,
+            limits=limits or AgentLimits(time_s=60),
+        )
+        with self._gateway.run(terms) as open_gate:
+            inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)
+            return AGENTS[agent](open_gate, self.lines.append)(task, inside)
+
+    def events(self, kind: str) -> list[dict[str, object]]:
+        found = map(json.loads, self.trajectory.read_text().splitlines())
+        return [event for event in found if event["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    with running_gateway() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def agents_sandbox(gateway: Gateway) -> Iterator[DockerSandbox]:
+    engine = Engine()
+    image = ensure_agents(engine, print)
+    spec = SandboxSpec(image=image, owner="harness-tests", run_id="agents", ttl_s=900)
+    with DockerSandbox.start(engine, spec) as started:
+        started.forward(GATEWAY_PORT, gateway.connect)
+        yield started
+
+
+@pytest.fixture
+def bench(gateway: Gateway, agents_sandbox: DockerSandbox, tmp_path: Path) -> Bench:
+    return Bench(gateway, agents_sandbox, tmp_path)

@@ -1,0 +1,43 @@
+"""The agents image: Node 22, both agents, nothing of the host's."""
+
+import pytest
+
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.images import AGENTS, AGENTS_IMAGE, ensure_agents, is_current
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("node --version", "v22."),
+        ("claude --version", "2.1.329"),
+        ("pi --version", "0.87.1"),
+        ("fd --version", "fd"),
+        ("python3 -m pytest --version", "pytest"),
+        ("id -un", "agent"),
+    ],
+)
+def test_what_runs_need_is_there(agents_sandbox: DockerSandbox, line: str, told: str) -> None:
+    result = agents_sandbox.exec(Command(argv=("sh", "-c", line)))
+    assert result.ok
+    assert told in result.text
+
+
+def test_the_hosts_certificates_are_not(agents_sandbox: DockerSandbox) -> None:
+    look = "find / -name host-ca.pem -not -path '/proc/*' 2>/dev/null; env | grep -c CA_CERTS"
+    result = agents_sandbox.exec(Command(argv=("sh", "-c", look)))
+    assert result.stdout.decode().split() == ["0"]
+    with Engine().client("look for the stage that fetched") as client:
+        stage = {"dangling": True, "label": "harness.stage=fetched"}
+        assert client.images.list(filters=stage) == []
+
+
+def test_it_is_not_built_again(agents_sandbox: DockerSandbox) -> None:
+    lines: list[str] = []
+    assert ensure_agents(Engine(), lines.append) == AGENTS_IMAGE
+    assert lines == []
+    assert is_current(Engine(), AGENTS)

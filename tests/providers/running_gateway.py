@@ -1,0 +1,48 @@
+"""A gateway in a thread of the test, on a free port, with the guard that runs have."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import uvicorn
+
+from contracts.gate import Terms
+from contracts.tool import Guard
+from nodes.agents.allowed import guard_for
+from providers.client import Gateway
+from providers.gateway import gateway
+from providers.ledger import Ledger
+from providers.models import check_model
+from providers.serve import address, bound, config
+
+SECRET = "only-for-the-host"
+
+
+def make_guard(_: str, terms: Terms) -> Guard:
+    return guard_for(terms.allowed_tools, terms.agent)
+
+
+@contextmanager
+def running_gateway(
+    place: str = "127.0.0.1:0",
+    *,
+    environ: Mapping[str, str] | None = None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[Gateway]:
+    ledger = Ledger(
+        make_guard=make_guard, redact=lambda text: text.replace("hunter2", "***"), pause=pause
+    )
+    known = dict(environ or {})
+    app = gateway(ledger, secret=SECRET, check_model=lambda model: check_model(model, known))
+    with bound(place) as listening:
+        server = uvicorn.Server(config(app))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        client = Gateway(address(listening), SECRET)
+        try:
+            yield client
+        finally:
+            client.close()
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,342 @@
+"""The gateway over real HTTP: both wires, tokens, limits, the guard and the trajectory."""
+
+import json
+import stat
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from contracts.chat import ChatRequest, Message, Usage
+from contracts.errors import ModelUnavailable, OptionInvalid
+from contracts.gate import BUDGET_EXCEEDED, Terms
+from contracts.run import Decisions
+from contracts.tool import Tool
+from providers.client import Gateway
+from providers.ledger import RunTerms
+from providers.read_trajectory import first_difference
+from tests.providers.conftest import Open, read_events
+from tests.providers.running_gateway import running_gateway
+
+Script = Callable[..., str]
+USAGE = {"input": 10, "output": 2, "cache_read": 3, "cache_write": 4, "cost_usd": 0.004}
+LS = {"id": "c1", "function": {"name": "Bash", "arguments": {"command": "ls"}}}
+RM = {"id": "c2", "function": {"name": "Bash", "arguments": {"command": "rm -rf ."}}}
+BASH = {"name": "Bash", "description": "runs", "input_schema": {"type": "object"}}
+ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
+
+
+def test_messages_are_answered_whole(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
+    body = client.messages(tools=[BASH]).json()
+    assert body["type"] == "message"
+    assert body["content"] == [
+        {"type": "text", "text": "look"},
+        {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}},
+    ]
+    assert body["stop_reason"] == "tool_use"
+    assert body["usage"] == {
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "cache_read_input_tokens": 3,
+        "cache_creation_input_tokens": 4,
+    }
+
+
+def test_messages_are_streamed_as_events(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
+    response = client.messages(stream=True)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    events = read_events(response)
+    assert [event["type"] for event in events] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+    assert events[5]["delta"] == {"type": "input_json_delta", "partial_json": '{"command": "ls"}'}
+
+
+def test_chat_completions_are_answered_whole(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
+    body = client.chat().json()
+    message = body["choices"][0]["message"]
+    assert message["content"] == "look"
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"command": "ls"}'
+    assert body["usage"]["prompt_tokens"] == 17
+    assert body["usage"]["prompt_tokens_details"]["cached_tokens"] == 3
+
+
+def test_chat_completions_are_streamed(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
+    response = client.chat(stream=True)
+    assert response.text.endswith("data: [DONE]\n\n")
+    *chunks, usage = read_events(response)
+    deltas = [chunk["choices"][0] for chunk in chunks]  # type: ignore[index]  # plain JSON
+    assert deltas[1]["delta"] == {"content": "look"}
+    assert deltas[2]["delta"]["tool_calls"][0]["id"] == "c1"
+    assert deltas[-1]["finish_reason"] == "tool_calls"
+    assert usage["choices"] == []
+
+
+def test_tokens_are_counted_before_they_are_sent(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "x"}))
+    turn = {"role": "user", "content": "x" * 4000}
+    counted = client.post("/v1/messages/count_tokens?beta=true", {"messages": [turn]}).json()
+    assert 1000 <= counted["input_tokens"] <= 1020
+    assert client.gate.spent().turns == 0
+
+
+def test_a_conversation_comes_back_in_our_form(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "done"}))
+    image = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    turns = [
+        {"role": "user", "content": [{"type": "text", "text": "go hunter2"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c1",
+                    "is_error": True,
+                    "content": [{"type": "text", "text": "no"}, {"type": "image", "source": image}],
+                },
+                {"type": "text", "text": "hurry", "cache_control": {"type": "ephemeral"}},
+            ],
+        },
+    ]
+    assert client.post("/v1/messages", {"messages": turns, "system": "be brief"}).is_success
+    result, request = client.events("result", "request")
+    assert (result["call"], result["text"]) == ("c1", "error: no\n[image]")
+    assert request["messages"] == [{"role": "user", "content": "hurry\n[image_url]"}]
+
+
+def test_a_run_spends_its_budget_and_no_more(agent: Open, script: Script) -> None:
+    replies = [{"content": str(n), "usage": USAGE} for n in range(9)]
+    client = agent(script(*replies), budget_usd=0.01)
+    said = [client.messages() for _ in range(5)]
+    assert [response.status_code for response in said] == [200, 200, 200, 400, 400]
+    error = said[-1].json()["error"]
+    assert error["message"] == "budget exceeded: $0.0120 of $0.01, 57 tokens"
+    assert said[-1].headers["x-should-retry"] == "false"
+    spent = client.gate.spent()
+    assert spent.stopped == error["message"]
+    assert spent.turns == 3
+    assert spent.usage.cost_usd == pytest.approx(0.012)
+    assert (spent.usage.cache_read, spent.usage.cache_write) == (9, 12)
+    assert client.gate.complete(ASK).stop_reason == BUDGET_EXCEEDED
+
+
+def test_turns_are_a_limit_of_the_token(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "a"}, {"content": "b"}, {"content": "c"}), turns=2)
+    assert [client.messages().status_code for _ in range(3)] == [200, 200, 400]
+    assert str(client.gate.spent().stopped).startswith("turn limit of 2 reached")
+
+
+def test_a_denied_call_becomes_a_refusal_and_the_model_learns_why(
+    agent: Open, script: Script
+) -> None:
+    client = agent(
+        script({"tool_calls": [RM, LS]}, {"content": "ok"}), allowed=("read", "shell(ls*)")
+    )
+    denied, ls = client.messages(tools=[BASH]).json()["content"]
+    assert (denied["name"], denied["id"], denied["input"]["call"]) == ("denied", "c2", "Bash")
+    assert "this command is not allowed here" in denied["input"]["reason"]
+    assert ls["name"] == "Bash"
+    results = [
+        {"type": "tool_result", "tool_use_id": "c2", "content": "no such tool: denied"},
+        {"type": "tool_result", "tool_use_id": "c1", "content": "a.py"},
+    ]
+    turns = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [denied, ls]},
+        {"role": "user", "content": results},
+    ]
+    client.post("/v1/messages", {"messages": turns})
+    texts = [str(event["text"]) for event in client.events("result")]
+    assert texts[0].startswith("denied: this command is not allowed here; allowed: read, shell(ls*")
+    assert texts[1] == "a.py"
+    assert client.gate.spent().decisions == Decisions(allowed=1, denied=1)
+    verdicts = [(event["call"], event["verdict"]) for event in client.events("decision")]
+    assert verdicts == [("c2", "denied"), ("c1", "allowed")]
+
+
+def test_malformed_arguments_reach_the_agent_as_an_object(agent: Open, script: Script) -> None:
+    call = {"function": {"name": "Bash", "arguments": "{oops"}}
+    body = agent(script({"tool_calls": [call]})).messages().json()
+    assert body["content"][0]["input"] == {"malformed": "{oops"}
+
+
+def test_megabytes_of_arguments_are_refused(agent: Open, script: Script) -> None:
+    call = {"function": {"name": "Write", "arguments": {"content": "x" * 10_000_000}}}
+    body = agent(script({"tool_calls": [call], "content": "y" * 10_000_000})).messages().json()
+    assert len(body["content"][0]["text"]) == 10_000_000
+    assert "more than 4000000 characters" in body["content"][1]["input"]["reason"]
+
+
+def test_only_a_token_opens_and_only_while_its_run_lives(
+    gateway: Gateway, script: Script, tmp_path: Path
+) -> None:
+    model, http = script({"content": "x"}), httpx.Client(base_url=gateway.url)
+    body = {"messages": [{"role": "user", "content": "x"}]}
+
+    def status(token: str) -> int:
+        return http.post("/v1/messages", json=body, headers={"x-api-key": token}).status_code
+
+    with gateway.run(RunTerms(run_id="r9", trajectory=tmp_path / "t")) as open_gate:
+        with open_gate(Terms(node="n", agent="pi", model=model)) as gate:
+            assert [status(""), status("hrn-guess"), status(gate.token)] == [401, 401, 200]
+        assert status(gate.token) == 401
+        with open_gate(Terms(node="n", agent="pi", model=model)) as gate:
+            pass
+    with pytest.raises(ModelUnavailable, match="run 'r9' is not open here"):
+        open_gate(Terms(node="n", agent="pi", model=model)).__enter__()
+    http.close()
+
+
+def test_a_token_ends_with_its_time(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "x"}), ttl_s=0.05)
+    time.sleep(0.1)
+    assert client.messages().status_code == 401
+
+
+def test_the_host_side_is_for_the_host(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "x"}))
+    headers = {"authorization": f"Bearer {client.gate.token}"}
+    for method, path in (("POST", "/admin/runs"), ("DELETE", "/admin/runs/r1")):
+        assert client.http.request(method, path, headers=headers).status_code == 403
+
+
+def test_runs_do_not_see_each_other(agent: Open, script: Script) -> None:
+    model = script({"content": "one", "usage": USAGE}, {"content": "two"})
+    first, second = agent(model, run_id="a", budget_usd=0.001), agent(model, run_id="b")
+    assert first.messages().json()["content"][0]["text"] == "one"
+    assert first.messages().status_code == 400
+    assert second.messages().json()["content"][0]["text"] == "one"
+    assert second.gate.spent().turns == 1
+
+
+@pytest.mark.parametrize("body", [b"{oops", b"[]", b'{"messages": []}', b'{"messages": "x"}'])
+def test_a_malformed_request_is_told(agent: Open, script: Script, body: bytes) -> None:
+    client = agent(script({"content": "x"}))
+    for path in ("/v1/messages", "/v1/chat/completions"):
+        response = client.http.post(
+            path, content=body, headers={"authorization": f"Bearer {client.gate.token}"}
+        )
+        assert response.status_code == 400
+        assert "the request is malformed" in response.json()["error"]["message"]
+
+
+def test_our_own_client_gets_replies_with_money(agent: Open, script: Script) -> None:
+    call = {"id": "c", "function": {"name": "bash", "arguments": "{oops"}}
+    client = agent(script({"tool_calls": [call], "usage": USAGE}), name="native")
+    tool = Tool(name="bash", description="runs", parameters={"type": "object"})
+    request = ChatRequest(model="m", messages=ASK.messages, tools=[tool], max_tokens=9)
+    reply = client.gate.complete(request)
+    assert reply.usage == Usage(input=10, output=2, cache_read=3, cache_write=4, cost_usd=0.004)
+    assert reply.message.tool_calls[0].arguments == "{oops"
+    assert client.events("request")[0]["tools"] == ["bash"]
+
+
+def test_a_model_that_cannot_answer_is_known_before(gateway: Gateway, script: Script) -> None:
+    assert gateway.check_model(script({"content": "x"})) is True
+    with pytest.raises(ModelUnavailable, match="no key for 'openai/gpt-4o'"):
+        gateway.check_model("openai/gpt-4o")
+    with pytest.raises(OptionInvalid, match="cannot read scripted model"):
+        gateway.check_model("scripted/nowhere.jsonl")
+
+
+def test_a_socket_is_for_this_user_only(script: Script, tmp_path: Path) -> None:
+    place = tmp_path / "gateway.sock"
+    with running_gateway(str(place)) as client:
+        assert client.healthy()
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600
+        with client.connect() as connection:
+            connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+            assert b"200 OK" in connection.recv(100)
+
+
+def test_a_gateway_that_is_gone_is_an_outage(tmp_path: Path) -> None:
+    with running_gateway() as client:
+        url = client.url
+    gone = Gateway(url, "x")
+    assert not gone.healthy()
+    with (
+        pytest.raises(ModelUnavailable, match="does not answer"),
+        gone.run(RunTerms(run_id="r", trajectory=tmp_path / "t")),
+    ):
+        pass
+    gone.close()
+
+
+def test_secrets_of_gateway_and_run_are_in_no_trajectory(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "hunter2 and sesame"}), secrets=("sesame",))
+    client.messages(f"hunter2 {client.gate.token} sesame")
+    text = client.trajectory.read_text()
+    assert "hunter2" not in text
+    assert "sesame" not in text
+    assert client.gate.token not in text
+
+
+def test_many_agents_at_one_time_lose_nothing(agent: Open, script: Script) -> None:
+    client = agent(script(*({"content": f"{n:03}", "usage": USAGE} for n in range(200))))
+    with ThreadPoolExecutor(32) as pool:
+        said = list(pool.map(lambda n: client.messages(stream=n % 2 == 0).text, range(200)))
+    assert all(sum(f"{n:03}" in text for text in said) >= 1 for n in range(200))
+    assert client.gate.spent().turns == 200
+    assert client.gate.spent().usage.input == 2000
+    assert len(client.events("reply")) == 200
+
+
+def test_scripted_models_do_not_need_litellm() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, tests.providers.running_gateway as g\n"
+        "with g.running_gateway() as c: c.check_model('scripted/app/demo/replies.jsonl')\n"
+        "sys.exit('litellm' in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_trajectory_of_an_answer_has_what_a_report_needs(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "hi", "usage": USAGE}))
+    client.messages()
+    (reply,) = client.events("reply")
+    assert json.loads(json.dumps(reply["usage"]))["cost_usd"] == 0.004
+    assert (reply["node"], reply["agent"], reply["stop_reason"]) == ("fix", "claude-code", "stop")
+    assert isinstance(reply["latency_ms"], int)
+
+
+def test_a_run_is_replayed_whatever_model_is_named(agent: Open, script: Script) -> None:
+    first = agent(script({"content": "one", "tool_calls": [LS]}, {"content": "two"}), run_id="a")
+    said = [first.messages().json()["content"] for _ in range(2)]
+    again = agent("openai/gpt-4o", run_id="b", replay=first.trajectory)
+    assert [again.messages().json()["content"] for _ in range(2)] == said
+    assert first_difference(first.trajectory, again.trajectory) is None
+
+
+def test_a_script_is_found_from_the_folder_of_the_caller(
+    agent: Open, script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script({"content": "found"})
+    monkeypatch.chdir(tmp_path)
+    client = agent("scripted/replies.jsonl")
+    monkeypatch.chdir("/")
+    assert client.gate.complete(ASK).message.content == "found"

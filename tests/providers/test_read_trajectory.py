@@ -1,0 +1,59 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from providers.read_trajectory import first_difference, read_trajectory, shown
+
+CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command":1}'}}
+REPLY = {
+    "kind": "reply",
+    "node": "fix",
+    "message": {"role": "assistant", "content": "I\nlook", "tool_calls": [CALL]},
+    "usage": {"input": 900, "output": 20},
+    "latency_ms": 7,
+}
+DECISION = {"kind": "decision", "node": "fix", "tool": "bash", "verdict": "denied", "reason": "no"}
+RESULT = {"kind": "result", "node": "fix", "call": "c", "digest": "aa", "text": "1 passed"}
+REQUEST = {"kind": "request", "node": "fix", "messages": [{"role": "user", "content": "go"}]}
+
+
+def write(path: Path, *events: object) -> Path:
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (REPLY, 'fix · reply · I look · bash {"command":1} · 900 + 20 tokens · 7 ms'),
+        (DECISION, "fix · decision · bash denied · no"),
+        (RESULT, "fix · result · 1 passed"),
+        (REQUEST, "fix · request · user: go"),
+        ({"kind": "broken", "node": "fix", "why": "cut"}, "fix · broken · cut"),
+        ({}, "nothing"),
+    ],
+)
+def test_each_event_is_one_line(event: dict[str, object], line: str) -> None:
+    assert shown(event) == line
+
+
+def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "t", REPLY)
+    path.write_text(path.read_text() + '{"kind": "rep')
+    assert list(read_trajectory(path)) == [REPLY]
+
+
+def test_the_same_steps_are_no_difference(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", REQUEST, {**REPLY, "latency_ms": 900}, RESULT)
+    assert first_difference(old, write(tmp_path / "new", REPLY, {**RESULT, "text": "2 s"})) is None
+
+
+def test_the_first_step_that_differs_is_named(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", REPLY, DECISION, RESULT)
+    new = write(tmp_path / "new", REPLY, DECISION, {**RESULT, "digest": "bb", "text": "1 failed"})
+    assert str(first_difference(old, new)) == (
+        "step 3 differs: was 'fix · result · 1 passed', is 'fix · result · 1 failed'"
+    )
+    short = write(tmp_path / "short", REPLY)
+    assert str(first_difference(old, short)).endswith("is 'nothing'")
