@@ -46,16 +46,19 @@ def show_(blueprint: Ref, as_json: AsJson = False) -> None:
 def check(
     blueprint: Ref,
     intent: Annotated[str, typer.Option(help="The intent that prompts are made with.")] = "…",
+    agent: Annotated[str, typer.Option(help="Who is to do nodes that name no agent.")] = "native",
     as_json: AsJson = False,
 ) -> None:
     """Dry run: show every node and prompt; nothing is executed."""
     from blueprints.dry_run import dry_run
     from blueprints.find import find_blueprint
-    from nodes.agents.allowed import parse_allowed
+    from flows.request import agentic_nodes
+    from nodes.agents.allowed import check_allowed
 
-    planned = dry_run(find_blueprint(blueprint), intent=intent)
-    for node in planned:
-        parse_allowed(node.allowed_tools)
+    found = find_blueprint(blueprint)
+    planned = dry_run(found, intent=intent)
+    for asked in agentic_nodes(found):
+        check_allowed(asked.agent or agent, asked.allowed_tools)
     if as_json:
         show_json([asdict(node) for node in planned])
         return

@@ -50,6 +50,17 @@ def show_(run: Run, as_json: AsJson = False) -> None:
         show_report(report)
 
 
+@app.command("trajectory")
+def trajectory(run: Run) -> None:
+    """Print what was said to models in a run and what they answered."""
+    from flows.runs import find_run
+    from flows.settings import load_settings
+    from providers.read_trajectory import read_trajectory, shown
+
+    for event in read_trajectory(find_run(load_settings().runs, run) / "trajectory.jsonl"):
+        show(shown(event))
+
+
 @app.command("diff")
 def diff(run: Run) -> None:
     """Print what a run changed, as a patch."""

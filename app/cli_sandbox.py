@@ -15,13 +15,17 @@ app = typer.Typer(help="The base image and the containers of ours.", no_args_is_
 
 @app.command("build")
 def build(
+    agents: Annotated[
+        bool, typer.Option("--agents", help="The image with `claude` and `pi`.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Build it anew.")] = False,
 ) -> None:
     """Pull or build the base image; nothing happens when it is up to date."""
     from flows.wiring import engine
-    from sandbox.images import ensure_base
+    from sandbox.images import ensure_agents, ensure_base
 
-    show(ensure_base(engine(), on_line=say, force=force))
+    ensure = ensure_agents if agents else ensure_base
+    show(ensure(engine(), on_line=say, force=force))
 
 
 @app.command("list")

@@ -3,11 +3,18 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping
 
+from benchmarks.agents import rows as agents
+from benchmarks.gateway import rows as gateway
 from benchmarks.row import Row
 from benchmarks.runs import rows as runs
 from benchmarks.sandbox import rows as sandbox
 
-PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {"runs": runs.rows, "sandbox": sandbox.rows}
+PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
+    "runs": runs.rows,
+    "sandbox": sandbox.rows,
+    "gateway": gateway.rows,
+    "agents": agents.rows,
+}
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from blueprints.types import Blueprint
 from contracts.errors import OptionInvalid
+from nodes.agents.allowed import check_allowed
 from nodes.types import Agentic, Node, Validate
 
 
@@ -53,14 +54,21 @@ def check_options(request: RunRequest) -> None:
 
 
 def check_agents(request: RunRequest, known: Collection[str]) -> None:
-    """Refuse agents that nobody plays.
+    """Refuse agents that nobody plays, and allowed tools that nobody can hold them to.
 
     Raises:
         OptionInvalid: names the known ones.
+        BlueprintInvalid: what is allowed cannot be enforced for that agent.
     """
-    for name in (request.agent, *(n.agent for n in agentic_nodes(request.blueprint) if n.agent)):
-        if name not in known:
-            raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known))}")
+    for name in sorted({request.agent, *agents(request)} - set(known)):
+        raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known))}")
+    for node in agentic_nodes(request.blueprint):
+        check_allowed(node.agent or request.agent, node.allowed_tools)
+
+
+def agents(request: RunRequest) -> set[str]:
+    """Names of the agents that the run's nodes are done by; empty when no node needs one."""
+    return {node.agent or request.agent for node in agentic_nodes(request.blueprint)}
 
 
 def models(request: RunRequest) -> set[str]:

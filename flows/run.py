@@ -1,6 +1,6 @@
 """One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,11 +47,11 @@ class Workshop:
     default_budget_usd: float | None
     check: Callable[[RunRequest], tuple[str, ...]]
     """Refuses what cannot be run, before anything is started; gives notices for a person."""
-    open_sandbox: Callable[[str, Sequence[str], OnEvent], AbstractContextManager[Opened]]
-    """A fresh sandbox for the run with this id, gone when the block ends; it reaches the
-    operator's hosts and these, and tells what it tried."""
-    agents: Callable[[RunRequest, Path, Tell], AbstractContextManager[RunAgent]]
-    """Who does agentic nodes of this request; the trajectory goes to the folder."""
+    open_sandbox: Callable[[RunRequest, str, OnEvent], AbstractContextManager[Opened]]
+    """A fresh sandbox for this request and run id, gone when the block ends; it reaches the
+    operator's hosts and the blueprint's, and tells what it tried."""
+    agents: Callable[[RunRequest, str, Path, Tell], AbstractContextManager[RunAgent]]
+    """Who does agentic nodes of this request and run id; the trajectory goes to the folder."""
 
 
 def run_blueprint(
@@ -77,8 +77,8 @@ def run_blueprint(
     folder = runs.begin(workshop.runs, run_id, request, flow_run)
     with _Record(request, base, folder, run_id, flow_run, workshop.redact) as record:
         with (
-            workshop.agents(request, folder, told.on_line) as run_agent,
-            workshop.open_sandbox(run_id, request.blueprint.egress, record.egress) as opened,
+            workshop.agents(request, run_id, folder, told.on_line) as run_agent,
+            workshop.open_sandbox(request, run_id, record.egress) as opened,
         ):
             sandbox = opened.sandbox
             put_in(sandbox, base, record.branch)

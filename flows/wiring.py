@@ -1,18 +1,28 @@
 """The only place that builds what a run works with."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
+from contracts.gate import OpenGate
+from contracts.sandbox import Sandbox
+from flows.gateway import running_gateway
 from flows.request import RunRequest, check_agents, check_options, models
+from flows.request import agents as agents_of
 from flows.run import Opened, Tell, Workshop
 from flows.settings import Settings, environment, load_settings
+from nodes.agents.claude_code import claude_code
+from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import native_agent
-from nodes.agents.runner import agent_runner
+from nodes.agents.pi import pi
+from nodes.agents.runner import MakeAgent, agent_runner
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.text import Redact, redactor
 from providers.chat import complete_for_run
+from providers.client import Gateway
+from providers.ledger import RunTerms
 from providers.models import check_model
 from providers.prices import is_priced
 from providers.trajectory import Trajectory, record
@@ -20,11 +30,17 @@ from sandbox.container import DockerSandbox
 from sandbox.egress import Egress, OnEvent
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
-from sandbox.images import ensure_base
+from sandbox.images import ensure_agents, ensure_base
 from sandbox.installs import let_out
 from sandbox.sources import find_source
 
-AGENTS = ("native",)
+CLI_AGENTS: Mapping[str, Callable[[OpenGate, OnLine], Agent]] = {
+    "claude-code": lambda open_gate, on_line: claude_code(open_gate, on_line=on_line),
+    "pi": lambda open_gate, on_line: pi(open_gate, on_line=on_line),
+}
+"""Agents that are programs in the sandbox and ask their model through a gateway."""
+
+AGENTS = ("native", *CLI_AGENTS)
 """Agents that can be asked for."""
 
 _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -78,20 +94,21 @@ def _unpriced(request: RunRequest) -> Iterator[str]:
 
 def _sandboxes(
     settings: Settings,
-) -> Callable[[str, Sequence[str], OnEvent], AbstractContextManager[Opened]]:
+) -> Callable[[RunRequest, str, OnEvent], AbstractContextManager[Opened]]:
     wanted = settings.sandbox
 
     @contextmanager
-    def open_sandbox(run_id: str, asked: Sequence[str], on_event: OnEvent) -> Iterator[Opened]:
+    def open_sandbox(request: RunRequest, run_id: str, on_event: OnEvent) -> Iterator[Opened]:
         docker = engine()
+        ensure = ensure_agents if _cli_agents(request) else ensure_base
         spec = SandboxSpec(
-            image=wanted.image or ensure_base(docker, on_line=_ignore),
+            image=wanted.image or ensure(docker, on_line=_ignore),
             owner=owner(settings),
             run_id=run_id,
             ttl_s=wanted.ttl_s,
             limits=wanted.limits,
         )
-        allow = (*wanted.egress, *asked)
+        allow = (*wanted.egress, *request.blueprint.egress)
         with (
             Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
             DockerSandbox.start(docker, spec) as sandbox,
@@ -112,18 +129,50 @@ def owner(settings: Settings) -> str:
     return path.read_text()
 
 
-def _agents(redact: Redact) -> Callable[[RunRequest, Path, Tell], AbstractContextManager[RunAgent]]:
+def _agents(
+    redact: Redact,
+) -> Callable[[RunRequest, str, Path, Tell], AbstractContextManager[RunAgent]]:
     @contextmanager
-    def agents(request: RunRequest, folder: Path, tell: Tell) -> Iterator[RunAgent]:
-        with Trajectory(folder / "trajectory.jsonl", redact=redact) as trajectory:
+    def agents(request: RunRequest, run_id: str, folder: Path, tell: Tell) -> Iterator[RunAgent]:
+        path = folder / "trajectory.jsonl"
+        with Trajectory(path, redact=redact) as trajectory, ExitStack() as stack:
             complete = record(complete_for_run(), trajectory)
+            made: dict[str, MakeAgent] = {
+                "native": lambda on_line: native_agent(complete, on_line=on_line)
+            }
+            if _cli_agents(request):
+                gateway = stack.enter_context(running_gateway())
+                terms = RunTerms(run_id=run_id, trajectory=path, budget_usd=request.budget_usd)
+                made |= _gated(gateway, stack.enter_context(gateway.run(terms)))
             yield agent_runner(
-                {"native": lambda on_line: native_agent(complete, on_line=on_line)},
+                made,
                 budget_usd=request.budget_usd,
                 tell=lambda node, line: tell(node, redact(line)),
             )
 
     return agents
+
+
+def _cli_agents(request: RunRequest) -> set[str]:
+    return agents_of(request) & CLI_AGENTS.keys()
+
+
+def _gated(gateway: Gateway, open_gate: OpenGate) -> dict[str, MakeAgent]:
+    """The agents in the sandbox; the first to work leads the sandbox's port to the gateway."""
+    led: set[int] = set()
+
+    def lead(agent: Agent) -> Agent:
+        def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
+            if not led:
+                led.add(sandbox.forward(GATEWAY_PORT, gateway.connect))
+            return agent(task, sandbox)
+
+        return work
+
+    def maker(make: Callable[[OpenGate, OnLine], Agent]) -> MakeAgent:
+        return lambda on_line: lead(make(open_gate, on_line))
+
+    return {name: maker(make) for name, make in CLI_AGENTS.items()}
 
 
 def _ignore(_: str) -> None:

@@ -1,7 +1,7 @@
 """A workshop whose sandbox is scripted and whose model replays a file: no Docker, no key."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,8 @@ def shop(own_home: Path) -> Workshop:
     """The real workshop, but for the sandbox."""
 
     @contextmanager
-    def open_sandbox(_: str, asked: Sequence[str], on_event: OnEvent) -> Iterator[Opened]:
+    def open_sandbox(request: RunRequest, _: str, on_event: OnEvent) -> Iterator[Opened]:
+        asked = request.blueprint.egress
         with ScriptedSandbox() as sandbox, Egress(asked, on_event) as egress:
             yield Opened(sandbox, let_out(sandbox, egress) if asked else {})
 

@@ -1,0 +1,201 @@
+"""Command-line agents that misbehave: small programs in their place, in a scripted sandbox."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+
+import pytest
+
+from contracts.chat import ChatRequest, Reply, Usage
+from contracts.errors import BlueprintInvalid
+from contracts.gate import Gate, Spent, Terms
+from nodes.agents.claude_code import CLAUDE_CODE
+from nodes.agents.cli import Call, Cli, Launch, cli_agent
+from nodes.agents.pi import PI
+from nodes.agents.types import AgentLimits, AgentResult, AgentTask
+from sandbox.scripted import ScriptedSandbox
+
+RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "Fixed."}
+SPENT = Spent(turns=2, usage=Usage(input=100, output=7, cost_usd=0.25))
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ScriptedSandbox]:
+    made = ScriptedSandbox()
+    yield made
+    made.teardown()
+
+
+@pytest.fixture
+def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
+    """Runs a shell script in the place of an agent's program."""
+
+    def run(
+        cli: Cli,
+        script: str,
+        *,
+        spent: Spent = SPENT,
+        limits: AgentLimits | None = None,
+        first_byte_s: float = 20.0,
+        lines: list[str] | None = None,
+    ) -> AgentResult:
+        def launch(call: Call) -> Launch:
+            real = cli.launch(call)
+            return replace(real, argv=("sh", "-c", script))
+
+        @contextmanager
+        def open_gate(_: Terms) -> Iterator[Gate]:
+            yield Gate(token="t", complete=_nobody, spent=lambda: spent)
+
+        told = lines if lines is not None else []
+        agent = cli_agent(
+            replace(cli, launch=launch), open_gate, on_line=told.append, first_byte_s=first_byte_s
+        )
+        task = AgentTask(node="n", prompt="p", model="m", limits=limits or AgentLimits(time_s=30))
+        return agent(task, sandbox)
+
+    return run
+
+
+def _nobody(_: ChatRequest) -> Reply:
+    raise AssertionError("a command-line agent asks by itself")
+
+
+def say(*events: object) -> str:
+    """A line of shell that prints events."""
+    return "cat <<'EOF'\n" + "".join(json.dumps(event) + "\n" for event in events) + "EOF\n"
+
+
+def pi_end(reason: str, **more: object) -> dict[str, object]:
+    content = [{"type": "text", "text": "Fixed."}]
+    message = {"role": "assistant", "content": content, "stopReason": reason, **more}
+    return {"type": "message_end", "message": message}
+
+
+@pytest.mark.parametrize(("cli", "event"), [(CLAUDE_CODE, RESULT), (PI, pi_end("stop"))])
+def test_a_result_that_says_success_is_one(
+    play: Callable[..., AgentResult], cli: Cli, event: object
+) -> None:
+    result = play(cli, say(event))
+    assert (result.status, result.error) == ("success", None)
+    assert (result.turns, result.usage) == (2, SPENT.usage)
+
+
+@pytest.mark.parametrize(
+    ("cli", "script", "told"),
+    [
+        (CLAUDE_CODE, "exit 0", "claude ended without a result (exit 0)"),
+        (PI, "exit 0", "pi ended without a word from the model (exit 0)"),
+        (CLAUDE_CODE, "echo oh dear >&2; exit 3", "without a result (exit 3, oh dear)"),
+        (CLAUDE_CODE, "echo '{garbage'; echo '[1]'", "2 lines were no JSON, at last '[1]'"),
+        (CLAUDE_CODE, say({**RESULT, "is_error": True}), "claude failed: error: Fixed."),
+        (
+            CLAUDE_CODE,
+            say({"type": "result", "subtype": "error_max_turns", "is_error": True}),
+            "claude failed: error_max_turns",
+        ),
+        (PI, say(pi_end("error", errorMessage="400 no")), "pi failed: error: 400 no (exit 0)"),
+        (PI, say(pi_end("length")), "pi failed: length: Fixed."),
+        (PI, "kill -9 $$", "without a word from the model (exit 137)"),
+        (PI, "exec no-such-program", "exit 127"),
+    ],
+)
+def test_an_agent_that_fails_says_why_and_what_it_spent(
+    play: Callable[..., AgentResult], cli: Cli, script: str, told: str
+) -> None:
+    result = play(cli, script)
+    assert result.status == "failure"
+    assert told in str(result.error)
+    assert str(result.error).endswith("; spent 2 turns, 107 tokens, $0.2500")
+    assert result.usage == SPENT.usage
+
+
+def test_garbage_between_events_does_no_harm(play: Callable[..., AgentResult]) -> None:
+    script = "echo '{half'; printf 'no newline\\n\\n\\xff\\xfe\\n'; " + say(RESULT)
+    assert play(CLAUDE_CODE, script).status == "success"
+
+
+def test_a_line_of_megabytes_does_no_harm(play: Callable[..., AgentResult]) -> None:
+    script = "head -c 40000000 /dev/zero | tr '\\0' x; echo; " + say(RESULT)
+    assert play(CLAUDE_CODE, script).status == "success"
+
+
+def test_an_agent_that_says_nothing_is_killed(play: Callable[..., AgentResult]) -> None:
+    began = time.monotonic()
+    result = play(CLAUDE_CODE, "sleep 60", first_byte_s=0.5)
+    assert "it said nothing for 0.5 s and was killed" in str(result.error)
+    assert time.monotonic() - began < 20
+
+
+def test_an_agent_that_never_ends_is_killed_with_what_it_said(
+    play: Callable[..., AgentResult],
+) -> None:
+    text = {"type": "text", "text": "I wait."}
+    call = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "sleep 9"}}
+    said = {"type": "assistant", "message": {"content": [text, call]}}
+    result = play(CLAUDE_CODE, say(said) + "sleep 60", limits=AgentLimits(time_s=1))
+    assert result.output == "I wait."
+    assert str(result.error).startswith(
+        "time limit of 1 s reached: it was killed; under way: Bash sleep 9; spent 2 turns"
+    )
+
+
+def test_what_the_gateway_stopped_is_the_reason(play: Callable[..., AgentResult]) -> None:
+    budget = replace(SPENT, stopped="budget exceeded: $0.2500 of $0.1, 107 tokens")
+    result = play(CLAUDE_CODE, say({**RESULT, "is_error": True}), spent=budget)
+    assert str(result.error).startswith("budget exceeded: $0.2500 of $0.1, 107 tokens")
+
+
+def test_an_outage_is_the_reason(play: Callable[..., AgentResult]) -> None:
+    outage = replace(SPENT, outage="the key for 'm' was refused")
+    result = play(PI, say(pi_end("error")), spent=outage)
+    assert str(result.error).startswith("the model did not answer: the key for 'm' was refused")
+
+
+def test_calls_are_told_in_short_lines(play: Callable[..., AgentResult]) -> None:
+    lines: list[str] = []
+    use = {"type": "tool_use", "id": "c", "name": "Read", "input": {"file_path": "/a.py"}}
+    done = {"type": "tool_result", "tool_use_id": "c", "is_error": True}
+    refusal = {"call": "Bash", "reason": "not here"}
+    denied = {"type": "tool_use", "id": "d", "name": "denied", "input": refusal}
+    play(
+        CLAUDE_CODE,
+        say(
+            {"type": "assistant", "message": {"content": [{"type": "text", "text": "I \x1b[1m"}]}},
+            {"type": "assistant", "message": {"content": [use, denied]}},
+            {"type": "user", "message": {"content": [done]}},
+            {"type": "user", "message": {"content": [{**done, "tool_use_id": "d"}]}},
+            RESULT,
+        ),
+        lines=lines,
+    )
+    assert lines == ["I", "Read /a.py · error · 0.0 s", "denied: Bash: not here"]
+
+
+def test_claudes_own_denials_count(play: Callable[..., AgentResult]) -> None:
+    result = play(CLAUDE_CODE, say({**RESULT, "permission_denials": [{"tool_name": "Bash"}]}))
+    assert (result.status, result.decisions.denied) == ("success", 1)
+
+
+@pytest.mark.parametrize("cli", [CLAUDE_CODE, PI])
+def test_what_is_asked_is_in_no_argv(cli: Cli) -> None:
+    task = AgentTask(
+        node="n", prompt="PROMPT", system="SYSTEM", model="m", allowed_tools=["read", "shell(ls)"]
+    )
+    launch = cli.launch(Call(task=task, token="TOKEN", url="http://127.0.0.1:4180", home="/h"))
+    assert launch.stdin == "PROMPT"
+    assert "SYSTEM" in launch.files.values()
+    assert not any(word in " ".join(launch.argv) for word in ("PROMPT", "SYSTEM", "TOKEN"))
+    tools = launch.argv[launch.argv.index("--tools") + 1]
+    assert tools == {"claude-code": "Bash,Read", "pi": "bash,read"}[cli.name]
+
+
+def test_unknown_words_are_refused_before_anything_starts(sandbox: ScriptedSandbox) -> None:
+    def never(_: Terms) -> AbstractContextManager[Gate]:
+        raise AssertionError("opened")
+
+    task = AgentTask(node="n", prompt="p", model="m", allowed_tools=["read(src/*)"])
+    with pytest.raises(BlueprintInvalid, match="only shell takes a pattern"):
+        cli_agent(PI, never)(task, sandbox)
