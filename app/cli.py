@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from app import cli_blueprints, cli_local, cli_run, cli_runs, cli_sandbox
+from app import cli_blueprints, cli_local, cli_memory, cli_run, cli_runs, cli_sandbox
 from app.terminal import say, set_up_logging, show_json
 from contracts.errors import HarnessError
 
@@ -22,6 +22,7 @@ app.command("run")(cli_run.run)
 app.add_typer(cli_blueprints.app, name="blueprints")
 app.add_typer(cli_runs.app, name="runs")
 app.add_typer(cli_sandbox.app, name="sandbox")
+app.add_typer(cli_memory.app, name="memory")
 app.command("up")(cli_local.up)
 app.command("down")(cli_local.down)
 app.command("doctor")(cli_local.doctor)

@@ -67,7 +67,8 @@ class RunContext:
     """What a node may know of its run. Frozen: each result makes a new one.
 
     `work_dir` is the workspace inside the sandbox. `options` are the run's `--set k=v`.
-    `env` is passed to every command of ours in the sandbox.
+    `memory` is what worked before on tasks like this, for every agent's prompt. `env` is
+    passed to every command of ours in the sandbox.
     """
 
     run_id: str
@@ -77,6 +78,7 @@ class RunContext:
     push: bool = False
     agent: str = "native"
     model: str = ""
+    memory: str = ""
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     results: Mapping[str, NodeResult] = field(default_factory=lambda: MappingProxyType({}))

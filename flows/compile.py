@@ -1,6 +1,7 @@
 """A blueprint as a Prefect flow: each node, step and attempt is a task run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from prefect import Flow, State, allow_failure, flow, get_run_logger, task
@@ -13,6 +14,7 @@ from blueprints.engine import Perform, Watch
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunReport
 from flows.artifacts import publish_report
+from flows.memory_tasks import memory_in_prefect
 from flows.request import FlowRun, RunRequest
 from flows.run import Workshop, run_blueprint
 from flows.runs import read_diff
@@ -74,6 +76,7 @@ def compile_blueprint(
             options: Options of the blueprint, name to value.
         """
         tools = workshop()
+        tools = replace(tools, memory=memory_in_prefect(tools.memory))
         request = RunRequest(
             blueprint=blueprint,
             repo=repo,

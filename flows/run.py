@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from blueprints.engine import Perform, Watch, call, node_runner, report, run_nodes
 from contracts.errors import HarnessError, SandboxLost
-from contracts.run import RunContext, RunReport, RunStatus
+from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import Sandbox
 from flows import runs
 from flows.egress import EgressLog
 from flows.request import FlowRun, RunRequest
+from flows.run_memory import Memory
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from sandbox.branches import publish, push
@@ -50,6 +51,7 @@ class Workshop:
     open_sandbox: Callable[[RunRequest, str, OnEvent], AbstractContextManager[Opened]]
     """A fresh sandbox for this request and run id, gone when the block ends; it reaches the
     operator's hosts and the blueprint's, and tells what it tried."""
+    memory: Memory
     agents: Callable[[RunRequest, str, Path, Tell], AbstractContextManager[RunAgent]]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder."""
 
@@ -75,7 +77,7 @@ def run_blueprint(
     told = watch or Watch()
     base = open_repo(request.repo, request.ref, store=workshop.repos)
     folder = runs.begin(workshop.runs, run_id, request, flow_run)
-    with _Record(request, base, folder, run_id, flow_run, workshop.redact) as record:
+    with _Record(request, base, folder, run_id, flow_run, workshop) as record:
         with (
             workshop.agents(request, run_id, folder, told.on_line) as run_agent,
             workshop.open_sandbox(request, run_id, record.egress) as opened,
@@ -83,7 +85,7 @@ def run_blueprint(
             sandbox = opened.sandbox
             put_in(sandbox, base, record.branch)
             env = {**workshop.env, **opened.env}
-            record.ctx = _context(request, env, run_id, sandbox.work_dir)
+            record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
             run_node = node_runner(
                 sandbox, run_agent, perform=perform, watch=told, redact=workshop.redact
             )
@@ -103,7 +105,7 @@ class _Record:
         folder: Path,
         run_id: str,
         flow_run: FlowRun | None,
-        redact: Redact,
+        workshop: Workshop,
     ) -> None:
         self.branch = f"harness/{run_id}/{request.blueprint.name}"
         self.ctx = RunContext(run_id=run_id, work_dir="")
@@ -112,7 +114,9 @@ class _Record:
         self._base = base
         self._folder = folder
         self._flow_run = flow_run
-        self._redact = redact
+        self._redact = workshop.redact
+        self._memory = workshop.memory
+        self._shown: tuple[str, ...] = ()
         self._pushed = False
         self.egress = EgressLog(folder / "egress.jsonl")
         self._started = monotonic()
@@ -126,6 +130,14 @@ class _Record:
     ) -> None:
         self.report = self._report(error)
         runs.finish(self._folder, self.report, self.work.diff if self.work else "")
+        self._memory.record(self.report)
+
+    def recalled(self) -> str:
+        """What memory has for this task; noted in the report."""
+        task = self._request.intent or self._request.blueprint.description
+        recall = self._memory.surface(self.ctx.run_id, task)
+        self._shown = recall.shown
+        return recall.text
 
     def keep(self, ctx: RunContext) -> None:
         self.ctx = ctx
@@ -164,6 +176,7 @@ class _Record:
             commit=work.commit if work else None,
             diff_stat=work.diff_stat if work else verdict.diff_stat,
             pushed=self._pushed,
+            surfaced=Surfaced(playbooks=self._shown),
             started_at=self._started_at.isoformat(timespec="seconds"),
             notices=(
                 *self._base.notices,
@@ -186,7 +199,9 @@ def _collected(record: _Record, sandbox: Sandbox) -> Iterator[None]:
     record.take(sandbox)
 
 
-def _context(request: RunRequest, env: Mapping[str, str], run_id: str, work_dir: str) -> RunContext:
+def _context(
+    request: RunRequest, env: Mapping[str, str], run_id: str, work_dir: str, memory: str
+) -> RunContext:
     return RunContext(
         run_id=run_id,
         work_dir=work_dir,
@@ -195,6 +210,7 @@ def _context(request: RunRequest, env: Mapping[str, str], run_id: str, work_dir:
         push=request.push,
         agent=request.agent,
         model=request.model,
+        memory=memory,
         env=env,
         options=request.options,
     )

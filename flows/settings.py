@@ -62,6 +62,8 @@ class Settings(BaseSettings):
     server_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the local Prefect server; another free one is taken when it is in use."""
     sandbox: SandboxSettings = SandboxSettings()
+    memory: dict[str, object] = Field(default_factory=dict)
+    """The table [memory], which `flows/memory_settings.py` reads."""
 
     @property
     def runs(self) -> Path:

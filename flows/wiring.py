@@ -11,6 +11,7 @@ from flows.gateway import running_gateway
 from flows.request import RunRequest, check_agents, check_options, models
 from flows.request import agents as agents_of
 from flows.run import Opened, Tell, Workshop
+from flows.run_memory import memory
 from flows.settings import Settings, environment, load_settings
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
@@ -65,6 +66,7 @@ def workshop(settings: Settings | None = None) -> Workshop:
         default_budget_usd=chosen.budget_usd,
         check=_check,
         open_sandbox=_sandboxes(chosen),
+        memory=memory(complete=complete_for_run()),
         agents=_agents(redact),
     )
 

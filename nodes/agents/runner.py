@@ -36,6 +36,7 @@ def agent_runner(
         task = AgentTask(
             node=node.name,
             prompt=node.prompt(ctx),
+            system=ctx.memory,
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
             limits=AgentLimits(

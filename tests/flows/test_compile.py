@@ -100,12 +100,14 @@ def test_every_node_step_and_attempt_is_a_task_run(
     _, flow_run = run(answer_is_42(), model=model(WRITE_42, DONE))
     states = {name: task["state_name"] for name, task in task_runs(api, flow_run).items()}
     assert states == {
+        "surface playbooks": "Completed",
         "look": "Completed",
         "never": "Skipped",
         "check": "Completed",
         "check/answer (attempt 1)": "Failed",
         "mend (attempt 1)": "Completed",
         "check/answer (attempt 2)": "Completed",
+        "record execution": "Completed",
     }
 
 
@@ -128,9 +130,10 @@ def test_what_a_node_raises_ends_the_flow_run(run: Run) -> None:
 def test_the_report_and_the_diff_are_artifacts(run: Run, api: httpx.Client) -> None:
     made = blueprint("writes", "Writes", [deterministic("do", "do", shell("echo 42 >answer.txt"))])
     _, flow_run = run(made)
-    found = {a["type"]: a["data"] for a in of_run(api, "artifacts", flow_run)}
-    assert "+42" in found["markdown"]
-    assert '"node": "do"' in found["table"]
+    found = {a["key"].split("-")[0]: a["data"] for a in of_run(api, "artifacts", flow_run)}
+    assert set(found) == {"playbooks", "report", "nodes", "execution"}
+    assert "+42" in found["report"]
+    assert '"node": "do"' in found["nodes"]
 
 
 def test_output_streams_to_the_prefect_log(run: Run, api: httpx.Client) -> None:

@@ -1,0 +1,231 @@
+"""`harness memory`, second half: how it went, whether it helps, and looking after the store."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from app.cli_tell import tell
+from app.terminal import say, show, show_json
+
+if TYPE_CHECKING:
+    from memory.lift import Lift
+
+Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Word = Literal["success", "partial", "failure", "neutral"]
+
+app = typer.Typer(help="Playbooks: how it went.")
+
+
+@app.command("record")
+def record(
+    playbook: Ref,
+    outcome: Annotated[Word, typer.Argument(help="How it went.")],
+    task: Annotated[str, typer.Option(help="What was to be done.")] = "",
+    run: Annotated[str | None, typer.Option(help="The run; settles it when pending.")] = None,
+    failed: Annotated[list[str] | None, typer.Option(help="What failed; repeatable.")] = None,
+    lesson: Annotated[list[str] | None, typer.Option(help="What to do better.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record that a playbook was followed, and how it went."""
+    from flows.library import library
+    from memory.learn import settle
+    from memory.tools import full
+    from memory.types import Execution, Reflection
+
+    said = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
+    with library() as opened:
+        settled = settle(opened, run, outcome) if run else 0
+        new = settled > 0 or opened.record_execution(
+            Execution(
+                playbook_id=opened.get(playbook).id,
+                run_id=run,
+                agent="person",
+                task=task,
+                outcome=outcome,
+                reflection=said if failed or lesson else None,
+            )
+        )
+        if lesson:
+            opened.apply_reflection(playbook, said, run_id=run)
+        after = opened.get(playbook)
+    told = f"{after.slug}: {outcome}, confidence {after.confidence:.0%}"
+    tell(full(after), told if new else f"{told} (recorded before)", as_json)
+
+
+@app.command("reflect")
+def reflect(
+    playbook: Annotated[str | None, typer.Argument(help="Apply what waits for this one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show reflections that wait for a person; with a playbook, make them its lessons."""
+    from flows.library import library
+
+    with library() as opened:
+        waiting = opened.waiting_reflections(playbook)
+        if playbook is None:
+            rows = [
+                {"playbook": opened.get(e.playbook_id or "").slug, "run": e.run_id, "lesson": text}
+                for e in waiting
+                for text in (e.reflection.improvements if e.reflection else ())
+            ]
+            lines = [f"{row['playbook']}: {row['lesson']} (run {row['run']})" for row in rows]
+            tell(rows, "\n".join(lines) or "nothing waits", as_json)
+            return
+        new = [
+            text
+            for e in waiting
+            if e.reflection
+            for text in opened.apply_reflection(playbook, e.reflection, run_id=e.run_id)
+        ]
+    tell({"lessons": new}, "\n".join(f"learned: {t}" for t in new) or "nothing new", as_json)
+
+
+@app.command("stats")
+def stats(as_json: AsJson = False) -> None:
+    """Totals, and whether memory helps."""
+    from flows.library import library
+
+    with library() as opened:
+        totals = opened.stats()
+        report = opened.lift()
+    if as_json:
+        each = [{**asdict(p), "lift": _lift(p.lift)} for p in report.playbooks]
+        lift = {**asdict(report), "overall": _lift(report.overall), "playbooks": each}
+        show_json({**asdict(totals), "lift": lift})
+        return
+    show(f"playbooks: {totals.playbooks} ({totals.archived} archived)")
+    show(f"executions: {totals.executions} ({totals.pending} pending)")
+    show(f"average confidence: {totals.average_confidence:.0%}")
+    for category, number in totals.by_category.items():
+        show(f"  {category or '(no category)'}: {number}")
+    show(f"runs: {report.runs}, {report.held_out} of them without memory")
+    show(f"lift: {_lift_line(report.overall)}")
+    for one in report.playbooks:
+        counts = f"found {one.retrieved}, shown {one.shown}, cited {one.cited}"
+        show(f"  {one.title}: {counts}; {_lift_line(one.lift)}")
+
+
+@app.command("prune")
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show.")] = False,
+    max_age_days: Annotated[float | None, typer.Option(min=0)] = None,
+    min_confidence: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Archive what is stale or weak; nothing is deleted."""
+    from flows.library import library
+    from flows.memory_settings import load_memory_settings
+    from memory.stale import Retention
+
+    kept = load_memory_settings().retention
+    retention = Retention(
+        max_age_days=kept.max_age_days if max_age_days is None else max_age_days,
+        min_confidence=kept.min_confidence if min_confidence is None else min_confidence,
+    )
+    with library() as opened:
+        stale = opened.prune(retention, dry_run=dry_run)
+    word = "would archive" if dry_run else "archived"
+    rows = [{"id": p.id, "playbook": p.slug, "why": why} for p, why in stale]
+    lines = [f"{word} {row['playbook']}: {row['why']}" for row in rows]
+    tell({"dry_run": dry_run, "archived": rows}, "\n".join(lines) or "nothing is stale", as_json)
+
+
+@app.command("reindex")
+def reindex(as_json: AsJson = False) -> None:
+    """Make the search indexes anew; embeds again only what the model has no vector of."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from flows.library import library
+
+    with (
+        library() as opened,
+        Progress(console=Console(stderr=True), transient=True, disable=as_json) as bar,
+    ):
+        line = bar.add_task("reindexing", total=None)
+        opened.reindex(lambda done, of: bar.update(line, completed=done, total=of))
+        number = opened.stats().playbooks
+    tell({"playbooks": number}, f"reindexed {number} playbooks", as_json)
+
+
+@app.command("doctor")
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Make anew what is wrong.")] = False,
+    back_up: Annotated[bool, typer.Option("--back-up", help="Copy the database aside.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the indexes with the database."""
+    from flows.library import library
+    from flows.memory_file import copy_database
+
+    if back_up:
+        where = copy_database()
+        tell({"copy": str(where)}, f"copied to {where}", as_json)
+        return
+    with library() as opened:
+        findings = opened.doctor(repair=repair)
+    if as_json:
+        show_json([asdict(finding) for finding in findings])
+    for finding in findings if not as_json else ():
+        advice = f": {finding.advice}" if finding.advice else ""
+        show(f"{'ok ' if finding.ok else 'BAD'} {finding.name}: {finding.seen}{advice}")
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command("export")
+def export(
+    file: Annotated[Path | None, typer.Argument(help="Where to; stdout if none.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write every playbook as a line of JSON."""
+    from flows.library import library
+    from memory.portable import export as lines_of
+
+    with library() as opened:
+        lines = list(lines_of(opened))
+    if file is not None:
+        file.write_text("".join(f"{line}\n" for line in lines))
+        tell({"file": str(file), "playbooks": len(lines)}, f"wrote {len(lines)} to {file}", as_json)
+    elif lines:
+        show("\n".join(lines))
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="What `export` wrote; - for stdin.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take playbooks in; the same file twice changes nothing."""
+    from contracts.errors import OptionInvalid
+    from flows.library import library
+    from memory.portable import import_ as take_in
+
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionInvalid(f"cannot read {str(file)!r}: {error}") from error
+    with library() as opened:
+        done = take_in(opened, text.splitlines())
+    counts = {how: len(slugs) for how, slugs in asdict(done).items()}
+    tell(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)
+    if done.kept:
+        say(f"note: kept as they are here: {', '.join(done.kept)}")
+
+
+def _lift(lift: "Lift") -> dict[str, object]:
+    return {
+        **asdict(lift),
+        "difference": round(lift.difference, 4),
+        "interval": [round(lift.interval.low, 4), round(lift.interval.high, 4)],
+        "verdict": lift.verdict,
+    }
+
+
+def _lift_line(lift: "Lift") -> str:
+    low, high = lift.interval
+    return f"{lift.difference:+.0%} ({low:+.0%} to {high:+.0%}), {lift.verdict}"

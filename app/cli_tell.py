@@ -1,0 +1,37 @@
+"""What every `harness memory` command does: tell a result, or let a person edit a text."""
+
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from app.terminal import show, show_json
+from contracts.errors import OptionInvalid
+
+
+def tell(document: object, line: str, as_json: bool) -> None:
+    """The document with --json, else the line."""
+    if as_json:
+        show_json(document)
+    else:
+        show(line)
+
+
+def edited(text: str) -> str | None:
+    """The text as the person leaves it in $VISUAL or $EDITOR; None when they changed nothing.
+
+    Raises:
+        OptionInvalid: the editor cannot be started, or says that it failed.
+    """
+    from flows.settings import environment
+
+    editor = environment().get("VISUAL") or environment().get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="harness-edit-") as folder:
+        path = Path(folder) / "playbook.json"
+        path.write_text(text)
+        try:
+            subprocess.run([*shlex.split(editor), str(path)], check=True)
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            raise OptionInvalid(f"editor {editor!r} failed ({error}): set EDITOR") from error
+        after = path.read_text()
+    return None if after == text else after

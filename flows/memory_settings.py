@@ -1,0 +1,144 @@
+"""Settings of memory: the table [memory] of `harness.toml`, and HARNESS_MEMORY_… over it."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tomllib import TOMLDecodeError
+from typing import Literal
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from contracts.errors import SettingsInvalid
+from flows.settings import config_file
+from memory.recall import Surfacing
+from memory.stale import Retention
+from memory.types import Contrast
+
+Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
+    """Who makes vectors."""
+
+    provider: Provider = "local"
+    """`local` needs no key and no network; `litellm` takes any model; `none`: words only."""
+    model: str | None = None
+    """None: the provider's usual one."""
+    dimensions: int | None = Field(default=None, ge=1)
+    """None: as many as the model usually gives."""
+    api_key: str | None = None
+    """`${NAME}` stands for a variable of the environment."""
+    url: str | None = None
+    """Where the provider listens, when not at its usual address."""
+
+
+class MemorySettings(BaseSettings):
+    """All settings of memory."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HARNESS_MEMORY_",
+        env_nested_delimiter="__",
+        toml_table_header=("memory",),
+        frozen=True,
+        extra="forbid",
+    )
+
+    enabled: bool = True
+    """Runs are shown playbooks and recorded."""
+    data: str | None = None
+    """A file or a SQLAlchemy URL. None: `harness.db` in the home."""
+    chroma_url: str | None = None
+    """A `chroma run` to use. None: a folder in the home."""
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    auto_reflect: bool = False
+    """What a model makes of a run becomes lessons without a person."""
+    reflect_model: str | None = None
+    """Who reflects on a run. None: nobody."""
+    max_age_days: float = Field(default=90.0, ge=0)
+    """`prune` archives what was not used for this long."""
+    min_confidence: float = Field(default=0.3, ge=0, le=1)
+    """Below this, `prune` also archives what nobody touched for that long. 0: nothing."""
+    limit: int = Field(default=5, ge=0)
+    """Playbooks of each group that a run is shown at the most."""
+    budget_tokens: int = Field(default=2_000, ge=0)
+    """A run's prompt never holds more of memory than this."""
+    max_distance: float = Field(default=0.7, ge=0, le=2)
+    confidence_weight: float = Field(default=0.3, ge=0, le=1)
+    holdout_share: float = Field(default=0.1, ge=0, le=1)
+    """This share of runs is shown nothing, so that the lift can be measured. 0: none."""
+    proven_min: float = Field(default=0.5, ge=0, le=1)
+    failed_max: float = Field(default=0.3, ge=0, le=1)
+
+    @property
+    def retention(self) -> Retention:
+        """What `prune` goes by."""
+        return Retention(max_age_days=self.max_age_days, min_confidence=self.min_confidence)
+
+    @property
+    def contrast(self) -> Contrast:
+        """How results are told apart."""
+        return Contrast(proven_min=self.proven_min, failed_max=self.failed_max)
+
+    @property
+    def surfacing(self) -> Surfacing:
+        """What a run is shown."""
+        return Surfacing(
+            limit=self.limit,
+            budget_tokens=self.budget_tokens,
+            max_distance=self.max_distance,
+            confidence_weight=self.confidence_weight,
+            holdout_share=self.holdout_share,
+            contrast=self.contrast,
+        )
+
+    def database(self, home: Path) -> str | Path:
+        """Where the playbooks are."""
+        if self.data is None:
+            return home / "harness.db"
+        return self.data if "://" in self.data else Path(self.data).expanduser().absolute()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+        return (init_settings, env_settings, toml)
+
+
+def load_memory_settings() -> MemorySettings:
+    """Read the settings.
+
+    Raises:
+        SettingsInvalid: a value cannot be used, or the file is not TOML.
+    """
+    try:
+        return MemorySettings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(("memory", *(str(part) for part in first["loc"])))
+        raise SettingsInvalid(
+            f"setting {place!r}: {first['msg']}. "
+            f"It comes from {config_file()} or a HARNESS_MEMORY_ variable"
+        ) from error
+    except TOMLDecodeError as error:
+        raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
+
+
+def expand(text: str | None, environ: Mapping[str, str]) -> str | None:
+    """The text with each `${NAME}` replaced; None when a variable is not set."""
+    if text is None or any(name not in environ for name in _VARIABLE.findall(text)):
+        return None
+    return _VARIABLE.sub(lambda found: environ[found[1]], text)

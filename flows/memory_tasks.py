@@ -1,0 +1,76 @@
+"""Memory around a run as Prefect tasks, each with an artifact."""
+
+from prefect import task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+
+from contracts.run import RunReport
+from flows.run_memory import Memory
+from memory.learn import Recorded
+from memory.recall import Recall
+
+
+def memory_in_prefect(plain: Memory) -> Memory:
+    """The same, each call a task run of the flow that it is called in, with an artifact."""
+
+    def surface(run_id: str, task: str) -> Recall:
+        return _surface_task(plain, run_id, task)
+
+    def record(report: RunReport) -> Recorded | None:
+        return _record_task(plain, report)
+
+    return Memory(surface=surface, record=record)
+
+
+@task(
+    name="surface playbooks",
+    task_run_name="surface playbooks",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
+    shown = plain.surface(run_id, task)
+    create_markdown_artifact(
+        explain(shown), key=f"playbooks-{run_id}", description="Playbooks shown, and why"
+    )
+    return shown
+
+
+@task(
+    name="record execution",
+    task_run_name="record execution",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def _record_task(plain: Memory, report: RunReport) -> Recorded | None:
+    recorded = plain.record(report)
+    if recorded is not None:
+        create_markdown_artifact(
+            _recorded(recorded), key=f"execution-{report.run_id}", description="What was recorded"
+        )
+    return recorded
+
+
+def explain(shown: Recall) -> str:
+    """What a run was shown and why, as Markdown."""
+    if shown.held_out:
+        why = "This run was drawn to be shown nothing, so that the lift can be measured."
+    else:
+        why = f"{len(shown.shown)} of {len(shown.found.hits)} found were shown."
+    rows = [
+        f"| {hit.playbook.slug} | {'yes' if hit.playbook.id in shown.shown else 'no'} "
+        f"| {hit.score:.3f} | {hit.playbook.confidence:.0%} | {places} |"
+        for hit in shown.found.hits
+        for places in [
+            ", ".join(f"{arm} #{at.rank} ({at.score:.3f})" for arm, at in hit.places.items())
+        ]
+    ]
+    head = ["| playbook | shown | score | confidence | found by |", "|---|---|---|---|---|"]
+    table = [*head, *rows] if rows else ["Nothing in memory fits this task."]
+    return "\n".join([why, "", *table])
+
+
+def _recorded(recorded: Recorded) -> str:
+    lessons = [f"- {lesson}" for lesson in recorded.lessons]
+    credited = ", ".join(recorded.playbooks) or "no playbook"
+    return "\n".join([f"Outcome {recorded.outcome}, credited to {credited}.", "", *lessons])

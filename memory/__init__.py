@@ -1,0 +1,1 @@
+"""Playbooks: what worked before, kept in a database, found again, and measured."""

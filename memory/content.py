@@ -1,0 +1,133 @@
+"""What a playbook may hold, checked in one place; slugs and fingerprints."""
+
+import hashlib
+import re
+from dataclasses import replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from memory.errors import PlaybookInvalid
+from memory.types import Content, Playbook, Step
+
+TITLE_LIMIT = 255
+TEXT_LIMIT = 100_000
+"""Characters that one text of a playbook may have."""
+
+_STEPS = 200
+_TAGS = 50
+_PLAIN = re.compile(r"[^a-z0-9]+")
+_CONTENT = TypeAdapter(Content)
+
+
+def checked(content: Content) -> Content:
+    """The content as it will be kept: trimmed, tags in order and once.
+
+    Raises:
+        PlaybookInvalid: no title, a NUL byte, or something too long.
+    """
+    for place, text, limit in _texts(content):
+        _check_text(place, text, limit)
+    if not content.title.strip():
+        raise PlaybookInvalid("a playbook needs a title that says what it is for; got an empty one")
+    if len(content.steps) > _STEPS or len(content.tags) > _TAGS:
+        raise PlaybookInvalid(
+            f"playbook {content.title!r} has {len(content.steps)} steps and {len(content.tags)} "
+            f"tags; at most {_STEPS} and {_TAGS} fit. Split it in two"
+        )
+    tags = sorted({tag.strip() for tag in content.tags if tag.strip()})
+    return replace(
+        content,
+        title=" ".join(content.title.split()),
+        category=content.category.strip(),
+        steps=_in_order(content.steps),
+        tags=tuple(tags),
+    )
+
+
+def parse_content(document: object) -> Content:
+    """Content from outside: a file, an editor, an agent's call.
+
+    Raises:
+        PlaybookInvalid: it is not the shape of one; the first fault is named.
+    """
+    try:
+        return _CONTENT.validate_python(document, extra="forbid")
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise PlaybookInvalid(f"not a playbook: {place!r}: {first['msg']}") from error
+
+
+def content_json(content: Content) -> dict[str, object]:
+    """The content as a JSON object; `parse_content` reads it back."""
+    own = Content(**{name: getattr(content, name) for name in Content.__dataclass_fields__})
+    document = _CONTENT.dump_python(own, mode="json")
+    assert isinstance(document, dict)  # noqa: S101 - tells the type checker
+    return document
+
+
+def content_of(playbook: Playbook) -> Content:
+    """The part of a playbook that people and agents write."""
+    return parse_content(content_json(playbook))
+
+
+def slug(title: str) -> str:
+    """The title as it looks in an address; never empty."""
+    return _PLAIN.sub("-", title.lower()).strip("-")[:100] or "playbook"
+
+
+def embedded_text(title: str, use_case: str) -> str:
+    """What a playbook is found by."""
+    return f"{title} — {use_case}" if use_case else title
+
+
+def digest(text: str) -> str:
+    """A fingerprint that is the same for restatements that differ in case, space and marks."""
+    words = re.findall(r"\w+", text.lower())
+    return hashlib.sha256(" ".join(words or [text]).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def storable(text: str) -> str:
+    """Text of a program or a model, made fit for every database: no NUL, valid Unicode."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
+
+
+def _in_order(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    placed = sorted(enumerate(steps, 1), key=lambda pair: pair[1].order or pair[0])
+    return tuple(replace(step, order=number) for number, (_, step) in enumerate(placed, 1))
+
+
+def _texts(content: Content) -> list[tuple[str, str, int]]:
+    texts = [
+        ("title", content.title, TITLE_LIMIT),
+        ("category", content.category, TITLE_LIMIT),
+        *(("tags", tag, TITLE_LIMIT) for tag in content.tags),
+        ("use_case", content.use_case, TEXT_LIMIT),
+        ("process", content.process, TEXT_LIMIT),
+        ("notes", content.notes, TEXT_LIMIT),
+    ]
+    for number, step in enumerate(content.steps, 1):
+        texts += _step_texts(number, step)
+    return texts
+
+
+def _step_texts(number: int, step: Step) -> list[tuple[str, str, int]]:
+    parts = {
+        "action": step.action,
+        "tool": step.tool,
+        "tool_args": repr(dict(step.tool_args)).replace("\\x00", "\0"),
+        "expected": step.expected,
+        "fallback": step.fallback,
+    }
+    return [(f"steps.{number}.{name}", text, TEXT_LIMIT) for name, text in parts.items()]
+
+
+def _check_text(place: str, text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise PlaybookInvalid(
+            f"{place} has {len(text):,} characters; at most {limit:,} fit. Keep what is needed"
+        )
+    if "\0" in text or text != storable(text):
+        raise PlaybookInvalid(
+            f"{place} holds a NUL byte or half a character: {text[:40]!r}. Remove it"
+        )

@@ -1,0 +1,203 @@
+"""Opens the database: SQLite beside the home, or any SQLAlchemy URL; migrated, and checked."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+from filelock import FileLock
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
+
+from contracts.errors import SettingsInvalid
+from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
+
+REVISION = "0001"
+"""The newest migration that this program knows."""
+
+_BUSY_S = 60
+
+
+def open_database(where: str | Path) -> Engine:
+    """An engine on a migrated database; a SQLite file is made when it is not there.
+
+    Raises:
+        SettingsInvalid: `where` is a URL that SQLAlchemy cannot use.
+        StoreUnavailable: it does not answer or cannot be written.
+        StoreCorrupt: the file is damaged; the message names it and how to go on.
+        StoreTooNew: a newer Harness has migrated it.
+    """
+    url = _url(where)
+    engine = _engine(url)
+    try:
+        with reading_errors(url):
+            with engine.connect() as connection:
+                found = _revision(connection)
+            if found != REVISION:
+                _migrate(engine, url)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """One transaction that writes; it waits for its turn at the beginning, never in the middle."""
+    with (
+        reading_errors(engine.url),
+        engine.connect().execution_options(writes=True) as connection,
+        connection.begin(),
+    ):
+        yield connection
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """One transaction that sees the database at one moment."""
+    with reading_errors(engine.url), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def reading_errors(url: URL) -> Iterator[None]:
+    """Turn what a database says of its own state into errors for a person."""
+    try:
+        yield
+    except OperationalError as error:
+        raise StoreUnavailable(f"database {_name(url)} cannot be used: {_said(error)}") from error
+    except DatabaseError as error:
+        if "malformed" in str(error) or "not a database" in str(error):
+            raise StoreCorrupt(_corrupt(url, error)) from error
+        raise
+
+
+@contextmanager
+def alone(engine: Engine, what: str) -> Iterator[None]:
+    """Hold off every other process that wants to do `what` on this database."""
+    if engine.dialect.name == "sqlite":
+        with FileLock(f"{engine.url.database}.{what}.lock", poll_interval=0.005):
+            yield
+        return
+    number = int.from_bytes(sha256(f"harness {what}".encode()).digest()[:7])
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": number})
+        yield
+
+
+def back_up(path: Path) -> Path:
+    """Copy a damaged database and its log aside, so that nothing is lost by what comes next."""
+    folder = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+    folder.mkdir()
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        if path.with_name(name).exists():
+            shutil.copy2(path.with_name(name), folder / name)
+    return folder
+
+
+def _url(where: str | Path) -> URL:
+    if isinstance(where, Path):
+        return URL.create("sqlite", database=str(where.expanduser()))
+    try:
+        url = make_url(where)
+        url.get_dialect()
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise SettingsInvalid(
+            f"memory database {where!r} is no URL that can be used ({error}): write a path, "
+            "sqlite:///…, or postgresql+psycopg://user@host/name"
+        ) from error
+    if url.drivername == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    return url
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    path = Path(url.database or "")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot make {path.parent}: {error.strerror}") from error
+    engine = create_engine(url, connect_args={"timeout": _BUSY_S, "isolation_level": None})
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: object, _: object) -> None:
+    from sqlite3 import Connection as SqliteConnection
+
+    assert isinstance(connection, SqliteConnection)  # noqa: S101 - tells the type checker
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+        "mmap_size=268435456",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A plain BEGIN that writes later fails at once when another writer came in between.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _migrate(engine: Engine, url: URL) -> None:
+    """Bring the tables up to date; of many processes one does it and the others wait."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
+    with alone(engine, "migrate"), engine.connect() as connection:
+        found = _revision(connection)
+        if found is not None and found not in _known(config):
+            raise StoreTooNew(
+                f"database {_name(url)} is at migration {found!r}; this Harness knows up to "
+                f"{REVISION!r}. Use the newer Harness that made it, or another database"
+            )
+        config.attributes["connection"] = connection
+        command.upgrade(config, REVISION)
+        connection.commit()
+
+
+def _known(config: object) -> set[str]:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    assert isinstance(config, Config)  # noqa: S101 - tells the type checker
+    return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+
+
+def _migrations() -> Path:
+    spec = find_spec("migrations")
+    if spec is None or spec.origin is None:
+        raise StoreUnavailable("this Harness is installed without its migrations: install it again")
+    return Path(spec.origin).parent
+
+
+def _name(url: URL) -> str:
+    return url.render_as_string(hide_password=True)
+
+
+def _said(error: DatabaseError) -> str:
+    return str(error.orig).strip().splitlines()[0]
+
+
+def _corrupt(url: URL, error: DatabaseError) -> str:
+    return (
+        f"database {_name(url)} is damaged ({_said(error)}). `harness memory doctor --back-up` "
+        "copies it aside; then move it away and `harness memory import` your last export"
+    )

@@ -1,0 +1,38 @@
+"""What can go wrong in memory, hung below the tree in contracts/errors.py.
+
+HarnessError
+├── StaleUpdate                  exit 1   somebody else changed the playbook in between
+├── BadInput
+│   ├── PlaybookInvalid          exit 2
+│   └── PlaybookNotFound         exit 2
+└── Unavailable
+    └── StoreUnavailable         exit 3   the database cannot be used
+        ├── StoreCorrupt
+        └── StoreTooNew
+"""
+
+from contracts.errors import BadInput, HarnessError, Unavailable
+
+
+class PlaybookInvalid(BadInput):
+    """A playbook, or a change of one, that cannot be kept."""
+
+
+class PlaybookNotFound(BadInput):
+    """No playbook has this id or slug."""
+
+
+class StaleUpdate(HarnessError):
+    """The playbook is no longer at the version that the change was made from."""
+
+
+class StoreUnavailable(Unavailable):
+    """The database does not answer, or cannot be written."""
+
+
+class StoreCorrupt(StoreUnavailable):
+    """The database file is damaged."""
+
+
+class StoreTooNew(StoreUnavailable):
+    """A newer Harness has changed the database in a way that this one does not know."""

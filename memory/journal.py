@@ -1,0 +1,235 @@
+"""What happened to playbooks: executions, counters and lessons, each counted exactly once."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import uuid4
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection, Row, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+
+from memory.content import digest, storable
+from memory.tables import executions, lessons, playbooks
+from memory.types import Execution, Outcome, Reflection, StepResult
+
+LESSONS_A_RUN = 3
+"""Lessons that one run, or one reflection, may leave behind."""
+
+OUTPUT_KEPT = 4_000
+"""Characters kept of what a step said: the last ones, where the errors are."""
+
+LESSON_LIMIT = 1_000
+
+FAILURES_TOLD = 5
+"""Failures that a playbook's rendering may name."""
+
+_STEPS = TypeAdapter(tuple[StepResult, ...])
+_REFLECTION = TypeAdapter(Reflection | None)
+_COUNTERS = {"success": "successes", "partial": "partials", "failure": "failures"}
+
+
+def record(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
+    """Keep an execution and count it; False when it was kept before, and nothing is counted."""
+    if execution.run_id is not None and _known(connection, key, execution.run_id):
+        return False
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(executions).values(**_columns(key, execution, at)))
+    except IntegrityError:
+        return False
+    if key is not None:
+        _count(connection, key, execution.outcome, at)
+    return True
+
+
+def settle(connection: Connection, execution_id: str, outcome: Outcome, at: datetime) -> bool:
+    """Give a pending execution its verdict; False when it is not pending."""
+    changed = connection.execute(
+        update(executions)
+        .where(executions.c.id == execution_id, executions.c.outcome == "pending")
+        .values(outcome=outcome, expires_at=None)
+        .returning(executions.c.playbook_key)
+    ).first()
+    if changed is not None and changed.playbook_key is not None:
+        _count(connection, changed.playbook_key, outcome, at)
+    return changed is not None
+
+
+def expire(connection: Connection, at: datetime) -> int:
+    """Pending executions whose time is over end as neutral, which counts for nothing."""
+    late = (executions.c.outcome == "pending", executions.c.expires_at <= at)
+    changed = connection.execute(
+        update(executions).where(*late).values(outcome="neutral", expires_at=None)
+    )
+    return changed.rowcount
+
+
+def list_executions(
+    connection: Connection, key: int | None = None, *, limit: int | None = None
+) -> list[Execution]:
+    """Executions of one playbook, or all, the newest first."""
+    query = select(executions, playbooks.c.id.label("playbook_id")).outerjoin(
+        playbooks, playbooks.c.key == executions.c.playbook_key
+    )
+    if key is not None:
+        query = query.where(executions.c.playbook_key == key)
+    query = query.order_by(executions.c.completed_at.desc(), executions.c.id).limit(limit)
+    return [_execution(row) for row in connection.execute(query)]
+
+
+def what_failed(connection: Connection, key: int) -> tuple[str, ...]:
+    """What the latest failures say: reflections first, then the steps that failed; each once."""
+    query = select(executions.c.step_results, executions.c.reflection).where(
+        executions.c.playbook_key == key, executions.c.outcome == "failure"
+    )
+    newest = query.order_by(executions.c.completed_at.desc(), executions.c.id).limit(FAILURES_TOLD)
+    rows = connection.execute(newest).all()
+    reflections = [_REFLECTION.validate_python(row.reflection) for row in rows]
+    said = [text for reflection in reflections if reflection for text in reflection.what_failed]
+    for row in rows:
+        steps = _STEPS.validate_python(row.step_results)
+        said += [_failure(step) for step in steps if step.outcome == "failure"]
+    return tuple(dict.fromkeys(said))[:FAILURES_TOLD]
+
+
+def pending(connection: Connection, run_id: str) -> list[str]:
+    """Ids of this run's executions that wait for a verdict."""
+    query = select(executions.c.id).where(
+        executions.c.run_id == run_id, executions.c.outcome == "pending"
+    )
+    return list(connection.execute(query).scalars())
+
+
+def reflect(connection: Connection, execution_id: str, reflection: Reflection) -> None:
+    """Put a reflection on an execution, for a person to apply."""
+    document = _REFLECTION.dump_python(reflection, mode="json")
+    connection.execute(
+        update(executions).where(executions.c.id == execution_id).values(reflection=document)
+    )
+
+
+def reflections_applied(connection: Connection, key: int, run_id: str | None) -> None:
+    """Note that what this run reflected on the playbook became lessons."""
+    mine = (executions.c.playbook_key == key, executions.c.run_id == run_id)
+    connection.execute(update(executions).where(*mine).values(reflection_applied=True))
+
+
+def waiting_reflections(connection: Connection) -> list[Execution]:
+    """Executions whose reflection has improvements that nobody applied yet, the newest first."""
+    return [
+        execution
+        for execution in list_executions(connection)
+        if execution.reflection and execution.reflection.improvements
+        if not execution.reflection_applied and execution.playbook_id
+    ]
+
+
+def add_lessons(
+    connection: Connection, key: int, texts: Sequence[str], *, run_id: str | None, at: datetime
+) -> list[str]:
+    """Add lessons that are not there yet; gives those that were new.
+
+    A run adds three at the most, over all its reflections. A restatement that differs only in
+    case, spaces and punctuation is the same lesson; any other wording may be a correction.
+    """
+    free = LESSONS_A_RUN if run_id is None else LESSONS_A_RUN - _taught(connection, run_id)
+    new: list[str] = []
+    for text in (storable(text).strip()[:LESSON_LIMIT] for text in texts):
+        if text and len(new) < free and _add_lesson(connection, key, text, run_id, at):
+            new.append(text)
+    return new
+
+
+def restore_lessons(
+    connection: Connection, key: int, taught: Sequence[tuple[str, str | None]], at: datetime
+) -> None:
+    """Add lessons that another store held, with the runs that they came from."""
+    for text, run_id in taught:
+        _add_lesson(connection, key, storable(text)[:LESSON_LIMIT], run_id, at)
+
+
+def _add_lesson(
+    connection: Connection, key: int, text: str, run_id: str | None, at: datetime
+) -> bool:
+    values = {"text": text, "digest": digest(text), "run_id": run_id, "at": at}
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(lessons).values(playbook_key=key, **values))
+    except IntegrityError:
+        return False
+    return True
+
+
+def _failure(step: StepResult) -> str:
+    lines = [line for line in step.output.splitlines() if line.strip()]
+    return f"{step.name}: {lines[-1].strip()[:200]}" if lines else step.name
+
+
+def _taught(connection: Connection, run_id: str) -> int:
+    query = select(func.count()).select_from(lessons).where(lessons.c.run_id == run_id)
+    return connection.execute(query).scalar_one()
+
+
+def _known(connection: Connection, key: int | None, run_id: str) -> bool:
+    same = executions.c.playbook_key.is_(None) if key is None else executions.c.playbook_key == key
+    query = select(executions.c.id).where(executions.c.run_id == run_id, same)
+    return connection.execute(query).first() is not None
+
+
+def _count(connection: Connection, key: int, outcome: Outcome, at: datetime) -> None:
+    """One SQL statement, so that no other process's count is lost."""
+    values: dict[str, object] = {}
+    if outcome in _COUNTERS:
+        name = _COUNTERS[outcome]
+        values[name] = playbooks.c[name] + 1
+    newer = or_(playbooks.c.last_used_at.is_(None), playbooks.c.last_used_at < at)
+    if values:
+        connection.execute(update(playbooks).where(playbooks.c.key == key).values(**values))
+    connection.execute(
+        update(playbooks).where(playbooks.c.key == key, newer).values(last_used_at=at)
+    )
+
+
+def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, object]:
+    return {
+        "id": execution.id or str(uuid4()),
+        "playbook_key": key,
+        "playbook_version": execution.playbook_version,
+        "run_id": execution.run_id,
+        "agent": storable(execution.agent),
+        "task": storable(execution.task)[:OUTPUT_KEPT],
+        "outcome": execution.outcome,
+        "started_at": execution.started_at,
+        "completed_at": execution.completed_at or at,
+        "expires_at": execution.expires_at,
+        "step_results": [_step(step) for step in execution.step_results],
+        "reflection": _REFLECTION.dump_python(execution.reflection, mode="json"),
+        "reflection_applied": execution.reflection_applied,
+    }
+
+
+def _step(step: StepResult) -> dict[str, object]:
+    return {
+        "name": storable(step.name),
+        "outcome": step.outcome,
+        "output": storable(step.output)[-OUTPUT_KEPT:],
+        "duration_ms": step.duration_ms,
+    }
+
+
+def _execution(row: "Row[tuple[object, ...]]") -> Execution:
+    return Execution(
+        id=row.id,
+        playbook_id=row.playbook_id,
+        playbook_version=row.playbook_version,
+        run_id=row.run_id,
+        agent=row.agent,
+        task=row.task,
+        outcome=row.outcome,
+        started_at=row.started_at,
+        completed_at=row.completed_at,
+        expires_at=row.expires_at,
+        step_results=_STEPS.validate_python(row.step_results),
+        reflection=_REFLECTION.validate_python(row.reflection),
+        reflection_applied=row.reflection_applied,
+    )

@@ -1,0 +1,175 @@
+"""After a run: who gets the credit, what is kept, and what a model makes of it."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel, ValidationError
+
+from contracts.chat import ChatRequest, Complete, Message
+from contracts.run import NodeReport, NodeStatus, RunReport
+from memory import recall, store
+from memory.database import reading, writing
+from memory.journal import LESSONS_A_RUN
+from memory.library import Library
+from memory.types import Execution, Outcome, Reflection, StepResult
+
+PENDING_FOR = timedelta(hours=24)
+"""How long a verdict may take before it counts as neutral."""
+
+_OUTCOMES: dict[NodeStatus, Outcome] = {
+    "success": "success",
+    "failure": "failure",
+    "skipped": "neutral",
+}
+_SAID = 1_500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What was kept of a run. `lessons` are those that became part of a playbook at once."""
+
+    outcome: Outcome
+    playbooks: tuple[str, ...] = ()
+    lessons: tuple[str, ...] = ()
+    reflection: Reflection | None = None
+
+
+def record(
+    library: Library,
+    report: RunReport,
+    *,
+    verdict_later: bool = False,
+    reflection: Reflection | None = None,
+) -> Recorded:
+    """Record a run that has ended, however it ended; doing it twice counts once.
+
+    Credit goes to the playbooks that the agent named, else to the best one it was shown and not
+    told to avoid. A run without any is recorded too. No playbook is ever made here.
+    """
+    outcome = "pending" if verdict_later and report.status == "success" else outcome_of(report)
+    credited = _credit(library, report)
+    before = _lessons(library, credited)
+    for playbook_id in credited or (None,):
+        library.record_execution(
+            Execution(
+                playbook_id=playbook_id,
+                run_id=report.run_id,
+                agent=report.agent,
+                task=report.intent,
+                outcome=outcome,
+                expires_at=library.clock() + PENDING_FOR if outcome == "pending" else None,
+                step_results=tuple(_step(node) for node in report.nodes),
+                reflection=reflection,
+            )
+        )
+    with writing(library.engine) as connection:
+        recall.close(connection, report.run_id, outcome)
+    return Recorded(
+        outcome=outcome,
+        playbooks=credited,
+        lessons=tuple(text for text in _lessons(library, credited) if text not in before),
+        reflection=reflection,
+    )
+
+
+def settle(library: Library, run_id: str, outcome: Outcome) -> int:
+    """Give a run that waits for it its verdict; how many executions waited."""
+    settled = library.settle(run_id, outcome)
+    if settled:
+        with writing(library.engine) as connection:
+            recall.close(connection, run_id, outcome)
+    return settled
+
+
+def outcome_of(report: RunReport) -> Outcome:
+    """The run's outcome for its playbooks: an outage or a cancel is not their doing."""
+    match report.status:
+        case "success":
+            return "success"
+        case "failure" if any(node.status == "failure" for node in report.nodes):
+            return "failure"
+        case _:
+            return "neutral"
+
+
+def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | None:
+    """What a model makes of a run; None when it answers with something else than was asked.
+
+    Raises:
+        ModelUnavailable: it does not answer.
+    """
+    prompt = _prompt(report)
+    reply = complete(ChatRequest(model=model, messages=[Message(role="user", content=prompt)]))
+    return parse_reflection(reply.message.content)
+
+
+def parse_reflection(text: str) -> Reflection | None:
+    """The first JSON object of a reply as a reflection, cut to three lessons."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        said = _Said.model_validate(json.loads(text[start : end + 1]))
+    except (json.JSONDecodeError, ValidationError):
+        return None
+    return Reflection(
+        what_worked=_few(said.what_worked),
+        what_failed=_few(said.what_failed),
+        improvements=_few(said.improvements),
+    )
+
+
+class _Said(BaseModel, frozen=True, extra="ignore"):
+    what_worked: list[str] = []
+    what_failed: list[str] = []
+    improvements: list[str] = []
+
+
+def _few(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(" ".join(text.split())[:500] for text in texts if text.strip())[:LESSONS_A_RUN]
+
+
+def _prompt(report: RunReport) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - a prompt is plain text
+    )
+    nodes = [
+        {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_SAID:]}
+        for n in report.nodes
+    ]
+    return environment.get_template("reflect.md.j2").render(
+        blueprint=report.blueprint, status=report.status, task=report.intent, nodes=nodes
+    )
+
+
+def _credit(library: Library, report: RunReport) -> tuple[str, ...]:
+    with reading(library.engine) as connection:
+        shown = recall.shown_to(connection, report.run_id)
+        there = {ref: store.find(connection, ref) for ref, _, _ in shown}
+    said = "\n".join(node.output for node in report.nodes)
+    known = {ref: playbook for ref, playbook in there.items() if playbook is not None}
+    cited = {ref for ref, p in known.items() if f"[playbook:{p.slug}]" in said or p.id in said}
+    with writing(library.engine) as connection:
+        recall.cite(connection, report.run_id, cited)
+    cited |= {ref for ref, _, was in shown if was and ref in known}
+    followed = [ref for ref, group, _ in shown if group != "failed" and ref in known]
+    return tuple(sorted(cited)) or tuple(followed[:1])
+
+
+def _lessons(library: Library, refs: Iterable[str]) -> list[str]:
+    return [lesson.text for ref in refs for lesson in library.get(ref).lessons]
+
+
+def _step(node: NodeReport) -> StepResult:
+    return StepResult(
+        name=node.name,
+        outcome=_OUTCOMES[node.status],
+        output=node.error or node.output,
+        duration_ms=node.duration_ms,
+    )

@@ -1,0 +1,342 @@
+"""Playbooks: the one door. Every process may open it; nothing is remembered between calls."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine
+
+from memory import journal, search, store, stored_vectors, upkeep
+from memory.content import checked, content_of, embedded_text
+from memory.database import open_database, reading, writing
+from memory.errors import PlaybookInvalid, StaleUpdate
+from memory.index import Index, Progress
+from memory.lift_report import LiftReport, lift_report
+from memory.stale import Retention, why_stale
+from memory.store import Identity
+from memory.types import (
+    Content,
+    Contrast,
+    Contrasted,
+    Embedder,
+    Execution,
+    Filter,
+    Hit,
+    Outcome,
+    Playbook,
+    Query,
+    Reflection,
+    Stats,
+    Status,
+    Step,
+    Vector,
+    Version,
+)
+from memory.vectors import FolderVectors, ServedVectors, Vectors
+
+Clock = Callable[[], datetime]
+
+LIVE = Filter()
+"""All playbooks that are not archived."""
+
+DEFAULT_CONTRAST = Contrast()
+DEFAULT_RETENTION = Retention()
+
+DEPTH = 50
+"""Playbooks that each arm names before they are fused; more when more are asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What to change of a playbook. None leaves a field as it is; an empty value clears it."""
+
+    title: str | None = None
+    use_case: str | None = None
+    process: str | None = None
+    steps: tuple[Step, ...] | None = None
+    notes: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] | None = None
+    status: Status | None = None
+
+    def apply(self, content: Content) -> Content:
+        """The content with these changes."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(content, **{name: v for name, v in given.items() if v is not None})
+
+
+@contextmanager
+def open_library(
+    database: str | Path,
+    *,
+    index: Path,
+    embedder: Embedder | None = None,
+    chroma_url: str | None = None,
+    clock: Clock = lambda: datetime.now(UTC),
+    auto_reflect: bool = False,
+) -> Iterator["Library"]:
+    """A library on this database, made when it is not there; `index` is a folder of its own.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
+    """
+    engine = open_database(database)
+    vectors: Vectors | None = None
+    if embedder is not None:
+        name = sha256(f"{engine.url}|{embedder.name}".encode()).hexdigest()[:24]
+        vectors = ServedVectors(chroma_url, name) if chroma_url else FolderVectors(index, name)
+    library = Library(
+        engine, Index(engine, vectors, embedder), clock=clock, auto_reflect=auto_reflect
+    )
+    try:
+        yield library
+    finally:
+        library.close()
+
+
+class Library:
+    """Creates, finds, changes and judges playbooks. `ref` is an id or a slug everywhere."""
+
+    def __init__(
+        self, engine: Engine, index: Index, *, clock: Clock, auto_reflect: bool = False
+    ) -> None:
+        self.engine = engine
+        self.index = index
+        self.clock = clock
+        self.auto_reflect = auto_reflect
+
+    def close(self) -> None:
+        """Let go of the database and the index."""
+        self.index.close()
+        self.engine.dispose()
+
+    def create(
+        self, content: Content, *, source: str = "person", identity: Identity | None = None
+    ) -> Playbook:
+        """Keep a new playbook; two may have the same title, never the same slug.
+
+        Raises:
+            PlaybookInvalid: what is wrong with it.
+        """
+        content = checked(content)
+        text = embedded_text(content.title, content.use_case)
+        made = self.index.embed([text])
+        with writing(self.engine) as connection:
+            playbook = store.add(
+                connection, content, source=source, at=self.clock(), identity=identity
+            )
+            self._keep_vector(connection, playbook.key, text, made)
+        return playbook
+
+    def get(self, ref: str) -> Playbook:
+        """The playbook.
+
+        Raises:
+            PlaybookNotFound: there is none.
+        """
+        with reading(self.engine) as connection:
+            return store.get(connection, ref)
+
+    def list(self, where: Filter = LIVE, *, limit: int | None = None) -> Sequence[Playbook]:
+        """Playbooks that pass the filter, the newest change first."""
+        with reading(self.engine) as connection:
+            return store.list_all(connection, where, limit=limit)
+
+    def update(
+        self,
+        ref: str,
+        changes: Changes,
+        *,
+        expected_version: int | None = None,
+        source: str = "person",
+    ) -> Playbook:
+        """Change a playbook. An archived one stays archived unless `changes` says otherwise.
+
+        Raises:
+            PlaybookNotFound, PlaybookInvalid.
+            StaleUpdate: it is no longer at `expected_version`; by default, at the one read here.
+        """
+        return self._rewrite(ref, changes.apply, expected_version, source)
+
+    def undo(self, ref: str, *, source: str = "person") -> Playbook:
+        """Bring back the content before the last change, as a new version.
+
+        Raises:
+            PlaybookInvalid: it was never changed.
+        """
+        past = self.history(ref)
+        if len(past) < 2:
+            raise PlaybookInvalid(f"playbook {ref!r} was never changed: there is nothing to undo")
+        return self._rewrite(ref, lambda _: past[1].content, past[0].version, source)
+
+    def history(self, ref: str) -> Sequence[Version]:
+        """Every version, the newest first."""
+        with reading(self.engine) as connection:
+            return store.history(connection, store.get(connection, ref).key)
+
+    def delete(self, ref: str) -> bool:
+        """Forget a playbook and all that belongs to it; False when there is none."""
+        with writing(self.engine) as connection:
+            return store.remove(connection, ref)
+
+    def search(self, query: Query) -> Sequence[Hit]:
+        """The best playbooks for a text, and why each was found; empty for an empty text."""
+        return self._search(query)
+
+    def search_with_context(
+        self, query: Query, contrast: Contrast = DEFAULT_CONTRAST
+    ) -> Contrasted:
+        """Search results told apart by what is known of them, up to `query.limit` in each group.
+
+        Three times the limit is searched and `min_score` is left out, so that failures show.
+        """
+        wide = replace(query, limit=query.limit * 3, min_score=0.0)
+        found = search.tell_apart(query.text, self._search(wide), contrast, query.limit)
+        with reading(self.engine) as connection:
+            return search.with_failures(connection, found)
+
+    def record_execution(self, execution: Execution) -> bool:
+        """Keep an execution and count its outcome; False when it was kept before.
+
+        With `auto_reflect` its reflection's improvements become lessons at once.
+
+        Raises:
+            PlaybookNotFound: it names a playbook that is not there.
+        """
+        with writing(self.engine) as connection:
+            ref = execution.playbook_id
+            playbook = store.get(connection, ref) if ref is not None else None
+            new = journal.record(
+                connection, playbook.key if playbook else None, execution, self.clock()
+            )
+        if new and playbook and self.auto_reflect and execution.reflection:
+            self.apply_reflection(playbook.id, execution.reflection, run_id=execution.run_id)
+        return new
+
+    def settle(self, run_id: str, outcome: Outcome) -> int:
+        """Give a run's pending executions their verdict; how many waited for it."""
+        with writing(self.engine) as connection:
+            waiting = journal.pending(connection, run_id)
+            return sum(journal.settle(connection, e, outcome, self.clock()) for e in waiting)
+
+    def expire_pending(self) -> int:
+        """Executions whose verdict did not come in time end as neutral; how many."""
+        with writing(self.engine) as connection:
+            return journal.expire(connection, self.clock())
+
+    def list_executions(
+        self, ref: str | None = None, *, limit: int | None = None
+    ) -> Sequence[Execution]:
+        """Executions of one playbook, or of all, the newest first."""
+        with reading(self.engine) as connection:
+            key = store.get(connection, ref).key if ref is not None else None
+            return journal.list_executions(connection, key, limit=limit)
+
+    def apply_reflection(
+        self, ref: str, reflection: Reflection, *, run_id: str | None = None
+    ) -> Sequence[str]:
+        """Make the improvements lessons of the playbook; gives those that were new to it."""
+        if not reflection.should_update:
+            return []
+        return self.add_lessons(ref, reflection.improvements, run_id=run_id)
+
+    def add_lessons(
+        self, ref: str, texts: Sequence[str], *, run_id: str | None = None
+    ) -> Sequence[str]:
+        """Add lessons that the playbook does not have yet, three a run at the most."""
+        with writing(self.engine) as connection:
+            key = store.get(connection, ref).key
+            new = journal.add_lessons(connection, key, texts, run_id=run_id, at=self.clock())
+            journal.reflections_applied(connection, key, run_id)
+        self._embed_lessons(ref)
+        return new
+
+    def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:
+        """Executions whose reflection waits for a person, of one playbook or all."""
+        with reading(self.engine) as connection:
+            wanted = store.get(connection, ref).id if ref is not None else None
+            waiting = journal.waiting_reflections(connection)
+        return [e for e in waiting if wanted is None or e.playbook_id == wanted]
+
+    def prune(
+        self, retention: Retention = DEFAULT_RETENTION, *, dry_run: bool = False
+    ) -> Sequence[tuple[Playbook, str]]:
+        """Archive what is stale; gives each with the reason. A dry run changes nothing."""
+        now = self.clock()
+        judged = [(p, why_stale(p, retention, now)) for p in self.list()]
+        stale = [(playbook, why) for playbook, why in judged if why is not None]
+        for playbook, why in stale if not dry_run else ():
+            with suppress(StaleUpdate):  # somebody changed it just now: it is in use
+                self.update(playbook.id, Changes(status="archived"), source=f"prune: {why}")
+        return stale
+
+    def stats(self) -> Stats:
+        """Totals over the store."""
+        with reading(self.engine) as connection:
+            return upkeep.totals(connection)
+
+    def lift(self) -> LiftReport:
+        """Whether memory helps, overall and per playbook."""
+        with reading(self.engine) as connection:
+            return lift_report(connection)
+
+    def reindex(self, progress: Progress | None = None) -> None:
+        """Make words and vectors anew; embeds only what no vector of the model is kept of."""
+        upkeep.rewrite_words(self.engine)
+        self.index.rebuild(progress)
+        for playbook in self.list(Filter(archived=True)):
+            if playbook.lessons:
+                self._embed_lessons(playbook.id)
+
+    def doctor(self, *, repair: bool = False) -> Sequence[upkeep.Finding]:
+        """Whether the indexes tell what the database holds; `repair` makes anew what does not."""
+        return upkeep.examine(self.engine, self.index, self._finds, repair=repair)
+
+    def _finds(self, text: str) -> Sequence[str]:
+        return [hit.playbook.id for hit in self.search(Query(text=text, limit=5))]
+
+    def _rewrite(
+        self, ref: str, change: Callable[[Content], Content], expected: int | None, source: str
+    ) -> Playbook:
+        before = self.get(ref)
+        content = checked(change(content_of(before)))
+        old = embedded_text(before.title, before.use_case)
+        text = embedded_text(content.title, content.use_case)
+        made = self.index.embed([text]) if text != old else None
+        with writing(self.engine) as connection:
+            after = store.change(
+                connection, before, content, source=source, at=self.clock(), expected=expected
+            )
+            if text != old:
+                self._keep_vector(connection, before.key, text, made)
+        return after
+
+    def _keep_vector(
+        self, connection: Connection, key: int, text: str, made: Sequence[Vector] | None
+    ) -> None:
+        if made is not None and self.index.model is not None:
+            stored_vectors.put(connection, key, self.index.model, text, made[0])
+
+    def _embed_lessons(self, ref: str) -> None:
+        model = self.index.model
+        if model is None:
+            return
+        with reading(self.engine) as connection:
+            waiting = stored_vectors.unembedded_lessons(
+                connection, model, store.get(connection, ref).key
+            )
+        made = self.index.embed([item.text for item in waiting])
+        with writing(self.engine) as connection:
+            for item, vector in zip(waiting, made or (), strict=bool(made)):
+                stored_vectors.put_lesson(connection, item.key, model, vector)
+
+    def _search(self, query: Query) -> Sequence[Hit]:
+        depth = max(DEPTH, query.limit)
+        found = self.index.find(
+            query.text, query.filter, depth=depth, max_distance=query.max_distance
+        )
+        with reading(self.engine) as connection:
+            return search.hits(connection, query, found, self.index.model)

@@ -1,0 +1,71 @@
+"""Two ranked lists become one, confidence is blended in, and the result is told apart (pure)."""
+
+from collections.abc import Mapping, Sequence
+
+from memory.types import Contrast, Counts, Group, Place
+
+WORDS_WEIGH = 0.5
+"""What a word score of 1 adds to a similarity of 0 to 1."""
+
+
+def fuse(
+    words: Sequence[tuple[int, float]],
+    vectors: Sequence[tuple[int, float]] | None,
+    *,
+    most: float,
+    farthest: float,
+) -> dict[int, float]:
+    """One relevance, 0 to 1, of BM25 scores and cosine distances.
+
+    `most` is BM25's best possible; what vectors did not name is no nearer than `farthest`.
+
+    Words count by how much of the query they cover, so that one shared word by chance weighs
+    little. Reciprocal rank fusion takes a chance rank for as good as a sure one: of paraphrased
+    questions it found half as many as this (`benchmarks/memory/retrieval.py`).
+    """
+    covered = {key: score / most for key, score in words} if most else {}
+    if vectors is None:
+        return covered
+    near = {key: max(0.0, 1 - distance) for key, distance in vectors}
+    floor = max(0.0, 1 - farthest)
+    return {
+        key: (near.get(key, floor) + WORDS_WEIGH * covered.get(key, 0.0)) / (1 + WORDS_WEIGH)
+        for key in near.keys() | covered.keys()
+    }
+
+
+def blend(
+    relevance: Mapping[int, float], confidence: Mapping[int, float], weight: float
+) -> dict[int, float]:
+    """Relevance spread over 0 to 1, then mixed with confidence; weight 0 changes nothing.
+
+    This comes before the cut to a limit, so that confidence can pull a playbook in.
+    """
+    if weight == 0 or not relevance:
+        return dict(relevance)
+    low, high = min(relevance.values()), max(relevance.values())
+    return {
+        key: (1 - weight) * ((score - low) / (high - low) if high > low else 1.0)
+        + weight * confidence[key]
+        for key, score in relevance.items()
+    }
+
+
+def order(scores: Mapping[int, float], *, min_score: float, limit: int) -> list[int]:
+    """Keys from the best down; equals in the order in which they were made."""
+    kept = [key for key, score in scores.items() if score >= min_score]
+    return sorted(kept, key=lambda key: (-round(scores[key], 9), key))[:limit]
+
+
+def places(found: Sequence[tuple[int, float]]) -> dict[int, Place]:
+    """What each arm said of each key."""
+    return {key: Place(rank, score) for rank, (key, score) in enumerate(found, 1)}
+
+
+def group(counts: Counts, contrast: Contrast) -> Group:
+    """Proven, failed, untested or neutral; without a failure nothing is ever called failed."""
+    if counts.confidence >= contrast.proven_min:
+        return "proven"
+    if counts.failures == 0:
+        return "untested"
+    return "failed" if counts.confidence <= contrast.failed_max else "neutral"

@@ -1,0 +1,97 @@
+"""From what the two arms found to hits: fused, blended with confidence, cut, told apart."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
+
+from sqlalchemy import Connection, select
+
+from memory import journal, ranking, store, stored_vectors
+from memory.index import Found
+from memory.tables import playbooks
+from memory.types import (
+    Arm,
+    Contrast,
+    Contrasted,
+    Counts,
+    Group,
+    Hit,
+    Lesson,
+    Query,
+    Vector,
+)
+
+
+def hits(connection: Connection, query: Query, found: Found, model: str | None) -> list[Hit]:
+    """The best playbooks, best first; of equals the one made first."""
+    arms: dict[Arm, list[tuple[int, float]]] = {"words": found.words}
+    if found.vectors is not None:
+        arms["vectors"] = found.vectors
+    relevance = ranking.fuse(found.words, found.vectors, most=found.most, farthest=found.farthest)
+    scores = ranking.blend(
+        relevance, _confidence(connection, list(relevance)), query.confidence_weight
+    )
+    best = ranking.order(scores, min_score=query.min_score, limit=query.limit)
+    playbooks_ = store.by_key(connection, best)
+    named = {arm: ranking.places(pairs) for arm, pairs in arms.items()}
+    return [
+        Hit(
+            playbook=playbooks_[key],
+            score=round(scores[key], 6),
+            relevance=round(relevance[key], 6),
+            places={arm: places[key] for arm, places in named.items() if key in places},
+            lessons=_by_likeness(connection, playbooks_[key].lessons, found.vector, model),
+        )
+        for key in best
+        if key in playbooks_
+    ]
+
+
+def tell_apart(query: str, found: Sequence[Hit], contrast: Contrast, limit: int) -> Contrasted:
+    """The hits in their groups, at most `limit` in each."""
+    groups: dict[Group, list[Hit]] = {"proven": [], "untested": [], "failed": [], "neutral": []}
+    for hit in found:
+        groups[ranking.group(hit.playbook.counts, contrast)].append(hit)
+    return Contrasted(
+        query=query,
+        proven=tuple(groups["proven"][:limit]),
+        untested=tuple(groups["untested"][:limit]),
+        failed=tuple(groups["failed"][:limit]),
+        neutral=tuple(groups["neutral"][:limit]) if contrast.include_neutral else (),
+    )
+
+
+def with_failures(connection: Connection, found: Contrasted) -> Contrasted:
+    """The same, with what failed filled in for those that are to be avoided."""
+    failed = (
+        replace(hit, what_failed=journal.what_failed(connection, hit.playbook.key))
+        for hit in found.failed
+    )
+    return replace(found, failed=tuple(failed))
+
+
+def _confidence(connection: Connection, keys: Sequence[int]) -> dict[int, float]:
+    columns = playbooks.c
+    query = select(columns.key, columns.successes, columns.partials, columns.failures)
+    return {
+        row.key: Counts(
+            successes=row.successes, partials=row.partials, failures=row.failures
+        ).confidence
+        for row in connection.execute(query.where(columns.key.in_(keys)))
+    }
+
+
+def _by_likeness(
+    connection: Connection, taught: Sequence[Lesson], query: Vector | None, model: str | None
+) -> tuple[str, ...]:
+    """Lessons that fit the query first; without vectors, and among equals, the newest first."""
+    newest = sorted(taught, key=lambda lesson: -lesson.id)
+    if query is not None and model is not None and len(newest) > 1:
+        kept = stored_vectors.lesson_vectors(connection, [lesson.id for lesson in newest], model)
+        newest.sort(key=lambda e: -_cosine(kept[e.id], query) if e.id in kept else 1.0)
+    return tuple(lesson.text for lesson in newest)
+
+
+def _cosine(a: Vector, b: Vector) -> float:
+    length = sqrt(sum(x * x for x in a) * sum(x * x for x in b))
+    return sum(x * y for x, y in zip(a, b, strict=False)) / length if length else 0.0

@@ -1,0 +1,33 @@
+"""What may be archived (pure)."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory.types import Playbook
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """When a playbook has had its day. 0 means 0: no age is young enough, no confidence too low."""
+
+    max_age_days: float = 90.0
+    min_confidence: float = 0.3
+
+
+def why_stale(playbook: Playbook, retention: Retention, now: datetime) -> str | None:
+    """The reason to archive a playbook, or None to keep it."""
+    if playbook.status == "archived":
+        return None
+    weak = playbook.confidence < retention.min_confidence
+    days = f"{retention.max_age_days:g} days"
+
+    def old(moment: datetime) -> bool:
+        return (now - moment).total_seconds() > retention.max_age_days * 86_400
+
+    if playbook.last_used_at is not None:
+        if old(playbook.last_used_at):
+            return f"not used for {days}"
+        if weak and old(playbook.updated_at):
+            return f"confidence {playbook.confidence:.2f} and unchanged for {days}"
+        return None
+    return f"never used in {days}" if weak and old(playbook.created_at) else None

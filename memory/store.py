@@ -1,0 +1,254 @@
+"""The truth about playbooks: each function works within the transaction that it is given."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import uuid4
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    delete,
+    exists,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import IntegrityError
+
+from memory import stored_vectors
+from memory.content import content_json, embedded_text, parse_content, slug
+from memory.errors import PlaybookNotFound, StaleUpdate
+from memory.tables import lessons, outdated, playbook_tags, playbooks, versions, words
+from memory.types import Content, Counts, Filter, Lesson, Playbook, Version
+from memory.words import impacts
+
+
+class Identity(NamedTuple):
+    """Who a playbook is, apart from what it says; kept by export and import."""
+
+    id: str
+    slug: str
+
+
+def add(
+    connection: Connection,
+    content: Content,
+    *,
+    source: str,
+    at: datetime,
+    identity: Identity | None = None,
+) -> Playbook:
+    """Keep a new playbook; a slug that is taken gets the beginning of the id behind it."""
+    new = identity or Identity(str(uuid4()), slug(content.title))
+    row = {
+        **content_json(content),
+        "id": new.id,
+        "version": 1,
+        "successes": 0,
+        "partials": 0,
+        "failures": 0,
+        "source": source,
+        "created_at": at,
+        "updated_at": at,
+    }
+    key = _insert(connection, row, new.slug) or _insert(connection, row, f"{new.slug}-{new.id[:8]}")
+    if key is None:
+        raise PlaybookNotFound(f"no free slug for {new.slug!r}: give the playbook another title")
+    _write_parts(connection, key, content, version=1, source=source, at=at)
+    return by_key(connection, [key])[key]
+
+
+def get(connection: Connection, ref: str) -> Playbook:
+    """The playbook with this id or slug.
+
+    Raises:
+        PlaybookNotFound: there is none.
+    """
+    found = find(connection, ref)
+    if found is None:
+        raise PlaybookNotFound(
+            f"no playbook {ref!r}: neither an id nor a slug. `harness memory list` shows all"
+        )
+    return found
+
+
+def find(connection: Connection, ref: str) -> Playbook | None:
+    """The playbook with this id or slug, or None."""
+    wanted = playbooks.c.slug == ref if len(ref) != 36 else playbooks.c.id == ref
+    row = connection.execute(select(playbooks).where(wanted)).first()
+    return _playbooks(connection, [row])[0] if row is not None else None
+
+
+def by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Playbook]:
+    """Playbooks by their key; those that are gone are left out."""
+    rows = connection.execute(select(playbooks).where(playbooks.c.key.in_(keys))).all()
+    return {playbook.key: playbook for playbook in _playbooks(connection, rows)}
+
+
+def by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Playbook]:
+    """Playbooks by their id; those that are gone are left out."""
+    rows = connection.execute(select(playbooks).where(playbooks.c.id.in_(ids))).all()
+    return {playbook.id: playbook for playbook in _playbooks(connection, rows)}
+
+
+def list_all(connection: Connection, where: Filter, *, limit: int | None = None) -> list[Playbook]:
+    """Playbooks that pass the filter, the newest change first."""
+    query = (
+        select(playbooks)
+        .where(*conditions(where))
+        .order_by(playbooks.c.updated_at.desc(), playbooks.c.id)
+        .limit(limit)
+    )
+    return _playbooks(connection, connection.execute(query).all())
+
+
+def conditions(where: Filter) -> list[ColumnElement[bool]]:
+    """The filter as SQL, for any query over `playbooks`."""
+    wanted: list[ColumnElement[bool]] = []
+    if not where.archived:
+        wanted.append(playbooks.c.status != "archived")
+    if where.category is not None:
+        wanted.append(playbooks.c.category == where.category)
+    for tag in where.tags:
+        own = playbook_tags.c.playbook_key == playbooks.c.key
+        wanted.append(exists().where(own, playbook_tags.c.tag == tag))
+    return wanted
+
+
+def change(
+    connection: Connection,
+    playbook: Playbook,
+    content: Content,
+    *,
+    source: str,
+    at: datetime,
+    expected: int | None = None,
+) -> Playbook:
+    """Replace the content and grow the version.
+
+    `expected` is the version that the change was made from; by default the one given.
+
+    Raises:
+        StaleUpdate: the store holds another version by now.
+    """
+    base = playbook.version if expected is None else expected
+    changed = connection.execute(
+        update(playbooks)
+        .where(playbooks.c.key == playbook.key, playbooks.c.version == base)
+        .values(**content_json(content), version=base + 1, updated_at=at)
+    )
+    if changed.rowcount != 1:
+        now = get(connection, playbook.id).version
+        raise StaleUpdate(
+            f"playbook {playbook.slug!r} is at version {now}; your change was made from version "
+            f"{base}. Read it again and repeat the change"
+        )
+    if _embedded(content) != _embedded(playbook):
+        stored_vectors.forget(connection, playbook.key)
+    _write_parts(connection, playbook.key, content, version=base + 1, source=source, at=at)
+    return get(connection, playbook.id)
+
+
+def remove(connection: Connection, ref: str) -> bool:
+    """Forget a playbook with all that belongs to it; False when there is none."""
+    playbook = find(connection, ref)
+    if playbook is None:
+        return False
+    mark_outdated(connection, [playbook.key])
+    connection.execute(delete(playbooks).where(playbooks.c.key == playbook.key))
+    return True
+
+
+def history(connection: Connection, key: int) -> list[Version]:
+    """Every version of a playbook, the newest first."""
+    query = select(versions).where(versions.c.playbook_key == key)
+    return [
+        Version(
+            version=row.version,
+            at=row.at,
+            source=row.source,
+            content=parse_content(row.content),
+        )
+        for row in connection.execute(query.order_by(versions.c.version.desc()))
+    ]
+
+
+def mark_outdated(connection: Connection, keys: Iterable[int]) -> None:
+    """Tell the vector index to look at these again; part of the change's own transaction."""
+    rows = [{"playbook_key": key} for key in keys]
+    if rows:
+        connection.execute(insert(outdated), rows)
+
+
+def write_words(connection: Connection, key: int, content: Content) -> None:
+    """Make the word index of one playbook anew."""
+    connection.execute(delete(words).where(words.c.playbook_key == key))
+    rows = [
+        {"word": word, "playbook_key": key, "impact": impact}
+        for word, impact in impacts(content).items()
+    ]
+    if rows:
+        connection.execute(insert(words), rows)
+
+
+def _embedded(content: Content) -> str:
+    return embedded_text(content.title, content.use_case)
+
+
+def _insert(connection: Connection, row: dict[str, object], slug_: str) -> int | None:
+    if connection.execute(select(playbooks.c.key).where(playbooks.c.slug == slug_)).first():
+        return None
+    try:
+        with connection.begin_nested():
+            made = connection.execute(insert(playbooks).values(**row, slug=slug_))
+    except IntegrityError:
+        return None
+    assert made.inserted_primary_key is not None  # noqa: S101 - tells the type checker
+    return int(made.inserted_primary_key[0])
+
+
+def _write_parts(
+    connection: Connection, key: int, content: Content, *, version: int, source: str, at: datetime
+) -> None:
+    connection.execute(delete(playbook_tags).where(playbook_tags.c.playbook_key == key))
+    if content.tags:
+        rows = [{"playbook_key": key, "tag": tag} for tag in content.tags]
+        connection.execute(insert(playbook_tags), rows)
+    kept = {"version": version, "at": at, "source": source, "content": content_json(content)}
+    connection.execute(insert(versions).values(playbook_key=key, **kept))
+    write_words(connection, key, content)
+    mark_outdated(connection, [key])
+
+
+def _playbooks(connection: Connection, rows: Sequence["Row[tuple[object, ...]]"]) -> list[Playbook]:
+    taught = _lessons(connection, [row.key for row in rows])
+    return [_playbook(row, tuple(taught.get(row.key, ()))) for row in rows]
+
+
+def _lessons(connection: Connection, keys: Sequence[int]) -> dict[int, list[Lesson]]:
+    query = select(lessons).where(lessons.c.playbook_key.in_(keys)).order_by(lessons.c.id)
+    found: dict[int, list[Lesson]] = {}
+    for row in connection.execute(query):
+        lesson = Lesson(id=row.id, text=row.text, run_id=row.run_id, at=row.at)
+        found.setdefault(row.playbook_key, []).append(lesson)
+    return found
+
+
+def _playbook(row: "Row[tuple[object, ...]]", taught: tuple[Lesson, ...]) -> Playbook:
+    names = Content.__dataclass_fields__
+    content = parse_content({name: getattr(row, name) for name in names})
+    return Playbook(
+        **{name: getattr(content, name) for name in names},
+        id=row.id,
+        key=row.key,
+        slug=row.slug,
+        version=row.version,
+        counts=Counts(successes=row.successes, partials=row.partials, failures=row.failures),
+        lessons=taught,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        last_used_at=row.last_used_at,
+        source=row.source,
+    )

@@ -1,0 +1,177 @@
+"""The SQL tables. The database is the truth; all search indexes can be made from it."""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData()
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware moment, kept as text that sorts by time in every database."""
+
+    impl = String(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
+        del dialect
+        return value.astimezone(UTC).isoformat(timespec="microseconds") if value else None
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
+        del dialect
+        return datetime.fromisoformat(value) if value else None
+
+
+def _playbook_key(*, primary: bool = False) -> "Column[int]":
+    return Column(
+        "playbook_key",
+        Integer,
+        ForeignKey("playbooks.key", ondelete="CASCADE"),
+        primary_key=primary,
+        nullable=False,
+    )
+
+
+playbooks = Table(
+    "playbooks",
+    metadata,
+    Column("key", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(36), nullable=False, unique=True),
+    Column("slug", String(120), nullable=False, unique=True),
+    Column("title", String(255), nullable=False),
+    Column("use_case", Text, nullable=False),
+    Column("process", Text, nullable=False),
+    Column("steps", JSON, nullable=False),
+    Column("notes", Text, nullable=False),
+    Column("category", String(255), nullable=False, index=True),
+    Column("tags", JSON, nullable=False),
+    Column("status", String(16), nullable=False, index=True),
+    Column("version", Integer, nullable=False),
+    Column("successes", Integer, nullable=False, default=0),
+    Column("partials", Integer, nullable=False, default=0),
+    Column("failures", Integer, nullable=False, default=0),
+    Column("source", String(255), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Column("last_used_at", Moment),
+    sqlite_autoincrement=True,  # a key is never used twice: the vector index would mix them up
+)
+
+playbook_tags = Table(
+    "playbook_tags",
+    metadata,
+    _playbook_key(primary=True),
+    Column("tag", String(255), primary_key=True),
+)
+
+versions = Table(
+    "playbook_versions",
+    metadata,
+    _playbook_key(primary=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    Column("source", String(255), nullable=False),
+    Column("content", JSON, nullable=False),
+)
+
+lessons = Table(
+    "lessons",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    _playbook_key(),
+    Column("text", Text, nullable=False),
+    Column("digest", String(32), nullable=False),
+    Column("run_id", String(64)),
+    Column("at", Moment, nullable=False),
+    Column("model", String(255)),
+    Column("vector", LargeBinary),
+    UniqueConstraint("playbook_key", "digest", name="one_lesson_once"),
+)
+
+executions = Table(
+    "executions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("playbook_key", Integer, ForeignKey("playbooks.key", ondelete="CASCADE"), index=True),
+    Column("playbook_version", Integer),
+    Column("run_id", String(64), index=True),
+    Column("agent", String(255), nullable=False),
+    Column("task", Text, nullable=False),
+    Column("outcome", String(16), nullable=False, index=True),
+    Column("started_at", Moment),
+    Column("completed_at", Moment, nullable=False),
+    Column("expires_at", Moment),
+    Column("step_results", JSON, nullable=False),
+    Column("reflection", JSON),
+    Column("reflection_applied", Boolean, nullable=False, default=False),
+    UniqueConstraint("run_id", "playbook_key", name="one_execution_a_run"),
+)
+
+vectors = Table(
+    "vectors",
+    metadata,
+    _playbook_key(primary=True),
+    Column("model", String(255), nullable=False),
+    Column("dimensions", Integer, nullable=False),
+    Column("digest", String(32), nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+)
+
+words = Table(
+    "words",
+    metadata,
+    Column("word", String(64), primary_key=True),
+    _playbook_key(primary=True),
+    Column("impact", Float, nullable=False),
+    Index("words_by_impact", "word", "impact", "playbook_key"),
+    Index("words_by_playbook", "playbook_key"),
+    sqlite_with_rowid=False,
+)
+
+outdated = Table(
+    "outdated",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("playbook_key", Integer, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""Playbooks that the vector index has yet to look at again; written with each change."""
+
+recalls = Table(
+    "recalls",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("held_out", Boolean, nullable=False),
+    Column("outcome", String(16)),
+)
+
+recalled = Table(
+    "recalled",
+    metadata,
+    Column("run_id", String(64), ForeignKey("recalls.run_id"), primary_key=True),
+    Column("playbook_id", String(36), primary_key=True),
+    Column("rank", Integer, nullable=False),
+    Column("score", Float, nullable=False),
+    Column("grouped", String(16), nullable=False),
+    Column("shown", Boolean, nullable=False),
+    Column("cited", Boolean, nullable=False, default=False),
+)
+"""What a run's search found: `shown` is what the prompt held, so nothing in runs held out."""

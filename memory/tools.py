@@ -1,0 +1,205 @@
+"""The playbook tools: what an agent may do with playbooks, and one call done."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel, Field, ValidationError
+
+from contracts.errors import BadInput
+from contracts.tool import Tool, ToolCall
+from memory import recall
+from memory.content import content_json
+from memory.database import reading, writing
+from memory.errors import PlaybookInvalid, StaleUpdate
+from memory.library import Changes, Library
+from memory.render import render_titles
+from memory.store import by_id
+from memory.types import Content, Filter, Playbook, Query, Step
+
+SUGGESTIONS = 5
+"""Titles that a prompt is given."""
+
+
+class _Args(BaseModel, frozen=True, extra="forbid"):
+    pass
+
+
+class Search(_Args, frozen=True):
+    """Search stored playbooks by what you want to do. Gives ids, titles and how they went."""
+
+    query: str
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    limit: int = Field(default=5, ge=1, le=50)
+
+    def run(self, library: Library, _: str) -> object:
+        where = Filter(category=self.category, tags=self.tags)
+        hits = library.search(Query(text=self.query, limit=self.limit, filter=where))
+        return {"playbooks": [{**_brief(h.playbook), "score": h.score} for h in hits]}
+
+
+class Get(_Args, frozen=True):
+    """Read one playbook in full, by its id or slug. Do this before you follow it."""
+
+    id: str
+
+    def run(self, library: Library, run_id: str) -> object:
+        playbook = library.get(self.id)
+        with writing(library.engine) as connection:
+            recall.cite(connection, run_id, [playbook.id])
+        return full(playbook)
+
+
+class Create(_Args, frozen=True):
+    """Keep a new playbook: a way of doing something that will be needed again."""
+
+    title: str = Field(description="A short name for what it handles.")
+    use_case: str = Field(description="When to use it; it is found by title and use case.")
+    process: str = Field(default="", description="What to do, as free text.")
+    steps: tuple[Step, ...] = ()
+    notes: str = ""
+    category: str = ""
+    tags: tuple[str, ...] = ()
+
+    def run(self, library: Library, run_id: str) -> object:
+        content = Content(**{name: getattr(self, name) for name in type(self).model_fields})
+        return full(library.create(content, source=f"run {run_id}"))
+
+
+class Update(_Args, frozen=True):
+    """Change a playbook. What you leave out stays; an empty text clears."""
+
+    id: str
+    expected_version: int | None = Field(
+        default=None, description="Refuse when somebody else changed it since this version."
+    )
+    title: str | None = None
+    use_case: str | None = None
+    process: str | None = None
+    steps: tuple[Step, ...] | None = None
+    notes: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] | None = None
+
+    def run(self, library: Library, run_id: str) -> object:
+        given = {n: getattr(self, n) for n in Create.model_fields}
+        expected = self.expected_version
+        source = f"run {run_id}"
+        return full(
+            library.update(self.id, Changes(**given), expected_version=expected, source=source)
+        )
+
+
+class Delete(_Args, frozen=True):
+    """Delete a playbook for good. Says whether there was one."""
+
+    id: str
+
+    def run(self, library: Library, _: str) -> object:
+        return {"deleted": library.delete(self.id)}
+
+
+class List(_Args, frozen=True):
+    """List stored playbooks, the newest change first."""
+
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+
+    def run(self, library: Library, _: str) -> object:
+        found = library.list(Filter(category=self.category, tags=self.tags), limit=200)
+        return {"playbooks": [_brief(playbook) for playbook in found]}
+
+
+_ARGS: Mapping[str, type[Search | Get | Create | Update | Delete | List]] = {
+    "playbook_search": Search,
+    "playbook_get": Get,
+    "playbook_create": Create,
+    "playbook_update": Update,
+    "playbook_delete": Delete,
+    "playbook_list": List,
+}
+
+
+def playbook_tools() -> tuple[Tool, ...]:
+    """The tools as a model is told of them; providers refuse a dot in a name, so `_` stands."""
+    return tuple(_tool(name, args) for name, args in _ARGS.items())
+
+
+def run_playbook_tool(library: Library, call: ToolCall, *, run_id: str) -> str:
+    """Do what the call asks and give JSON; what goes wrong is told to the model as `error`.
+
+    Raises:
+        Unavailable: the store does not answer.
+    """
+    args = _ARGS.get(call.name.replace(".", "_"))
+    try:
+        if args is None:
+            raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(_ARGS)}")
+        answer = args.model_validate_json(call.arguments or "{}").run(library, run_id)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        answer = {"error": f"bad arguments for {call.name}: {place}: {first['msg']}"}
+    except (BadInput, StaleUpdate) as error:
+        answer = {"error": str(error)}
+    return json.dumps(answer, ensure_ascii=False, default=str)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggested:
+    """What was found for one prompt."""
+
+    prompt_id: str
+    ids: tuple[str, ...]
+
+
+def suggest(
+    library: Library, *, prompt_id: str, prompt: str, last: Suggested | None = None
+) -> tuple[str, Suggested]:
+    """The titles block for a prompt. Searched once a prompt: hand `last` back at each model call.
+
+    Playbooks that are gone or archived by now are left out, also of what was found before.
+    """
+    if last is None or last.prompt_id != prompt_id:
+        hits = library.search(Query(text=prompt, limit=SUGGESTIONS))
+        last = Suggested(prompt_id=prompt_id, ids=tuple(hit.playbook.id for hit in hits))
+    with reading(library.engine) as connection:
+        there = by_id(connection, last.ids)
+    live = [there[id_] for id_ in last.ids if id_ in there and there[id_].status != "archived"]
+    return render_titles(live), last
+
+
+def full(playbook: Playbook) -> dict[str, object]:
+    """A playbook as JSON shows it."""
+    return {
+        "id": playbook.id,
+        "slug": playbook.slug,
+        "version": playbook.version,
+        **content_json(playbook),
+        "lessons": [lesson.text for lesson in playbook.lessons],
+        "successes": playbook.counts.successes,
+        "partials": playbook.counts.partials,
+        "failures": playbook.counts.failures,
+        "confidence": round(playbook.confidence, 4),
+        "created_at": playbook.created_at.isoformat(),
+        "updated_at": playbook.updated_at.isoformat(),
+        "last_used_at": playbook.last_used_at and playbook.last_used_at.isoformat(),
+        "source": playbook.source,
+    }
+
+
+def _brief(playbook: Playbook) -> dict[str, object]:
+    return {
+        "id": playbook.id,
+        "title": playbook.title,
+        "use_case": playbook.use_case,
+        "confidence": round(playbook.confidence, 2),
+        "executions": playbook.counts.total,
+    }
+
+
+def _tool(name: str, args: type[_Args]) -> Tool:
+    schema = args.model_json_schema()
+    description = " ".join(str(schema.pop("description")).split())
+    return Tool(name=name, description=description, parameters=schema)

@@ -1,0 +1,247 @@
+"""What memory holds: playbooks, their lessons, and how it went when they were followed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from contracts.chat import Embed
+from memory.confidence import wilson_lower_bound
+
+Status = Literal["draft", "active", "archived"]
+Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
+Group = Literal["proven", "untested", "failed", "neutral"]
+Arm = Literal["words", "vectors"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of a procedure; `fallback` says what to do when `expected` does not happen.
+
+    `order` counts from 1. Steps are kept in its order; 0 means the place in the list.
+    """
+
+    action: str
+    order: int = 0
+    tool: str = ""
+    tool_args: Mapping[str, object] = field(default_factory=dict)
+    expected: str = ""
+    fallback: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """What a person or an agent writes of a playbook; all of it can be changed and undone.
+
+    `title` and `use_case` say when to use it: they alone are embedded. The procedure is
+    free text in `process`, or `steps` in their order, or both.
+    """
+
+    title: str
+    use_case: str = ""
+    process: str = ""
+    steps: tuple[Step, ...] = ()
+    notes: str = ""
+    category: str = ""
+    tags: tuple[str, ...] = ()
+    status: Status = "active"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """One thing that a run taught. `run_id` is None when a person wrote it."""
+
+    id: int
+    text: str
+    run_id: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How often a playbook led where. A partial success counts as a success."""
+
+    successes: int = 0
+    partials: int = 0
+    failures: int = 0
+
+    @property
+    def good(self) -> int:
+        """Executions that count as successes."""
+        return self.successes + self.partials
+
+    @property
+    def total(self) -> int:
+        """Executions with a verdict."""
+        return self.good + self.failures
+
+    @property
+    def confidence(self) -> float:
+        """Wilson lower bound of the share of successes, 0 to 1."""
+        return wilson_lower_bound(self.good, self.failures)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Playbook(Content):
+    """A playbook as it is kept. `version` grows with each change of its content."""
+
+    id: str
+    key: int
+    slug: str
+    version: int
+    counts: Counts
+    lessons: tuple[Lesson, ...] = ()
+    created_at: datetime
+    updated_at: datetime
+    last_used_at: datetime | None = None
+    source: str = ""
+    """Who asked for it: `person`, `run <id>`, `import`."""
+
+    @property
+    def confidence(self) -> float:
+        """Wilson lower bound of the share of successes, 0 to 1."""
+        return self.counts.confidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A playbook's content as it once was."""
+
+    version: int
+    at: datetime
+    source: str
+    content: Content
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """How one step, or one node of a run, ended."""
+
+    name: str
+    outcome: Outcome
+    output: str = ""
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reflection:
+    """What is to be learned of one execution. Improvements become lessons, three at most."""
+
+    what_worked: tuple[str, ...] = ()
+    what_failed: tuple[str, ...] = ()
+    improvements: tuple[str, ...] = ()
+    should_update: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """One time that a playbook was followed, or a run that followed none.
+
+    An execution is recorded once: the same `id`, or the same run and playbook, counts once.
+    """
+
+    id: str = ""
+    playbook_id: str | None = None
+    playbook_version: int | None = None
+    run_id: str | None = None
+    agent: str = ""
+    task: str = ""
+    outcome: Outcome
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    expires_at: datetime | None = None
+    step_results: tuple[StepResult, ...] = ()
+    reflection: Reflection | None = None
+    reflection_applied: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """Which playbooks are meant. All of `tags` must be there."""
+
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    archived: bool = False
+    """Archived ones too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """What to look for. All limits apply to both arms alike."""
+
+    text: str
+    limit: int = 10
+    filter: Filter = Filter()
+    min_score: float = 0.0
+    max_distance: float = 0.7
+    confidence_weight: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """How search results are told apart."""
+
+    proven_min: float = 0.5
+    failed_max: float = 0.3
+    include_neutral: bool = False
+
+
+class Place(NamedTuple):
+    """Where one arm of the search put a playbook: rank from 1, and BM25 score or distance."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """One playbook found. `score` is what it was ranked by, 0 to 1."""
+
+    playbook: Playbook
+    score: float
+    relevance: float
+    """Both arms fused, 0 to 1, before confidence is blended in."""
+    places: Mapping[Arm, Place]
+    lessons: tuple[str, ...] = ()
+    """The playbook's lessons, those that fit the query first."""
+    what_failed: tuple[str, ...] = ()
+    """What its latest failed executions say; filled where results are told apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrasted:
+    """Search results by what is known of them; `neutral` only when it was asked for."""
+
+    query: str
+    proven: tuple[Hit, ...] = ()
+    untested: tuple[Hit, ...] = ()
+    failed: tuple[Hit, ...] = ()
+    neutral: tuple[Hit, ...] = ()
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """All of them, in the order of the groups."""
+        return (*self.proven, *self.untested, *self.failed, *self.neutral)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedder:
+    """A way to make vectors, and the name that its vectors are kept under."""
+
+    name: str
+    embed: Embed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stats:
+    """Totals over the store."""
+
+    playbooks: int
+    archived: int
+    executions: int
+    pending: int
+    average_confidence: float
+    by_category: Mapping[str, int]
+
+
+Vector = Sequence[float]

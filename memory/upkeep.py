@@ -1,0 +1,149 @@
+"""Looking after a store: its totals, and whether the indexes tell the truth."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, func, select, text
+
+from memory import store, stored_vectors
+from memory.chroma_door import VectorsAway, VectorsBroken
+from memory.database import reading, writing
+from memory.index import Index
+from memory.tables import executions, outdated, playbooks, words
+from memory.types import Counts, Filter, Playbook, Stats
+
+SELF_RECALL = 200
+"""Playbooks that `doctor` looks up by their own text."""
+
+
+Find = Callable[[str], Sequence[str]]
+"""Ids that a search for a text gives, the best first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that `doctor` looked at. `advice` says what to do when it is not ok."""
+
+    name: str
+    ok: bool
+    seen: str
+    advice: str = ""
+
+
+def totals(connection: Connection) -> Stats:
+    """Counts over the whole store; the average is over playbooks that are not archived."""
+    rows = connection.execute(
+        select(
+            playbooks.c.category,
+            playbooks.c.status,
+            playbooks.c.successes,
+            playbooks.c.partials,
+            playbooks.c.failures,
+        )
+    ).all()
+    live = [row for row in rows if row.status != "archived"]
+    trust = [
+        Counts(successes=r.successes, partials=r.partials, failures=r.failures).confidence
+        for r in live
+    ]
+    counted = select(executions.c.outcome, func.count()).group_by(executions.c.outcome)
+    by_outcome = {str(outcome): int(n) for outcome, n in connection.execute(counted)}
+    return Stats(
+        playbooks=len(live),
+        archived=len(rows) - len(live),
+        executions=sum(by_outcome.values()),
+        pending=by_outcome.get("pending", 0),
+        average_confidence=sum(trust) / len(trust) if trust else 0.0,
+        by_category=dict(sorted(Counter(row.category for row in live).items())),
+    )
+
+
+def examine(engine: Engine, index: Index, find: Find, *, repair: bool) -> list[Finding]:
+    """Compare the indexes with the database; with `repair`, make anew what differs."""
+    with reading(engine) as connection:
+        findings = [_database(connection), _words(connection), _embedded(connection, index)]
+        waiting = connection.execute(select(func.count()).select_from(outdated)).scalar_one()
+    vectors = _vectors(engine, index)
+    if repair and not vectors.ok:
+        index.rebuild()
+        vectors = _vectors(engine, index)
+    queue = Finding(name="waiting", ok=True, seen=f"{waiting} changes not yet in the vector index")
+    return [*findings, queue, vectors, _recall(engine, find)]
+
+
+def rewrite_words(engine: Engine) -> None:
+    """Make the word index of every playbook anew."""
+    with writing(engine) as connection:
+        for playbook in store.list_all(connection, Filter(archived=True)):
+            store.write_words(connection, playbook.key, playbook)
+
+
+def _database(connection: Connection) -> Finding:
+    if connection.dialect.name != "sqlite":
+        return Finding(name="database", ok=True, seen="it answers")
+    said = str(connection.execute(text("PRAGMA quick_check(1)")).scalar())
+    advice = "" if said == "ok" else "`harness memory doctor --back-up`, then import an export"
+    return Finding(name="database", ok=said == "ok", seen=said, advice=advice)
+
+
+def _words(connection: Connection) -> Finding:
+    known = select(words.c.playbook_key).distinct()
+    query = select(func.count()).select_from(playbooks).where(playbooks.c.key.not_in(known))
+    missing = connection.execute(query).scalar_one()
+    return Finding(
+        name="words",
+        ok=missing == 0,
+        seen=f"{missing} playbooks without words",
+        advice="`harness memory reindex`" if missing else "",
+    )
+
+
+def _embedded(connection: Connection, index: Index) -> Finding:
+    models = stored_vectors.by_model(connection)
+    others = {model: n for model, n in models.items() if model != index.model}
+    ok = index.model is None or not others
+    return Finding(
+        name="embeddings",
+        ok=ok,
+        seen=", ".join(f"{n} by {model}" for model, n in sorted(models.items())) or "none",
+        advice="" if ok else f"the model is {index.model!r} now: `harness memory reindex`",
+    )
+
+
+def _vectors(engine: Engine, index: Index) -> Finding:
+    """Whether the vector index holds exactly what the database has vectors of."""
+    index.refresh()
+    try:
+        held = index.keys()
+    except (VectorsBroken, VectorsAway) as error:
+        return Finding(name="vectors", ok=False, seen=str(error), advice="`harness memory reindex`")
+    if held is None:
+        return Finding(name="vectors", ok=True, seen="no embedding model: words only")
+    with reading(engine) as connection:
+        everything = {p.key: p for p in store.list_all(connection, Filter(archived=True))}
+        kept = stored_vectors.load(connection, list(everything), index.model or "")
+    live = {key for key in kept if everything[key].status != "archived"}
+    wrong = len(held[0] ^ live) + len(held[1] ^ (set(kept) - live))
+    return Finding(
+        name="vectors",
+        ok=wrong == 0,
+        seen=f"{len(held[0])} live, {len(held[1])} archived, {wrong} unlike the database",
+        advice="`harness memory reindex`" if wrong else "",
+    )
+
+
+def _recall(engine: Engine, find: Find) -> Finding:
+    with reading(engine) as connection:
+        sample = store.list_all(connection, Filter(), limit=SELF_RECALL)
+    lost = [p for p in sample if not _finds(find, p)]
+    return Finding(
+        name="self-recall",
+        ok=not lost,
+        seen=f"{len(sample) - len(lost)} of {len(sample)} found by their own text",
+        advice="`harness memory reindex`" if lost else "",
+    )
+
+
+def _finds(find: Find, playbook: Playbook) -> bool:
+    return playbook.id in find(f"{playbook.title} — {playbook.use_case}")

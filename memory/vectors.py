@@ -1,0 +1,263 @@
+"""The vector index: Chroma, in a folder of ours or served. Derived: it can always be made again.
+
+Chroma's folder is damaged when two processes have it open and one writes. So a folder has one
+lock for every operation, and a generation that each write changes: whoever finds another
+generation than they left opens Chroma again before they look. A mark that a dead writer left
+makes the next one doubt the folder; `memory.probe` then tries it in a process of its own,
+because opening a damaged one can kill the process.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+from memory import chroma_door
+from memory.chroma_door import Entry, VectorsBroken
+from memory.types import Filter
+
+if TYPE_CHECKING:
+    from chromadb.api import ClientAPI
+
+
+class Vectors(Protocol):
+    """Where vectors are searched. Every method may raise VectorsBroken or VectorsAway."""
+
+    def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
+        """Write these entries where they belong and forget those that are gone."""
+        ...
+
+    def nearest(
+        self, vector: Sequence[float], where: Filter, limit: int
+    ) -> list[tuple[int, float]]:
+        """Keys and cosine distances, the nearest first."""
+        ...
+
+    def keys(self) -> tuple[set[int], set[int]]:
+        """All keys: live ones, archived ones."""
+        ...
+
+    def drop(self) -> None:
+        """Forget everything."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the client; the next call opens another."""
+        ...
+
+
+class ServedVectors:
+    """Vectors in a `chroma run` at a URL. It may be shared by processes and hosts."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._client: ClientAPI | None = None
+
+    def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
+        with _named_errors():
+            _write(self._open(), self._name, live, archived, gone)
+
+    def nearest(
+        self, vector: Sequence[float], where: Filter, limit: int
+    ) -> list[tuple[int, float]]:
+        with _named_errors():
+            return _nearest(self._open(), self._name, vector, where, limit)
+
+    def keys(self) -> tuple[set[int], set[int]]:
+        with _named_errors():
+            return _keys(self._open(), self._name)
+
+    def drop(self) -> None:
+        with _named_errors():
+            _drop(self._open(), self._name)
+
+    def close(self) -> None:
+        self._client = None
+
+    def _open(self) -> "ClientAPI":
+        if self._client is None:
+            self._client = chroma_door.connect(self._url)
+        return self._client
+
+
+class FolderVectors:
+    """Vectors in a folder, correct under many threads and processes. Made at first use."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._client: ClientAPI | None = None
+        self._seen = ""
+
+    def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
+        with self._alone(writes=True) as client:
+            _write(client, self._name, live, archived, gone)
+
+    def nearest(
+        self, vector: Sequence[float], where: Filter, limit: int
+    ) -> list[tuple[int, float]]:
+        with self._alone() as client:
+            return _nearest(client, self._name, vector, where, limit)
+
+    def keys(self) -> tuple[set[int], set[int]]:
+        with self._alone() as client:
+            return _keys(client, self._name)
+
+    def drop(self) -> None:
+        """Remove the folder's contents, also when they cannot be opened."""
+        with self._locked():
+            self._start_anew()
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            chroma_door.close(client)
+
+    @contextmanager
+    def _alone(self, *, writes: bool = False) -> Iterator["ClientAPI"]:
+        with self._locked(), _named_errors():
+            if self._mark.exists() and not self._sound():
+                self._start_anew()
+                raise VectorsBroken(f"the vector index in {self._folder} was left damaged")
+            self._mark.unlink(missing_ok=True)
+            client = self._open()
+            if writes:
+                self._mark.touch()
+                self._changed()
+            yield client
+            if writes:
+                self._mark.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _open(self) -> "ClientAPI":
+        generation = self._generation.read_text() if self._generation.exists() else ""
+        if self._client is not None and generation == self._seen:
+            return self._client
+        self.close()
+        self._client = chroma_door.open_folder(self._data)
+        self._seen = generation
+        _close_before_fork(self)
+        return self._client
+
+    def _changed(self) -> None:
+        """Before the write: a writer that dies in the middle must be noticed as well."""
+        self._seen = uuid4().hex
+        self._generation.write_text(self._seen)
+
+    def _sound(self) -> bool:
+        self.close()
+        return is_sound(self._data)
+
+    def _start_anew(self) -> None:
+        self.close()
+        shutil.rmtree(self._data, ignore_errors=True)
+        # A new name: chromadb remembers a folder that it failed to open, and fails again.
+        self._current.write_text(f"chroma-{uuid4().hex[:8]}")
+        self._changed()
+        self._mark.unlink(missing_ok=True)
+
+    @property
+    def _data(self) -> Path:
+        name = self._current.read_text() if self._current.exists() else "chroma"
+        return self._folder / name
+
+    @property
+    def _current(self) -> Path:
+        return self._folder / "current"
+
+    @property
+    def _generation(self) -> Path:
+        return self._folder / "generation"
+
+    @property
+    def _mark(self) -> Path:
+        return self._folder / "writing"
+
+
+def is_sound(data: Path, *, timeout_s: float = 300.0) -> bool:
+    """Whether Chroma opens this folder and finds its records; tried in a process of its own."""
+    argv = (sys.executable, "-m", "memory.probe", str(data))
+    try:
+        tried = subprocess.run(argv, check=False, capture_output=True, timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return tried.returncode == 0
+
+
+_open_ones: "weakref.WeakSet[FolderVectors]" = weakref.WeakSet()
+
+
+def _close_before_fork(vectors: FolderVectors) -> None:
+    """A child that inherits an open client hangs in it, so none is open while a process forks."""
+    if not _open_ones:
+        os.register_at_fork(before=_close_all)
+    _open_ones.add(vectors)
+
+
+def _close_all() -> None:
+    for vectors in tuple(_open_ones):
+        vectors.close()
+
+
+@contextmanager
+def _named_errors() -> Iterator[None]:
+    try:
+        yield
+    except chroma_door.broken() as error:
+        raise VectorsBroken(f"{type(error).__name__}: {error}") from error
+
+
+def _write(
+    client: "ClientAPI",
+    name: str,
+    live: Sequence[Entry],
+    archived: Sequence[Entry],
+    gone: Sequence[int],
+) -> None:
+    for entries, others, part in ((live, archived, "live"), (archived, live, "archived")):
+        into = chroma_door.collection(client, f"{name}-{part}")
+        leaving = [*gone, *(entry.key for entry in others)]
+        for start in range(0, len(leaving), chroma_door.BATCH):
+            into.delete(ids=[str(key) for key in leaving[start : start + chroma_door.BATCH]])
+        for start in range(0, len(entries), chroma_door.BATCH):
+            chroma_door.upsert(into, entries[start : start + chroma_door.BATCH])
+
+
+def _nearest(
+    client: "ClientAPI", name: str, vector: Sequence[float], where: Filter, limit: int
+) -> list[tuple[int, float]]:
+    parts = ("live", "archived") if where.archived else ("live",)
+    found = [
+        pair
+        for part in parts
+        for pair in chroma_door.nearest(
+            chroma_door.collection(client, f"{name}-{part}"), vector, where, limit
+        )
+    ]
+    return sorted(found, key=lambda pair: (pair[1], pair[0]))[:limit]
+
+
+def _keys(client: "ClientAPI", name: str) -> tuple[set[int], set[int]]:
+    live, archived = (chroma_door.collection(client, f"{name}-{p}") for p in ("live", "archived"))
+    return chroma_door.keys(live), chroma_door.keys(archived)
+
+
+def _drop(client: "ClientAPI", name: str) -> None:
+    known = {collection.name for collection in client.list_collections()}
+    for part in ("live", "archived"):
+        if f"{name}-{part}" in known:
+            client.delete_collection(f"{name}-{part}")

@@ -1,0 +1,1 @@
+"""Alembic migrations of the database; `memory.database.open_database` applies them."""

@@ -1,0 +1,210 @@
+"""`harness memory` as a person and a script use it."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli_memory import app
+from contracts.errors import HarnessError, OptionInvalid, SettingsInvalid
+from flows.memory_settings import expand, load_memory_settings
+from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command without an embedding model; errors come out as they are."""
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+
+    def run(*argv: str, **options: str) -> Result:
+        result = CliRunner().invoke(app, list(argv), **options)  # type: ignore[arg-type]  # input=
+        if isinstance(result.exception, HarnessError):
+            raise result.exception
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return run
+
+
+def data(result: Result) -> dict[str, object]:
+    document = json.loads(result.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def rows(result: Result) -> list[dict[str, object]]:
+    document = json.loads(result.stdout)
+    assert isinstance(document, list)
+    return document
+
+
+@pytest.fixture
+def kept(cli: Cli) -> str:
+    made = data(
+        cli("add", "Deploy to production", "--use-case", "Ship it", "--step", "Run tests",
+            "--category", "deployment", "--tag", "go", "--json")
+    )  # fmt: skip
+    return str(made["id"])
+
+
+def test_a_playbook_is_added_listed_and_shown(cli: Cli, kept: str) -> None:
+    assert [row["id"] for row in rows(cli("list", "--json"))] == [kept]
+    assert "deploy-to-production" in cli("list").stdout
+    assert rows(cli("list", "--category", "none", "--json")) == []
+    shown = cli("show", "deploy-to-production", "--history")
+    assert "1. Run tests" in shown.stdout
+    assert "version 1" in shown.stdout
+    assert data(cli("show", kept, "--json"))["version"] == 1
+
+
+def test_a_search_explains_and_renders(cli: Cli, kept: str) -> None:
+    (found,) = rows(cli("search", "deploying", "--json"))
+    assert found["id"] == kept
+    assert "words: rank 1" in cli("search", "deploy", "--explain").stdout
+    assert "### Untested" in cli("search", "deploy", "--context").stdout
+    assert rows(cli("search", "deploy", "--limit", "0", "--json")) == []
+    assert "nothing found" in cli("search", "bake bread").stdout
+
+
+def test_edit_opens_the_editor_and_undo_takes_it_back(
+    cli: Cli, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\nsed -i "s/Ship it/Ship it well/" "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", str(editor))
+    after = data(cli("edit", kept, "--json"))
+    assert (after["use_case"], after["version"]) == ("Ship it well", 2)
+    assert data(cli("edit", kept, "--undo", "--json"))["use_case"] == "Ship it"
+    monkeypatch.setenv("EDITOR", "true")
+    assert "unchanged" in cli("edit", kept).stdout
+    monkeypatch.setenv("EDITOR", "false")
+    with pytest.raises(OptionInvalid, match="set EDITOR"):
+        cli("edit", kept)
+
+
+def test_an_edit_that_somebody_overtook_is_refused(
+    cli: Cli, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = f"{os.sys.executable} -c 'import sys; from app.cli_memory import app; app()'"  # type: ignore[attr-defined]  # sys
+    editor = tmp_path / "editor.sh"
+    editor.write_text(f'#!/bin/sh\n{other} edit {kept} --undo\nsed -i "s/Ship/X/" "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "sed -i s/Ship/Send/")
+    cli("edit", kept)
+    monkeypatch.setenv("EDITOR", str(editor).replace("X", "X"))
+    editor.write_text(editor.read_text().replace("s/Ship/X/", "s/Send/X/"))
+    with pytest.raises(StaleUpdate, match="at version 3"):
+        cli("edit", kept)
+
+
+def test_rm_deletes_or_archives(cli: Cli, kept: str) -> None:
+    cli("rm", kept, "--archive")
+    assert rows(cli("list", "--json")) == []
+    assert len(rows(cli("list", "--archived", "--json"))) == 1
+    assert data(cli("rm", kept, "--json")) == {"deleted": True}
+    assert data(cli("rm", kept, "--json")) == {"deleted": False}
+
+
+def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
+    after = data(cli("record", kept, "success", "--lesson", "Mind the probe", "--json"))
+    assert (after["successes"], after["lessons"]) == (1, ["Mind the probe"])
+    cli("record", kept, "failure", "--run", "r1", "--failed", "no tests")
+    assert "recorded before" in cli("record", kept, "failure", "--run", "r1").stdout
+    stats = data(cli("stats", "--json"))
+    assert (stats["playbooks"], stats["executions"]) == (1, 2)
+    assert "too thin" in cli("stats").stdout
+
+
+def test_reflect_shows_what_waits_and_applies_it(cli: Cli, kept: str) -> None:
+    from flows.library import library
+    from memory.types import Execution, Reflection
+
+    said = Reflection(improvements=("Wait",))
+    with library() as opened:
+        opened.record_execution(
+            Execution(playbook_id=kept, run_id="r1", outcome="success", reflection=said)
+        )
+    assert "Wait (run r1)" in cli("reflect").stdout
+    assert data(cli("reflect", kept, "--json")) == {"lessons": ["Wait"]}
+    assert "nothing waits" in cli("reflect").stdout
+
+
+def test_prune_takes_its_limits_from_the_command_line(cli: Cli, kept: str) -> None:
+    assert data(cli("prune", "--json"))["archived"] == []
+    dry = data(cli("prune", "--max-age-days", "0", "--dry-run", "--json"))
+    assert [row["id"] for row in dry["archived"]] == [kept]  # type: ignore[attr-defined]  # JSON
+    assert (
+        data(cli("prune", "--max-age-days", "0", "--min-confidence", "0", "--json"))["archived"]
+        == []
+    )
+    assert "archived deploy" in cli("prune", "--max-age-days", "0").stdout
+
+
+def test_reindex_and_doctor_answer(cli: Cli, kept: str) -> None:
+    assert data(cli("reindex", "--json")) == {"playbooks": 1}
+    assert all(row["ok"] for row in rows(cli("doctor", "--json")))
+    assert "copied to" in cli("doctor", "--back-up").stdout
+
+
+def test_export_and_import_round(cli: Cli, kept: str, tmp_path: Path) -> None:
+    file = tmp_path / "playbooks.jsonl"
+    cli("export", str(file))
+    assert data(cli("import", str(file), "--json"))["unchanged"] == ["deploy-to-production"]
+    cli("rm", kept)
+    assert data(cli("import", str(file), "--json"))["created"] == ["deploy-to-production"]
+    assert cli("export").stdout == file.read_text()
+    with pytest.raises(OptionInvalid, match="cannot read"):
+        cli("import", str(tmp_path / "none"))
+
+
+def test_bad_input_ends_in_one_named_error(cli: Cli, tmp_path: Path) -> None:
+    with pytest.raises(PlaybookNotFound, match="'gone'"):
+        cli("show", "gone")
+    with pytest.raises(PlaybookInvalid, match="needs a title"):
+        cli("add", "")
+    bad = tmp_path / "bad.json"
+    bad.write_text("{")
+    with pytest.raises(PlaybookInvalid, match="JSON"):
+        cli("add", "--file", str(bad))
+
+
+def test_init_writes_the_table_once(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", raising=False)
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text('# mine\nmodel = "openai/gpt-5"\n')
+    run = CliRunner().invoke(app, ["init", "--provider", "google", "--json"])
+    assert run.exit_code == 0
+    text = (own_home / "harness.toml").read_text()
+    assert text.startswith('# mine\nmodel = "openai/gpt-5"\n')
+    assert "${GOOGLE_API_KEY}" in text
+    assert load_memory_settings().embedding.provider == "google"
+    assert isinstance(CliRunner().invoke(app, ["init"]).exception, OptionInvalid)
+    assert CliRunner().invoke(app, ["init", "--force"]).exit_code == 0
+    assert load_memory_settings().embedding.provider == "local"
+
+
+def test_variables_stand_over_the_file(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text('[memory]\ndata = "/file"\nlimit = 0\n')
+    assert (load_memory_settings().data, load_memory_settings().limit) == ("/file", 0)
+    monkeypatch.setenv("HARNESS_MEMORY_DATA", str(tmp_path / "env.db"))
+    assert load_memory_settings().database(own_home) == tmp_path / "env.db"
+    monkeypatch.setenv("HARNESS_MEMORY_MAX_DISTANCE", "nonsense")
+    with pytest.raises(SettingsInvalid, match=r"memory\.max_distance"):
+        load_memory_settings()
+
+
+def test_variables_in_keys_are_expanded() -> None:
+    assert expand("a-${KEY}", {"KEY": "x"}) == "a-x"
+    assert expand("${KEY}", {}) is None
+    assert expand(None, {}) is None

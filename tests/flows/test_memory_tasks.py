@@ -1,0 +1,116 @@
+"""Memory around a run: plain, and as tasks of a flow on a real Prefect server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from contracts.chat import ChatRequest, Message, Reply
+from contracts.errors import ModelUnavailable
+from contracts.run import NodeReport, RunReport
+from flows.library import library
+from flows.memory_settings import EmbeddingSettings, MemorySettings
+from flows.memory_tasks import explain, memory_in_prefect
+from flows.run_memory import Memory, memory
+from memory.types import Content
+
+WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
+
+
+def ended(run_id: str, said: str = "") -> RunReport:
+    node = NodeReport(name="fix", type="agentic", status="success", output=said)
+    return RunReport(
+        run_id=run_id, blueprint="fix-tests", status="success", nodes=(node,), intent="rotate keys"
+    )
+
+
+@pytest.fixture
+def slug(own_home: Path) -> str:
+    with library(WORDS) as opened:
+        return opened.create(Content(title="rotate keys")).slug
+
+
+def test_a_second_run_sees_what_the_first_recorded(slug: str) -> None:
+    first = memory(WORDS)
+    assert "executions: 0" in first.surface("r1", "rotate the keys").text
+    first.record(ended("r1", f"[playbook:{slug}]"))
+    second = memory(WORDS)
+    assert "executions: 1" in second.surface("r2", "rotate the keys").text
+    second.record(ended("r2"))
+    with library(WORDS) as opened:
+        assert opened.stats().executions == 2
+        assert opened.get(slug).counts.successes == 2
+
+
+def test_a_run_goes_on_when_memory_does_not_answer(slug: str) -> None:
+    away = memory(WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"}))
+    assert away.surface("r1", "rotate the keys").text == ""
+    assert away.record(ended("r1")) is None
+
+
+def test_memory_can_be_turned_off(slug: str) -> None:
+    off = memory(WORDS.model_copy(update={"enabled": False}))
+    assert off.surface("r1", "rotate the keys").text == ""
+    assert off.record(ended("r1")) is None
+    with library(WORDS) as opened:
+        assert opened.stats().executions == 0
+
+
+def test_a_reflection_waits_or_is_applied(slug: str) -> None:
+    def complete(_: ChatRequest) -> Reply:
+        return Reply(message=Message(role="assistant", content='{"improvements": ["Wait"]}'))
+
+    options = WORDS.model_copy(update={"reflect_model": "any"})
+    waits = memory(options, complete)
+    waits.surface("r1", "rotate the keys")
+    waits.record(ended("r1"))
+    with library(WORDS) as opened:
+        assert opened.get(slug).lessons == ()
+        assert len(opened.waiting_reflections()) == 1
+    learns = memory(options.model_copy(update={"auto_reflect": True}), complete)
+    learns.surface("r2", "rotate the keys")
+    recorded = learns.record(ended("r2"))
+    assert recorded is not None
+    assert recorded.lessons == ("Wait",)
+
+
+def test_a_model_that_does_not_reflect_leaves_the_run_recorded(slug: str) -> None:
+    def away(_: ChatRequest) -> Reply:
+        raise ModelUnavailable("no key")
+
+    options = WORDS.model_copy(update={"reflect_model": "any"})
+    assert memory(options, away).record(ended("r1")) is not None
+
+
+def test_what_was_shown_is_explained(slug: str) -> None:
+    shown = memory(WORDS).surface("r1", "rotate the keys")
+    assert f"| {slug} | yes |" in explain(shown)
+    assert "words #1" in explain(shown)
+
+
+@pytest.fixture
+def server(prefect_api: str) -> Iterator[str]:
+    with temporary_settings({PREFECT_API_URL: prefect_api}):
+        yield prefect_api
+
+
+@pytest.mark.prefect
+def test_both_are_task_runs_with_artifacts(slug: str, server: str) -> None:
+    plain: Memory = memory(WORDS)
+
+    @flow
+    def one_run() -> str:
+        tasks = memory_in_prefect(plain)
+        text = tasks.surface("r1", "rotate the keys").text
+        tasks.record(ended("r1"))
+        return text
+
+    assert slug in one_run()
+    with get_client(sync_client=True) as client:
+        keys = {artifact.key for artifact in client.read_artifacts()}
+        names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs()}
+    assert {"playbooks-r1", "execution-r1"} <= keys
+    assert {"surface playbooks", "record execution"} <= names

@@ -1,0 +1,159 @@
+"""Libraries on SQLite and on a real Postgres; vectors from words, or from the local model."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from contracts.errors import ModelUnavailable
+from memory.library import Library, open_library
+from memory.types import Embedder
+
+Open = Callable[..., AbstractContextManager[Library]]
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(microseconds=1)
+        return self.now
+
+    def pass_days(self, days: float) -> None:
+        self.now += timedelta(days=days)
+
+
+class WordEmbedder:
+    """Vectors of hashed words: texts that share words are near. May be told to be down."""
+
+    def __init__(self, length: int = 64, name: str = "words") -> None:
+        self.length = length
+        self.name = name
+        self.down = False
+        self.texts: list[str] = []
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        if self.down:
+            raise ModelUnavailable("the test turned it off")
+        self.texts += texts
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, said: str) -> list[float]:
+        vector = [0.001] * self.length
+        for word in said.lower().split():
+            place = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4]) % self.length
+            vector[place] += 1.0
+        return vector
+
+    @property
+    def embedder(self) -> Embedder:
+        return Embedder(name=self.name, embed=self)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def words() -> WordEmbedder:
+    return WordEmbedder()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
+    """Where a test's own database is."""
+    if request.param == "sqlite":
+        return tmp_path / "harness.db"
+    return new_postgres_database()
+
+
+@pytest.fixture
+def opened(database: str | Path, tmp_path: Path, clock: Clock, words: WordEmbedder) -> Open:
+    """Opens the test's library; options go to `open_library`."""
+
+    def open_it(**options: object) -> AbstractContextManager[Library]:
+        given = {"index": tmp_path / "index", "embedder": words.embedder, "clock": clock}
+        return open_library(database, **{**given, **options})  # type: ignore[arg-type]  # a test's shortcut
+
+    return open_it
+
+
+@pytest.fixture
+def library(opened: Open) -> Iterator[Library]:
+    with opened() as made:
+        yield made
+
+
+@pytest.fixture
+def on_sqlite(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Library]:
+    """A library for what is no matter of the database."""
+    with open_library(
+        tmp_path / "harness.db", index=tmp_path / "index", embedder=words.embedder, clock=clock
+    ) as made:
+        yield made
+
+
+def new_postgres_database() -> str:
+    server = _postgres()
+    if server is None:
+        pytest.skip("no Postgres here: apt-get install postgresql-15")
+    name = f"test_{uuid4().hex[:12]}"
+    engine = create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return f"{server}/{name}"
+
+
+_cleanup = ExitStack()
+
+
+def pytest_unconfigure() -> None:
+    _cleanup.close()
+
+
+@cache
+def _postgres() -> str | None:
+    """A server of our own on a loopback port, not run as root; ends with the test session."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        return None
+    programs = found[-1].parent
+    folder = Path(tempfile.mkdtemp(prefix="harness-postgres-"))
+    _cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+    who = "postgres" if os.getuid() == 0 else None
+    if who is not None:
+        shutil.chown(folder, who, who)
+
+    def run(program: str, *arguments: str) -> None:
+        argv = [str(programs / program), "-D", str(folder / "data"), *arguments]
+        quiet = subprocess.DEVNULL
+        subprocess.run(argv, check=True, stdout=quiet, stderr=quiet, user=who, group=who)
+
+    run("initdb", "-U", "harness", "-A", "trust", "--no-sync")
+    port = _free_port()
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+    run("pg_ctl", "-w", "-o", options, "start")
+    _cleanup.callback(run, "pg_ctl", "-w", "-m", "immediate", "stop")
+    return f"postgresql+psycopg://harness@127.0.0.1:{port}"
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return int(door.getsockname()[1])

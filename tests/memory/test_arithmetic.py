@@ -1,0 +1,152 @@
+"""The pure parts: confidence, fusion, contrast, staleness, lift, words."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memory.confidence import wilson_lower_bound
+from memory.lift import ENOUGH, Trial, is_held_out, lift
+from memory.ranking import blend, fuse, group, order
+from memory.stale import Retention, why_stale
+from memory.types import Content, Contrast, Counts, Playbook
+from memory.words import impacts, query_words, split
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("successes", "failures", "expected"),
+    [
+        (0, 0, 0.0),
+        (1, 0, 0.2065),
+        (2, 0, 0.3424),
+        (3, 0, 0.4385),
+        (4, 0, 0.5101),
+        (5, 0, 0.5655),
+        (1, 1, 0.0945),
+        (9, 1, 0.5958),
+        (1, 9, 0.0179),
+        (95, 5, 0.8882),
+    ],
+)
+def test_confidence_prefers_evidence(successes: int, failures: int, expected: float) -> None:
+    assert wilson_lower_bound(successes, failures) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (Counts(), "untested"),
+        (Counts(successes=1), "untested"),
+        (Counts(successes=3), "untested"),
+        (Counts(successes=4), "proven"),
+        (Counts(successes=1, failures=1), "failed"),
+        (Counts(successes=6, failures=4), "neutral"),
+    ],
+)
+def test_what_never_failed_is_never_called_failed(counts: Counts, expected: str) -> None:
+    assert group(counts, Contrast()) == expected
+
+
+def test_thresholds_of_zero_are_zero() -> None:
+    assert group(Counts(), Contrast(proven_min=0.0)) == "proven"
+    assert group(Counts(failures=9), Contrast(failed_max=0.0)) == "failed"
+    assert group(Counts(successes=1, failures=9), Contrast(failed_max=0.0)) == "neutral"
+
+
+def test_both_arms_together_outrank_one() -> None:
+    scores = fuse([(1, 4.0), (2, 4.0)], [(2, 0.3), (3, 0.3)], most=10.0, farthest=0.7)
+    assert order(scores, min_score=0, limit=3) == [2, 3, 1]
+    assert fuse([(7, 10.0)], [(7, 0.0)], most=10.0, farthest=0.7) == {7: pytest.approx(1.0)}
+
+
+def test_one_shared_word_by_chance_does_not_outrank_what_is_meant() -> None:
+    scores = fuse([(1, 1.0)], [(2, 0.3), (1, 0.6)], most=10.0, farthest=0.7)
+    assert order(scores, min_score=0, limit=1) == [2]
+
+
+def test_words_alone_are_ranked_by_what_they_cover() -> None:
+    assert fuse([(1, 4.0), (2, 1.0)], None, most=8.0, farthest=0.7) == {1: 0.5, 2: 0.125}
+    assert fuse([], [], most=0.0, farthest=0.7) == {}
+
+
+def test_confidence_can_pull_a_playbook_in_before_the_cut() -> None:
+    relevance = {1: 0.9, 2: 0.8, 3: 0.1}
+    mixed = blend(relevance, {1: 0.0, 2: 0.9, 3: 0.0}, 0.5)
+    assert order(mixed, min_score=0, limit=1) == [2]
+
+
+def test_a_weight_of_zero_keeps_the_order_by_text() -> None:
+    relevance = {1: 0.9, 2: 0.8}
+    assert blend(relevance, {1: 0.0, 2: 1.0}, 0) == relevance
+
+
+def playbook(days_old: float, counts: Counts, used_days_ago: float | None = None) -> Playbook:
+    made = NOW - timedelta(days=days_old)
+    used = None if used_days_ago is None else NOW - timedelta(days=used_days_ago)
+    about = {"id": "x", "key": 1, "slug": "x", "version": 1, "title": "x"}
+    return Playbook(**about, counts=counts, created_at=made, updated_at=made, last_used_at=used)  # type: ignore[arg-type]  # a test's shortcut
+
+
+@pytest.mark.parametrize(
+    ("one", "stale"),
+    [
+        (playbook(1, Counts()), False),
+        (playbook(91, Counts()), True),
+        (playbook(400, Counts(successes=9), used_days_ago=91), True),
+        (playbook(400, Counts(successes=9), used_days_ago=1), False),
+        (playbook(400, Counts(failures=3), used_days_ago=1), True),
+        (replace(playbook(400, Counts()), status="archived"), False),
+    ],
+)
+def test_what_is_weak_and_old_or_long_unused_is_stale(one: Playbook, stale: bool) -> None:
+    assert (why_stale(one, Retention(), NOW) is not None) is stale
+
+
+def test_limits_of_zero_can_be_asked_for() -> None:
+    assert why_stale(playbook(400, Counts()), Retention(min_confidence=0), NOW) is None
+    assert why_stale(playbook(0.1, Counts()), Retention(max_age_days=0), NOW) is not None
+
+
+def test_a_lift_says_when_the_data_is_too_thin() -> None:
+    thin = lift([Trial(True, True)] * 500 + [Trial(False, False)] * (ENOUGH - 1))
+    assert thin.verdict.startswith("too thin")
+    assert lift([]).verdict.startswith("too thin")
+
+
+@pytest.mark.parametrize(
+    ("shown", "held_out", "verdict"),
+    [(90, 50, "helps"), (50, 90, "harms"), (55, 50, "no difference seen")],
+)
+def test_a_lift_is_judged_by_its_interval(shown: int, held_out: int, verdict: str) -> None:
+    trials = [Trial(True, n < shown) for n in range(100)]
+    found = lift(trials + [Trial(False, n < held_out) for n in range(100)])
+    assert found.verdict == verdict
+    assert found.interval.low < found.difference < found.interval.high
+
+
+def test_newcombes_interval_is_that_of_the_textbook() -> None:
+    """Newcombe 1998, method 10: 56/70 against 48/80 gives 0.0524 to 0.3339."""
+    trials = [Trial(True, n < 56) for n in range(70)] + [Trial(False, n < 48) for n in range(80)]
+    assert lift(trials).interval == pytest.approx((0.0524, 0.3339), abs=1e-4)
+
+
+def test_a_run_is_held_out_by_its_id_in_the_share_that_was_asked_for() -> None:
+    drawn = [is_held_out(f"run-{n}", 0.2) for n in range(5_000)]
+    assert 0.17 < sum(drawn) / 5_000 < 0.23
+    assert is_held_out("run-1", 0.2) == is_held_out("run-1", 0.2)
+    assert not any(is_held_out(f"run-{n}", 0.0) for n in range(100))
+    assert all(is_held_out(f"run-{n}", 1.0) for n in range(100))
+
+
+def test_words_are_cut_to_one_stem() -> None:
+    assert len({*split("deploy deploys deployed deploying")}) == 1
+    assert split("the tests are flaky") == ["test", "flaky"]
+    assert split("数据库") == ["数", "据", "库"]
+    assert query_words("test test tests") == ["test"]
+
+
+def test_a_title_weighs_more_than_a_process() -> None:
+    found = impacts(Content(title="alpha", process="beta"))
+    assert found["alpha"] > found["beta"]

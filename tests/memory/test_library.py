@@ -1,0 +1,214 @@
+"""Playbooks from creation to deletion, on both databases."""
+
+import pytest
+
+from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
+from memory.library import Changes, Library
+from memory.types import Content, Execution, Filter, Query, Reflection, Step, StepResult
+from tests.memory.conftest import Clock, Open, WordEmbedder
+
+DEPLOY = Content(
+    title="Deploy to production",
+    use_case="Ship a Go service safely",
+    steps=(Step(action="Run the tests", expected="all pass"), Step(action="Push the image")),
+    category="deployment",
+    tags=("go", "deploy"),
+    notes="slow on Mondays",
+)
+
+
+def test_a_playbook_is_kept_as_it_was_given(library: Library) -> None:
+    made = library.create(DEPLOY)
+    found = library.get(made.slug)
+    assert found == library.get(made.id) == made
+    assert (found.slug, found.version, found.tags) == ("deploy-to-production", 1, ("deploy", "go"))
+    assert [step.order for step in found.steps] == [1, 2]
+
+
+def test_equal_titles_get_slugs_of_their_own(library: Library) -> None:
+    first, second = library.create(DEPLOY), library.create(DEPLOY)
+    assert first.slug != second.slug
+    assert second.slug.startswith(first.slug)
+
+
+def test_a_list_is_filtered_by_category_and_all_tags(library: Library) -> None:
+    made = library.create(DEPLOY)
+    library.create(Content(title="Other", category="deployment", tags=("go",)))
+    assert library.list(Filter(category="deployment", tags=("go", "deploy"))) == [made]
+    assert library.list(Filter(category="none")) == []
+
+
+def test_a_limit_of_zero_lists_nothing(library: Library) -> None:
+    library.create(DEPLOY)
+    assert library.list(limit=0) == []
+
+
+def test_an_update_changes_what_it_names_and_clears_what_is_empty(library: Library) -> None:
+    made = library.create(DEPLOY)
+    after = library.update(made.id, Changes(notes="", category=""))
+    assert (after.notes, after.category, after.version) == ("", "", 2)
+    assert (after.title, after.steps) == (made.title, made.steps)
+
+
+def test_a_stale_update_is_refused_with_both_versions(library: Library) -> None:
+    made = library.create(DEPLOY)
+    library.update(made.id, Changes(notes="theirs"))
+    with pytest.raises(StaleUpdate, match=r"at version 2; .* from version 1"):
+        library.update(made.id, Changes(notes="mine"), expected_version=1)
+    assert library.get(made.id).notes == "theirs"
+
+
+def test_undo_brings_back_what_was_before_as_a_new_version(library: Library) -> None:
+    made = library.create(DEPLOY)
+    library.update(made.id, Changes(title="Something else"))
+    undone = library.undo(made.id)
+    assert (undone.title, undone.version) == (made.title, 3)
+    assert [version.version for version in library.history(made.id)] == [3, 2, 1]
+
+
+def test_undo_without_a_change_is_refused(library: Library) -> None:
+    with pytest.raises(PlaybookInvalid, match="nothing to undo"):
+        library.undo(library.create(DEPLOY).id)
+
+
+def test_deleting_says_whether_there_was_one(library: Library) -> None:
+    made = library.create(DEPLOY)
+    assert library.delete(made.id) is True
+    assert library.delete(made.id) is False
+    assert library.search(Query(text="deploy to production")) == []
+    with pytest.raises(PlaybookNotFound, match="neither an id nor a slug"):
+        library.get(made.id)
+
+
+def test_executions_are_counted_and_partial_counts_as_success(library: Library) -> None:
+    made = library.create(DEPLOY)
+    for outcome in ("success", "partial", "failure", "neutral"):
+        library.record_execution(Execution(playbook_id=made.id, outcome=outcome))
+    counts = library.get(made.id).counts
+    assert (counts.good, counts.failures, counts.total) == (2, 1, 3)
+    assert library.get(made.id).version == 1
+
+
+def test_an_execution_is_counted_once_however_often_it_is_recorded(library: Library) -> None:
+    made = library.create(DEPLOY)
+    execution = Execution(playbook_id=made.id, run_id="r1", outcome="success")
+    assert [library.record_execution(execution) for _ in range(3)] == [True, False, False]
+    named = Execution(id="same", playbook_id=made.id, outcome="success")
+    assert [library.record_execution(named) for _ in range(2)] == [True, False]
+    assert library.get(made.id).counts.total == 2
+
+
+def test_an_execution_comes_back_with_its_steps(library: Library) -> None:
+    made = library.create(DEPLOY)
+    step = StepResult(name="tests", outcome="failure", output="1 failed\0", duration_ms=7)
+    library.record_execution(
+        Execution(playbook_id=made.id, outcome="failure", step_results=(step,))
+    )
+    (found,) = library.list_executions(made.id, limit=10)
+    assert (found.playbook_id, found.step_results[0].name) == (made.id, "tests")
+    assert "\0" not in found.step_results[0].output
+
+
+def test_a_pending_outcome_counts_when_its_verdict_comes(library: Library) -> None:
+    made = library.create(DEPLOY)
+    library.record_execution(Execution(playbook_id=made.id, run_id="r1", outcome="pending"))
+    assert library.get(made.id).counts.total == 0
+    assert library.settle("r1", "success") == 1
+    assert library.settle("r1", "failure") == 0
+    assert library.get(made.id).counts.successes == 1
+
+
+def test_a_pending_outcome_ends_neutral_when_its_time_is_over(
+    library: Library, clock: Clock
+) -> None:
+    made = library.create(DEPLOY)
+    until = clock.now.replace(hour=23)
+    library.record_execution(
+        Execution(playbook_id=made.id, run_id="r1", outcome="pending", expires_at=until)
+    )
+    assert library.expire_pending() == 0
+    clock.pass_days(1)
+    assert library.expire_pending() == 1
+    assert library.list_executions(made.id)[0].outcome == "neutral"
+    assert library.get(made.id).counts.total == 0
+
+
+def test_a_reflection_waits_for_a_person(library: Library) -> None:
+    made = library.create(DEPLOY)
+    said = Reflection(improvements=("Wait for the probe",))
+    library.record_execution(
+        Execution(playbook_id=made.id, run_id="r1", outcome="success", reflection=said)
+    )
+    assert library.get(made.id).lessons == ()
+    assert [e.run_id for e in library.waiting_reflections()] == ["r1"]
+    assert library.apply_reflection(made.id, said, run_id="r1") == ["Wait for the probe"]
+    assert library.waiting_reflections() == []
+
+
+def test_auto_reflect_makes_improvements_lessons_at_once(opened: Open) -> None:
+    with opened(auto_reflect=True) as library:
+        made = library.create(DEPLOY)
+        said = Reflection(improvements=("Wait for the probe",))
+        library.record_execution(
+            Execution(playbook_id=made.id, run_id="r1", outcome="success", reflection=said)
+        )
+        (lesson,) = library.get(made.id).lessons
+        assert (lesson.text, lesson.run_id) == ("Wait for the probe", "r1")
+
+
+def test_a_run_leaves_three_lessons_at_the_most(library: Library) -> None:
+    first, second = library.create(DEPLOY), library.create(DEPLOY)
+    assert len(library.add_lessons(first.id, ["a", "b"], run_id="r1")) == 2
+    assert library.add_lessons(second.id, ["c", "d", "e"], run_id="r1") == ["c"]
+
+
+def test_only_exact_restatements_of_a_lesson_are_merged(library: Library) -> None:
+    made = library.create(DEPLOY)
+    library.add_lessons(made.id, ["Use port 80"], run_id="r1")
+    assert library.add_lessons(made.id, ["use  port 80!"], run_id="r2") == []
+    assert library.add_lessons(made.id, ["Use port 81"], run_id="r3") == ["Use port 81"]
+
+
+def test_lessons_are_embedded_and_those_that_fit_come_first(
+    library: Library, words: WordEmbedder
+) -> None:
+    made = library.create(DEPLOY)
+    library.add_lessons(made.id, ["mind the database migration", "mind the go compiler"])
+    assert "mind the database migration" in words.texts
+    (hit,) = library.search(Query(text="deploy with a database migration", max_distance=2))
+    assert hit.lessons[0] == "mind the database migration"
+
+
+def test_stats_count_the_store(library: Library) -> None:
+    made = library.create(DEPLOY)
+    library.update(library.create(DEPLOY).id, Changes(status="archived"))
+    library.record_execution(Execution(playbook_id=made.id, outcome="success"))
+    stats = library.stats()
+    assert (stats.playbooks, stats.archived, stats.executions) == (1, 1, 1)
+    assert stats.by_category == {"deployment": 1}
+    assert stats.average_confidence == pytest.approx(0.2065, abs=1e-4)
+
+
+def test_an_archived_playbook_stays_archived(library: Library) -> None:
+    made = library.create(DEPLOY)
+    library.update(made.id, Changes(status="archived"))
+    library.update(made.id, Changes(notes="changed"))
+    library.record_execution(Execution(playbook_id=made.id, outcome="success"))
+    library.reindex()
+    assert library.get(made.id).status == "archived"
+    assert library.search(Query(text="deploy to production", max_distance=2)) == []
+    assert library.list() == []
+    wide = Query(text="deploy to production", filter=Filter(archived=True))
+    assert [hit.playbook.id for hit in library.search(wide)] == [made.id]
+
+
+def test_prune_archives_what_is_stale_and_a_dry_run_changes_nothing(
+    library: Library, clock: Clock
+) -> None:
+    made = library.create(DEPLOY)
+    clock.pass_days(91)
+    assert [p.id for p, _ in library.prune(dry_run=True)] == [made.id]
+    assert library.get(made.id).status == "active"
+    assert [p.id for p, _ in library.prune()] == [made.id]
+    assert library.get(made.id).status == "archived"
+    assert library.prune() == []

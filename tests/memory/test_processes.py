@@ -1,0 +1,187 @@
+"""Many processes on one store, some killed in the middle: nothing is lost, the indexes agree."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from memory.chroma_door import Entry
+from memory.library import Library
+from memory.types import Content, Filter, Query
+from memory.vectors import FolderVectors
+from tests.memory.conftest import Open, WordEmbedder
+
+
+def start(
+    database: str | Path, index: Path, worker: int, rounds: int, shared: str
+) -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-m", "tests.memory.busy", str(database), str(index)]
+    return subprocess.Popen(
+        [*argv, str(worker), str(rounds), shared],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def check(library: Library, told: str, shared: str, *, killed: int = 0) -> None:
+    """Every told operation is there; a killed process may have kept one that it did not tell."""
+    lines = told.splitlines()
+    counts = library.get(shared).counts
+    recorded = lines.count("recorded")
+    assert recorded <= counts.successes <= recorded + killed
+    assert len(library.list_executions(shared)) == counts.total
+    updated = lines.count("updated")
+    assert updated + 1 <= library.get(shared).version <= updated + 1 + killed
+    for line in lines:
+        if line.startswith("created"):
+            _, id_, name = line.split()
+            hits = library.search(Query(text=f"{name} alpha", limit=3))
+            assert id_ in [hit.playbook.id for hit in hits]
+    assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_eight_processes_lose_no_count_and_no_playbook(
+    opened: Open, database: str | Path, tmp_path: Path
+) -> None:
+    with opened() as library:
+        shared = library.create(Content(title="shared by all")).id
+    workers = [start(database, tmp_path / "index", n, 25, shared) for n in range(8)]
+    said = [worker.communicate(timeout=200) for worker in workers]
+    assert [(w.returncode, err) for w, (_, err) in zip(workers, said, strict=True)] == [(0, "")] * 8
+    with opened() as library:
+        check(library, "".join(out for out, _ in said), shared)
+
+
+def test_killed_writers_leave_a_store_that_is_whole(
+    opened: Open, database: str | Path, tmp_path: Path
+) -> None:
+    with opened() as library:
+        shared = library.create(Content(title="shared by all")).id
+    told = ""
+    for attempt in range(4):
+        workers = [
+            start(database, tmp_path / "index", 10 * attempt + n, 10_000, shared) for n in range(2)
+        ]
+        try:
+            for worker in workers:
+                assert worker.stdout is not None
+                told += "".join(worker.stdout.readline() for _ in range(5 + attempt))
+        finally:
+            for worker in workers:
+                worker.kill()
+        told += "".join(worker.communicate()[0] for worker in workers)
+    with opened() as library:
+        whole = "".join(line for line in told.splitlines(keepends=True) if line.endswith("\n"))
+        check(library, whole, shared, killed=8)
+
+
+def test_eight_processes_open_a_new_store_at_once(database: str | Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from memory.library import open_library\n"
+        "from memory.types import Content, Query\n"
+        "from tests.memory.conftest import WordEmbedder\n"
+        "embedder = WordEmbedder().embedder\n"
+        "where = sys.argv[1] if '://' in sys.argv[1] else Path(sys.argv[1])\n"
+        "with open_library(where, index=Path(sys.argv[2]), embedder=embedder) as l:\n"
+        "    l.create(Content(title='alpha')); assert l.search(Query(text='alpha'))\n"
+    )
+    argv = [sys.executable, "-c", code, str(database), str(tmp_path / "index")]
+    workers = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(8)]
+    assert [(w.communicate()[1], w.returncode) for w in workers] == [("", 0)] * 8
+
+
+def test_a_process_that_forks_with_an_open_index_goes_on_in_both(on_sqlite: Library) -> None:
+    made = on_sqlite.create(Content(title="rotate certificates"))
+    query = Query(text="rotate certificates")
+    assert on_sqlite.search(query)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if on_sqlite.search(query)[0].playbook.id == made.id else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert on_sqlite.search(query)[0].playbook.id == made.id
+
+
+def test_threads_share_one_library(on_sqlite: Library) -> None:
+    shared = on_sqlite.create(Content(title="shared"))
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            made = on_sqlite.create(Content(title=f"thread{number} alpha"))
+            hits = on_sqlite.search(Query(text=f"thread{number} alpha", limit=3))
+            assert made.id in [hit.playbook.id for hit in hits]
+        except BaseException as error:  # noqa: BLE001 - told by the test's own thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert on_sqlite.get(shared.id)
+
+
+def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -> None:
+    one, two = (FolderVectors(tmp_path / "index", "test") for _ in range(2))
+    for number in range(5):
+        vector = [1.0, float(number), 0.5]
+        one.write([Entry(number, vector, "", ())], [], [])
+        assert two.nearest(vector, Filter(), 1)[0][0] == number
+    two.write([], [], [0, 1, 2])
+    assert one.keys() == ({3, 4}, set())
+    one.close()
+    two.close()
+
+
+def test_clustered_records_all_find_themselves(tmp_path: Path) -> None:
+    embed = WordEmbedder(length=32)
+    texts = [f"deploy service number {n % 40} of customer {n}" for n in range(600)]
+    entries = [Entry(n, v, "", ()) for n, v in enumerate(embed(texts))]
+    index = FolderVectors(tmp_path / "index", "test")
+    for _ in range(3):
+        index.write(entries, [], [])
+    lost = [entry.key for entry in entries if index.nearest(entry.vector, Filter(), 1)[0][1] > 1e-4]
+    index.close()
+    assert lost == []
+
+
+@pytest.mark.parametrize("damage", ["garbage", "gone", "no vectors"])
+def test_a_damaged_index_is_made_anew(opened: Open, tmp_path: Path, damage: str) -> None:
+    with opened() as library:
+        made = library.create(Content(title="rotate certificates"))
+        assert library.search(Query(text="rotate certificates"))
+    data = tmp_path / "index" / "chroma"
+    match damage:
+        case "garbage":
+            (data / "chroma.sqlite3").write_bytes(b"no database" * 500)
+        case "gone":
+            shutil.rmtree(data)
+        case _:
+            for folder in data.iterdir():
+                if folder.is_dir():
+                    shutil.rmtree(folder)
+    with opened() as library:
+        findings = library.doctor(repair=True)
+        assert [finding for finding in findings if not finding.ok] == []
+        (hit,) = library.search(Query(text="rotate certificates"))
+        assert (hit.playbook.id, set(hit.places)) == (made.id, {"words", "vectors"})
+
+
+def test_an_index_that_a_dead_writer_damaged_is_made_anew_by_the_next_search(
+    opened: Open, tmp_path: Path
+) -> None:
+    with opened() as library:
+        library.create(Content(title="rotate certificates"))
+        library.search(Query(text="rotate certificates"))
+    (tmp_path / "index" / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 500)
+    (tmp_path / "index" / "writing").touch()
+    with opened() as library:
+        (hit,) = library.search(Query(text="rotate certificates"))
+        assert set(hit.places) == {"words", "vectors"}

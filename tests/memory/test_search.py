@@ -1,0 +1,180 @@
+"""What is found, in which order, and why; on both databases."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import ModelUnavailable
+from memory.library import Changes, Library, open_library
+from memory.types import Content, Contrast, Embedder, Execution, Filter, Query
+from providers import minilm
+from tests.memory.conftest import Open, WordEmbedder
+
+
+def fill(library: Library, *titles: str, category: str = "") -> list[str]:
+    return [library.create(Content(title=title, category=category)).id for title in titles]
+
+
+def ids(library: Library, text: str, **options: object) -> list[str]:
+    query = replace(Query(text=text), **options)  # type: ignore[arg-type]  # a test's shortcut
+    return [hit.playbook.id for hit in library.search(query)]
+
+
+def test_both_arms_explain_a_hit(library: Library) -> None:
+    fill(library, "rotate certificates", "bake bread")
+    (hit,) = library.search(Query(text="rotate certificates", max_distance=0.3))
+    assert 0.6 < hit.score <= 1.0
+    assert hit.places["words"].rank == hit.places["vectors"].rank == 1
+    assert hit.places["words"].score > 0
+    assert hit.places["vectors"].score == pytest.approx(0, abs=1e-3)
+
+
+def test_filters_hold_in_both_arms(library: Library) -> None:
+    fill(library, "rotate certificates", category="security")
+    assert ids(library, "rotate certificates", filter=Filter(category="baking")) == []
+    assert ids(library, "rotate certificates", filter=Filter(tags=("none",))) == []
+    assert len(ids(library, "rotate certificates", filter=Filter(category="security"))) == 1
+
+
+def test_limits_of_zero_and_one_are_kept(library: Library) -> None:
+    fill(library, "rotate certificates", "rotate keys")
+    assert ids(library, "rotate", limit=0) == []
+    assert len(ids(library, "rotate", limit=1)) == 1
+
+
+def test_a_min_score_cuts_what_is_below(library: Library) -> None:
+    fill(library, "rotate certificates", "rotate keys")
+    best = ids(library, "rotate certificates", min_score=0.65, max_distance=2.0)
+    assert len(best) == 1
+
+
+def test_what_is_too_far_is_left_to_words_alone(library: Library) -> None:
+    fill(library, "rotate certificates")
+    (hit,) = library.search(Query(text="certificates at dawn in june", max_distance=0.0))
+    assert set(hit.places) == {"words"}
+
+
+def test_an_empty_text_finds_nothing(library: Library) -> None:
+    fill(library, "rotate certificates")
+    assert ids(library, "") == ids(library, " \n") == ids(library, "\0") == []
+
+
+def test_a_change_of_the_text_is_found_at_once_and_the_old_one_no_more(library: Library) -> None:
+    (made,) = fill(library, "rotate certificates")
+    assert ids(library, "rotate certificates") == [made]
+    library.update(made, Changes(title="bake bread"))
+    assert ids(library, "bake bread", max_distance=0.2) == [made]
+    assert ids(library, "rotate certificates", max_distance=0.2) == []
+
+
+def test_vectors_are_made_again_only_when_their_text_changes(
+    library: Library, words: WordEmbedder
+) -> None:
+    (made,) = fill(library, "rotate certificates")
+    before = len(words.texts)
+    library.update(made, Changes(notes="n", process="p", tags=("t",), status="draft"))
+    library.reindex()
+    assert len(words.texts) == before
+
+
+def test_results_are_told_apart_by_what_is_known(library: Library) -> None:
+    good, bad, new = fill(library, "rotate good", "rotate bad", "rotate new")
+    for number in range(5):
+        library.record_execution(Execution(playbook_id=good, outcome="success"))
+        library.record_execution(Execution(playbook_id=bad, run_id=str(number), outcome="failure"))
+    found = library.search_with_context(Query(text="rotate", max_distance=2.0))
+    groups = [[h.playbook.id for h in g] for g in (found.proven, found.failed, found.untested)]
+    assert groups == [[good], [bad], [new]]
+    strict = Contrast(proven_min=0.9, include_neutral=True)
+    assert library.search_with_context(Query(text="rotate"), strict).proven == ()
+
+
+def test_a_provider_that_is_down_leaves_words_and_is_warned_of_once(
+    library: Library, words: WordEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    words.down = True
+    with caplog.at_level(logging.WARNING):
+        (made,) = fill(library, "rotate certificates")
+        assert ids(library, "rotate certificates") == ids(library, "certificates") == [made]
+    assert len([r for r in caplog.records if "words only" in r.message]) == 1
+
+
+def test_vectors_that_a_provider_owes_are_made_when_it_is_back(
+    library: Library, words: WordEmbedder
+) -> None:
+    words.down = True
+    (made,) = fill(library, "rotate certificates")
+    words.down = False
+    (hit,) = library.search(Query(text="rotate certificates"))
+    assert (hit.playbook.id, set(hit.places)) == (made, {"words", "vectors"})
+
+
+def test_without_an_embedder_words_are_searched(opened: Open) -> None:
+    with opened(embedder=None) as library:
+        (made,) = fill(library, "rotate certificates")
+        assert ids(library, "certificate rotation") == [made]
+        library.reindex()
+        assert all(finding.ok for finding in library.doctor())
+
+
+@pytest.mark.parametrize("other", [WordEmbedder(name="other"), WordEmbedder(length=32)])
+def test_another_model_or_length_is_noticed_and_mended_by_reindex(
+    opened: Open, other: WordEmbedder
+) -> None:
+    with opened() as library:
+        (made,) = fill(library, "rotate certificates")
+        ids(library, "rotate")
+    named = Embedder(name=f"{other.name}/{other.length}", embed=other)
+    with opened(embedder=named) as library:
+        assert not {f.name: f.ok for f in library.doctor()}["embeddings"]
+        told: list[tuple[int, int]] = []
+        library.reindex(lambda done, of: told.append((done, of)))
+        assert told[-1] == (1, 1)
+        assert all(finding.ok for finding in library.doctor())
+        (hit,) = library.search(Query(text="rotate certificates"))
+        assert hit.playbook.id == made
+        assert "vectors" in hit.places
+
+
+def test_reindex_leaves_no_stale_entries(library: Library) -> None:
+    first, second = fill(library, "rotate certificates", "bake bread")
+    ids(library, "rotate")
+    library.delete(first)
+    library.reindex()
+    keys = library.index.keys()
+    assert keys is not None
+    assert keys[0] == {library.get(second).key}
+
+
+def test_reindex_asks_the_model_for_nothing_that_is_kept(
+    library: Library, words: WordEmbedder
+) -> None:
+    fill(library, "rotate certificates", "bake bread")
+    before = len(words.texts)
+    library.reindex()
+    assert len(words.texts) == before
+
+
+@pytest.mark.skipif(not minilm.is_installed(), reason="the model's package is not installed")
+def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
+    local = Embedder(name=minilm.NAME, embed=minilm.embed)
+    with open_library(tmp_path / "h.db", index=tmp_path / "index", embedder=local) as library:
+        wanted = library.create(
+            Content(
+                title="Create recurring calendar triggers",
+                use_case="When something has to happen again and again on a schedule",
+            )
+        )
+        fill(library, "Deploy a Go service", "Bake bread", "Renew a certificate")
+        found = library.search(Query(text="set up my weekly standup reminder"))
+    assert found[0].playbook.id == wanted.id
+
+
+def test_an_embedder_that_is_missing_its_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minilm, "_PACKAGE", "no-such-package")
+    minilm._model.cache_clear()
+    with pytest.raises(ModelUnavailable, match="--no-deps"):
+        minilm.embed(["x"])
+    minilm._model.cache_clear()

@@ -1,0 +1,65 @@
+"""A served Chroma: the same searches, and words alone when it does not answer."""
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from memory.library import Changes
+from memory.types import Content, Query
+from tests.memory.conftest import Open, _free_port
+
+
+@pytest.fixture(scope="module")
+def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    port = _free_port()
+    program = str(Path(sys.executable).with_name("chroma"))
+    data = str(tmp_path_factory.mktemp("served"))
+    argv = [program, "run", "--path", data, "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        _wait(url)
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _wait(url: str) -> None:
+    for _ in range(300):
+        try:
+            if httpx.get(f"{url}/api/v2/heartbeat").status_code == 200:
+                return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    pytest.fail("chroma run did not answer within 30 s")
+
+
+def test_a_served_index_finds_changes_and_rebuilds(opened: Open, chroma_url: str) -> None:
+    with opened(chroma_url=chroma_url) as library:
+        made = library.create(Content(title="rotate certificates", tags=("a",)))
+        other = library.create(Content(title="bake bread"))
+        (hit,) = library.search(Query(text="rotate certificates"))
+        assert (hit.playbook.id, set(hit.places)) == (made.id, {"words", "vectors"})
+        library.update(made.id, Changes(status="archived"))
+        library.delete(other.id)
+        assert library.search(Query(text="rotate certificates")) == []
+        library.reindex()
+        assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_a_served_index_that_is_away_leaves_words_and_is_warned_of_once(
+    opened: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(chroma_url="http://127.0.0.1:9") as library, caplog.at_level(logging.WARNING):
+        made = library.create(Content(title="rotate certificates"))
+        for _ in range(2):
+            (hit,) = library.search(Query(text="rotate certificates"))
+            assert (hit.playbook.id, set(hit.places)) == (made.id, {"words"})
+    assert len([record for record in caplog.records if "words only" in record.message]) == 1

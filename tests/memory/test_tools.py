@@ -1,0 +1,109 @@
+"""The tools as an agent calls them: directly, and over MCP."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+import httpx
+import pytest
+
+from contracts.tool import ToolCall
+from memory.library import Changes, Library
+from memory.mcp import serve_playbooks
+from memory.tools import playbook_tools, run_playbook_tool, suggest
+from memory.types import Content
+from tests.memory.conftest import WordEmbedder
+
+
+def call(library: Library, name: str, **arguments: object) -> Mapping[str, object]:
+    asked = ToolCall(id="1", name=name, arguments=json.dumps(arguments))
+    answer = json.loads(run_playbook_tool(library, asked, run_id="r1"))
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_an_agent_keeps_finds_changes_and_deletes_a_playbook(on_sqlite: Library) -> None:
+    made = call(on_sqlite, "playbook_create", title="rotate keys", use_case="when due", notes="n")
+    assert made["source"] == "run r1"
+    found = call(on_sqlite, "playbook_search", query="rotate keys")["playbooks"]
+    assert [one["id"] for one in found] == [made["id"]]  # type: ignore[attr-defined]  # JSON
+    assert call(on_sqlite, "playbook_get", id=made["id"])["notes"] == "n"
+    after = call(on_sqlite, "playbook_update", id=made["id"], notes="")
+    assert (after["notes"], after["use_case"], after["version"]) == ("", "when due", 2)
+    assert len(call(on_sqlite, "playbook_list")["playbooks"]) == 1  # type: ignore[arg-type]  # JSON
+    assert call(on_sqlite, "playbook_delete", id=made["id"]) == {"deleted": True}
+    assert call(on_sqlite, "playbook_delete", id=made["id"]) == {"deleted": False}
+
+
+def test_the_names_of_the_seed_are_understood(on_sqlite: Library) -> None:
+    assert call(on_sqlite, "playbook.list") == {"playbooks": []}
+
+
+def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
+    made = on_sqlite.create(Content(title="x"))
+    on_sqlite.update(made.id, Changes(notes="n"))
+    assert "neither an id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
+    assert "no tool" in str(call(on_sqlite, "playbook_eat")["error"])
+    assert "title" in str(call(on_sqlite, "playbook_create")["error"])
+    stale = call(on_sqlite, "playbook_update", id=made.id, notes="m", expected_version=1)
+    assert "version 2" in str(stale["error"])
+    broken = ToolCall(id="1", name="playbook_get", arguments="{nonsense")
+    assert "error" in json.loads(run_playbook_tool(on_sqlite, broken, run_id="r1"))
+
+
+def test_an_agent_cannot_revive_an_archived_playbook(on_sqlite: Library) -> None:
+    made = on_sqlite.create(Content(title="x"))
+    on_sqlite.update(made.id, Changes(status="archived"))
+    assert "error" in call(on_sqlite, "playbook_update", id=made.id, status="active")
+    call(on_sqlite, "playbook_update", id=made.id, notes="n")
+    assert on_sqlite.get(made.id).status == "archived"
+
+
+def test_every_tool_name_is_one_that_providers_take() -> None:
+    assert all(tool.name.replace("_", "").isalpha() for tool in playbook_tools())
+
+
+def test_suggestions_are_searched_once_for_each_prompt(
+    on_sqlite: Library, words: WordEmbedder
+) -> None:
+    first = on_sqlite.create(Content(title="rotate keys"))
+    second = on_sqlite.create(Content(title="rotate certificates"))
+    text, last = suggest(on_sqlite, prompt_id="p1", prompt="rotate keys")
+    asked = len(words.texts)
+    on_sqlite.delete(first.id)
+    again, last = suggest(on_sqlite, prompt_id="p1", prompt="rotate keys", last=last)
+    assert len(words.texts) == asked
+    assert first.id in text
+    assert first.id not in again
+    assert second.id in again
+    suggest(on_sqlite, prompt_id="p2", prompt="rotate keys", last=last)
+    assert len(words.texts) == asked + 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_tools_are_served_over_mcp(on_sqlite: Library) -> None:
+    from mcp.client.session import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    async def talk(url: str, token: str) -> tuple[list[str], str]:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            create_mcp_http_client(headers=headers) as client,
+            streamable_http_client(url, http_client=client) as streams,
+            ClientSession(streams[0], streams[1]) as session,
+        ):
+            await session.initialize()
+            tools = await session.list_tools()
+            made = await session.call_tool(
+                "playbook_create", {"title": "rotate keys", "use_case": "due"}
+            )
+            return [tool.name for tool in tools.tools], made.content[0].text  # type: ignore[union-attr]  # text
+
+    with serve_playbooks(on_sqlite, run_id="r9") as served:
+        names, made = asyncio.run(talk(served.url, served.token))
+        refused = httpx.post(served.url, json={}, headers={"Authorization": "Bearer wrong"})
+    assert names == [tool.name for tool in playbook_tools()]
+    assert '"source": "run r9"' in made
+    assert on_sqlite.get("rotate-keys").source == "run r9"
+    assert refused.status_code == 401

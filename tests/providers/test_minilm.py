@@ -1,0 +1,41 @@
+"""The local embedding model: its vectors are those of sentence-transformers' own."""
+
+import math
+
+import pytest
+
+from providers import minilm
+
+pytestmark = pytest.mark.skipif(not minilm.is_installed(), reason="the package is not installed")
+
+
+def distance(a: list[float], b: list[float]) -> float:
+    return 1 - sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def test_vectors_are_of_length_one_and_384_wide() -> None:
+    (vector,) = minilm.embed(["a text"])
+    assert len(vector) == minilm.DIMENSIONS
+    assert math.sqrt(sum(x * x for x in vector)) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_text_has_the_same_vector_alone_and_in_a_batch() -> None:
+    texts = ["short", "a much longer text about something else", ""]
+    alone = [minilm.embed([text])[0] for text in texts]
+    for one, other in zip(alone, minilm.embed(texts), strict=True):
+        assert distance(one, other) == pytest.approx(0, abs=1e-5)
+
+
+def test_texts_that_mean_the_same_are_near_without_a_shared_word() -> None:
+    query, wanted, other = minilm.embed(
+        ["set up my weekly standup reminder", "Create recurring calendar triggers", "Bake bread"]
+    )
+    assert distance(query, wanted) < 0.7 < distance(query, other)
+
+
+def test_long_and_odd_texts_have_vectors() -> None:
+    assert len(minilm.embed(["word " * 100_000, "👩‍🚀\0", "\n"])) == 3
+
+
+def test_no_texts_have_no_vectors() -> None:
+    assert minilm.embed([]) == []
