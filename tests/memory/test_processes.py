@@ -1,6 +1,5 @@
 """Many processes on one store, some killed in the middle: nothing is lost, the indexes agree."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -94,17 +93,6 @@ def test_eight_processes_open_a_new_store_at_once(database: str | Path, tmp_path
     argv = [sys.executable, "-c", code, str(database), str(tmp_path / "index")]
     workers = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(8)]
     assert [(w.communicate()[1], w.returncode) for w in workers] == [("", 0)] * 8
-
-
-def test_a_process_that_forks_with_an_open_index_goes_on_in_both(on_sqlite: Library) -> None:
-    made = on_sqlite.create(Content(title="rotate certificates"))
-    query = Query(text="rotate certificates")
-    assert on_sqlite.search(query)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if on_sqlite.search(query)[0].playbook.id == made.id else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert on_sqlite.search(query)[0].playbook.id == made.id
 
 
 def test_threads_share_one_library(on_sqlite: Library) -> None:
