@@ -3,15 +3,15 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from tomllib import TOMLDecodeError
+from tomllib import TOMLDecodeError, loads
 from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from contracts.errors import SettingsInvalid
@@ -46,7 +46,6 @@ class MemorySettings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="HARNESS_MEMORY_",
         env_nested_delimiter="__",
-        toml_table_header=("memory",),
         frozen=True,
         extra="forbid",
     )
@@ -114,8 +113,15 @@ class MemorySettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        toml = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
-        return (init_settings, env_settings, toml)
+        table = InitSettingsSource(settings_cls, init_kwargs=_table())
+        return (init_settings, env_settings, table)
+
+
+def _table() -> dict[str, object]:
+    """The table [memory]; empty where the file, or the table, is not there."""
+    path = config_file()
+    table = loads(path.read_text()).get("memory", {}) if path.exists() else {}
+    return dict(table)
 
 
 def load_memory_settings() -> MemorySettings:

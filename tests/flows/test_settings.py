@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsInvalid
+from flows.memory_settings import load_memory_settings
 from flows.settings import DEFAULT_MODEL, load_settings
 
 
@@ -60,3 +61,16 @@ def test_a_file_that_is_not_toml_is_named(own_home: Path) -> None:
     (own_home / "harness.toml").write_text("model = \n")
     with pytest.raises(SettingsInvalid, match=r"harness\.toml is not TOML"):
         load_settings()
+
+
+def test_a_file_without_a_table_for_memory_leaves_its_defaults(own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text('model = "some/model"\n')
+    assert load_memory_settings().enabled
+
+
+def test_the_table_for_memory_is_read(own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text("[memory]\nenabled = false\n")
+    assert not load_memory_settings().enabled
+    assert load_settings().model == DEFAULT_MODEL
