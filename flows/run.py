@@ -15,7 +15,7 @@ from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import Sandbox
 from flows import runs
 from flows.egress import EgressLog
-from flows.request import FlowRun, RunRequest
+from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.run_memory import Memory
 from nodes.execute import RunAgent
 from nodes.text import Redact
@@ -133,7 +133,9 @@ class _Record:
         self._memory.record(self.report)
 
     def recalled(self) -> str:
-        """What memory has for this task; noted in the report."""
+        """What memory has for this task; noted in the report. Nobody asks where no agent works."""
+        if not agentic_nodes(self._request.blueprint):
+            return ""
         task = self._request.intent or self._request.blueprint.description
         recall = self._memory.surface(self.ctx.run_id, task)
         self._shown = recall.shown

@@ -131,7 +131,7 @@ def test_the_report_and_the_diff_are_artifacts(run: Run, api: httpx.Client) -> N
     made = blueprint("writes", "Writes", [deterministic("do", "do", shell("echo 42 >answer.txt"))])
     _, flow_run = run(made)
     found = {a["key"].split("-")[0]: a["data"] for a in of_run(api, "artifacts", flow_run)}
-    assert set(found) == {"playbooks", "report", "nodes", "execution"}
+    assert set(found) == {"report", "nodes", "execution"}
     assert "+42" in found["report"]
     assert '"node": "do"' in found["nodes"]
 
