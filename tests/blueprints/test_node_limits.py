@@ -1,0 +1,72 @@
+"""What the engine does to every node: time limits, env, inert and redacted output."""
+
+from blueprints.dsl import blueprint, deterministic
+from blueprints.engine import Watch, execute_blueprint, node_runner
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from nodes.commands import command, shell
+from nodes.text import redactor
+from sandbox.scripted import ScriptedSandbox
+from tests.blueprints.small_nodes import agent_done, fails, run
+from tests.nodes.workspace import context
+
+
+def test_a_nodes_time_limit_ends_its_command(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, deterministic("slow", "", command("sleep", "30"), timeout_s=0.2))
+    assert (report.nodes[0].error or "").startswith("timed out after 0.2 s")
+
+
+def test_a_nodes_time_limit_holds_for_its_commands_together(sandbox: ScriptedSandbox) -> None:
+    def many(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        results = [command("sleep", "0.2")(ctx, sandbox) for _ in range(50)]
+        return results[-1]
+
+    report = run(sandbox, deterministic("many", "", many, timeout_s=0.5))
+    assert report.nodes[0].duration_ms < 2000
+
+
+def test_a_node_that_ended_in_time_is_no_failure(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, deterministic("quick", "", command("true"), timeout_s=30))
+    assert report.nodes[0].status == "success"
+
+
+def test_the_runs_env_reaches_commands(sandbox: ScriptedSandbox) -> None:
+    made = blueprint("test", "", [deterministic("a", "", shell("echo $COLOUR"))])
+    ctx = context(sandbox, env={"COLOUR": "green"})
+    report = execute_blueprint(made, ctx, sandbox=sandbox, run_agent=agent_done)
+    assert report.nodes[0].output == "green"
+
+
+def test_terminal_escapes_in_output_are_made_inert(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, deterministic("a", "", command("printf", "\\033]0;title\\007text")))
+    assert report.nodes[0].output == "text"
+
+
+def test_terminal_escapes_in_an_error_are_made_inert(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, deterministic("a", "", fails("\x1b[31mboom\x1b[0m")))
+    assert report.nodes[0].error == "boom"
+
+
+def test_long_output_keeps_its_beginning_and_its_end(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, deterministic("a", "", command("seq", "1", "50000")))
+    output = report.nodes[0].output
+    assert output.startswith("1\n2\n")
+    assert output.endswith("50000")
+
+
+SECRET = "sk-a-very-long-secret"
+
+
+def test_secrets_are_blanked_out_in_output_and_errors(sandbox: ScriptedSandbox) -> None:
+    run_node = node_runner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}))
+    node = deterministic("a", "", shell(f"echo {SECRET}; exit 1"))
+    result = run_node(node, context(sandbox))
+    assert SECRET not in f"{result.output} {result.error}"
+
+
+def test_secrets_are_blanked_out_in_live_lines(sandbox: ScriptedSandbox) -> None:
+    lines: list[str] = []
+    watch = Watch(on_line=lambda name, line: lines.append(line))
+    run_node = node_runner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}), watch=watch)
+    run_node(deterministic("a", "", command("echo", SECRET)), context(sandbox))
+    assert lines == ["[redacted]"]
