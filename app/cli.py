@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from app import cli_blueprints, cli_local, cli_memory, cli_run, cli_runs, cli_sandbox
+from app import cli_blueprints, cli_local, cli_memory, cli_run, cli_runs, cli_sandbox, cli_ui
 from app.terminal import say, set_up_logging, show_json
 from contracts.errors import HarnessError
 
@@ -26,6 +26,7 @@ app.add_typer(cli_memory.app, name="memory")
 app.command("up")(cli_local.up)
 app.command("down")(cli_local.down)
 app.command("doctor")(cli_local.doctor)
+app.command("ui")(cli_ui.ui)
 app.command("demo")(cli_local.demo)
 
 

@@ -5,8 +5,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from contracts.errors import RunNotFound
 from contracts.run import RunReport
@@ -56,8 +57,29 @@ def finish(folder: Path, report: RunReport, diff: str) -> None:
 
 def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:
     """The newest runs, newest first."""
-    entries = [_entry(path.parent) for path in folder.glob("*/run.json")]
-    return sorted(entries, key=lambda entry: entry.started_at, reverse=True)[:limit]
+    return list(islice(each_run(folder), limit))
+
+
+def each_run(folder: Path) -> Iterator[RunEntry]:
+    """Every run, newest first; a report is read only when its run's turn comes."""
+    asked = [(_asked(path.parent), path.parent) for path in folder.glob("*/run.json")]
+    asked.sort(key=lambda pair: pair[0]["started_at"], reverse=True)
+    return (_entry(own, known) for known, own in asked)
+
+
+def count_runs(folder: Path) -> int:
+    """How many runs there are."""
+    return sum(1 for _ in folder.glob("*/run.json"))
+
+
+def read_entry(folder: Path, run: str) -> RunEntry:
+    """What is known of one run, also before it reported.
+
+    Raises:
+        RunNotFound: none or several begin so.
+    """
+    own = find_run(folder, run)
+    return _entry(own, _asked(own))
 
 
 def read_report(folder: Path, run: str) -> RunReport:
@@ -69,7 +91,7 @@ def read_report(folder: Path, run: str) -> RunReport:
     own = find_run(folder, run)
     path = own / "report.json"
     if not path.is_file():
-        raise RunNotFound(f"run {own.name} has no report: it is {_entry(own).state}")
+        raise RunNotFound(f"run {own.name} has no report: it is {read_entry(folder, run).state}")
     return loads(path.read_text())
 
 
@@ -109,8 +131,22 @@ def _beginning_with(folder: Path, run: str) -> Iterator[Path]:
         yield from sorted(path.parent for path in folder.glob(f"{run}*/run.json"))
 
 
-def _entry(own: Path) -> RunEntry:
-    asked = json.loads((own / "run.json").read_text())
+class _Asked(TypedDict):
+    run_id: str
+    blueprint: str
+    repo: str
+    intent: str
+    flow_run_id: str | None
+    started_at: str
+    process: str
+
+
+def _asked(own: Path) -> _Asked:
+    asked: _Asked = json.loads((own / "run.json").read_text())
+    return asked
+
+
+def _entry(own: Path, asked: _Asked) -> RunEntry:
     report = own / "report.json"
     done = loads(report.read_text()) if report.is_file() else None
     return RunEntry(

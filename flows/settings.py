@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tomllib import TOMLDecodeError
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -44,6 +44,17 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """Variables for every command in the sandbox. Never put a secret here."""
 
 
+class UiSettings(BaseModel, frozen=True, extra="forbid"):
+    """Where the pages are served."""
+
+    host: str = "127.0.0.1"
+    """Other than loopback, a token is asked for."""
+    port: int = Field(default=4280, ge=0, le=65535)
+    """0 takes any free one."""
+    token: SecretStr | None = None
+    """What the pages ask for. None: nothing on loopback, a new one at each start elsewhere."""
+
+
 class Settings(BaseSettings):
     """All settings. Frozen; `home` holds everything that Harness keeps on this machine."""
 
@@ -62,6 +73,7 @@ class Settings(BaseSettings):
     server_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the local Prefect server; another free one is taken when it is in use."""
     sandbox: SandboxSettings = SandboxSettings()
+    ui: UiSettings = UiSettings()
     memory: dict[str, object] = Field(default_factory=dict)
     """The table [memory], which `flows/memory_settings.py` reads."""
 

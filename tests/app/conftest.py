@@ -1,16 +1,24 @@
 """The command line, as a person or a script starts it."""
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page, sync_playwright
 
 from tests.flows.repositories import make_repository
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome")
+     if (path := shutil.which(name))),
+    "chromium",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -34,6 +42,16 @@ def harness(own_home: Path, tmp_path: Path) -> Harness:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A tab of headless Chromium."""
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser.new_page(viewport={"width": 1400, "height": 1000})
+        browser.close()
 
 
 def harness_argv(*args: str) -> tuple[str, ...]:

@@ -1,30 +1,13 @@
 """What a person sees of a run in the Prefect UI, in a real browser."""
 
 import json
-import shutil
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from tests.app.conftest import Harness
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
-
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome")
-     if (path := shutil.which(name))),
-    "chromium",
-)  # fmt: skip
-
-
-@pytest.fixture
-def page() -> Iterator[Page]:
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield browser.new_page(viewport={"width": 1400, "height": 1000})
-        browser.close()
 
 
 def test_a_run_is_visible_node_by_node_with_its_report(

@@ -1,0 +1,28 @@
+"""The first page: totals, whether memory helps, the latest runs."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from app.web.pages import page
+from flows import runs
+from flows.library import library
+from flows.settings import load_settings
+
+LATEST = 8
+
+router = APIRouter()
+
+
+@router.get("/")
+def dashboard(request: Request) -> Response:
+    """Totals of the store, the lift of memory, the newest runs."""
+    with library() as opened:
+        stats, lift = opened.stats(), opened.lift()
+    folder = load_settings().runs
+    values = {
+        "stats": stats,
+        "lift": lift,
+        "runs": runs.list_runs(folder, limit=LATEST),
+        "runs_total": runs.count_runs(folder),
+    }
+    return page(request, "dashboard", values)

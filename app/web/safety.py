@@ -1,0 +1,84 @@
+"""What stands before every page: who may ask, from where, and what a page may load."""
+
+import secrets
+from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
+
+from fastapi import Request
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+
+COOKIE = "harness-token"
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+_READING = ("GET", "HEAD", "OPTIONS")
+
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+Next = Callable[[Request], Awaitable[Response]]
+
+
+def guarded(token: str | None) -> Callable[[Request, Next], Awaitable[Response]]:
+    """A middleware. Without a token only this machine is served, and only under its own names:
+    a page elsewhere cannot point its name here (DNS rebinding) or post here (CSRF).
+
+    With a token everyone who knows it is served: as `Authorization: Bearer`, or once as
+    `?token=`, which the browser then keeps as a cookie that no script can read.
+    """
+
+    async def guard(request: Request, call_next: Next) -> Response:
+        if token is None and not _own_name(request):
+            return _refused(f"host {request.headers.get('host', '')!r} is not this machine")
+        if request.method not in _READING and not _same_origin(request):
+            return _refused("this change was asked for by another site")
+        if token is not None and not _knows(request, token):
+            return await _let_in(request, token)
+        response = await call_next(request)
+        if request.url.path.startswith("/static/"):
+            response.headers["Cache-Control"] = "max-age=3600"
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    return guard
+
+
+def _own_name(request: Request) -> bool:
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    return host in LOOPBACK
+
+
+def _same_origin(request: Request) -> bool:
+    """Browsers say where a request comes from; programs that are no browser say nothing."""
+    site = request.headers.get("sec-fetch-site")
+    origin = request.headers.get("origin")
+    if site is not None and site not in {"same-origin", "none"}:
+        return False
+    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
+
+
+def _knows(request: Request, token: str) -> bool:
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    shown = given if kind.lower() == "bearer" else request.cookies.get(COOKIE, "")
+    return secrets.compare_digest(shown.encode(), token.encode())
+
+
+async def _let_in(request: Request, token: str) -> Response:
+    given = request.query_params.get("token", "")
+    if request.method != "GET" or not secrets.compare_digest(given.encode(), token.encode()):
+        return _refused("a token is wanted: open the address that `harness ui` printed", 401)
+    response = RedirectResponse(request.url.remove_query_params("token"), status_code=303)
+    response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+    return response
+
+
+def _refused(why: str, status: int = 403) -> Response:
+    return PlainTextResponse(f"refused: {why}\n", status_code=status, headers=_HEADERS)

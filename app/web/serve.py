@@ -1,0 +1,59 @@
+"""Serves the pages until interrupted; `python -m app.web.serve` is what `harness up` keeps."""
+
+import secrets
+import socket
+from collections.abc import Callable
+from typing import NamedTuple
+
+from app.web.safety import LOOPBACK
+from contracts.errors import SettingsInvalid
+from flows.settings import UiSettings, load_settings
+
+
+class Place(NamedTuple):
+    """Where pages are served, and the token that they want there; None on this machine only."""
+
+    host: str
+    port: int
+    token: str | None
+
+    @property
+    def url(self) -> str:
+        """The address to open."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/{f'?token={self.token}' if self.token else ''}"
+
+
+def place(wanted: UiSettings) -> Place:
+    """Where to serve. Other than loopback wants a token; one is made when none is given."""
+    token = wanted.token.get_secret_value() if wanted.token else None
+    if wanted.host not in LOOPBACK:
+        token = token or secrets.token_urlsafe(32)
+    return Place(wanted.host, wanted.port, token)
+
+
+def serve(where: Place, ready: Callable[[Place], None]) -> None:
+    """Serve until interrupted; `ready` is told the place once it answers (port 0: any free one).
+
+    Raises:
+        SettingsInvalid: the address cannot be used.
+    """
+    import uvicorn
+
+    from app.web.site import site
+
+    try:
+        listening = socket.create_server((where.host, where.port))
+    except OSError as error:
+        raise SettingsInvalid(
+            f"pages cannot be served at {where.host}:{where.port}: {error.strerror}; "
+            "choose another with --port or [ui] in harness.toml"
+        ) from error
+    with listening:
+        ready(where._replace(port=listening.getsockname()[1]))
+        config = uvicorn.Config(site(token=where.token), log_level="warning", access_log=False)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+if __name__ == "__main__":
+    serve(place(load_settings().ui), ready=lambda _: None)

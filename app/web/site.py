@@ -1,0 +1,58 @@
+"""The pages' site: its rooms put together, and the door that errors leave by."""
+
+import logging
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+from fastapi.staticfiles import StaticFiles
+
+from app.web import dashboard, playbook_pages, run_pages
+from app.web.pages import page
+from app.web.safety import guarded
+from contracts.errors import BadInput, HarnessError, RunNotFound, Unavailable
+from memory.errors import PlaybookNotFound, StaleUpdate
+
+_log = logging.getLogger(__name__)
+
+
+def site(*, token: str | None = None) -> FastAPI:
+    """Every page. With `token=None` it serves this machine only (issue 6)."""
+    made = FastAPI(title="Harness", docs_url=None, redoc_url=None, openapi_url=None)
+    made.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
+    made.middleware("http")(guarded(token))
+    for room in (dashboard, run_pages, playbook_pages):
+        made.include_router(room.router)
+    made.add_exception_handler(HarnessError, _told)
+    made.add_exception_handler(404, _no_page)
+    made.add_exception_handler(Exception, _broken)
+    return made
+
+
+def _told(request: Request, error: Exception) -> Response:
+    """An error of ours: its own sentence is the page."""
+    match error:
+        case RunNotFound() | PlaybookNotFound():
+            status = 404
+        case StaleUpdate():
+            status = 409
+        case BadInput():
+            status = 400
+        case Unavailable():
+            status = 503
+        case _:
+            status = 500
+    return page(request, "error", {"title": "That did not work", "why": str(error)}, status=status)
+
+
+def _no_page(request: Request, error: Exception) -> Response:
+    del error
+    why = f"there is no page {request.url.path}"
+    return page(request, "error", {"title": "Nothing here", "why": why}, status=404)
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    """The door: a bug is logged with its traceback, nobody sees it in the browser."""
+    _log.error("page %s failed", request.url.path, exc_info=error)
+    why = f"{type(error).__name__}: a bug in Harness; the log of the pages says more"
+    return page(request, "error", {"title": "That did not work", "why": why}, status=500)

@@ -1,0 +1,53 @@
+"""The pages, asked as a browser on this machine asks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.web.site import site
+from blueprints.dsl import agentic, blueprint
+from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
+from flows.library import library
+from flows.request import RunRequest
+from flows.runs import begin, finish
+from memory.library import Library
+
+HERE = "http://127.0.0.1:4280"
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    with TestClient(site(), base_url=HERE, raise_server_exceptions=False) as client:
+        yield client
+
+
+@pytest.fixture
+def opened(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
+    """The library that the pages show, without vectors."""
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING_PROVIDER", "none")
+    with library() as opened:
+        yield opened
+
+
+def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "") -> None:
+    """A run with one agentic node that has ended."""
+    request = RunRequest(
+        blueprint=blueprint("mend", "Mend", [agentic("fix", "Fix", prompt=lambda ctx: "fix")]),
+        repo="/somewhere/shop",
+        intent=intent,
+        agent="native",
+        model="scripted/x",
+    )
+    own = begin(runs, run_id, request, None)
+    report = RunReport(
+        run_id=run_id,
+        blueprint="mend",
+        status="success",
+        nodes=(NodeReport(name="fix", type="agentic", status="success", output="it is mended"),),
+        branch=f"harness/{run_id}/mend",
+        diff_stat=DiffStat(files=1, insertions=1, deletions=1),
+        surfaced=Surfaced(playbooks=(shown,) if shown else ()),
+    )
+    finish(own, report, "--- a/x\n+++ b/x\n-old line\n+new line\n")

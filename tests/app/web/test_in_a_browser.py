@@ -1,0 +1,67 @@
+"""The pages in headless Chromium: with the keyboard, and with JavaScript off."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from memory.library import Library
+from memory.types import Content
+from tests.app.conftest import harness_argv
+from tests.app.web.conftest import a_run
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def pages(opened: Library, own_home: Path) -> Iterator[str]:
+    """The address of `harness ui`."""
+    opened.create(Content(title="Rotate keys", use_case="when they are due"))
+    opened.create(Content(title="Bake bread", use_case="on Sunday"))
+    a_run(own_home / "runs", "aaaa1111")
+    argv = harness_argv("ui", "--port", "0", "--json")
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = "".join(iter(process.stdout.readline, "}\n")) + "}"
+        yield json.loads(printed)["url"].rstrip("/")
+        process.terminate()
+
+
+def test_the_list_follows_what_is_typed(pages: str, page: Page) -> None:
+    page.goto(f"{pages}/playbooks")
+    page.get_by_label("Find").fill("rotate keys")
+    page.get_by_text("Bake bread").wait_for(state="detached")
+    assert "text=rotate%20keys" in page.url
+
+
+def test_a_playbook_is_edited_in_place_with_the_keyboard(
+    pages: str, page: Page, opened: Library
+) -> None:
+    page.goto(f"{pages}/playbooks")
+    page.get_by_role("link", name="Rotate keys").press("Enter")
+    page.get_by_role("link", name="Edit").press("Enter")
+    page.get_by_label("What to do").fill("one at a time")
+    page.get_by_role("button", name="Keep").press("Enter")
+    page.get_by_role("heading", name="What to do").wait_for()
+    assert opened.get("rotate-keys").process == "one at a time"
+
+
+def test_nothing_on_the_pages_is_refused_by_their_own_policy(pages: str, page: Page) -> None:
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    for path in ("/", "/runs", "/runs/aaaa1111", "/playbooks", "/playbooks/rotate-keys"):
+        page.goto(pages + path)
+    assert said == []
+
+
+def test_pages_can_be_read_without_javascript(pages: str, page: Page) -> None:
+    assert page.context.browser is not None
+    with page.context.browser.new_context(java_script_enabled=False) as context:
+        plain = context.new_page()
+        plain.goto(f"{pages}/playbooks")
+        plain.get_by_label("Find").fill("rotate keys")
+        plain.get_by_role("button", name="Show").click()
+        assert plain.get_by_text("Bake bread").count() == 0

@@ -1,0 +1,88 @@
+import pytest
+from starlette.testclient import TestClient
+
+from memory.library import Changes, Library
+from memory.types import Content
+
+HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}"
+
+
+def form(**given: object) -> dict[str, object]:
+    return {"title": "t", "status": "active", "version": 1, **given}
+
+
+def test_an_empty_store_says_what_to_do(client: TestClient, opened: Library) -> None:
+    assert "harness memory add" in client.get("/playbooks").text
+    assert "harness memory add" in client.get("/").text
+
+
+def test_playbooks_are_found_by_text_and_category(client: TestClient, opened: Library) -> None:
+    opened.create(Content(title="Rotate keys", use_case="when due", category="secrets"))
+    opened.create(Content(title="Bake bread", use_case="on Sunday", category="kitchen"))
+    assert "Bake bread" not in client.get("/playbooks", params={"text": "rotate keys"}).text
+    assert "Rotate keys" not in client.get("/playbooks", params={"category": "kitchen"}).text
+
+
+def test_playbooks_are_sorted_as_asked(client: TestClient, opened: Library) -> None:
+    for title in ("Beta", "Alpha"):
+        opened.create(Content(title=title))
+    text = client.get("/playbooks", params={"sort": "title"}).text
+    assert text.index("Alpha") < text.index("Beta")
+
+
+def test_htmx_is_given_the_list_alone(client: TestClient, opened: Library) -> None:
+    text = client.get("/playbooks", headers={"hx-request": "true"}).text
+    assert "<html" not in text
+
+
+def test_hostile_text_is_shown_as_text(client: TestClient, opened: Library) -> None:
+    content = Content(
+        title=HOSTILE,
+        use_case=HOSTILE,
+        process=HOSTILE,
+        notes=HOSTILE,
+        category=HOSTILE,
+        tags=(HOSTILE,),
+    )
+    made = opened.create(content)
+    for path in ("/playbooks", f"/playbooks/{made.id}", f"/playbooks/{made.id}/edit"):
+        text = client.get(path).text
+        assert "<script>alert" not in text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;{{ 7 * 7 }}" in text
+
+
+def test_a_change_is_kept_with_its_history(client: TestClient, opened: Library) -> None:
+    made = opened.create(Content(title="before"))
+    given = form(title="after", process="one\r\ntwo", tags="a, b")
+    assert client.post(f"/playbooks/{made.id}", data=given).status_code == 200
+    now = opened.get(made.id)
+    assert (now.title, now.process, now.tags, now.version) == ("after", "one\ntwo", ("a", "b"), 2)
+    assert "before" in client.get(f"/playbooks/{made.id}").text
+    client.post(f"/playbooks/{made.id}/undo")
+    assert opened.get(made.id).title == "before"
+
+
+def test_who_was_overtaken_is_told_and_keeps_the_own_text(
+    client: TestClient, opened: Library
+) -> None:
+    made = opened.create(Content(title="mine"))
+    opened.update(made.id, Changes(title="theirs"))
+    answer = client.post(f"/playbooks/{made.id}", data=form(title="mine, changed"))
+    assert answer.status_code == 409
+    assert "version 2" in answer.text
+    assert 'value="mine, changed"' in answer.text
+    assert opened.get(made.id).title == "theirs"
+
+
+@pytest.mark.parametrize("given", [{"title": ""}, {"title": "x" * 5000}])
+def test_what_cannot_be_kept_is_said_in_the_form(
+    client: TestClient, opened: Library, given: dict[str, object]
+) -> None:
+    made = opened.create(Content(title="kept"))
+    assert "title" in client.post(f"/playbooks/{made.id}", data=form(**given)).text
+    assert opened.get(made.id).title == "kept"
+
+
+def test_an_unknown_playbook_is_no_page(client: TestClient, opened: Library) -> None:
+    answer = client.get("/playbooks/nobody")
+    assert (answer.status_code, "&#39;nobody&#39;" in answer.text) == (404, True)

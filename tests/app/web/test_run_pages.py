@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from memory.library import Library
+from memory.types import Content
+from tests.app.web.conftest import a_run
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def test_runs_are_found_by_text_and_state(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    a_run(own_home / "runs", "aaaa1111", intent="make tea")
+    a_run(own_home / "runs", "bbbb2222", intent="make coffee")
+    assert "bbbb2222" not in client.get("/runs", params={"text": "tea"}).text
+    assert "aaaa1111" not in client.get("/runs", params={"state": "failure"}).text
+
+
+def test_a_run_shows_its_nodes_diff_and_what_memory_showed(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    made = opened.create(Content(title="Mend things"))
+    a_run(own_home / "runs", "aaaa1111", shown=made.id)
+    text = client.get("/runs/aaaa1111").text
+    assert "it is mended" in text
+    assert '<span class="added">+new line</span>' in text
+    assert f'href="/playbooks/{made.id}"' in text
+
+
+def test_a_run_that_died_says_so(client: TestClient, opened: Library, own_home: Path) -> None:
+    a_run(own_home / "runs", "aaaa1111")
+    (own_home / "runs" / "aaaa1111" / "report.json").unlink()
+    assert "it is running" in client.get("/runs/aaaa1111").text
+
+
+def test_hostile_text_is_shown_as_text(client: TestClient, opened: Library, own_home: Path) -> None:
+    a_run(own_home / "runs", "aaaa1111", intent=HOSTILE)
+    for path in ("/", "/runs", "/runs/aaaa1111"):
+        assert "<img" not in client.get(path).text
+
+
+@pytest.mark.parametrize("path", ["/runs/nothing", "/nowhere", "/static/nothing.js"])
+def test_what_is_not_there_is_said(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 404

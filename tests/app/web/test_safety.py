@@ -1,0 +1,68 @@
+"""Who is served, and who is not."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.web.serve import place
+from app.web.site import site
+from flows.settings import UiSettings
+from memory.library import Library
+from memory.types import Content
+from tests.app.web.conftest import HERE
+
+
+def test_a_page_may_load_nothing_from_elsewhere(client: TestClient, opened: Library) -> None:
+    headers = client.get("/playbooks").headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
+def test_a_name_elsewhere_that_points_here_is_refused(client: TestClient, host: str) -> None:
+    assert client.get("/", headers={"host": host}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+    ],
+)
+def test_another_site_changes_nothing(
+    client: TestClient, opened: Library, headers: dict[str, str]
+) -> None:
+    made = opened.create(Content(title="kept"))
+    data = {"status": "archived", "chosen": made.id}
+    assert client.post("/playbooks/status", data=data, headers=headers).status_code == 403
+    assert opened.get(made.id).status == "active"
+
+
+def test_with_a_token_nobody_else_is_served(opened: Library) -> None:
+    far = TestClient(site(token="sesame"), base_url="http://harness.example")
+    assert far.get("/playbooks").status_code == 401
+    assert far.get("/playbooks?token=wrong").status_code == 401
+    assert far.get("/playbooks", headers={"authorization": "Bearer sesame"}).status_code == 200
+
+
+def test_the_token_leaves_the_address_at_once(opened: Library) -> None:
+    far = TestClient(site(token="sesame"), base_url="http://harness.example")
+    first = far.get("/playbooks?token=sesame", follow_redirects=False)
+    assert first.headers["location"] == "http://harness.example/playbooks"
+    assert "HttpOnly" in first.headers["set-cookie"]
+    assert far.get("/playbooks").status_code == 200
+
+
+def test_other_than_loopback_a_token_is_made() -> None:
+    assert place(UiSettings()).token is None
+    assert place(UiSettings(host="0.0.0.0")).token
+
+
+def test_a_form_of_our_own_may_change_things(client: TestClient, opened: Library) -> None:
+    made = opened.create(Content(title="kept"))
+    data = {"status": "archived", "chosen": made.id}
+    own = {"sec-fetch-site": "same-origin", "origin": HERE}
+    assert client.post("/playbooks/status", data=data, headers=own).status_code == 200
+    assert opened.get(made.id).status == "archived"
