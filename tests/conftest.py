@@ -1,5 +1,6 @@
 """Every test starts with none of the developer's own settings, and with a home of its own."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,12 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect-profile"))
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     return home
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_implicit_event_loop() -> None:
+    """Python 3.11 would make one for litellm, unasked, and nobody would close it."""
+    asyncio.set_event_loop(None)
 
 
 @pytest.fixture(scope="session")
