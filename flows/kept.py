@@ -1,0 +1,185 @@
+"""Processes that Harness keeps alive: one of each per `HARNESS_HOME`, outliving who started it.
+
+    KEPT = Kept(name="worker", title="the worker", folder=home / "worker", launch=…, healthy=…)
+    up(KEPT).url        the living one is taken, else one is started and waited for
+    status(KEPT)        what runs, or None
+    down(KEPT)          stopped, with all that it started
+
+The folder holds `<name>.json` (who it is, for this user only), `<name>.lock` and `<name>.log`.
+"""
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import NamedTuple
+
+from contracts.errors import Unavailable
+from flows.detached import start_detached
+from sandbox.process import process_label
+
+STOP_TIMEOUT_S = 15.0
+"""After SIGTERM, and once more after SIGKILL."""
+
+_PATIENCE_S = 10.0
+"""How long a living process may fail its health check before it is replaced."""
+
+
+class Launch(NamedTuple):
+    """How to start it. `url` is where it will answer; empty for what nobody calls."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    url: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """A kept process. `process` tells it from a later one with the same pid."""
+
+    url: str
+    pid: int
+    process: str
+    version: str = ""
+
+    @property
+    def alive(self) -> bool:
+        return self.process == process_label(self.pid) and not _never_was(self.process)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What is kept, and how."""
+
+    name: str
+    """Of its files in `folder`."""
+    title: str
+    """What people call it, such as "the local Prefect server"."""
+    folder: Path
+    launch: Callable[[], Launch]
+    """Asked only when one must be started: it may choose a free port."""
+    healthy: Callable[[str], bool]
+    """Whether it answers at this URL. Only a living process is asked about."""
+    version: str = ""
+    """A living process of another version is replaced, as soon as it is idle."""
+    idle: Callable[[str], bool] = lambda _: True
+    """Whether the one at this URL may be stopped without harm."""
+    start_timeout_s: float = 120.0
+    unavailable: type[Unavailable] = Unavailable
+    """Raised when it does not start."""
+
+    @property
+    def log(self) -> Path:
+        """What it printed."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def state(self) -> Path:
+        """Who it is."""
+        return self.folder / f"{self.name}.json"
+
+
+def up(kept: Kept) -> Running:
+    """The running process, started now if need be; two callers start one.
+
+    Raises:
+        Unavailable: `kept.unavailable`, when it did not answer in time; names its log.
+    """
+    from filelock import FileLock
+
+    kept.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(kept.folder / f"{kept.name}.lock"):
+        running = status(kept)
+        if running is not None and _usable(kept, running):
+            return running
+        if running is not None:
+            _stop(running)
+        return _start(kept)
+
+
+def status(kept: Kept) -> Running | None:
+    """What runs, healthy or not; a state file that cannot be read is nothing that runs."""
+    try:
+        running = Running(**json.loads(kept.state.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return running if running.alive else None
+
+
+def down(kept: Kept) -> bool:
+    """Stop it; False when it was not running."""
+    running = status(kept)
+    if running is not None:
+        _stop(running)
+    kept.state.unlink(missing_ok=True)
+    return running is not None
+
+
+def free_port(wanted: int = 0) -> int:
+    """The wanted port of 127.0.0.1 if nobody has it, else any free one.
+
+    Raises:
+        Unavailable: there is none.
+    """
+    for port in (wanted, 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
+    raise Unavailable("no free port on 127.0.0.1")
+
+
+def _usable(kept: Kept, running: Running) -> bool:
+    if not _wait(kept, running, _PATIENCE_S):
+        return False
+    return running.version == kept.version or not kept.idle(running.url)
+
+
+def _start(kept: Kept) -> Running:
+    launch = kept.launch()
+    pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
+    running = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version)
+    _write(kept.state, json.dumps(asdict(running)))
+    if _wait(kept, running, kept.start_timeout_s):
+        return running
+    why = f"did not answer within {kept.start_timeout_s:g} s" if running.alive else "ended at once"
+    _stop(running)
+    at = f" at {running.url}" if running.url else ""
+    raise kept.unavailable(f"{kept.title}{at} {why}: see {kept.log}")
+
+
+def _wait(kept: Kept, running: Running, timeout_s: float) -> bool:
+    give_up = monotonic() + timeout_s
+    while running.alive and monotonic() < give_up:
+        if kept.healthy(running.url):
+            return True
+        sleep(0.1)
+    return False
+
+
+def _stop(running: Running) -> None:
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        give_up = monotonic() + STOP_TIMEOUT_S
+        if running.alive:
+            with suppress(ProcessLookupError):
+                os.killpg(os.getpgid(running.pid), sign)
+        while running.alive and monotonic() < give_up:
+            sleep(0.05)
+
+
+def _write(path: Path, text: str) -> None:
+    """For this user's eyes only, and whole at once."""
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    part.touch(mode=0o600)
+    part.write_text(text)
+    part.replace(path)
+
+
+def _never_was(process: str) -> bool:
+    """True of the label of a process that was gone before anybody could look at it."""
+    return process.endswith(":-")

@@ -1,0 +1,114 @@
+"""Kept processes: a small server of the test's own, started, found again, replaced, stopped."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from stat import S_IMODE
+from time import sleep
+
+import httpx
+import pytest
+
+from contracts.errors import Unavailable
+from flows import kept
+from flows.kept import Kept, Launch, Running
+
+KeptHere = Callable[..., Kept]
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=2.0).is_success
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Kept]:
+    def launch() -> Launch:
+        port = kept.free_port()
+        argv = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
+        return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
+
+    made = Kept(
+        name="small",
+        title="the small server",
+        folder=tmp_path / "small",
+        launch=launch,
+        healthy=answers,
+    )
+    yield made
+    kept.down(made)
+
+
+def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Kept) -> None:
+    first = kept.up(small)
+    assert kept.up(small) == first
+    os.kill(first.pid, signal.SIGKILL)
+    while first.alive:
+        sleep(0.02)
+    assert kept.status(small) is None
+    assert kept.up(small).pid != first.pid
+
+
+def test_what_is_stopped_is_gone_and_stopping_it_twice_is_fine(small: Kept) -> None:
+    running = kept.up(small)
+    assert kept.down(small)
+    assert not running.alive
+    assert not kept.down(small)
+
+
+def test_two_who_start_it_at_once_start_one(small: Kept) -> None:
+    found: list[Running] = []
+    threads = [threading.Thread(target=lambda: found.append(kept.up(small))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({running.pid for running in found}) == 1
+
+
+def test_only_the_user_may_read_who_it_is(small: Kept) -> None:
+    kept.up(small)
+    assert S_IMODE(small.state.stat().st_mode) == 0o600
+
+
+def test_one_that_ends_at_once_names_its_log(small: Kept) -> None:
+    def launch() -> Launch:
+        return Launch(("sh", "-c", "echo no luck; exit 3"), {}, "http://127.0.0.1:9/")
+
+    broken = replace(small, launch=launch)
+    with pytest.raises(
+        Unavailable, match=r"the small server at \S+ ended at once: see .*small\.log"
+    ):
+        kept.up(broken)
+    assert "no luck" in small.log.read_text()
+
+
+def test_one_that_never_answers_is_stopped(small: Kept) -> None:
+    def launch() -> Launch:
+        return Launch(("sleep", "600"), os.environ)
+
+    mute = replace(small, launch=launch, healthy=lambda _: False, start_timeout_s=0.5)
+    with pytest.raises(Unavailable, match=r"the small server did not answer within 0\.5 s"):
+        kept.up(mute)
+    assert kept.status(mute) is None
+
+
+def test_another_version_replaces_one_that_is_idle_only(small: Kept) -> None:
+    first = kept.up(small)
+    busy = replace(small, version="2", idle=lambda _: False)
+    assert kept.up(busy) == first
+    second = kept.up(replace(small, version="2"))
+    assert second.pid != first.pid
+    assert not first.alive
+
+
+def test_a_process_of_an_earlier_boot_is_not_taken_for_ours(small: Kept) -> None:
+    running = kept.up(small)
+    earlier = replace(running, process=f"earlier-boot:{os.getpid()}:1", pid=os.getpid())
+    assert not earlier.alive
