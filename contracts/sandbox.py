@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, NewType, Protocol
+from typing import Literal, NewType, Protocol, Self
 
 OUTPUT_LIMIT = 256 * 1024
 """Bytes kept of each stream: the first quarter and the last three quarters of this."""
@@ -163,4 +163,34 @@ class Sandbox(Protocol):
 
     def teardown(self) -> None:
         """Remove the sandbox and its snapshots. Doing it twice is fine."""
+        ...
+
+
+class LastingSandbox(Sandbox, Protocol):
+    """A sandbox whose files can outlive it, and go on in others."""
+
+    def changed_since(self, moment: float) -> bool:
+        """False only when no file that commands can write was touched since `moment`.
+
+        `moment` is as `time.time()` gives it. True also when nobody can tell in good time.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        ...
+
+    def checkpoint(self, ttl_s: float) -> SnapshotId:
+        """A snapshot that outlives this sandbox and its process, for `ttl_s`.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        ...
+
+    def fork(self, snapshot: SnapshotId) -> Self:
+        """Start another sandbox of the same kind from a snapshot; this one goes on.
+
+        Raises:
+            SandboxLost: the snapshot is gone.
+        """
         ...

@@ -23,6 +23,7 @@ from sandbox.link import Link, Report
 from sandbox.output import Kept
 from sandbox.snapshots import Shelf
 from sandbox.supervisor.frames import STDERR, STDOUT
+from sandbox.touched import Touched
 
 _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 
@@ -42,6 +43,7 @@ class DockerSandbox:
         self._forwards: dict[int, Connect] = {}
         self._link: Link | None = None
         self._closed = False
+        self._touched = Touched()
 
     @classmethod
     def start(cls, engine: Engine, spec: SandboxSpec) -> Self:
@@ -55,6 +57,16 @@ class DockerSandbox:
     def opened(self) -> Self:
         """The same sandbox, started; see `start`."""
         return self._started(self._spec.image)
+
+    @classmethod
+    def resume(cls, engine: Engine, spec: SandboxSpec, checkpoint: SnapshotId) -> Self:
+        """Start a sandbox with the files of a checkpoint instead of the image's.
+
+        Raises:
+            DockerUnavailable.
+            SandboxLost: the checkpoint is gone.
+        """
+        return cls(engine, spec)._started(checkpoint)
 
     @classmethod
     def adopt(cls, engine: Engine, spec: SandboxSpec, container: str) -> Self:
@@ -133,8 +145,12 @@ class DockerSandbox:
         self._live_link()
         return self._shelf.keep(self.container_id, labels(self._spec))
 
+    def changed_since(self, moment: float) -> bool:
+        """Whether files were touched since then; see `LastingSandbox.changed_since`."""
+        return self._touched.since(moment, self)
+
     def checkpoint(self, ttl_s: float) -> SnapshotId:
-        """A snapshot that outlives this sandbox and its process, for `ttl_s`; an image for `start`.
+        """A snapshot that outlives this sandbox and its process: an image for `resume`.
 
         Raises:
             SandboxLost: the sandbox is gone.

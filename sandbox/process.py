@@ -10,10 +10,18 @@ def process_label(pid: int) -> str:
 
 def is_dead(label: str) -> bool:
     """True when the process of this label ran here and is gone; False when nobody can tell."""
-    machine, _, process = label.rpartition(":")[0].rpartition(":")
-    if machine != _machine() or machine == "unknown" or not process.isdigit():
-        return False
-    return label != process_label(int(process))
+    return is_known(label) and label != process_label(pid_of(label))
+
+
+def is_known(label: str) -> bool:
+    """True when the process of this label ran here, so that we can tell whether it lives."""
+    machine, _, pid = label.rpartition(":")[0].rpartition(":")
+    return machine == _machine() and machine != "unknown" and pid.isdigit()
+
+
+def pid_of(label: str) -> int:
+    """The number of the process that a known label names."""
+    return int(label.split(":")[-2])
 
 
 def _machine() -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sandbox.engine import Engine
 from sandbox.flags import BOOT, DEADLINE, OWNER, RUN_ID, taken_name
-from sandbox.process import is_dead
+from sandbox.process import is_dead, is_known
 
 _LOOKS = 4
 _SETTLE_S = 0.3
@@ -28,8 +28,13 @@ class SandboxInfo:
 
     @property
     def is_leftover(self) -> bool:
-        """True when its time is over, or when the process that made it is gone."""
-        return self.deadline < datetime.now(UTC) or (is_dead(self.boot) and not self.taken)
+        """True when the process that made it is gone; its time counts where nobody can tell.
+
+        A clock that jumps must not end what a living run works with.
+        """
+        if not self.taken and is_known(self.boot):
+            return is_dead(self.boot)
+        return self.deadline < datetime.now(UTC)
 
 
 class Reaped(NamedTuple):
@@ -71,6 +76,13 @@ def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
             break
         time.sleep(_SETTLE_S)
     return Reaped(tuple(containers), tuple(images))
+
+
+def forget_checkpoints(engine: Engine, owner: str, run_id: str) -> None:
+    """Remove what was kept of a run for going on with it."""
+    for info in list_snapshots(engine, owner):
+        if info.run_id == run_id and not info.boot:
+            engine.remove_image(info.id)
 
 
 def _filters(owner: str | None) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,7 +33,8 @@ from sandbox.supervisor.tasks import open_regular
 class ScriptedSandbox:
     """A `Sandbox` in a temporary directory; `answers` replaces commands by scripted results.
 
-    A scripted answer's output is also given to `on_output`. Linux only.
+    A scripted answer's output is also given to `on_output`. A checkpoint is a directory,
+    which `forget` removes. Linux only.
     """
 
     def __init__(self, answers: Mapping[tuple[str, ...], ExecResult] | None = None) -> None:
@@ -43,6 +44,17 @@ class ScriptedSandbox:
         self._work_dir.mkdir()
         self._snapshots = 0
         self._ports: list[LoopbackPort] = []
+
+    @classmethod
+    def resume(cls, checkpoint: SnapshotId) -> Self:
+        """A sandbox with the files of a checkpoint.
+
+        Raises:
+            SandboxLost: the checkpoint is gone.
+        """
+        made = cls()
+        made._take(Path(checkpoint))
+        return made
 
     @property
     def work_dir(self) -> str:
@@ -116,11 +128,26 @@ class ScriptedSandbox:
     def restore(self, snapshot: SnapshotId) -> None:
         """Copy the workspace back; see `Sandbox.restore`. Processes are not ended."""
         self._check_alive()
-        kept = self._home / snapshot
-        if not kept.is_dir():
-            raise SandboxLost(f"the snapshot {snapshot!r} is gone")
-        shutil.rmtree(self._work_dir)
-        shutil.copytree(kept, self._work_dir, symlinks=True)
+        self._take(self._home / snapshot)
+
+    def changed_since(self, moment: float) -> bool:
+        """Look at every file of the workspace; see `LastingSandbox.changed_since`."""
+        self._check_alive()
+        return any(path.lstat().st_ctime > moment for path in (self._work_dir, *self._all()))
+
+    def checkpoint(self, ttl_s: float) -> SnapshotId:  # noqa: ARG002 - nobody reaps directories
+        """Copy the workspace to where it outlives this; see `LastingSandbox.checkpoint`."""
+        self._check_alive()
+        kept = Path(tempfile.mkdtemp(prefix="harness-checkpoint-"))
+        shutil.copytree(self._work_dir, kept, symlinks=True, dirs_exist_ok=True)
+        return SnapshotId(str(kept))
+
+    def fork(self, snapshot: SnapshotId) -> Self:
+        """Another one with these files; see `LastingSandbox.fork`."""
+        self._check_alive()
+        forked = type(self)(self._answers)
+        forked._take(self._home / snapshot)
+        return forked
 
     def teardown(self) -> None:
         """Remove the directory. Doing it twice is fine."""
@@ -140,12 +167,26 @@ class ScriptedSandbox:
     ) -> None:
         self.teardown()
 
+    def _take(self, kept: Path) -> None:
+        if not kept.is_dir():
+            raise SandboxLost(f"the snapshot {str(kept)!r} is gone")
+        shutil.rmtree(self._work_dir)
+        shutil.copytree(kept, self._work_dir, symlinks=True)
+
+    def _all(self) -> Iterator[Path]:
+        return self._work_dir.rglob("*")
+
     def _full(self, path: str) -> str:
         return os.path.join(self.work_dir, path)  # noqa: PTH118  a Path would drop "a/./b"
 
     def _check_alive(self) -> None:
         if not self._work_dir.exists():
             raise SandboxLost("the sandbox was torn down")
+
+
+def forget(checkpoint: SnapshotId) -> None:
+    """Remove a checkpoint; one that is gone is fine."""
+    shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 def _replay(answer: ExecResult, on_output: OnOutput | None) -> None:

@@ -68,7 +68,7 @@ def test_what_is_in_use_stays(engine: Engine, owner: str) -> None:
 @pytest.mark.docker
 @pytest.mark.parametrize("why", ["deadline", "owner dead"])
 def test_leftovers_go(engine: Engine, owner: str, why: str) -> None:
-    past = {flags.DEADLINE: str(int(time.time()) - 1)}
+    past = {flags.DEADLINE: str(int(time.time()) - 1), flags.BOOT: "another-boot/pid[1]:1:1"}
     changed = past if why == "deadline" else {flags.BOOT: dead_label()}
     container = leave(engine, owner, **changed)
     image = engine.commit(container, flags.labels(spec_of(owner)) | changed)
@@ -77,8 +77,14 @@ def test_leftovers_go(engine: Engine, owner: str, why: str) -> None:
 
 
 @pytest.mark.docker
-def test_what_belongs_to_another_stays_whatever_its_state(engine: Engine, owner: str) -> None:
+def test_a_clock_that_jumps_ends_nothing_that_lives(engine: Engine, owner: str) -> None:
     leave(engine, owner, **{flags.DEADLINE: "1"})
+    assert reap(engine, owner) == Reaped((), ())
+
+
+@pytest.mark.docker
+def test_what_belongs_to_another_stays_whatever_its_state(engine: Engine, owner: str) -> None:
+    leave(engine, owner, **{flags.BOOT: dead_label()})
     reap(engine, owner + "-not", everything=True)
     assert len(list_sandboxes(engine, owner)) == 1
     assert owner in {info.owner for info in list_sandboxes(engine)}

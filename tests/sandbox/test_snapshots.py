@@ -6,12 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from contracts.sandbox import Command
+from contracts.errors import SandboxLost
+from contracts.sandbox import Command, SnapshotId
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
-from sandbox.reap import list_sandboxes, list_snapshots, reap
+from sandbox.reap import forget_checkpoints, list_sandboxes, list_snapshots, reap
 from sandbox.snapshots import MAX_LAYERS, Shelf
 
 pytestmark = pytest.mark.docker
@@ -89,7 +90,7 @@ def test_a_checkpoint_outlives_its_run_and_starts_the_next(
         sandbox.snapshot()
         checkpoint = sandbox.checkpoint(ttl_s=600)
     assert reap(engine, spec.owner).images == ()
-    with DockerSandbox.start(engine, spec.model_copy(update={"image": checkpoint})) as next_one:
+    with DockerSandbox.resume(engine, spec, checkpoint) as next_one:
         assert next_one.read_file("file") == b"kept"
     assert [info.id for info in list_snapshots(engine, spec.owner)] == [checkpoint]
 
@@ -98,3 +99,19 @@ def test_a_checkpoint_goes_at_its_deadline(engine: Engine, spec: SandboxSpec) ->
     with DockerSandbox.start(engine, spec) as sandbox:
         checkpoint = sandbox.checkpoint(ttl_s=-1)
     assert reap(engine, spec.owner).images == (checkpoint,)
+
+
+def test_the_checkpoints_of_one_run_are_forgotten_and_no_others(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    other = spec.model_copy(update={"run_id": "other"})
+    with DockerSandbox.start(engine, spec) as a, DockerSandbox.start(engine, other) as b:
+        a.checkpoint(ttl_s=600)
+        kept = b.checkpoint(ttl_s=600)
+        forget_checkpoints(engine, spec.owner, spec.run_id)
+    assert [info.id for info in list_snapshots(engine, spec.owner)] == [kept]
+
+
+def test_a_checkpoint_that_is_gone_is_told_as_such(engine: Engine, spec: SandboxSpec) -> None:
+    with pytest.raises(SandboxLost, match="is gone"):
+        DockerSandbox.resume(engine, spec, SnapshotId("sha256:" + "0" * 64))

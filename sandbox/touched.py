@@ -1,0 +1,36 @@
+"""Whether files were touched since a moment: cheaper than one more snapshot of the same."""
+
+from contracts.sandbox import Command, Sandbox
+
+TIMEOUT_S = 10.0
+"""Looking longer than this costs more than a snapshot would."""
+
+_WRITABLE = ("find", "/", "-xdev", "-type", "d", "-writable", "-prune", "-print0")
+
+
+class Touched:
+    """Looks at the places where the commands of one sandbox can write."""
+
+    def __init__(self) -> None:
+        self._places: tuple[str, ...] = ()
+
+    def since(self, moment: float, sandbox: Sandbox) -> bool:
+        """False only when nothing there has a later change time; it cannot be set back inside.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        self._places = self._places or _writable(sandbox)
+        newer = ("-newerct", f"@{moment:.3f}", "-print", "-quit")
+        looked = sandbox.exec(
+            Command(argv=("find", *self._places, "-xdev", *newer), timeout_s=TIMEOUT_S)
+        )
+        # What find may not read, its owner made so, which is a change to what holds it.
+        told = looked.launch_error is None and not looked.timed_out and bool(self._places)
+        return not told or bool(looked.stdout)
+
+
+def _writable(sandbox: Sandbox) -> tuple[str, ...]:
+    found = sandbox.exec(Command(argv=_WRITABLE, timeout_s=TIMEOUT_S))
+    places = found.stdout.decode("utf-8", "surrogateescape").split("\0")
+    return tuple(place for place in places if place)

@@ -1,0 +1,60 @@
+"""What every sandbox promises whose files can outlive it."""
+
+import time
+
+import pytest
+
+from contracts.sandbox import Command, LastingSandbox
+
+TICK_S = 0.03
+"""Longer than the kernel's clock for change times takes to move on."""
+
+
+def sh(sandbox: LastingSandbox, line: str) -> None:
+    assert sandbox.exec(Command(argv=("sh", "-c", line), timeout_s=30.0)).ok
+
+
+def moment() -> float:
+    """Now, with everything before it surely earlier and everything after it surely later."""
+    time.sleep(TICK_S)
+    now = time.time()
+    time.sleep(TICK_S)
+    return now
+
+
+def test_looking_changes_nothing(sandbox: LastingSandbox) -> None:
+    sh(sandbox, "mkdir -p seen/deep && echo 1 > seen/deep/file")
+    since = moment()
+    sh(sandbox, "cat seen/deep/file && ls -la seen")
+    assert not sandbox.changed_since(since)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo 2 > made",
+        "echo 2 >> there/file",
+        "rm there/file",
+        "mv there/file there/other",
+        "chmod 600 there/file",
+        "echo 2 >> there/file; touch -d 2001-01-01 there/file there",
+        "ln -sf elsewhere there/link",
+        "mkdir there/locked && chmod 000 there/locked",
+    ],
+)
+def test_every_change_is_seen(sandbox: LastingSandbox, line: str) -> None:
+    sh(sandbox, "mkdir -p there && echo 1 > there/file")
+    since = moment()
+    sh(sandbox, line)
+    assert sandbox.changed_since(since)
+    sh(sandbox, "chmod -R u+rwx there; rm -rf there made")
+
+
+def test_a_fork_has_the_files_and_a_life_of_its_own(sandbox: LastingSandbox) -> None:
+    sandbox.write_file("shared", b"before")
+    fork = sandbox.fork(sandbox.snapshot())
+    try:
+        fork.write_file("shared", b"after")
+        assert (fork.read_file("shared"), sandbox.read_file("shared")) == (b"after", b"before")
+    finally:
+        fork.teardown()
