@@ -7,6 +7,7 @@ HarnessError                     exit 1
 │   ├── OptionInvalid
 │   ├── RepoInvalid
 │   ├── RunNotFound
+│   ├── SecretMissing
 │   └── SettingsInvalid
 ├── Unavailable                  exit 3   something needed does not answer
 │   ├── DockerUnavailable
@@ -56,6 +57,10 @@ class RepoInvalid(BadInput):
 
 class RunNotFound(BadInput):
     """No run is recorded under this id."""
+
+
+class SecretMissing(BadInput):
+    """A secret that a run was promised is not kept under the name it was given."""
 
 
 class SettingsInvalid(BadInput):

@@ -2,28 +2,39 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Literal
 
 from prefect import Flow, State, allow_failure, flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
-from pydantic import Field
 
 from blueprints.engine import Perform, Watch
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunReport
 from flows.artifacts import publish_report
+from flows.form import (
+    CONFIGURED,
+    Agent,
+    Budget,
+    Intent,
+    Model,
+    Options,
+    Push,
+    Ref,
+    Repo,
+    Secrets,
+    with_options_of,
+)
 from flows.memory_tasks import memory_in_prefect
+from flows.names import run_name, tag_flow_run
+from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
 from flows.run import Workshop, run_blueprint
 from flows.runs import read_diff
+from flows.secrets import secrets_set
 from nodes.types import Node
 
-AgentName = Literal["native", "claude-code", "pi"]
 RunFlow = Flow[..., State[RunReport]]
-
-Budget = Annotated[float, Field(gt=0)]
 
 
 def compile_blueprint(
@@ -44,8 +55,7 @@ def compile_blueprint(
         return run_id or str(flow_run.id)[-8:]
 
     def own_name() -> str:
-        repo = str(flow_run.parameters["repo"]).rstrip("/").split("/")[-1]
-        return f"{blueprint.name} · {repo} · {own_id()}"
+        return run_name(blueprint.name, str(flow_run.parameters["repo"]), own_id())
 
     @flow(
         name=blueprint.name,
@@ -53,52 +63,46 @@ def compile_blueprint(
         flow_run_name=own_name,
         persist_result=False,
     )
-    def blueprint_flow(
-        repo: str,
-        intent: str = "",
-        ref: str | None = None,
-        agent: AgentName | None = None,
-        model: str | None = None,
-        push: bool = False,
-        budget_usd: Budget | None = None,
-        options: dict[str, str] = {},  # noqa: B006 - the form shows it; nobody changes it
+    @plainly
+    @with_options_of(blueprint)
+    def blueprint_flow(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
+        repo: Repo,
+        intent: Intent = "",
+        ref: Ref = "",
+        agent: Agent = CONFIGURED,
+        model: Model = "",
+        push: Push = False,
+        budget_usd: Budget = None,
+        options: Options = {},  # noqa: B006 - the form shows it; nobody changes it
+        secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
     ) -> State[RunReport]:
-        """Run the blueprint; Prefect's form shows what stands here.
-
-        Args:
-            repo: Path or URL of the git repository to work on.
-            intent: What you want, in your own words.
-            ref: Branch, tag or commit to start from; HEAD if empty.
-            agent: Who does agentic nodes; the configured agent if empty.
-            model: A litellm model name, or scripted/<file>; the configured model if empty.
-            push: Push the branch when every node succeeded.
-            budget_usd: US dollars that the agents may spend together.
-            options: Options of the blueprint, name to value.
-        """
-        tools = workshop()
-        tools = replace(tools, memory=memory_in_prefect(tools.memory))
-        request = RunRequest(
-            blueprint=blueprint,
-            repo=repo,
-            intent=intent,
-            ref=ref,
-            agent=agent or tools.default_agent,
-            model=model or tools.default_model,
-            push=push,
-            budget_usd=budget_usd or tools.default_budget_usd,
-            options=options,
-        )
-        tools.check(request)
-        report = run_blueprint(
-            request,
-            tools,
-            run_id=own_id(),
-            flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
-            perform=task_runner(),
-            watch=_logged(watch or Watch()),
-        )
-        publish_report(report, read_diff(tools.runs, report.run_id))
-        return _end(report)
+        """Run the blueprint; `flows/form.py` says what each parameter means."""
+        with secrets_set(secrets):
+            tools = workshop()
+            tools = replace(tools, memory=memory_in_prefect(tools.memory))
+            request = RunRequest(
+                blueprint=blueprint,
+                repo=repo,
+                intent=intent,
+                ref=ref or None,
+                agent=tools.default_agent if agent == CONFIGURED else agent,
+                model=model or tools.default_model,
+                push=push,
+                budget_usd=budget_usd or tools.default_budget_usd,
+                options=options,
+            )
+            tools.check(request)
+            tag_flow_run(request)
+            report = run_blueprint(
+                request,
+                tools,
+                run_id=own_id(),
+                flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
+                perform=task_runner(),
+                watch=_logged(watch or Watch()),
+            )
+            publish_report(report, read_diff(tools.runs, report.run_id))
+            return _end(report)
 
     return blueprint_flow
 

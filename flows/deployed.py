@@ -1,15 +1,32 @@
-"""The flows that `prefect.yaml` points at."""
+"""The flows that `prefect.yaml` points at and that start runs; `upkeep.py` has the others."""
 
-from prefect import flow, get_run_logger
+from prefect import State, flow
+from prefect.runtime import flow_run
 
 from blueprints.library import fix_tests as _fix_tests
 from blueprints.library import implement as _implement
 from blueprints.library import review as _review
 from blueprints.library import upgrade_deps as _upgrade_deps
+from contracts.run import RunReport
+from flows.allowed import allowed_blueprint
 from flows.compile import compile_blueprint
+from flows.form import (
+    CONFIGURED,
+    Agent,
+    BlueprintRef,
+    Budget,
+    Intent,
+    Model,
+    Options,
+    Push,
+    Ref,
+    Repo,
+    Secrets,
+)
+from flows.names import run_name
+from flows.plainly import plainly
 from flows.settings import load_settings
-from flows.wiring import engine, owner, workshop
-from sandbox.reap import reap
+from flows.wiring import workshop
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, workshop)
 implement = compile_blueprint(_implement.implement, workshop)
@@ -17,10 +34,40 @@ review = compile_blueprint(_review.review, workshop)
 upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, workshop)
 
 
-@flow(name="reap-sandboxes")
-def reap_sandboxes() -> None:
-    """Remove the containers and snapshots of ours that nobody needs any more."""
-    reaped = reap(engine(), owner(load_settings()))
-    get_run_logger().info(
-        "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.images)
+def _own_name() -> str:
+    given = flow_run.parameters
+    return run_name(str(given["blueprint"]), str(given["repo"]), str(flow_run.id)[-8:])
+
+
+@flow(
+    name="run-blueprint",
+    description="Run any blueprint that is installed here or that the operator allows",
+    flow_run_name=_own_name,
+    persist_result=False,
+)
+@plainly
+def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
+    blueprint: BlueprintRef,
+    repo: Repo,
+    intent: Intent = "",
+    ref: Ref = "",
+    agent: Agent = CONFIGURED,
+    model: Model = "",
+    push: Push = False,
+    budget_usd: Budget = None,
+    options: Options = {},  # noqa: B006 - the form shows it; nobody changes it
+    secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
+) -> State[RunReport]:
+    """Run the blueprint as this flow run; `flows/form.py` says what each parameter means."""
+    found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
+    return compile_blueprint(found, workshop).fn(
+        repo=repo,
+        intent=intent,
+        ref=ref,
+        agent=agent,
+        model=model,
+        push=push,
+        budget_usd=budget_usd,
+        options=options,
+        secrets=secrets,
     )

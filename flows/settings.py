@@ -7,7 +7,8 @@ a run works on.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tomllib import TOMLDecodeError
 
@@ -70,6 +71,9 @@ class Settings(BaseSettings):
     """Who does agentic nodes unless the node or the run says otherwise."""
     budget_usd: float | None = Field(default=None, gt=0)
     """A run's agents may spend this much together. None: no limit."""
+    allowed_blueprints: tuple[str, ...] = ()
+    """What the deployment `run-blueprint` may load besides installed blueprints: references
+    or patterns of them, such as `/srv/blueprints/*.py:*`."""
     server_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the local Prefect server; another free one is taken when it is in use."""
     sandbox: SandboxSettings = SandboxSettings()
@@ -124,6 +128,21 @@ def load_settings() -> Settings:
     except TOMLDecodeError as error:
         raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
     return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+@contextmanager
+def variables(given: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process, and of those it starts, until the block ends."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def environment() -> Mapping[str, str]:

@@ -31,7 +31,7 @@ def run_in_prefect(
         state = flow(
             repo=request.repo,
             intent=request.intent,
-            ref=request.ref,
+            ref=request.ref or "",
             agent=request.agent,
             model=request.model,
             push=request.push,

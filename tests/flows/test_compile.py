@@ -1,20 +1,26 @@
 """A blueprint as a flow on a real Prefect server."""
 
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from time import sleep
 from typing import Any
 
 import httpx
 import pytest
+from prefect.blocks.system import Secret
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from pydantic import SecretStr
 
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from blueprints.types import Blueprint
+from contracts.errors import RepoInvalid, SecretMissing
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.compile import compile_blueprint
 from flows.run import Workshop
+from flows.wiring import workshop
 from nodes.commands import command, shell
 from tests.flows.test_run import DONE, WRITE_42
 
@@ -144,6 +150,51 @@ def test_output_streams_to_the_prefect_log(run: Run, api: httpx.Client) -> None:
     assert "how nice" in [log["message"] for log in api.post("/logs/filter", json=mine).json()]
 
 
-def test_the_form_describes_every_parameter(shop: Workshop) -> None:
-    schema = compile_blueprint(answer_is_42(), lambda: shop).parameters
-    assert all(field.get("description") for field in schema.properties.values())
+def test_a_run_is_named_and_tagged_after_what_it_does(
+    run: Run, api: httpx.Client, model: Callable[..., str]
+) -> None:
+    made = model(WRITE_42, DONE)
+    report, flow_run = run(answer_is_42(), model=made)
+    assert isinstance(report, RunReport)
+    assert flow_run["name"] == f"answer-is-42 · repository · {report.run_id}"
+    about = ["agent:native", "blueprint:answer-is-42", f"model:{made}", "repo:repository"]
+    assert flow_run["tags"] == about
+    assert all(not task["tags"] for task in task_runs(api, flow_run).values())
+
+
+def test_what_cannot_be_run_ends_the_flow_run_with_one_line(run: Run, api: httpx.Client) -> None:
+    made = blueprint("talks", "Talks", [deterministic("do", "do it", shell("echo nice"))])
+    error, flow_run = run(made, ref="no-such-branch")
+    assert isinstance(error, RepoInvalid)
+    assert flow_run["state_name"] == "Failed"
+    assert flow_run["state"]["message"] == str(error)
+    APILogHandler.flush(APILogHandler())
+    mine = {"logs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
+    logs = api.post("/logs/filter", json=mine).json()
+    assert not [log for log in logs if "Traceback" in log["message"]]
+
+
+def test_a_secret_is_set_while_the_run_lasts_and_never_told(
+    shop: Workshop, repository: object, api: httpx.Client
+) -> None:
+    Secret(value=SecretStr("s3cret-of-team-a")).save("team-a-token", overwrite=True)
+    made = blueprint("asks", "Asks", [deterministic("ask", "ask it", _tell_token)])
+    flow = compile_blueprint(made, lambda: replace(workshop(), open_sandbox=shop.open_sandbox))
+    report = flow(repo=str(repository), secrets={"TEAM_TOKEN": "team-a-token"})
+    assert isinstance(report, RunReport)
+    assert report.nodes[0].output == "[redacted]"
+    assert "TEAM_TOKEN" not in os.environ
+    told = api.get(f"/flow_runs/{report.flow_run_id}").text
+    assert "team-a-token" in told
+    assert "s3cret-of-team-a" not in told
+
+
+def _tell_token(_: RunContext, __: Sandbox) -> NodeResult:
+    return NodeResult.success(os.environ["TEAM_TOKEN"])
+
+
+def test_a_secret_block_that_is_missing_is_named(run: Run) -> None:
+    made = blueprint("talks", "Talks", [deterministic("do", "do it", shell("echo nice"))])
+    error, flow_run = run(made, secrets={"TEAM_TOKEN": "nobody-made-it"})
+    assert isinstance(error, SecretMissing)
+    assert "no Secret block 'nobody-made-it'" in flow_run["state"]["message"]

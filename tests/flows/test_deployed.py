@@ -17,7 +17,8 @@ pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
 PROJECT = Path(__file__).parents[2]
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
-DEPLOYED = {"fix-tests", "implement", "review", "upgrade-deps", "reap-sandboxes"}
+BLUEPRINTS = {"fix-tests", "implement", "review", "upgrade-deps", "run-blueprint"}
+UPKEEP = {"reap-sandboxes", "prune-memory", "reindex-memory"}
 
 
 def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
@@ -39,7 +40,7 @@ def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path
     prefect(prefect_api, "work-pool", "create", "harness", "--type", "process")
     prefect(prefect_api, "deploy", "--all")
     found = httpx.post(f"{prefect_api}/deployments/filter", json={}).json()
-    assert {deployment["name"] for deployment in found} == DEPLOYED
+    assert {deployment["name"] for deployment in found} == BLUEPRINTS | UPKEEP
     repository = make_repository(tmp_path / "opening-hours")
     given = json.dumps({"repo": str(repository), "model": f"scripted/{SCRIPT}"})
     prefect(prefect_api, "deployment", "run", "fix-tests/fix-tests", "--params", given)
@@ -49,11 +50,3 @@ def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path
     assert "span.start <= hour < span.end" in git(
         repository, "show", f"{branches}:opening_hours.py"
     )
-
-
-def test_the_form_of_a_deployment_describes_every_field() -> None:
-    from flows.deployed import fix_tests
-
-    fields = fix_tests.parameters.properties
-    assert set(fields) >= {"repo", "intent", "ref", "agent", "model", "push", "budget_usd"}
-    assert all(field["description"] for field in fields.values())

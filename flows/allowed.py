@@ -1,0 +1,39 @@
+"""Which blueprints a form may ask for: those installed, and those that the operator lists.
+
+A blueprint is code that runs on the worker's machine; who may fill in a form need not be
+somebody who may run code there.
+"""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from blueprints.find import find_blueprint, known_names
+from blueprints.types import Blueprint
+from contracts.errors import BlueprintNotFound
+
+
+def allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> Blueprint:
+    """The blueprint of this name or reference.
+
+    Raises:
+        BlueprintNotFound: there is none, or it is a reference that no pattern allows.
+        BlueprintInvalid: it cannot be loaded, or lies in `repo`.
+    """
+    if ":" in ref and not any(_allows(pattern, ref) for pattern in patterns):
+        raise BlueprintNotFound(
+            f"blueprint {ref!r} is not one that this deployment may load; it may: "
+            f"{', '.join((*known_names(), *patterns))}. The setting `allowed_blueprints` adds to it"
+        )
+    return find_blueprint(ref, repo=repo)
+
+
+def _allows(pattern: str, ref: str) -> bool:
+    wanted, _, wanted_attribute = pattern.rpartition(":")
+    place, _, attribute = ref.rpartition(":")
+    if not fnmatchcase(attribute, wanted_attribute):
+        return False
+    if not place.endswith(".py"):
+        return place == wanted
+    path, allowed = Path(place).resolve(), Path(wanted).expanduser()
+    return allowed.is_absolute() and path.match(str(allowed))

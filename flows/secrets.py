@@ -1,0 +1,33 @@
+"""Secrets of one run: kept in Prefect's Secret blocks, named in the form, set while it runs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+from prefect.blocks.system import Secret
+
+from contracts.errors import SecretMissing
+from flows.settings import variables
+
+
+@contextmanager
+def secrets_set(blocks: Mapping[str, str]) -> Iterator[None]:
+    """Set each variable to the value of its Secret block until the block of code ends.
+
+    Raises:
+        SecretMissing: no such block on this server.
+    """
+    with variables({name: _value(block) for name, block in blocks.items()}):
+        yield
+
+
+def _value(block: str) -> str:
+    # Typed as a coroutine; `_sync` makes it none.
+    load = cast("Callable[..., Secret[str]]", Secret.load)
+    try:
+        return load(block, _sync=True).get()
+    except ValueError as error:
+        raise SecretMissing(
+            f"no Secret block {block!r} on this Prefect server: "
+            "make it under Blocks, or name another one in the run's secrets"
+        ) from error

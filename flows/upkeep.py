@@ -1,0 +1,41 @@
+"""The flows that look after this machine, each by a schedule of `prefect.yaml`."""
+
+from prefect import flow, get_run_logger
+
+from flows.library import library
+from flows.memory_settings import load_memory_settings
+from flows.settings import load_settings
+from flows.wiring import engine, owner
+from sandbox.reap import reap
+
+
+@flow(name="reap-sandboxes")
+def reap_sandboxes() -> None:
+    """Remove the containers and snapshots of ours that nobody needs any more."""
+    reaped = reap(engine(), owner(load_settings()))
+    get_run_logger().info(
+        "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.images)
+    )
+
+
+@flow(name="prune-memory")
+def prune_memory(dry_run: bool = False) -> None:
+    """Archive the playbooks that are stale or weak; nothing is deleted.
+
+    Args:
+        dry_run: Only tell what would be archived.
+    """
+    with library() as opened:
+        stale = opened.prune(load_memory_settings().retention, dry_run=dry_run)
+    word = "would archive" if dry_run else "archived"
+    for playbook, why in stale:
+        get_run_logger().info("%s %s: %s", word, playbook.slug, why)
+    get_run_logger().info("%s %d playbooks", word, len(stale))
+
+
+@flow(name="reindex-memory")
+def reindex_memory() -> None:
+    """Make the search indexes anew from the database, which is the truth."""
+    with library() as opened:
+        opened.reindex()
+        get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)

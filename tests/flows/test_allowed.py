@@ -1,0 +1,53 @@
+"""Which blueprints the deployment `run-blueprint` may load."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import BlueprintNotFound
+from flows.allowed import allowed_blueprint
+
+TIDY = """
+from blueprints.dsl import blueprint, deterministic
+from nodes.commands import command
+
+tidy = blueprint("tidy", "Tidies", [deterministic("do", "do it", command("true"))])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good" / "tidy.py").write_text(TIDY)
+    return tmp_path
+
+
+def test_an_installed_blueprint_needs_no_leave() -> None:
+    assert allowed_blueprint("review", (), repo="https://example.org/x").name == "review"
+
+
+@pytest.mark.parametrize("pattern", ["{}/good/*.py:*", "{}/good/tidy.py:tidy"])
+def test_a_file_that_a_pattern_names_is_loaded(folder: Path, pattern: str) -> None:
+    ref = f"{folder}/good/tidy.py:tidy"
+    assert allowed_blueprint(ref, (pattern.format(folder),), repo="elsewhere").name == "tidy"
+
+
+@pytest.mark.parametrize(
+    ("ref", "pattern"),
+    [
+        ("{}/good/tidy.py:tidy", "{}/other/*.py:*"),
+        ("{}/good/tidy.py:tidy", "{}/good/*.py:other"),
+        ("{}/good/../other/tidy.py:tidy", "{}/good/*.py:*"),
+        ("{}/good/../other/tidy.py:tidy", "{}/good/../*/tidy.py:*"),
+        ("{}/good/link.py:tidy", "{}/good/*.py:*"),
+        ("{}/good/tidy.py:tidy", "*.py:*"),
+        ("os:path", ""),
+        ("blueprints.library.review:review", "blueprints.library.implement:*"),
+    ],
+)
+def test_what_no_pattern_names_is_refused(folder: Path, ref: str, pattern: str) -> None:
+    (folder / "other").mkdir()
+    (folder / "other" / "tidy.py").write_text(TIDY)
+    (folder / "good" / "link.py").symlink_to(folder / "other" / "tidy.py")
+    with pytest.raises(BlueprintNotFound, match="not one that this deployment may load"):
+        allowed_blueprint(ref.format(folder), (pattern.format(folder),), repo="elsewhere")

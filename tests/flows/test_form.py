@@ -1,0 +1,59 @@
+"""The form of a deployment: what a person sees of each field, and what is refused."""
+
+import pytest
+from prefect.exceptions import ParameterTypeError
+
+from blueprints.dsl import blueprint, deterministic
+from flows.compile import RunFlow, compile_blueprint
+from flows.deployed import run_blueprint
+from flows.wiring import workshop
+from nodes.commands import command
+
+FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "options", "secrets"]
+
+
+def made() -> RunFlow:
+    node = deterministic("say", "say it", command("true"))
+    says = blueprint("says", "Says", [node], options={"volume": "how loud it is"})
+    return compile_blueprint(says, workshop)
+
+
+def test_every_field_has_a_title_a_description_and_its_place() -> None:
+    fields = made().parameters.properties
+    assert sorted(fields, key=lambda name: fields[name]["position"]) == FIELDS
+    assert all(field["title"] and field["description"] for field in fields.values())
+    assert made().parameters.required == ["repo"]
+
+
+def test_run_blueprint_asks_for_the_blueprint_first() -> None:
+    fields = run_blueprint.parameters.properties
+    assert sorted(fields, key=lambda name: fields[name]["position"]) == ["blueprint", *FIELDS]
+
+
+def test_an_agent_is_chosen_from_a_list() -> None:
+    agent = made().parameters.properties["agent"]
+    assert agent["enum"] == ["configured", "native", "claude-code", "pi"]
+
+
+def test_each_option_of_the_blueprint_is_a_field_and_no_other_is_taken() -> None:
+    options = made().parameters.properties["options"]
+    assert options["properties"]["volume"]["description"] == "How loud it is."
+    assert options["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("repo", ""),
+        ("agent", "nobody"),
+        ("budget_usd", 0),
+        ("budget_usd", 10_001),
+        ("push", "perhaps"),
+        ("secrets", {"LD_PRELOAD": "team-a-key"}),
+        ("secrets", {"OPENAI_API_KEY": "sk-Live_0123456789"}),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused(field: str, value: object) -> None:
+    given: dict[str, object] = {"repo": "/srv/git/some", field: value}
+    with pytest.raises(ParameterTypeError, match=field):
+        made().validate_parameters(given)
