@@ -25,7 +25,8 @@ class Command:
     """One process to run: an argv, never a shell line.
 
     `cwd` is absolute or relative to the workspace. `timeout_s=None` means no limit of
-    its own. `output_limit` is in bytes for each stream.
+    its own. `output_limit` is in bytes for each stream. Text for `stdin` goes as UTF-8.
+    `user` is a name or a number that the sandbox knows, and never root; None: its own user.
 
     Raises:
         TypeError: `argv` is a string, or holds something that is not one.
@@ -35,7 +36,8 @@ class Command:
     argv: Sequence[str]
     cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    stdin: bytes = b""
+    user: str | None = None
+    stdin: bytes | str = b""
     timeout_s: float | None = None
     output_limit: int = OUTPUT_LIMIT
 
@@ -54,14 +56,22 @@ class Command:
             raise ValueError(f"argv must not hold a NUL byte, got {argv!r}")
         object.__setattr__(self, "argv", argv)
 
+    @property
+    def stdin_bytes(self) -> bytes:
+        """What the process reads; lone surrogates of a text are the bytes that they stand for."""
+        if isinstance(self.stdin, str):
+            return self.stdin.encode(errors="surrogateescape")
+        return self.stdin
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExecResult:
     """How one command ended.
 
     `launch_error` says why no process was started (missing binary, bad cwd, not
-    executable); `exit_code` is then 127 or 126 as a shell would have it. A command
-    killed by signal N has exit code 128 + N. `stdout_size` and `stderr_size` count all
+    executable, unknown user); `exit_code` is then 127 or 126 as a shell would have it. A command
+    killed by signal N has exit code 128 + N; `out_of_memory` and `out_of_disk` say that the
+    sandbox's limit was why. `stdout_size` and `stderr_size` count all
     bytes that were written, also those that were not kept.
     """
 
@@ -71,6 +81,7 @@ class ExecResult:
     duration_ms: int = 0
     timed_out: bool = False
     out_of_memory: bool = False
+    out_of_disk: bool = False
     truncated: bool = False
     stdout_size: int = 0
     stderr_size: int = 0

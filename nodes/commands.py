@@ -80,4 +80,6 @@ def _reason(result: ExecResult) -> str:
         return f"timed out after {result.duration_ms / 1000:.1f} s"
     if result.out_of_memory:
         return "was killed: the sandbox is out of memory"
+    if result.out_of_disk:
+        return "was killed: the sandbox is out of disk"
     return f"failed with exit code {result.exit_code}"

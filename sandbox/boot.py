@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sandbox import supervisor
 
-_MODULES = ("frames", "tree", "tasks", "launch", "disk", "job", "jobs", "forward", "pump")
+_MODULES = ("frames", "tree", "tasks", "users", "launch", "disk", "job", "jobs", "forward", "pump")
 _BOOTSTRAP = """
 import json, sys, types
 for name, source in json.loads(sys.argv[2]):

@@ -117,8 +117,9 @@ class DockerSandbox:
             "argv": list(command.argv),
             "cwd": posixpath.join(self.work_dir, command.cwd or ""),
             "env": dict(command.env),
+            "user": command.user,
         }
-        report = self._live_link().call(request, command.stdin, take, command.timeout_s)
+        report = self._live_link().call(request, command.stdin_bytes, take, command.timeout_s)
         return _result(report, kept[STDOUT], kept[STDERR])
 
     def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
@@ -225,6 +226,7 @@ def _result(report: Report, stdout: Kept, stderr: Kept) -> ExecResult:
         duration_ms=_number(report, "duration_ms"),
         timed_out=report.get("timed_out") is True,
         out_of_memory=report.get("out_of_memory") is True,
+        out_of_disk=report.get("out_of_disk") is True,
         truncated=stdout.truncated or stderr.truncated,
         stdout_size=stdout.size,
         stderr_size=stderr.size,

@@ -35,7 +35,7 @@ class Limits(BaseModel, frozen=True, extra="forbid"):
     file_size_mb: int = Field(default=2048, ge=1)
     """Size of one file."""
     disk_mb: int = Field(default=16_384, ge=1)
-    """What all files of the commands may take; who writes more is killed within seconds."""
+    """What all files may take; the command that writes more is killed within seconds."""
     shm_mb: int = Field(default=256, ge=1)
     """Size of /dev/shm."""
 

@@ -8,16 +8,24 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TypedDict
 
 from contracts.sandbox import Command, ExecResult, OnOutput, Stream
 from sandbox.output import Kept
 from sandbox.supervisor.frames import CHUNK
+from sandbox.supervisor.users import User, find_user
 
 
 def start(command: Command, cwd: Path) -> "subprocess.Popen[bytes]":
-    """The command's process, in a session of its own."""
-    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(cwd), "LANG": "C.UTF-8"}
+    """The command's process, in a session of its own.
+
+    Raises:
+        OSError: it cannot be started.
+        LookupError: its user is unknown, or one that nobody may be here.
+    """
+    user = None if command.user is None else find_user(command.user)
+    home = str(cwd) if user is None else user.home
+    env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "LANG": "C.UTF-8"}
     return subprocess.Popen(
         command.argv,
         cwd=cwd,
@@ -26,7 +34,22 @@ def start(command: Command, cwd: Path) -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        **_as(user),
     )
+
+
+class _AsUser(TypedDict, total=False):
+    user: int
+    group: int
+    extra_groups: tuple[int, ...]
+
+
+def _as(user: User | None) -> _AsUser:
+    if user is None or user.uid == os.geteuid():
+        return {}
+    if os.geteuid() != 0:
+        raise LookupError(f"user {user.uid} is not you, and only root may run commands as another")
+    return {"user": user.uid, "group": user.gid, "extra_groups": ()}
 
 
 class _Watch:
@@ -106,7 +129,7 @@ def follow(
             on_output(stream, data)
 
     start = time.monotonic()
-    watch = _Watch(process, command.stdin, take)
+    watch = _Watch(process, command.stdin_bytes, take)
     try:
         in_time = watch.wait(start + (command.timeout_s or math.inf))
         duration = time.monotonic() - start

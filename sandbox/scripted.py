@@ -77,6 +77,8 @@ class ScriptedSandbox:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             reason = f"cannot run {command.argv[0]!r}: {error.strerror}"
             return ExecResult(exit_code=127 if missing else 126, launch_error=reason)
+        except LookupError as error:
+            return ExecResult(exit_code=126, launch_error=str(error))
         with process:
             return follow(process, command, on_output)
 

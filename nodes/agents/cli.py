@@ -170,6 +170,8 @@ class _Session:
             return None
         if ended.out_of_memory:
             return "it ran out of memory"
+        if ended.out_of_disk:
+            return "it ran out of disk"
         return spent.stopped or self._outage(spent) or f"{failure} ({self._last_words(ended)})"
 
     def _outage(self, spent: Spent) -> str | None:

@@ -73,6 +73,8 @@ def _ending(result: ExecResult) -> str:
         parts = ["stopped, its time was over: ask for more with timeout_s, or do less"]
     if result.out_of_memory:
         parts.append("out of memory")
+    if result.out_of_disk:
+        parts.append("out of disk")
     if result.killed_children:
         parts.append(f"{result.killed_children} processes left in the background were ended")
     if result.truncated:

@@ -13,7 +13,7 @@ _UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z
 
 def not_run(result: ExecResult) -> str | None:
     """Why this is no verdict of the tests at all; None when they passed or failed."""
-    if result.launch_error or result.timed_out or result.out_of_memory:
+    if result.launch_error or result.timed_out or result.out_of_memory or result.out_of_disk:
         return to_result(result, ("the test command",)).error
     if result.exit_code in _SHELL_NOT_RUNNABLE:
         return f"a program is missing or not executable (exit code {result.exit_code})"

@@ -23,11 +23,10 @@ KILLED = 128 + signal.SIGKILL
 class Job:
     """One job and the stream between it and the harness."""
 
-    def __init__(self, pump: Any, channel: int, mark: int, *, has_input: bool) -> None:
-        self.pump, self.channel, self.tree = pump, channel, Tree(mark)
+    def __init__(self, pump: Any, channel: int, tree: Tree, *, has_input: bool) -> None:
+        self.pump, self.channel, self.tree = pump, channel, tree
         self.pid, self.stdin, self.status = 0, -1, 0
-        self.killed_for = ""
-        self.ending = self.ended = self.timed_out = self.input_ended = False
+        self.ending = self.ended = self.timed_out = self.out_of_disk = self.input_ended = False
         self.pending = bytearray()
         self.credit = WINDOW
         self.left = {STDOUT: CHUNK, STDERR: CHUNK}
@@ -62,6 +61,7 @@ class Job:
             "timed_out": self.timed_out,
             "duration_ms": round((self.ended_at - self.began_at) * 1000),
             "killed_children": len(self.tree.seen - {self.pid}),
+            "out_of_disk": self.out_of_disk,
             "out_of_memory": suspect and not self.timed_out and oom_kills > self.oom_kills,
         }
 

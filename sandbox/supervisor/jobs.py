@@ -10,10 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox.supervisor.disk import LOOK_S
-from sandbox.supervisor.frames import CHUNK, DONE, STDERR, STOP
+from sandbox.supervisor.frames import CHUNK, DONE, STOP
 from sandbox.supervisor.job import Job
 from sandbox.supervisor.launch import Launcher, LaunchFailed
-from sandbox.supervisor.tree import FIRST_MARK, MARKS, children
+from sandbox.supervisor.tree import AGENT, FIRST_MARK, MARKS, Tree, children
+from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 ROUND_S = 0.01
@@ -29,17 +30,26 @@ class Jobs:
         self.channels: dict[int, Job] = {}
         self.leaders: dict[int, Job] = {}
         self.marks: set[int] = set()
+        self.agent = find_user(str(AGENT))
+        self.users = {self.agent}
+        self.written_by_ended = 0
         self.counter = oom_counter()
 
     def open(self, channel: int, request: dict[str, Any]) -> None:
+        name = request.get("user")
         try:
-            job = Job(self.pump, channel, self.free_mark(channel), has_input=request["input"])
+            user = self.agent if name is None else find_user(name)
+            tree = Tree(self.free_mark(channel), user.uid)
+            job = Job(self.pump, channel, tree, has_input=request["input"])
+        except LookupError as error:
+            self.say(channel, no_process(126, str(error)))
+            return
         except OSError as error:
             self.say(channel, no_process(126, f"no process can be started: {error.strerror}"))
             return
         job.begin(request["timeout_s"], self.oom_kills(), self.channels.values())
         try:
-            job.pid = self.launcher.start(request, job.tree.mark, job.theirs)
+            job.pid = self.launcher.start(request, user, tree.mark, job.theirs)
         except LaunchFailed as failure:
             job.release()
             job.close()
@@ -47,7 +57,8 @@ class Jobs:
             return
         job.release()
         self.leaders[job.pid] = self.channels[channel] = job
-        self.marks.add(job.tree.mark)
+        self.marks.add(tree.mark)
+        self.users.add(user)
 
     def free_mark(self, channel: int) -> int:
         while (mark := FIRST_MARK + channel % MARKS) in self.marks:
@@ -89,17 +100,18 @@ class Jobs:
     def reap(self) -> None:
         """Take the end of every child: of jobs, and of what they orphaned."""
         with suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            while (found := os.wait4(-1, os.WNOHANG))[0]:
                 job = self.leaders.pop(found[0], None)
                 if job is not None:
                     job.status, job.ended_at = found[1], time.monotonic()
+                    self.written_by_ended += found[2].ru_oublock * 512
                     self.settle(job)
 
-    def kill_all(self, reason: str) -> None:
-        """End what is running, and tell it on its standard error."""
-        for job in tuple(self.channels.values()):
+    def out_of_disk(self, jobs: list[Job]) -> None:
+        """End these, because of what they wrote."""
+        for job in jobs:
             if not job.ending:
-                job.killed_for = reason
+                job.out_of_disk = True
                 self.kill(job)
 
     def settle(self, job: Job) -> None:
@@ -121,8 +133,6 @@ class Jobs:
     def end(self, job: Job) -> None:
         self.marks.discard(job.tree.mark)
         job.end()
-        if job.killed_for:
-            self.pump.send(STDERR, job.channel, f"sandbox: killed: {job.killed_for}\n".encode())
         if not job.outputs:
             self.close(job)
 

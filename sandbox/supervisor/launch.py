@@ -1,8 +1,8 @@
-"""Starting a process as the sandbox user, from a process 1 that is root.
+"""Starting a process as a user without privileges, from a process 1 that is root.
 
 A program is started by `posix_spawn`, which shares our memory until the program runs: a
 fork would copy our page tables for every command. The child takes its user from us, so for
-that moment our real user is the sandbox's and only our saved one is root. Any other
+that moment our real user is that one and only our saved one is root. Any other
 process could then be killed by a command; process 1 cannot, nor be looked into.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 from sandbox.supervisor.tasks import TASKS, be_task
 from sandbox.supervisor.tree import AGENT
+from sandbox.supervisor.users import User
 
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a program must not."""
@@ -36,8 +37,11 @@ class Launcher:
     def __init__(self) -> None:
         os.setresgid(AGENT, AGENT, AGENT)
         self._score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+        self._env = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
 
-    def start(self, request: dict[str, Any], mark: int, pipes: tuple[int, int, int]) -> int:
+    def start(
+        self, request: dict[str, Any], user: User, mark: int, pipes: tuple[int, int, int]
+    ) -> int:
         """The pid of a new process with these pipes as 0, 1 and 2.
 
         Raises:
@@ -48,8 +52,9 @@ class Launcher:
             with self._first_to_go():
                 if request["task"] in TASKS:
                     return os.fork() or be_task(request, pipes)
-                with _as_agent():
-                    return _spawn(request["argv"], request["cwd"], request["env"], pipes)
+                env = {**self._env, "HOME": user.home, **request["env"]}
+                with _as(user):
+                    return _spawn(request["argv"], request["cwd"], env, pipes)
         except BlockingIOError as error:
             raise LaunchFailed(126, f"no process can be started: {error.strerror}") from error
 
@@ -64,12 +69,14 @@ class Launcher:
 
 
 @contextmanager
-def _as_agent() -> Iterator[None]:
-    os.setresuid(AGENT, AGENT, 0)
+def _as(user: User) -> Iterator[None]:
+    os.setresgid(user.gid, user.gid, user.gid)
+    os.setresuid(user.uid, user.uid, 0)
     try:
         yield
     finally:
         os.setresuid(0, 0, 0)
+        os.setresgid(AGENT, AGENT, AGENT)
 
 
 def _spawn(argv: list[str], cwd: str, env: dict[str, str], pipes: tuple[int, int, int]) -> int:

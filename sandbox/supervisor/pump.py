@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import selectors
 import signal
 import time
@@ -22,7 +21,6 @@ from sandbox.supervisor.frames import (
     write_all,
 )
 from sandbox.supervisor.jobs import Jobs
-from sandbox.supervisor.tree import AGENT
 
 FLUSH = 1 << 18
 """Bytes that are gathered before they are written; each write wakes the docker daemon."""
@@ -39,9 +37,6 @@ class Pump:
         self.wake = woken_by(signal.SIGCHLD)
         self.received = bytearray()
         self.outgoing = bytearray()
-        home = pwd.getpwuid(AGENT).pw_dir
-        path = os.environ.get("PATH", os.defpath)
-        self.env = {"PATH": path, "HOME": home, "LANG": "C.UTF-8"}
 
     def serve(self) -> NoReturn:
         self.watch(0, self.read_stream)
@@ -108,10 +103,8 @@ class Pump:
     def run(self, channel: int, request: dict[str, Any]) -> None:
         if request["task"] == "listen":
             self.ports.open(channel, request)
-            return
-        if "env" in request:
-            request["env"] = {**self.env, **request["env"]}
-        self.jobs.open(channel, request)
+        else:
+            self.jobs.open(channel, request)
 
 
 def woken_by(number: signal.Signals) -> int:

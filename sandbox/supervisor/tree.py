@@ -13,7 +13,7 @@ from collections.abc import Container
 from contextlib import suppress
 
 AGENT = 1000
-"""User and group id of everything that is not the supervisor."""
+"""User and group id of everything that is not the supervisor, unless a command names another."""
 FIRST_MARK, MARKS = 10_000, 50_000
 FREEZES = 40
 """Rounds of stopping before a tree is held to outrun us."""
@@ -26,8 +26,8 @@ class Tree:
     the pids limit, so it cannot grow while it is cleared away.
     """
 
-    def __init__(self, mark: int) -> None:
-        self.mark = mark
+    def __init__(self, mark: int, uid: int) -> None:
+        self.mark, self.uid = mark, uid
         self.seen: set[int] = set()
         self.rounds = 0
         self.spreading = True
@@ -39,7 +39,7 @@ class Tree:
         self.seen |= alive
         self.rounds += 1
         if self.rounds > FREEZES:
-            kill_all_of_agent()
+            kill_all_of(self.uid)
         for pid in alive:
             kill(pid, signal.SIGSTOP if self.spreading else signal.SIGKILL)
         return not alive
@@ -69,9 +69,9 @@ def children() -> set[int]:
         return set(map(int, file.read().split()))
 
 
-def kill_all_of_agent() -> None:
-    """The last resort, for a tree that outruns us: it ends every job, not only one."""
-    os.setresuid(AGENT, AGENT, 0)
+def kill_all_of(uid: int) -> None:
+    """The last resort, for a tree that outruns us: it ends every job of its user's."""
+    os.setresuid(uid, uid, 0)
     kill(-1, signal.SIGKILL)
     os.setresuid(0, 0, 0)
 

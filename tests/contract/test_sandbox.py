@@ -92,6 +92,41 @@ def test_a_file_that_is_not_executable_is_told(sandbox: Sandbox) -> None:
     assert "denied" in (result.launch_error or "")
 
 
+@pytest.mark.parametrize("user", ["nobody", "65534"])
+def test_a_command_runs_as_the_user_it_names(sandbox: Sandbox, user: str) -> None:
+    command = Command(argv=("sh", "-c", "id -u; id -g; echo $HOME; cd /; touch x"), user=user)
+    result = sandbox.exec(command)
+    if isinstance(sandbox, ScriptedSandbox) and os.geteuid() != 0:
+        assert "only root may" in (result.launch_error or "")
+        return
+    uid, gid, home = result.stdout.decode().split()
+    assert (uid, gid) == ("65534", "65534")
+    assert home != sandbox.work_dir
+    assert b"Permission denied" in result.stderr
+
+
+def test_what_another_user_leaves_behind_is_killed(sandbox: Sandbox) -> None:
+    line = Command(argv=("sh", "-c", "sleep 9874 & echo done"), user="nobody")
+    result = sandbox.exec(line)
+    if result.launch_error is None:
+        assert (result.stdout, result.killed_children) == (b"done\n", 1)
+    assert count_of(sandbox, "sleep\x009874") == 0
+
+
+@pytest.mark.parametrize("user", ["no-such-user", "4242424", "9" * 30, "", "-1", "a\0b", "\udcff"])
+def test_an_unknown_user_is_told_and_nothing_is_started(sandbox: Sandbox, user: str) -> None:
+    result = sandbox.exec(Command(argv=("echo", "hi"), user=user))
+    assert (result.exit_code, result.stdout) == (126, b"")
+    assert f"no user {user!r}" in (result.launch_error or "")
+
+
+@pytest.mark.parametrize("user", ["root", "0", "00"])
+def test_nobody_becomes_root(sandbox: Sandbox, user: str) -> None:
+    result = sandbox.exec(Command(argv=("id", "-u"), user=user))
+    assert (result.exit_code, result.stdout) == (126, b"")
+    assert "root" in (result.launch_error or "")
+
+
 def test_the_environment_is_what_the_command_says_and_little_else(sandbox: Sandbox) -> None:
     os.environ["A_SECRET_OF_THE_HOST"] = "x"
     result = sandbox.exec(Command(argv=("env",), env={"GIVEN": "value"}))
@@ -104,6 +139,12 @@ def test_the_environment_is_what_the_command_says_and_little_else(sandbox: Sandb
 def test_stdin_arrives_whole(sandbox: Sandbox, size: int) -> None:
     result = sandbox.exec(Command(argv=("wc", "-c"), stdin=b"x" * size, timeout_s=60))
     assert int(result.stdout) == size
+
+
+def test_text_for_stdin_goes_as_utf_8(sandbox: Sandbox) -> None:
+    assert (
+        sandbox.exec(Command(argv=("cat",), stdin="ünï\udcff")).stdout == "ünï".encode() + b"\xff"
+    )
 
 
 def test_stdin_that_nobody_reads_is_no_trouble(sandbox: Sandbox) -> None:

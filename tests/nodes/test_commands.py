@@ -45,6 +45,11 @@ def test_a_command_killed_for_memory_says_so() -> None:
     assert result.error == "'make test' was killed: the sandbox is out of memory"
 
 
+def test_a_command_killed_for_the_disk_says_so() -> None:
+    result = to_result(ExecResult(exit_code=137, out_of_disk=True), ("make", "test"))
+    assert result.error == "'make test' was killed: the sandbox is out of disk"
+
+
 def test_a_command_runs_in_the_folder_given(sandbox: ScriptedSandbox) -> None:
     (folder(sandbox) / "inner").mkdir()
     assert run(command("pwd", cwd="inner"), sandbox).output == str(folder(sandbox) / "inner")

@@ -1,12 +1,14 @@
 """What a command finds inside, and the limits it runs into."""
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from contracts.errors import SandboxFileDenied
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
+from sandbox.supervisor.tree import FIRST_MARK
 
 pytestmark = pytest.mark.docker
 
@@ -24,6 +26,29 @@ def test_a_command_is_the_agent_without_any_capability(docker_sandbox: DockerSan
     capabilities = {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
     assert capabilities == {"0" * 16}
     assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+
+
+def test_a_command_of_another_user_has_that_one_and_nothing_more(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    line = "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp:)' /proc/self/status; ls -di ~"
+    result = docker_sandbox.exec(Command(argv=("sh", "-c", line), user="www-data"))
+    told = dict(line.split(":\t") for line in result.stdout.decode().splitlines() if ":" in line)
+    assert (set(told["Uid"].split()), set(told["Gid"].split())) == ({"33"}, {"33"})
+    assert int(told["Groups"]) >= FIRST_MARK
+    assert {told[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+    assert (told["NoNewPrivs"], told["Seccomp"]) == ("1", "2")
+
+
+def test_users_inside_cannot_end_or_read_each_other(docker_sandbox: DockerSandbox) -> None:
+    docker_sandbox.write_file("closed", b"x")
+    run(docker_sandbox, "chmod", "600", "closed")
+    with ThreadPoolExecutor(1) as threads:
+        steady = threads.submit(run, docker_sandbox, "sh", "-c", "sleep 1; echo ok")
+        line = "kill -9 -1; kill -9 1; cat closed; cat /proc/1/environ; echo > ~/x || echo alive"
+        other = docker_sandbox.exec(Command(argv=("sh", "-c", line), user="www-data"))
+        assert steady.result() == "ok"
+    assert other.stdout == b"alive\n"
 
 
 def test_there_is_no_network(docker_sandbox: DockerSandbox) -> None:

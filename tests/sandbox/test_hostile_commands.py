@@ -44,15 +44,17 @@ while True:
 """
 
 
-def python(sandbox: DockerSandbox, program: str, timeout_s: float = 20.0) -> ExecResult:
-    return sandbox.exec(Command(argv=("python3", "-c", program), timeout_s=timeout_s))
+def python(
+    sandbox: DockerSandbox, program: str, timeout_s: float = 20.0, user: str | None = None
+) -> ExecResult:
+    command = Command(argv=("python3", "-c", program), timeout_s=timeout_s, user=user)
+    return sandbox.exec(command)
 
 
-def processes_of_agent(sandbox: DockerSandbox) -> int:
+def processes_of_users(sandbox: DockerSandbox) -> int:
     """How many there are beside the one that counts."""
     program = (
-        "import glob, os\n"
-        "print(sum(os.stat(p).st_uid == 1000 for p in glob.glob('/proc/[0-9]*')) - 1)"
+        "import glob, os\nprint(sum(os.stat(p).st_uid != 0 for p in glob.glob('/proc/[0-9]*')) - 1)"
     )
     return int(python(sandbox, program).stdout)
 
@@ -68,7 +70,7 @@ def test_a_double_fork_with_its_own_session_is_gone_after_return(
     result = python(docker_sandbox, DOUBLE_FORK)
     assert (result.exit_code, result.timed_out) == (0, False)
     assert result.killed_children >= 1
-    assert processes_of_agent(docker_sandbox) == 0
+    assert processes_of_users(docker_sandbox) == 0
 
 
 def test_a_double_fork_with_its_own_session_is_gone_after_a_timeout(
@@ -77,15 +79,19 @@ def test_a_double_fork_with_its_own_session_is_gone_after_a_timeout(
     result = python(docker_sandbox, DOUBLE_FORK.replace("os._exit(0)", "time.sleep(600)"), 0.5)
     assert result.timed_out
     assert result.killed_children == 2
-    assert processes_of_agent(docker_sandbox) == 0
+    assert processes_of_users(docker_sandbox) == 0
 
 
-@pytest.mark.parametrize("bomb", [BOMB, RESTLESS_BOMB])
-def test_a_fork_bomb_is_cleared_at_its_timeout(docker_sandbox: DockerSandbox, bomb: str) -> None:
-    result = python(docker_sandbox, bomb, 1.0)
+@pytest.mark.parametrize(
+    ("bomb", "user"), [(BOMB, None), (RESTLESS_BOMB, None), (RESTLESS_BOMB, "nobody")]
+)
+def test_a_fork_bomb_is_cleared_at_its_timeout(
+    docker_sandbox: DockerSandbox, bomb: str, user: str | None
+) -> None:
+    result = python(docker_sandbox, bomb, 1.0, user)
     assert result.timed_out
     assert result.killed_children > 50
-    assert processes_of_agent(docker_sandbox) == 0
+    assert processes_of_users(docker_sandbox) == 0
 
 
 def test_a_command_that_finds_no_room_for_a_process_is_told(

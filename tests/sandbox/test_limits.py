@@ -94,10 +94,67 @@ def test_disk(start_sandbox: StartSandbox, hidden: str) -> None:
     write = hidden or "; head -c 90000000 /dev/zero > big"
     result = sh(sandbox, f"true {write}; sync; sleep 50")
     assert (result.exit_code, result.timed_out) == (137, False)
-    assert b"of 64 MB" in result.stderr
+    assert result.out_of_disk
     assert result.duration_ms < 40_000
     assert sh(sandbox, "rm -f big").ok
     assert sh(sandbox, "echo fine").stdout == b"fine\n"
+
+
+FILLERS = {
+    "itself": "head -c 90000000 /dev/zero > /tmp/big",
+    "a child that has ended": "(head -c 90000000 /dev/zero > /tmp/big)",
+}
+
+
+@pytest.mark.parametrize("who", FILLERS)
+def test_who_fills_the_disk_is_ended_and_who_works_beside_it_goes_on(
+    start_sandbox: StartSandbox, who: str
+) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64))
+    work = "for n in 1 2 3 4; do echo $n >> /tmp/small; sleep 1; done; echo done"
+    with ThreadPoolExecutor(2) as threads:
+        beside = threads.submit(sh, sandbox, work)
+        filler = sh(sandbox, f"{FILLERS[who]}; sleep 50")
+        assert (filler.exit_code, filler.out_of_disk) == (137, True)
+        assert (beside.result().stdout, beside.result().out_of_disk) == (b"done\n", False)
+
+
+def test_where_nobody_can_be_found_who_filled_the_disk_all_are_ended(
+    start_sandbox: StartSandbox,
+) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64))
+    with ThreadPoolExecutor(2) as threads:
+        beside = threads.submit(sh, sandbox, "sleep 50")
+        assert sh(sandbox, "fallocate -l 90000000 /tmp/big; sleep 50").out_of_disk
+        assert beside.result().out_of_disk
+
+
+def test_who_starts_when_the_disk_is_full_may_clear_up(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64))
+    assert sh(sandbox, "head -c 90000000 /dev/zero > big; sleep 50").out_of_disk
+    assert sh(sandbox, "sleep 1; rm big; echo fine").stdout == b"fine\n"
+
+
+def test_the_files_of_another_user_count(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64))
+    line = "umask 077; mkdir /tmp/own; head -c 90000000 /dev/zero > /tmp/own/big; sleep 50"
+    result = sandbox.exec(Command(argv=("sh", "-c", line), user="nobody", timeout_s=60))
+    assert (result.exit_code, result.out_of_disk) == (137, True)
+
+
+def test_nobody_can_stop_the_measuring(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64))
+    program = (
+        "import os, threading\n"
+        "def kill():\n"
+        "    while True:\n"
+        "        try: os.kill(-1, 9)\n"
+        "        except ProcessLookupError: pass\n"
+        "threading.Thread(target=kill, daemon=True).start()\n"
+        "open('big', 'wb').write(bytes(90 << 20))\n"
+        "threading.Event().wait()"
+    )
+    assert python(sandbox, program).out_of_disk
 
 
 def test_wall_time_of_a_command(start_sandbox: StartSandbox) -> None:
