@@ -13,20 +13,24 @@ NOT_AVAILABLE = 3
 
 
 def up() -> None:
-    """Start the local Prefect server, unless one is configured or running."""
-    from flows import local
+    """Start what runs share: the Prefect server, unless one is configured, and warm sandboxes."""
+    from flows import local, pool
     from flows.settings import load_settings
 
-    api = local.api_url(load_settings())
+    settings = load_settings()
+    api = local.api_url(settings)
     show(f"Prefect: {local.ui_url(api)}")
+    show(f"warm sandboxes: {pool.up(settings)}")
 
 
 def down() -> None:
-    """Stop the local Prefect server; runs and their reports stay."""
-    from flows import local
+    """Stop the local Prefect server and the warm sandboxes; runs and their reports stay."""
+    from flows import local, pool
     from flows.settings import load_settings
 
-    stopped = local.down(load_settings())
+    settings = load_settings()
+    pool.down(settings)
+    stopped = local.down(settings)
     show(
         "the local Prefect server is stopped" if stopped else "no local Prefect server was running"
     )

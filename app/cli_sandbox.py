@@ -43,10 +43,7 @@ def list_(as_json: AsJson = False) -> None:
     else:
         show_table(
             ("container", "run", "until", "state"),
-            [
-                (s.id[:12], s.run_id, str(s.deadline), "left over" if s.is_leftover else "in use")
-                for s in found
-            ],
+            [(s.id[:12], s.run_id, str(s.deadline), s.state) for s in found],
         )
 
 

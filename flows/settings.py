@@ -33,6 +33,8 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """Image to start from; it needs python3, git and a user with uid 1000. None: the base image."""
     limits: Limits = Limits()
     """How much of the machine each may use."""
+    pool_size: int = Field(default=2, ge=0)
+    """Sandboxes that `harness up` keeps started ahead for the next runs. 0: none."""
     ttl_s: int = Field(default=6 * 3600, ge=60)
     """A sandbox ends by itself after this many seconds."""
     egress: tuple[str, ...] = ()

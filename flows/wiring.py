@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from secrets import token_hex
 
+from contracts.errors import SandboxLost
 from contracts.gate import OpenGate
 from contracts.sandbox import Sandbox
 from flows.gateway import running_gateway
@@ -33,6 +34,8 @@ from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_agents, ensure_base
 from sandbox.installs import let_out
+from sandbox.pool import take
+from sandbox.reap import reap
 from sandbox.sources import find_source
 
 CLI_AGENTS: Mapping[str, Callable[[OpenGate, OnLine], Agent]] = {
@@ -102,23 +105,40 @@ def _sandboxes(
     @contextmanager
     def open_sandbox(request: RunRequest, run_id: str, on_event: OnEvent) -> Iterator[Opened]:
         docker = engine()
-        ensure = ensure_agents if _cli_agents(request) else ensure_base
-        spec = SandboxSpec(
-            image=wanted.image or ensure(docker, on_line=_ignore),
-            owner=owner(settings),
-            run_id=run_id,
-            ttl_s=wanted.ttl_s,
-            limits=wanted.limits,
-        )
+        spec = spec_for(settings, docker, run_id, cli=bool(_cli_agents(request)))
+        _sweep(docker, spec.owner)
         allow = (*wanted.egress, *request.blueprint.egress)
         with (
             Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
-            DockerSandbox.start(docker, spec) as sandbox,
+            take(docker, spec) or DockerSandbox.start(docker, spec) as sandbox,
         ):
             env = let_out(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
             yield Opened(sandbox, env)
 
     return open_sandbox
+
+
+def spec_for(settings: Settings, docker: Engine, run_id: str, *, cli: bool) -> SandboxSpec:
+    """The sandbox that a run gets; with `cli` its image has the agents that are programs.
+
+    Raises:
+        ImageUnavailable, DockerUnavailable.
+    """
+    wanted = settings.sandbox
+    ensure = ensure_agents if cli else ensure_base
+    return SandboxSpec(
+        image=wanted.image or ensure(docker, on_line=_ignore),
+        owner=owner(settings),
+        run_id=run_id,
+        ttl_s=wanted.ttl_s,
+        limits=wanted.limits,
+    )
+
+
+def _sweep(docker: Engine, ours: str) -> None:
+    """Remove what dead runs left: 3 ms when that is nothing."""
+    with suppress(SandboxLost):  # what will not go stays for `harness sandbox reap` to tell
+        reap(docker, ours)
 
 
 def owner(settings: Settings) -> str:

@@ -6,6 +6,7 @@ its taker dies. Nothing is ever given back.
 """
 
 import hashlib
+import json
 import threading
 from typing import NamedTuple
 
@@ -107,6 +108,6 @@ def _claim(engine: Engine, warm: Warm) -> bool:
 
 
 def _kind(spec: SandboxSpec) -> str:
-    """The same for all sandboxes that can stand in for each other."""
-    parts = (spec.image, spec.limits.model_dump_json(), spec.work_dir)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    """The same for all sandboxes that can stand in for each other, supervisor and all."""
+    flags = create_flags(spec, idle_s=IDLE_S) | {"labels": {}, "work_dir": spec.work_dir}
+    return hashlib.sha256(json.dumps(flags, sort_keys=True).encode()).hexdigest()[:16]

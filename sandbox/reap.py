@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from sandbox.engine import Engine
-from sandbox.flags import BOOT, DEADLINE, OWNER, RUN_ID, taken_name
+from sandbox.flags import BOOT, DEADLINE, OWNER, POOL, RUN_ID, taken_name
 from sandbox.process import is_dead, is_known
 
 _LOOKS = 4
@@ -23,8 +23,17 @@ class SandboxInfo:
     run_id: str
     boot: str
     deadline: datetime
+    pooled: bool = False
+    """Whether it was started ahead, for whichever run comes first."""
     taken: bool = False
-    """Whether it came from a pool: then it ends with its run, not with who started it."""
+    """Whether a run took it from the pool: then it ends with that, not with who started it."""
+
+    @property
+    def state(self) -> str:
+        """In a word or two, for people."""
+        if self.is_leftover:
+            return "left over"
+        return "warm" if self.pooled and not self.taken else "in use"
 
     @property
     def is_leftover(self) -> bool:
@@ -68,8 +77,9 @@ def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
     for _ in range(_LOOKS):
         doomed = _doomed(list_sandboxes(engine, owner), everything)
         for info in doomed:
-            engine.remove(info.id)
-            containers[info.id] = None
+            if everything or claim(engine, info):
+                engine.remove(info.id)
+                containers[info.id] = None
         kept = _doomed(list_snapshots(engine, owner), everything)
         images |= {info.id: None for info in kept if engine.remove_image(info.id)}
         if not doomed and not kept:
@@ -83,6 +93,12 @@ def forget_checkpoints(engine: Engine, owner: str, run_id: str) -> None:
     for info in list_snapshots(engine, owner):
         if info.run_id == run_id and not info.boot:
             engine.remove_image(info.id)
+
+
+def claim(engine: Engine, info: SandboxInfo) -> bool:
+    """False when a run took the container since we looked; now none can."""
+    waits = info.pooled and not info.taken
+    return not waits or engine.rename(info.id, taken_name(info.id))
 
 
 def _filters(owner: str | None) -> dict[str, list[str]]:
@@ -105,6 +121,7 @@ def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
         run_id=labels[RUN_ID],
         boot=labels[BOOT],
         deadline=_moment(labels[DEADLINE]),
+        pooled=POOL in labels,
         taken=f"/{taken_name(str(entry['Id']))}" in _names(entry),
     )
 

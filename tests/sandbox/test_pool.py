@@ -5,18 +5,23 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from subprocess import PIPE
 from uuid import uuid4
 
 import pytest
 
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command
+from sandbox import flags
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.pool import Pool, take
-from sandbox.reap import list_sandboxes, reap
+from sandbox.reap import claim, list_sandboxes, reap
 
 pytestmark = pytest.mark.docker
 
@@ -67,6 +72,73 @@ def test_a_full_pool_is_left_alone_and_a_taken_one_is_replaced(
     assert (pool.fill(), pool.fill()) == (1, 0)
     with taken(engine, spec):
         assert pool.fill() == 1
+
+
+RACER = """
+import sys
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.pool import take
+engine, spec, taken = Engine(), SandboxSpec.model_validate_json(sys.argv[1]), []
+engine.running(spec.image, {})
+print("ready", flush=True)
+for _ in sys.stdin:
+    taken.append(take(engine, spec))
+    print(taken[-1] and taken[-1].container_id, flush=True)
+"""
+
+
+def test_of_two_processes_that_race_for_one_sandbox_one_gets_it(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    argv = [sys.executable, "-c", RACER, spec.model_dump_json()]
+    winners = list[str]()
+    with ExitStack() as stack:
+        racers = [
+            stack.enter_context(subprocess.Popen(argv, stdin=PIPE, stdout=PIPE, text=True))
+            for _ in range(2)
+        ]
+        assert [said(racer) for racer in racers] == ["ready", "ready"]
+        for _ in range(4):
+            Pool(engine, spec, size=1).fill()
+            for racer in racers:
+                tell(racer, "go")
+            told = [said(racer) for racer in racers]
+            assert "None" in told
+            winners += [found for found in told if found != "None"]
+        for racer in racers:
+            racer.kill()
+    assert len(set(winners)) == 4
+
+
+def said(racer: "subprocess.Popen[str]") -> str:
+    assert racer.stdout is not None
+    return racer.stdout.readline().strip()
+
+
+def tell(racer: "subprocess.Popen[str]", line: str) -> None:
+    assert racer.stdin is not None
+    racer.stdin.write(f"{line}\n")
+    racer.stdin.flush()
+
+
+def test_a_leftover_that_a_run_takes_while_the_reaper_looks_stays(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    Pool(engine, spec, size=1).fill()
+    (seen,) = list_sandboxes(engine, spec.owner)
+    overdue = replace(seen, deadline=datetime.now(UTC) - timedelta(hours=1))
+    with taken(engine, spec) as sandbox:
+        assert (overdue.is_leftover, claim(engine, overdue)) == (True, False)
+        assert sandbox.exec(Command(argv=("true",))).ok
+
+
+def test_another_version_of_the_supervisor_is_not_given(
+    engine: Engine, spec: SandboxSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Pool(engine, spec, size=1).fill()
+    monkeypatch.setattr(flags, "supervisor_argv", lambda ttl_s: ["python3", "newer", str(ttl_s)])
+    assert take(engine, spec) is None
 
 
 def test_another_kind_of_sandbox_is_not_given(engine: Engine, spec: SandboxSpec) -> None:

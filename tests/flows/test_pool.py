@@ -1,0 +1,121 @@
+"""Runs take warm sandboxes from the keeper that `harness up` keeps; what dead runs left goes."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic, sleep
+
+import pytest
+
+from blueprints.dsl import blueprint, deterministic
+from flows import kept, pool
+from flows.settings import Settings, load_settings
+from flows.wiring import engine, owner, workshop
+from nodes.commands import command
+from sandbox.flags import BOOT, OWNER, Limits, SandboxSpec, create_flags, labels
+from sandbox.images import BASE_IMAGE
+from sandbox.process import process_label
+from sandbox.reap import SandboxInfo, list_sandboxes, reap
+from tests.flows.conftest import Ask
+
+pytestmark = pytest.mark.docker
+
+NOTHING = blueprint("nothing", "Nothing", [deterministic("do", "do nothing", command("true"))])
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    monkeypatch.setenv("HARNESS_SANDBOX__POOL_SIZE", "1")
+    monkeypatch.setenv("HARNESS_SANDBOX__LIMITS__MEMORY_MB", "256")
+    made = load_settings()
+    yield made
+    pool.down(made)
+    reap(engine(), owner(made), everything=True)
+
+
+def warm(settings: Settings) -> list[SandboxInfo]:
+    ours = owner(settings)
+    started = {id_ for id_, _ in engine().running(BASE_IMAGE, {OWNER: ours})}
+    found = list_sandboxes(engine(), ours)
+    return [s for s in found if s.state == "warm" and s.id in started]
+
+
+def soon(found: Callable[[], list[SandboxInfo]], count: int) -> list[SandboxInfo]:
+    give_up = monotonic() + 30
+    while len(seen := found()) != count and monotonic() < give_up:
+        sleep(0.05)
+    assert len(seen) == count
+    return seen
+
+
+def used_by_a_run(settings: Settings, ask: Ask) -> str:
+    opened = workshop(settings).open_sandbox(ask(NOTHING), "r-1", lambda _: None)
+    with opened as found:
+        name = found.sandbox.read_file("/etc/hostname").decode().strip()
+        assert name == "sandbox"
+        (info,) = [s for s in list_sandboxes(engine(), owner(settings)) if s.state == "in use"]
+    return info.id
+
+
+def test_a_run_takes_a_warm_sandbox_and_the_next_run_another(settings: Settings, ask: Ask) -> None:
+    assert pool.up(settings) == 1
+    (first,) = soon(lambda: warm(settings), 1)
+    assert used_by_a_run(settings, ask) == first.id
+    (second,) = soon(lambda: warm(settings), 1)
+    assert second.id != first.id
+    assert used_by_a_run(settings, ask) == second.id
+
+
+def test_the_keeper_is_replaced_when_its_settings_change_and_stopped_with_what_waits(
+    settings: Settings, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool.up(settings)
+    (small,) = soon(lambda: warm(settings), 1)
+    limits = Limits(memory_mb=257)
+    other = settings.sandbox.model_copy(update={"limits": limits})
+    changed = settings.model_copy(update={"sandbox": other})
+    assert used_by_a_run(changed, ask) != small.id
+    monkeypatch.setenv("HARNESS_SANDBOX__LIMITS__MEMORY_MB", "257")
+    pool.up(changed)
+    (large,) = soon(lambda: warm(changed), 1)
+    assert large.id != small.id
+    assert used_by_a_run(changed, ask) == large.id
+    assert pool.down(changed)
+    assert warm(changed) == []
+
+
+def test_with_no_pool_wanted_none_is_kept(settings: Settings) -> None:
+    pool.up(settings)
+    none = settings.sandbox.model_copy(update={"pool_size": 0})
+    assert pool.up(settings.model_copy(update={"sandbox": none})) == 0
+    assert kept.status(pool.keeper(settings)) is None
+    assert warm(settings) == []
+
+
+def test_a_keeper_waits_for_an_engine_that_is_away(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stop = threading.Event()
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
+    monkeypatch.setattr(pool, "RETRY_S", 0.1)
+    keeper = threading.Thread(target=pool.keep, args=(settings, stop))
+    keeper.start()
+    sleep(0.5)
+    assert keeper.is_alive()
+    monkeypatch.delenv("DOCKER_HOST")
+    soon(lambda: warm(settings), 1)
+    stop.set()
+    keeper.join(timeout=20)
+    assert "no warm sandbox for now: no Docker engine answers" in capsys.readouterr().err
+    assert warm(settings) == []
+
+
+def test_a_run_removes_what_a_dead_run_left(settings: Settings, ask: Ask) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        dead = process_label(process.pid)
+    spec = SandboxSpec(image=BASE_IMAGE, owner=owner(settings), run_id="dead")
+    left = engine().create(create_flags(spec) | {"labels": labels(spec) | {BOOT: dead}})
+    engine().start(left)
+    used_by_a_run(settings, ask)
+    assert left not in {info.id for info in list_sandboxes(engine(), owner(settings))}
