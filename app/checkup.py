@@ -11,7 +11,7 @@ from contracts.errors import HarnessError
 from flows import local
 from flows.settings import Settings, config_file, environment, load_settings
 from flows.wiring import engine
-from providers.models import check_model
+from providers.models import check_key
 from sandbox.images import BASE_IMAGE, is_current
 
 MIN_FREE_GB = 2.0
@@ -85,5 +85,5 @@ def _prefect(settings: Settings) -> str:
 
 
 def _model(settings: Settings) -> str:
-    check_model(settings.model, environment())
+    check_key(settings.model, environment())
     return settings.model

@@ -13,27 +13,29 @@ NOT_AVAILABLE = 3
 
 
 def up() -> None:
-    """Start what runs share: the Prefect server, unless one is configured, and warm sandboxes."""
-    from flows import local, pool
+    """Start what runs share: Prefect server, unless one is configured, gateway, warm sandboxes."""
+    from flows import gateway, local, pool
     from flows.settings import load_settings
 
     settings = load_settings()
     api = local.api_url(settings)
     show(f"Prefect: {local.ui_url(api)}")
+    show(f"gateway: {gateway.up(settings).url}")
     show(f"warm sandboxes: {pool.up(settings)}")
 
 
 def down() -> None:
-    """Stop the local Prefect server and the warm sandboxes; runs and their reports stay."""
-    from flows import local, pool
+    """Stop what `harness up` started; runs and their reports stay."""
+    from flows import gateway, local, pool
     from flows.settings import load_settings
 
     settings = load_settings()
     pool.down(settings)
-    stopped = local.down(settings)
-    show(
-        "the local Prefect server is stopped" if stopped else "no local Prefect server was running"
-    )
+    for what, stopped in (
+        ("local Prefect server", local.down(settings)),
+        ("gateway to models", gateway.down(settings)),
+    ):
+        show(f"the {what} is stopped" if stopped else f"no {what} was running")
 
 
 def doctor(as_json: AsJson = False) -> None:

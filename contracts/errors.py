@@ -13,6 +13,7 @@ HarnessError                     exit 1
 │   ├── DockerUnavailable
 │   ├── ImageUnavailable
 │   ├── ModelUnavailable
+│   │   └── BudgetExceeded      exit 1   it may not be called any more
 │   ├── PrefectUnavailable
 │   └── SandboxLost
 ├── SandboxFileError             exit 1   one file in a sandbox could not be read or written
@@ -83,6 +84,12 @@ class ImageUnavailable(Unavailable):
 
 class ModelUnavailable(Unavailable):
     """The model cannot be called: no key, no such model, or no answer."""
+
+
+class BudgetExceeded(ModelUnavailable):
+    """The money or the turns are spent; the message says what was. No agent raises it."""
+
+    exit_code = 1
 
 
 class PrefectUnavailable(Unavailable):

@@ -16,6 +16,10 @@ BUDGET_EXCEEDED = "budget_exceeded"
 """Stop reason of a reply that was not asked for any more; its content says what was spent."""
 
 
+OURSELVES = "harness"
+"""The agent of terms that no agent is under: our own code asks, and judges tool calls itself."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Terms:
     """What a token is worth: one agent, one model, these tools and so many turns.

@@ -1,89 +1,169 @@
-"""The gateway of a run: a process that holds the provider's key and ends with the run.
+"""The gateway of this machine, as a kept process: one for all runs of a `HARNESS_HOME`.
 
-It is told a secret on standard input and says its address on standard output; when standard
-input ends, because the run is over or was killed, it ends too.
+It alone holds the keys of model providers and imports litellm. It is started by whoever
+finds none, ends with `down`, and is replaced when no run uses it and the program or the
+keys in the environment have changed.
 """
 
 import os
-import secrets
-import signal
-import subprocess
+import re
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import Terms
-from contracts.tool import Guard
-from flows.settings import environment
-from nodes.agents.allowed import guard_for
-from nodes.text import redactor
+from contracts.gate import OpenGate
+from flows import kept
+from flows.kept import Kept, Launch, Running
+from flows.settings import Settings, environment
+from nodes.text import secrets_in
 from providers.client import Gateway
+from providers.ledger import RunTerms
+from sandbox.process import process_label
+
+_MATTERS = re.compile(
+    r"(_API_KEY|_AUTH_TOKEN|_API_BASE|_BASE_URL|_API_VERSION|_PROXY)$"
+    r"|^(AWS|AZURE|GOOGLE|VERTEX|VERTEXAI|OLLAMA|SSL_CERT)_",
+    re.IGNORECASE,
+)
+"""Variables that decide which providers can be asked, and how."""
+
+
+class OpenRun(NamedTuple):
+    """A run that the gateway knows: where it is, and how agents get their tokens."""
+
+    gateway: Gateway
+    open_gate: OpenGate
+
+
+def up(settings: Settings) -> Running:
+    """The running gateway, started now if need be.
+
+    Raises:
+        ModelUnavailable: it did not answer in time; the message names its log.
+    """
+    return kept.up(process(settings))
+
+
+def status(settings: Settings) -> Running | None:
+    """The gateway if its process lives."""
+    return kept.status(process(settings))
+
+
+def down(settings: Settings) -> bool:
+    """Stop the gateway, and with it what any run asks; False when none was running."""
+    return kept.down(process(settings))
 
 
 @contextmanager
-def running_gateway() -> Iterator[Gateway]:
-    """A gateway of our own, gone when the block ends.
+def gateway(settings: Settings) -> Iterator[Gateway]:
+    """A client of the running gateway, which is started if need be.
 
     Raises:
-        ModelUnavailable: it does not start.
+        ModelUnavailable: as `up`.
     """
-    secret = secrets.token_hex(32)
-    with subprocess.Popen(
-        [sys.executable, "-m", "flows.gateway"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-        text=True,
-    ) as process:
-        gateway = Gateway(_address(process, secret), secret)
-        try:
-            yield gateway
-        finally:
-            gateway.close()
-            process.kill()
+    client = Gateway(up(settings).url, _secret(_folder(settings)))
+    try:
+        yield client
+    finally:
+        client.close()
 
 
-def _address(process: "subprocess.Popen[str]", secret: str) -> str:
-    stdin, stdout = process.stdin, process.stdout
-    if stdin is None or stdout is None:
-        raise ModelUnavailable("the gateway was started without pipes")
-    stdin.write(f"{secret}\n")
-    stdin.flush()
-    address = stdout.readline().strip()
-    if not address:
-        raise ModelUnavailable("the gateway to the model did not start: --debug shows why")
-    return address
+@contextmanager
+def gateway_run(
+    settings: Settings,
+    run_id: str,
+    trajectory: Path,
+    *,
+    budget_usd: float | None = None,
+    replay: Path | None = None,
+) -> Iterator[OpenRun]:
+    """An open run; the gateway forgets it when the block ends, or this process.
+
+    With `replay` the replies of that trajectory are played, whatever model is named.
+
+    Raises:
+        ModelUnavailable: the gateway does not start or does not answer.
+    """
+    terms = RunTerms(
+        run_id=run_id,
+        trajectory=trajectory,
+        budget_usd=budget_usd,
+        ttl_s=settings.sandbox.ttl_s,
+        prices=settings.prices,
+        replay=replay,
+        secrets=secrets_in(environment()),
+        process=process_label(os.getpid()),
+    )
+    with gateway(settings) as client, client.run(terms) as open_gate:
+        yield OpenRun(client, open_gate)
 
 
-def _guard(_: str, terms: Terms) -> Guard:
-    return guard_for(terms.allowed_tools, terms.agent)
+def process(settings: Settings) -> Kept:
+    """The gateway, as it is kept."""
+    folder = _folder(settings)
+
+    def launch() -> Launch:
+        port = kept.free_port()
+        argv = (sys.executable, "-m", "flows.gateway_process", str(port), str(_secret_file(folder)))
+        return Launch(argv, environment(), f"http://127.0.0.1:{port}")
+
+    return Kept(
+        name="gateway",
+        title="the gateway to models",
+        folder=folder,
+        launch=launch,
+        healthy=lambda url: _open_runs(url) is not None,
+        version=lambda: _version(_secret(folder)),
+        idle=lambda url: _open_runs(url) == 0,
+        unavailable=ModelUnavailable,
+    )
 
 
-def main() -> None:
-    """Serve until standard input ends."""
-    from providers.gateway import gateway
-    from providers.ledger import Ledger
-    from providers.models import check_model
-    from providers.serve import serve
-
-    secret = sys.stdin.readline().strip()
-    threading.Thread(target=_end_with_input, daemon=True).start()
-    ledger = Ledger(make_guard=_guard, redact=redactor(environment()))
-    app = gateway(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))
-    serve(app, "127.0.0.1:0", ready=_say)
+def _open_runs(url: str) -> int | None:
+    client = Gateway(url)
+    try:
+        return client.open_runs()
+    finally:
+        client.close()
 
 
-def _end_with_input() -> None:
-    sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)
+def _version(secret: str) -> str:
+    """The program and the environment that a gateway was started with; tells no key."""
+    env = sorted((k, v) for k, v in environment().items() if _MATTERS.search(k))
+    told = repr((version("harness"), _newest_source(), env)).encode()
+    return blake2b(told, key=secret.encode(), digest_size=16).hexdigest()
 
 
-def _say(address: str) -> None:
-    sys.stdout.write(f"{address}\n")
-    sys.stdout.flush()
+def _newest_source() -> float:
+    """When the code that the gateway runs was last changed; a checkout keeps its version."""
+    root = Path(__file__).parent.parent
+    rooms = (root / "providers", root / "contracts", root / "nodes" / "agents", root / "flows")
+    return max(path.stat().st_mtime for room in rooms for path in room.glob("*.py"))
 
 
-if __name__ == "__main__":
-    main()
+def _secret(folder: Path) -> str:
+    """What opens the gateway's host side; made at first use, for this user's eyes only."""
+    path = _secret_file(folder)
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f"secret.{os.getpid()}"
+        part.touch(mode=0o600)
+        part.write_text(token_hex(32))
+        with suppress(FileExistsError):  # another process was faster: its secret holds
+            path.hardlink_to(part)
+        part.unlink()
+    return path.read_text()
+
+
+def _secret_file(folder: Path) -> Path:
+    return folder / "secret"
+
+
+def _folder(settings: Settings) -> Path:
+    return settings.home / "gateway"

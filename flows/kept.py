@@ -65,8 +65,8 @@ class Kept:
     """Asked only when one must be started: it may choose a free port."""
     healthy: Callable[[str], bool]
     """Whether it answers at this URL. Only a living process is asked about."""
-    version: str = ""
-    """A living process of another version is replaced, as soon as it is idle."""
+    version: Callable[[], str] = lambda: ""
+    """Asked by `up` only: a living process of another version is replaced when it is idle."""
     idle: Callable[[str], bool] = lambda _: True
     """Whether the one at this URL may be stopped without harm."""
     start_timeout_s: float = 120.0
@@ -136,13 +136,13 @@ def free_port(wanted: int = 0) -> int:
 def _usable(kept: Kept, running: Running) -> bool:
     if not _wait(kept, running, _PATIENCE_S):
         return False
-    return running.version == kept.version or not kept.idle(running.url)
+    return running.version == kept.version() or not kept.idle(running.url)
 
 
 def _start(kept: Kept) -> Running:
     launch = kept.launch()
     pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
-    running = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version)
+    running = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version())
     _write(kept.state, json.dumps(asdict(running)))
     if _wait(kept, running, kept.start_timeout_s):
         return running

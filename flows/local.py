@@ -97,6 +97,8 @@ def _healthy(url: str) -> bool:
     import httpx
 
     try:
-        return httpx.get(f"{url}/health", timeout=5.0).is_success
+        # Loading certificates takes 40 ms, and a server on this machine has none.
+        verify = url.startswith("https:")
+        return httpx.get(f"{url}/health", timeout=5.0, verify=verify).is_success
     except httpx.HTTPError:
         return False

@@ -21,6 +21,7 @@ from pydantic_settings import (
 )
 
 from contracts.errors import SettingsInvalid
+from providers.prices import Price
 from sandbox.flags import Limits
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
@@ -76,6 +77,8 @@ class Settings(BaseSettings):
     allowed_blueprints: tuple[str, ...] = ()
     """What the deployment `run-blueprint` may load besides installed blueprints: references
     or patterns of them, such as `/srv/blueprints/*.py:*`."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """Model name to dollars for a million tokens of each kind; these go before litellm's."""
     server_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the local Prefect server; another free one is taken when it is in use."""
     sandbox: SandboxSettings = SandboxSettings()

@@ -5,10 +5,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from secrets import token_hex
 
+from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import SandboxLost
 from contracts.gate import OpenGate
 from contracts.sandbox import Sandbox
-from flows.gateway import running_gateway
+from flows.complete import complete_through_gateway
+from flows.gateway import OpenRun, gateway, gateway_run
 from flows.request import RunRequest, check_agents, check_options, models
 from flows.request import agents as agents_of
 from flows.run import Opened, Tell, Workshop
@@ -16,18 +18,13 @@ from flows.run_memory import memory
 from flows.settings import Settings, environment, load_settings
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
-from nodes.agents.native import native_agent
+from nodes.agents.native import gated_native
 from nodes.agents.pi import pi
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.text import Redact, redactor
-from providers.chat import complete_for_run
-from providers.client import Gateway
-from providers.ledger import RunTerms
-from providers.models import check_model
-from providers.prices import is_priced
-from providers.trajectory import Trajectory, record
+from providers.models import check_key
 from sandbox.container import DockerSandbox
 from sandbox.egress import Egress, OnEvent
 from sandbox.engine import Engine
@@ -38,7 +35,9 @@ from sandbox.pool import take
 from sandbox.reap import reap
 from sandbox.sources import find_source
 
-CLI_AGENTS: Mapping[str, Callable[[OpenGate, OnLine], Agent]] = {
+MakeGated = Callable[[OpenGate, OnLine], Agent]
+
+CLI_AGENTS: Mapping[str, MakeGated] = {
     "claude-code": lambda open_gate, on_line: claude_code(open_gate, on_line=on_line),
     "pi": lambda open_gate, on_line: pi(open_gate, on_line=on_line),
 }
@@ -67,10 +66,10 @@ def workshop(settings: Settings | None = None) -> Workshop:
         default_agent=chosen.agent,
         default_model=chosen.model,
         default_budget_usd=chosen.budget_usd,
-        check=_check,
+        check=lambda request: _check(request, chosen),
         open_sandbox=_sandboxes(chosen),
-        memory=memory(complete=complete_for_run()),
-        agents=_agents(redact),
+        memory=memory(complete=_reflecting(chosen)),
+        agents=_agents(chosen, redact),
     )
 
 
@@ -79,22 +78,39 @@ def engine() -> Engine:
     return Engine()
 
 
-def _check(request: RunRequest) -> tuple[str, ...]:
+def _check(request: RunRequest, settings: Settings) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
     check_options(request)
     check_agents(request, AGENTS)
     source = find_source(request.repo, request.ref)
     for model in sorted(models(request)):
-        check_model(model, environment())
+        check_key(model, environment())
     with engine().client("run a sandbox"):
         pass
-    return (*source.notices, *_unpriced(request))
+    return (*source.notices, *_check_models(request, settings))
 
 
-def _unpriced(request: RunRequest) -> Iterator[str]:
-    for model in sorted(models(request)) if request.budget_usd else ():
-        if not is_priced(model):
-            yield f"no price is known for {model!r}: a budget in dollars cannot stop it"
+def _check_models(request: RunRequest, settings: Settings) -> tuple[str, ...]:
+    """Ask the gateway whether it can call them; tell of those that no budget can stop."""
+    asked = sorted(models(request))
+    if not asked:
+        return ()
+    with gateway(settings) as client:
+        free = [m for m in asked if not client.check_model(m) and m not in settings.prices]
+    return tuple(
+        f"no price is known for {model!r}: a budget in dollars cannot stop it"
+        for model in (free if request.budget_usd else ())
+    )
+
+
+def _reflecting(settings: Settings) -> Complete:
+    """Asks the gateway, which is started by the first question only."""
+
+    def complete(request: ChatRequest) -> Reply:
+        with complete_through_gateway(settings, purpose="reflect") as ask:
+            return ask(request)
+
+    return complete
 
 
 def _sandboxes(
@@ -152,20 +168,16 @@ def owner(settings: Settings) -> str:
 
 
 def _agents(
-    redact: Redact,
+    settings: Settings, redact: Redact
 ) -> Callable[[RunRequest, str, Path, Tell], AbstractContextManager[RunAgent]]:
     @contextmanager
     def agents(request: RunRequest, run_id: str, folder: Path, tell: Tell) -> Iterator[RunAgent]:
-        path = folder / "trajectory.jsonl"
-        with Trajectory(path, redact=redact) as trajectory, ExitStack() as stack:
-            complete = record(complete_for_run(), trajectory)
-            made: dict[str, MakeAgent] = {
-                "native": lambda on_line: native_agent(complete, on_line=on_line)
-            }
-            if _cli_agents(request):
-                gateway = stack.enter_context(running_gateway())
-                terms = RunTerms(run_id=run_id, trajectory=path, budget_usd=request.budget_usd)
-                made |= _gated(gateway, stack.enter_context(gateway.run(terms)))
+        with ExitStack() as stack:
+            made: Mapping[str, MakeAgent] = {}
+            if agents_of(request):
+                path, budget = folder / "trajectory.jsonl", request.budget_usd
+                opened = gateway_run(settings, run_id, path, budget_usd=budget)
+                made = _gated(stack.enter_context(opened))
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
@@ -179,22 +191,23 @@ def _cli_agents(request: RunRequest) -> set[str]:
     return agents_of(request) & CLI_AGENTS.keys()
 
 
-def _gated(gateway: Gateway, open_gate: OpenGate) -> dict[str, MakeAgent]:
-    """The agents in the sandbox; the first to work leads the sandbox's port to the gateway."""
+def _gated(run: OpenRun) -> dict[str, MakeAgent]:
+    """All agents; the first to work in the sandbox leads its port to the gateway."""
     led: set[int] = set()
 
     def lead(agent: Agent) -> Agent:
         def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
             if not led:
-                led.add(sandbox.forward(GATEWAY_PORT, gateway.connect))
+                led.add(sandbox.forward(GATEWAY_PORT, run.gateway.connect))
             return agent(task, sandbox)
 
         return work
 
-    def maker(make: Callable[[OpenGate, OnLine], Agent]) -> MakeAgent:
-        return lambda on_line: lead(make(open_gate, on_line))
+    def maker(make: MakeGated) -> MakeAgent:
+        return lambda on_line: lead(make(run.open_gate, on_line))
 
-    return {name: maker(make) for name, make in CLI_AGENTS.items()}
+    cli = {name: maker(make) for name, make in CLI_AGENTS.items()}
+    return {**cli, "native": lambda on_line: gated_native(run.open_gate, on_line=on_line)}
 
 
 def _ignore(_: str) -> None:

@@ -34,17 +34,19 @@ def cap(text: str, limit: int = OUTPUT_CAP) -> str:
     return f"{text[:head]}\n[… {dropped} characters left out …]\n{text[-tail:]}"
 
 
+def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables whose names sound secret, the longest first."""
+    values = {
+        value
+        for name, value in environ.items()
+        if len(value) >= MIN_SECRET_LENGTH and _SECRET_NAME.search(name)
+    }
+    return tuple(sorted(values, key=len, reverse=True))
+
+
 def redactor(environ: Mapping[str, str]) -> Redact:
     """A function that blanks out the values of variables whose names sound secret."""
-    secrets = sorted(
-        {
-            value
-            for name, value in environ.items()
-            if len(value) >= MIN_SECRET_LENGTH and _SECRET_NAME.search(name)
-        },
-        key=len,
-        reverse=True,
-    )
+    secrets = secrets_in(environ)
     if not secrets:
         return lambda text: text
     pattern = re.compile("|".join(re.escape(secret) for secret in secrets))

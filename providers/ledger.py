@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,6 +47,16 @@ class RunTerms(BaseModel, frozen=True, extra="forbid"):
     """An old trajectory: its replies are played, whatever model is named."""
     secrets: tuple[str, ...] = ()
     """Values that are blanked out in the trajectory, besides the gateway's own."""
+    process: str = ""
+    """Who the run belongs to, as `IsOver` knows it: when it is over, the run is."""
+
+
+IsOver = Callable[[str], bool]
+"""Whether the process of this label is gone for sure."""
+
+
+def _never(_: str) -> bool:
+    return False
 
 
 class Refused(Exception):
@@ -173,8 +183,16 @@ def _too_long(call: ToolCall) -> Denied | None:
 class Ledger:
     """All open runs and the tokens that they gave out."""
 
-    def __init__(self, *, make_guard: MakeGuard, redact: Redact, pause: Pause = time.sleep) -> None:
+    def __init__(
+        self,
+        *,
+        make_guard: MakeGuard,
+        redact: Redact,
+        pause: Pause = time.sleep,
+        is_over: IsOver = _never,
+    ) -> None:
         self._make_guard = make_guard
+        self._is_over = is_over
         self._pause = pause
         self._redact = redact
         self._runs: dict[str, RunAccount] = {}
@@ -238,10 +256,10 @@ class Ledger:
         return run.usage
 
     def reap(self) -> None:
-        """Close the runs whose time is over."""
+        """Close the runs whose time or whose process is over."""
         now = time.monotonic()
         for run_id, run in list(self._runs.items()):
-            if run.ends_at < now:
+            if run.ends_at < now or self._is_over(run.terms.process):
                 self.close_run(run_id)
 
     @property

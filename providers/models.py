@@ -33,22 +33,41 @@ KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _FAMILIES = (("claude-", "anthropic"), ("gpt-", "openai"), ("o3", "openai"), ("o4", "openai"))
 
 
+_CHAT = ("chat", "completion", "responses")
+
+
 def check_model(model: str, environ: Mapping[str, str]) -> None:
-    """Refuse a model that cannot answer; cheap unless the provider is an uncommon one.
+    """Refuse a model that cannot do an agent's work, as far as that is known here.
 
     Nothing is called: a key that the provider refuses shows at the first call only.
 
     Raises:
+        OptionInvalid: as `check_key`, or it is known to be no chat model or to call no tools.
+        ModelUnavailable: as `check_key`, or no such provider.
+    """
+    check_key(model, environ)
+    if provider_of(model) in LOCAL:
+        return
+    facts = model_facts(model)
+    if facts.get("mode", "chat") not in _CHAT:
+        raise OptionInvalid(f"{model!r} is for {facts['mode']}, not for chat: name another model")
+    if facts.get("supports_function_calling") is False:
+        raise OptionInvalid(f"{model!r} cannot call tools, which agents must: name another model")
+
+
+def check_key(model: str, environ: Mapping[str, str]) -> None:
+    """The part of `check_model` that does not import litellm.
+
+    Raises:
         OptionInvalid: no model is named, or the scripted file is missing or malformed.
-        ModelUnavailable: no key for it in `environ`, or no such provider.
+        ModelUnavailable: no key for it in `environ`.
     """
     if not model.strip():
         raise OptionInvalid("no model named: say --model provider/model or --model scripted/<file>")
     if is_scripted(model):
         read_script(script_path(model))
         return
-    provider = provider_of(model)
-    keys = KEYS.get(provider, ())
+    keys = KEYS.get(_plain_provider(model) or "", ())
     if keys and not any(environ.get(key, "").strip() for key in keys):
         raise ModelUnavailable(
             f"no key for {model!r}: set {' or '.join(keys)}, or use --model scripted/<file>"
@@ -61,12 +80,9 @@ def provider_of(model: str) -> str:
     Raises:
         ModelUnavailable: no provider is known for it.
     """
-    prefix, slash, _ = model.partition("/")
-    if slash and (prefix in KEYS or prefix in LOCAL):
-        return prefix
-    for start, provider in _FAMILIES:
-        if not slash and model.startswith(start):
-            return provider
+    plain = _plain_provider(model)
+    if plain is not None:
+        return plain
     module = litellm()
     try:
         return str(module.get_llm_provider(model)[1])
@@ -76,3 +92,18 @@ def provider_of(model: str) -> str:
         f"no provider known for {model!r}: write provider/model, such as "
         "'anthropic/claude-sonnet-4-5', 'ollama/qwen3:4b' or 'scripted/<file>'"
     )
+
+
+def model_facts(model: str) -> Mapping[str, object]:
+    """What litellm's map says of the model; nothing when it does not know it."""
+    known: Mapping[str, Mapping[str, object]] = litellm().model_cost
+    return known.get(model) or known.get(model.partition("/")[2]) or {}
+
+
+def _plain_provider(model: str) -> str | None:
+    """The provider, where the name alone tells it."""
+    prefix, slash, _ = model.partition("/")
+    if slash and (prefix in KEYS or prefix in LOCAL):
+        return prefix
+    families = (provider for start, provider in _FAMILIES if model.startswith(start))
+    return None if slash else next(families, None)

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
 from providers.litellm_door import litellm
-from providers.models import LOCAL
+from providers.models import LOCAL, model_facts
 
 _MILLION = 1_000_000
 
@@ -54,20 +54,14 @@ def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
 
 def is_priced(model: str, prices: Prices = NO_PRICES) -> bool:
     """True when the price of this model is known, so that a money limit means something."""
-    return model in prices or _is_local(model) or bool(_entry(model))
+    return model in prices or _is_local(model) or bool(model_facts(model))
 
 
 def most_output(model: str) -> int | None:
     """The most tokens that one answer of this model can have; None when nobody knows."""
-    most = None if _is_local(model) else _entry(model).get("max_output_tokens")
+    most = None if _is_local(model) else model_facts(model).get("max_output_tokens")
     return most if isinstance(most, int) else None
 
 
 def _is_local(model: str) -> bool:
     return model.partition("/")[0] in LOCAL
-
-
-def _entry(model: str) -> Mapping[str, object]:
-    """What litellm's map says of the model; nothing when it does not know it."""
-    known: Mapping[str, Mapping[str, object]] = litellm().model_cost
-    return known.get(model) or known.get(model.partition("/")[2]) or {}

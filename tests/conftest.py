@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from flows import local
+from flows import gateway, local
 from flows.settings import Settings
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in list(os.environ):
         if name.startswith(("HARNESS_", "PREFECT_")) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
@@ -20,7 +20,9 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HARNESS_HOME", str(home))
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect-profile"))
     monkeypatch.setenv("DO_NOT_TRACK", "1")
-    return home
+    yield home
+    if (home / "gateway").exists():
+        gateway.down(Settings(home=home))
 
 
 @pytest.fixture(scope="session", autouse=True)

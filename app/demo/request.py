@@ -7,7 +7,7 @@ from blueprints.find import find_blueprint
 from contracts.errors import ModelUnavailable
 from flows.request import RunRequest
 from flows.settings import Settings, environment
-from providers.models import check_model
+from providers.models import check_key
 from sandbox.git import git
 
 _HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ def demo_request(repository: Path, settings: Settings) -> RunRequest:
 
 def _model(settings: Settings) -> str:
     try:
-        check_model(settings.model, environment())
+        check_key(settings.model, environment())
     except ModelUnavailable:
         return f"scripted/{_HERE / 'replies.jsonl'}"
     return settings.model

@@ -17,7 +17,7 @@ from nodes.agents.allowed import check_allowed
 from nodes.agents.events import Event, JsonLines
 from nodes.agents.lines import one_line
 from nodes.agents.story import Story
-from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, spent_line, terms
 from nodes.node_sandbox import quiet
 
 FIRST_BYTE_S = 60.0
@@ -194,5 +194,4 @@ class _Session:
 def _full(error: str, under_way: str, spent: Spent) -> str:
     """The reason, what was under way and what was spent, in one line."""
     doing = f"; under way: {under_way}" if under_way else ""
-    usage = spent.usage
-    return f"{error}{doing}; spent {spent.turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}"
+    return f"{error}{doing}; {spent_line(spent.turns, spent.usage)}"

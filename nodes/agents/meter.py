@@ -8,7 +8,7 @@ from types import MappingProxyType
 from contracts.chat import Usage
 from contracts.run import Decisions
 from contracts.tool import Decision, Denied
-from nodes.agents.types import AgentLimits, AgentResult
+from nodes.agents.types import AgentLimits, AgentResult, spent_line
 
 
 class Meter:
@@ -43,6 +43,10 @@ class Meter:
         """The limit that is reached and what was spent, or None."""
         elapsed_s = self._clock() - self._started
         return self._limits.reached(turns=self._turns, usage=self._usage, elapsed_s=elapsed_s)
+
+    def spent(self) -> str:
+        """What was spent so far, in words."""
+        return spent_line(self._turns, self._usage)
 
     def result(self, *, output: str, error: str | None) -> AgentResult:
         """How the agent ended, with all that was counted."""

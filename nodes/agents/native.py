@@ -19,9 +19,6 @@ from nodes.agents.stuck import Streaks
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
 from nodes.text import cap
 
-OUTAGE = "outage"
-"""Stop reason of a reply that never came; its content says why."""
-
 _CALL_TIMEOUT_S = 600.0
 _OUTPUT_CAP = 256 * 1024
 _EMPTY = "Your answer was empty. Call a tool, or say what you found and did."
@@ -34,29 +31,13 @@ def gated_native(
     on_line: OnLine = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Agent:
-    """The native agent, asking through a gateway, whose guard decides before it does.
-
-    A model that does not answer is a failed agent here: what it spent until then counts.
-    """
+    """The native agent, asking through a gateway, whose guard decides before it does."""
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
         with open_gate(terms("native", task)) as gate:
-            complete = _outages_told(gate.complete)
-            return native_agent(complete, on_line=on_line, clock=clock)(task, sandbox)
+            return native_agent(gate.complete, on_line=on_line, clock=clock)(task, sandbox)
 
     return work
-
-
-def _outages_told(complete: Complete) -> Complete:
-    """The same, with an outage as the last thing that is said."""
-
-    def told(request: ChatRequest) -> Reply:
-        try:
-            return complete(request)
-        except ModelUnavailable as error:
-            return Reply(message=Message(role="assistant", content=str(error)), stop_reason=OUTAGE)
-
-    return told
 
 
 def native_agent(
@@ -143,11 +124,11 @@ class _Conversation:
         )
         try:
             reply = self._complete(request)
-        except ModelUnavailable:
+        except ModelUnavailable as error:
             if self._meter.left_s() <= 0:  # our own limit cut the call short: no outage
                 _stop_if(self._meter.reached())
-            raise
-        if reply.stop_reason in (BUDGET_EXCEEDED, OUTAGE):
+            raise ModelUnavailable(f"{error}; {self._meter.spent()}") from error
+        if reply.stop_reason == BUDGET_EXCEEDED:
             raise _Stop(reply.message.content)
         self._meter.count_turn(reply.usage)
         if reply.stop_reason == "context_window":

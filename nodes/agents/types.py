@@ -11,6 +11,11 @@ from contracts.run import Decisions, NodeResult
 from contracts.sandbox import Sandbox
 
 
+def spent_line(turns: int, usage: Usage) -> str:
+    """What an agent spent, as errors tell it."""
+    return f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentLimits:
     """What one agent may spend; None means no limit of that kind."""
@@ -24,9 +29,7 @@ class AgentLimits:
 
     def reached(self, *, turns: int, usage: Usage, elapsed_s: float) -> str | None:
         """The first limit that is reached and what was spent, or None while there is room."""
-        spent = (
-            f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}, {elapsed_s:.1f} s"
-        )
+        spent = f"{spent_line(turns, usage)}, {elapsed_s:.1f} s"
         if self.turns is not None and turns >= self.turns:
             return f"turn limit of {self.turns} reached: {spent}"
         if self.tokens is not None and usage.total >= self.tokens:

@@ -24,6 +24,11 @@ Ask = Callable[..., RunRequest]
 @pytest.fixture
 def shop(own_home: Path) -> Workshop:
     """The real workshop, but for the sandbox."""
+    return scripted_shop()
+
+
+def scripted_shop() -> Workshop:
+    """The workshop of this home, whose sandbox is a folder of this machine."""
 
     @contextmanager
     def open_sandbox(request: RunRequest, _: str, on_event: OnEvent) -> Iterator[Opened]:

@@ -101,9 +101,9 @@ def test_one_that_never_answers_is_stopped(small: Kept) -> None:
 
 def test_another_version_replaces_one_that_is_idle_only(small: Kept) -> None:
     first = kept.up(small)
-    busy = replace(small, version="2", idle=lambda _: False)
+    busy = replace(small, version=lambda: "2", idle=lambda _: False)
     assert kept.up(busy) == first
-    second = kept.up(replace(small, version="2"))
+    second = kept.up(replace(small, version=lambda: "2"))
     assert second.pid != first.pid
     assert not first.alive
 

@@ -109,7 +109,7 @@ def test_a_run_is_not_pushed_unasked(
 def test_an_agent_mends_what_a_check_finds(
     shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
 ) -> None:
-    request = ask(_checked(), model=model(WRITE_42, DONE))
+    request = ask(checked(), model=model(WRITE_42, DONE))
     report = run_blueprint(request, shop, run_id="abcd1234")
     assert report.status == "success"
     assert [(node.name, node.status) for node in report.nodes] == [
@@ -124,7 +124,7 @@ def test_a_model_outage_is_raised_and_reported(
 ) -> None:
     """The script ends in the middle of the fix: what was written until then is not lost."""
     with pytest.raises(ModelUnavailable):
-        run_blueprint(ask(_checked(), model=model(WRITE_42)), shop, run_id="abcd1234")
+        run_blueprint(ask(checked(), model=model(WRITE_42)), shop, run_id="abcd1234")
     report = read_report(shop.runs, "abcd1234")
     assert report.status == "failure"
     assert "no reply left" in (report.error or "")
@@ -200,7 +200,7 @@ def test_secrets_of_the_host_are_blanked_out(
     assert redacting("it is s3cr3t-v4lue.") == "it is [redacted]."
 
 
-def _checked() -> Blueprint:
+def checked() -> Blueprint:
     fix = agentic("mend", "mend it", prompt=lambda ctx: ctx.results["check"].output)
     steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
     return blueprint("checked", "Check", [validate("check", "check", steps=steps, on_failure=fix)])

@@ -1,0 +1,55 @@
+"""The gateway's own process: `python -m flows.gateway_process PORT SECRET_FILE`."""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from time import sleep
+
+from contracts.gate import OURSELVES, Terms
+from contracts.tool import Allowed, Guard
+from flows.settings import environment
+from nodes.agents.allowed import guard_for
+from nodes.text import redactor
+from providers.gateway import gateway
+from providers.ledger import Ledger
+from providers.models import check_model
+from providers.serve import serve
+from sandbox.process import is_dead
+
+_LOOK_S = 2.0
+"""How often it looks for runs that are over."""
+
+
+def main(port: str, secret_file: Path) -> None:
+    """Serve until SIGTERM, or until the secret is gone or another: its home is somebody else's."""
+    secret = secret_file.read_text()
+    ledger = Ledger(make_guard=_guard, redact=redactor(environment()), is_over=is_dead)
+    threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
+    app = gateway(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))
+    serve(app, f"127.0.0.1:{port}")
+
+
+def _guard(_: str, terms: Terms) -> Guard:
+    if terms.agent == OURSELVES:
+        return lambda _: Allowed()
+    return guard_for(terms.allowed_tools, terms.agent)
+
+
+def _look(ledger: Ledger, secret_file: Path, secret: str) -> None:
+    while _is(secret_file, secret):
+        ledger.reap()
+        sleep(_LOOK_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _is(file: Path, text: str) -> bool:
+    try:
+        return file.read_text() == text
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

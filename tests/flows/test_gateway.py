@@ -1,0 +1,154 @@
+"""The gateway of a home: a real process, shared, replaced when it is old, told of the dead."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from stat import S_IMODE
+from time import monotonic, sleep
+
+import pytest
+
+from contracts.chat import ChatRequest, Message
+from contracts.errors import BudgetExceeded
+from flows import gateway
+from flows.complete import complete_through_gateway
+from flows.run import Workshop, run_blueprint
+from flows.settings import Settings, load_settings
+from tests.flows.conftest import Ask
+from tests.flows.test_run import DONE, WRITE_42, a_blueprint
+from tests.providers.fake_provider import provider
+from tests.providers.test_chat import openai_answer
+
+Model = Callable[..., str]
+
+
+@pytest.fixture
+def settings(own_home: Path) -> Settings:
+    return load_settings()
+
+
+def ask(model: str) -> ChatRequest:
+    return ChatRequest(model=model, messages=[Message(role="user", content="go")])
+
+
+def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) -> None:
+    with gateway.gateway_run(settings, "a", tmp_path / "a") as a:
+        with gateway.gateway_run(settings, "b", tmp_path / "b") as b:
+            assert a.gateway.url == b.gateway.url
+            assert a.gateway.open_runs() == 2
+        assert a.gateway.open_runs() == 1
+    with gateway.gateway(settings) as client:
+        assert client.open_runs() == 0
+
+
+def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, flows.gateway as g, flows.settings as s\n"
+        f"with g.gateway_run(s.load_settings(), 'k', pathlib.Path({str(tmp_path / 'k')!r})):\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    with gateway.gateway(settings) as client:
+        assert client.open_runs() == 1
+        give_up = monotonic() + 20
+        while client.open_runs() and monotonic() < give_up:
+            sleep(0.2)
+        assert client.open_runs() == 0
+
+
+def test_other_keys_replace_it_once_no_run_uses_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with gateway.gateway_run(settings, "a", tmp_path / "a"):
+        first = gateway.up(settings)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
+        assert gateway.up(settings) == first
+    second = gateway.up(settings)
+    assert second.pid != first.pid
+    with gateway.gateway(settings) as client:
+        assert client.check_model("openai/gpt-4o")
+
+
+def test_the_secret_and_the_keys_are_for_this_user_and_no_argv(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-my-own-key")
+    running = gateway.up(settings)
+    folder = settings.home / "gateway"
+    secret = (folder / "secret").read_text()
+    assert S_IMODE((folder / "secret").stat().st_mode) == 0o600
+    assert secret not in Path(f"/proc/{running.pid}/cmdline").read_text()
+    assert secret not in Path(f"/proc/{running.pid}/environ").read_text()
+    said = "".join(p.read_text() for p in folder.iterdir() if p.name != "secret")
+    assert secret not in said
+    assert "sk-my-own-key" not in said
+
+
+def test_a_gateway_whose_home_is_gone_ends(settings: Settings) -> None:
+    running = gateway.up(settings)
+    (settings.home / "gateway" / "secret").unlink()
+    give_up = monotonic() + 30
+    while running.alive and monotonic() < give_up:
+        sleep(0.2)
+    assert not running.alive
+
+
+def test_a_run_without_an_agent_starts_none(shop: Workshop, ask: Ask, own_home: Path) -> None:
+    request = ask(a_blueprint("true"))
+    shop.check(request)
+    run_blueprint(request, shop, run_id="abcd1234")
+    assert not (own_home / "gateway").exists()
+
+
+def test_a_run_with_an_agent_never_imports_litellm(
+    tmp_path: Path, repository: Path, model: Model
+) -> None:
+    code = (
+        "import sys, flows.wiring, flows.run, flows.request, tests.flows.test_run as t\n"
+        "from tests.flows.conftest import scripted_shop\n"
+        "asked = flows.request.RunRequest(blueprint=t.checked(), repo=sys.argv[1],\n"
+        "    agent='native', model=sys.argv[2])\n"
+        "shop = scripted_shop()\n"
+        "shop.check(asked)\n"
+        "report = flows.run.run_blueprint(asked, shop, run_id='abcd1234')\n"
+        "assert report.status == 'success', report\n"
+        "assert report.token_usage.input == 7, report\n"
+        "sys.exit('litellm' in sys.modules)\n"
+    )
+    replies = model({**WRITE_42, "usage": {"input": 7}}, DONE)
+    argv = [sys.executable, "-c", code, str(repository), replies]
+    subprocess.run(argv, check=True, env=os.environ, cwd=Path.cwd())
+
+
+def test_whoever_is_no_agent_asks_models_too(settings: Settings, model: Model) -> None:
+    fly = {"function": {"name": "fly", "arguments": {"to": "x"}}}
+    name = model({"content": "one", "tool_calls": [fly]}, {"content": "two"})
+    with complete_through_gateway(settings, purpose="plan") as complete:
+        assert not (settings.home / "gateway").exists()
+        first, second = complete(ask(name)), complete(ask(name))
+    assert first.message.tool_calls[0].name == "fly"
+    assert second.message.content == "two"
+    (written,) = (settings.home / "calls").glob("*-plan-*.jsonl")
+    assert '"node": "plan"' in written.read_text()
+
+
+def test_what_was_spent_is_said_when_the_budget_is(settings: Settings, model: Model) -> None:
+    costly = {"content": "x", "usage": {"output": 5, "cost_usd": 0.02}}
+    name = model(costly, costly)
+    with complete_through_gateway(settings, purpose="plan", budget_usd=0.01) as complete:
+        complete(ask(name))
+        with pytest.raises(BudgetExceeded, match=r"budget exceeded: \$0\.0200 of \$0\.01, 5 tok"):
+            complete(ask(name))
+
+
+def test_prices_of_ones_own_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_PRICES", '{"openai/mine": {"input": 1000, "output": 1000}}')
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-my-own-key")
+    with provider(openai_answer({"content": "hi"})) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        with complete_through_gateway(load_settings(), purpose="plan") as complete:
+            reply = complete(ask("openai/mine"))
+    assert reply.usage.total == 1010
+    assert reply.usage.cost_usd == pytest.approx(0.41)
