@@ -30,10 +30,12 @@ def blueprint(
     *,
     options: Mapping[str, str] | None = None,
     egress: Sequence[str] = (),
+    verdict_later: bool = False,
 ) -> Blueprint:
     """A blueprint; `options` maps each name that `--set` may give to what it means.
 
     `egress` names hosts that its commands must reach; without it there is no network.
+    `verdict_later`: whether a run helped shows only later, so that playbooks wait for the word.
     """
     return Blueprint(
         name=name,
@@ -41,6 +43,7 @@ def blueprint(
         nodes=tuple(nodes),
         options=tuple((options or {}).items()),
         egress=tuple(egress),
+        verdict_later=verdict_later,
     )
 
 

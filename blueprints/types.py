@@ -16,7 +16,8 @@ class Blueprint:
     """A named sequence of nodes, run in order.
 
     `options` are the names that `--set name=value` may give, with what each means. `egress`
-    are hosts that its commands must reach, besides those the operator allows.
+    are hosts that its commands must reach, besides those the operator allows. With
+    `verdict_later` a success waits for a person to say whether it was one.
 
     Raises:
         BlueprintInvalid: no nodes, a name used twice, or a name that cannot be a branch.
@@ -27,6 +28,7 @@ class Blueprint:
     nodes: Sequence[Node]
     options: tuple[tuple[str, str], ...] = ()
     egress: tuple[str, ...] = ()
+    verdict_later: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))

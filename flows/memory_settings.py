@@ -16,7 +16,7 @@ from pydantic_settings import (
 
 from contracts.errors import SettingsInvalid
 from flows.settings import config_file
-from memory.recall import Surfacing
+from memory.around_run import Surfacing
 from memory.stale import Retention
 from memory.types import Contrast
 

@@ -1,13 +1,14 @@
 """Memory around a run as Prefect tasks, each with an artifact."""
 
+from dataclasses import replace
+
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from contracts.run import RunReport
 from flows.run_memory import Memory
-from memory.learn import Recorded
-from memory.recall import Recall
+from memory.around_run import Recall, Recorded
 
 
 def memory_in_prefect(plain: Memory) -> Memory:
@@ -16,10 +17,10 @@ def memory_in_prefect(plain: Memory) -> Memory:
     def surface(run_id: str, task: str) -> Recall:
         return _surface_task(plain, run_id, task)
 
-    def record(report: RunReport) -> Recorded | None:
-        return _record_task(plain, report)
+    def record(report: RunReport, verdict_later: bool) -> Recorded | None:
+        return _record_task(plain, report, verdict_later)
 
-    return Memory(surface=surface, record=record)
+    return replace(plain, surface=surface, record=record)
 
 
 @task(
@@ -42,8 +43,8 @@ def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def _record_task(plain: Memory, report: RunReport) -> Recorded | None:
-    recorded = plain.record(report)
+def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recorded | None:
+    recorded = plain.record(report, verdict_later)
     if recorded is not None:
         create_markdown_artifact(
             _recorded(recorded), key=f"execution-{report.run_id}", description="What was recorded"

@@ -77,6 +77,7 @@ def run_blueprint(
     told = watch or Watch()
     base = open_repo(request.repo, request.ref, store=workshop.repos)
     folder = runs.begin(workshop.runs, run_id, request, flow_run)
+    workshop.memory.prepare()
     with _Record(request, base, folder, run_id, flow_run, workshop) as record:
         with (
             workshop.agents(request, run_id, folder, told.on_line) as run_agent,
@@ -130,7 +131,7 @@ class _Record:
     ) -> None:
         self.report = self._report(error)
         runs.finish(self._folder, self.report, self.work.diff if self.work else "")
-        self._memory.record(self.report)
+        self._memory.record(self.report, self._request.blueprint.verdict_later)
 
     def recalled(self) -> str:
         """What memory has for this task; noted in the report. Nobody asks where no agent works."""

@@ -3,15 +3,13 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Thread
 
 from contracts.chat import Complete
 from contracts.errors import ModelUnavailable, Unavailable
 from contracts.run import RunReport
-from flows.library import library
 from flows.memory_settings import MemorySettings, load_memory_settings
-from memory import learn, recall
-from memory.learn import Recorded
-from memory.recall import Recall
+from memory.around_run import Recall, Recorded
 from memory.types import Contrasted, Reflection
 
 _log = logging.getLogger(__name__)
@@ -19,41 +17,72 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What a run asks of memory. Neither call fails a run: an outage is logged and goes on."""
+    """What a run asks of memory. No call fails a run: an outage is logged and goes on."""
 
+    prepare: Callable[[], None]
+    """Begins to load what the others need, while the run waits for its sandbox."""
     surface: Callable[[str, str], Recall]
     """Takes the run's id and its task; gives what the prompt is to hold."""
-    record: Callable[[RunReport], Recorded | None]
-    """Takes the report, however the run ended."""
+    record: Callable[[RunReport, bool], Recorded | None]
+    """Takes the report, however the run ended, and whether a person's verdict comes later."""
 
 
 def memory(options: MemorySettings | None = None, complete: Complete | None = None) -> Memory:
     """Memory as plain functions. `complete` reflects on runs when a `reflect_model` is set."""
     chosen = options or load_memory_settings()
 
+    def prepare() -> None:
+        if chosen.enabled:
+            Thread(target=_load, name="memory", daemon=True).start()
+
     def surface(run_id: str, task: str) -> Recall:
         if not chosen.enabled:
             return _nothing(run_id, task)
         try:
-            with library(chosen) as opened:
-                opened.expire_pending()
-                return recall.surface(opened, run_id=run_id, task=task, options=chosen.surfacing)
+            return _surface(chosen, run_id, task)
         except Unavailable as error:
             _log.warning("run %s goes on without memory: %s", run_id, error)
             return _nothing(run_id, task)
 
-    def record(report: RunReport) -> Recorded | None:
+    def record(report: RunReport, verdict_later: bool) -> Recorded | None:
         if not chosen.enabled:
             return None
+        reflection = _reflection(report, chosen.reflect_model, complete)
         try:
-            with library(chosen) as opened:
-                reflection = _reflection(report, chosen.reflect_model, complete)
-                return learn.record(opened, report, reflection=reflection)
+            return _record(chosen, report, verdict_later, reflection)
         except Unavailable as error:
             _log.warning("run %s is not recorded: %s", report.run_id, error)
             return None
 
-    return Memory(surface=surface, record=record)
+    return Memory(prepare=prepare, surface=surface, record=record)
+
+
+# SQLAlchemy and all that stands on it takes a third of a second to import, which a run has
+# while it waits for its sandbox: so these functions bring it in, and `_load` before them.
+
+
+def _load() -> None:
+    from flows import library  # noqa: F401 - importing it is the point
+    from memory import learn, recall  # noqa: F401 - as above
+
+
+def _surface(chosen: MemorySettings, run_id: str, task: str) -> Recall:
+    from flows.library import library
+    from memory import recall
+
+    with library(chosen) as opened:
+        opened.expire_pending()
+        return recall.surface(opened, run_id=run_id, task=task, options=chosen.surfacing)
+
+
+def _record(
+    chosen: MemorySettings, report: RunReport, verdict_later: bool, reflection: Reflection | None
+) -> Recorded:
+    from flows.library import library
+    from memory import learn
+
+    with library(chosen) as opened:
+        return learn.record(opened, report, verdict_later=verdict_later, reflection=reflection)
 
 
 def _reflection(
@@ -61,8 +90,10 @@ def _reflection(
 ) -> Reflection | None:
     if model is None or complete is None:
         return None
+    from memory.learn import reflect
+
     try:
-        return learn.reflect(complete, model, report)
+        return reflect(complete, model, report)
     except ModelUnavailable as error:
         _log.warning("nobody reflected on run %s: %s", report.run_id, error)
         return None

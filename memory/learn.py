@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import BaseModel, ValidationError
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
 from memory import recall, store
+from memory.around_run import Recorded
 from memory.database import reading, writing
 from memory.journal import LESSONS_A_RUN
 from memory.library import Library
@@ -26,16 +25,6 @@ _OUTCOMES: dict[NodeStatus, Outcome] = {
     "skipped": "neutral",
 }
 _SAID = 1_500
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recorded:
-    """What was kept of a run. `lessons` are those that became part of a playbook at once."""
-
-    outcome: Outcome
-    playbooks: tuple[str, ...] = ()
-    lessons: tuple[str, ...] = ()
-    reflection: Reflection | None = None
 
 
 def record(
@@ -132,6 +121,9 @@ def _few(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _prompt(report: RunReport) -> str:
+    # Few runs are reflected on, and every run pays for what is imported above.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,

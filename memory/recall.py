@@ -1,50 +1,22 @@
 """What one run is shown, and the log of it: found, shown, cited, outcome."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memory import ranking
+from memory.around_run import Recall, Surfacing
 from memory.content import storable
 from memory.database import reading, writing
 from memory.library import Library
 from memory.lift import is_held_out
 from memory.render import Rendered, render
 from memory.tables import recalled, recalls
-from memory.types import Contrast, Contrasted, Outcome, Query
+from memory.types import Contrast, Outcome, Query
 
 WARM_UP = 20
 """Runs of a store before any is held out: until then the data would be too thin anyway."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surfacing:
-    """How much memory a run is shown, and what is searched for it."""
-
-    limit: int = 5
-    """Playbooks of each group at the most."""
-    budget_tokens: int = 2_000
-    """The prompt block never takes more."""
-    max_distance: float = 0.7
-    """Cosine distance past which a playbook is not meant; 0 is the same, 2 the opposite."""
-    confidence_weight: float = 0.3
-    """0 ranks by text alone, 1 by confidence alone."""
-    holdout_share: float = 0.1
-    """This share of runs is shown nothing, so that the others can be compared with it."""
-    contrast: Contrast = field(default_factory=Contrast)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recall:
-    """What memory had for a run. `text` is for the prompt: empty when held out or nothing fits."""
-
-    run_id: str
-    text: str
-    shown: tuple[str, ...]
-    held_out: bool
-    found: Contrasted
 
 
 def surface(library: Library, *, run_id: str, task: str, options: Surfacing) -> Recall:

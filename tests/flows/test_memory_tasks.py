@@ -1,5 +1,7 @@
 """Memory around a run: plain, and as tasks of a flow on a real Prefect server."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,10 +38,10 @@ def slug(own_home: Path) -> str:
 def test_a_second_run_sees_what_the_first_recorded(slug: str) -> None:
     first = memory(WORDS)
     assert "executions: 0" in first.surface("r1", "rotate the keys").text
-    first.record(ended("r1", f"[playbook:{slug}]"))
+    first.record(ended("r1", f"[playbook:{slug}]"), False)
     second = memory(WORDS)
     assert "executions: 1" in second.surface("r2", "rotate the keys").text
-    second.record(ended("r2"))
+    second.record(ended("r2"), False)
     with library(WORDS) as opened:
         assert opened.stats().executions == 2
         assert opened.get(slug).counts.successes == 2
@@ -48,13 +50,13 @@ def test_a_second_run_sees_what_the_first_recorded(slug: str) -> None:
 def test_a_run_goes_on_when_memory_does_not_answer(slug: str) -> None:
     away = memory(WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"}))
     assert away.surface("r1", "rotate the keys").text == ""
-    assert away.record(ended("r1")) is None
+    assert away.record(ended("r1"), False) is None
 
 
 def test_memory_can_be_turned_off(slug: str) -> None:
     off = memory(WORDS.model_copy(update={"enabled": False}))
     assert off.surface("r1", "rotate the keys").text == ""
-    assert off.record(ended("r1")) is None
+    assert off.record(ended("r1"), False) is None
     with library(WORDS) as opened:
         assert opened.stats().executions == 0
 
@@ -66,13 +68,13 @@ def test_a_reflection_waits_or_is_applied(slug: str) -> None:
     options = WORDS.model_copy(update={"reflect_model": "any"})
     waits = memory(options, complete)
     waits.surface("r1", "rotate the keys")
-    waits.record(ended("r1"))
+    waits.record(ended("r1"), False)
     with library(WORDS) as opened:
         assert opened.get(slug).lessons == ()
         assert len(opened.waiting_reflections()) == 1
     learns = memory(options.model_copy(update={"auto_reflect": True}), complete)
     learns.surface("r2", "rotate the keys")
-    recorded = learns.record(ended("r2"))
+    recorded = learns.record(ended("r2"), False)
     assert recorded is not None
     assert recorded.lessons == ("Wait",)
 
@@ -82,7 +84,7 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(slug: str) -> Non
         raise ModelUnavailable("no key")
 
     options = WORDS.model_copy(update={"reflect_model": "any"})
-    assert memory(options, away).record(ended("r1")) is not None
+    assert memory(options, away).record(ended("r1"), False) is not None
 
 
 def test_what_was_shown_is_explained(slug: str) -> None:
@@ -105,7 +107,7 @@ def test_both_are_task_runs_with_artifacts(slug: str, server: str) -> None:
     def one_run() -> str:
         tasks = memory_in_prefect(plain)
         text = tasks.surface("r1", "rotate the keys").text
-        tasks.record(ended("r1"))
+        tasks.record(ended("r1"), False)
         return text
 
     assert slug in one_run()
@@ -114,3 +116,24 @@ def test_both_are_task_runs_with_artifacts(slug: str, server: str) -> None:
         names = {run.name.rsplit("-", 1)[0] for run in client.read_task_runs()}
     assert {"playbooks-r1", "execution-r1"} <= keys
     assert {"surface playbooks", "record execution"} <= names
+
+
+def test_a_run_that_asks_nothing_of_memory_does_not_wait_for_its_libraries() -> None:
+    told = (
+        "import sys, flows.wiring, flows.compile\n"
+        "print([m for m in ('sqlalchemy', 'alembic', 'chromadb', 'numpy') if m in sys.modules])"
+    )
+    seen = subprocess.run((sys.executable, "-c", told), capture_output=True, text=True, check=True)
+    assert seen.stdout.strip() == "[]"
+
+
+def test_what_memory_needs_is_loaded_while_a_run_does_something_else(own_home: Path) -> None:
+    told = (
+        "import sys, threading\n"
+        "from flows.run_memory import memory\n"
+        "memory().prepare()\n"
+        "[t.join() for t in threading.enumerate() if t.name == 'memory']\n"
+        "print('memory.library' in sys.modules)"
+    )
+    seen = subprocess.run((sys.executable, "-c", told), capture_output=True, text=True, check=True)
+    assert seen.stdout.strip() == "True"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable, RepoInvalid, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
+from flows.library import library
 from flows.request import RunRequest
 from flows.run import Workshop, run_blueprint
 from flows.runs import read_diff, read_report
@@ -211,3 +213,17 @@ def _with_origin(repository: Path, tmp_path: Path) -> Path:
     git(tmp_path, "init", "--quiet", "--bare", str(origin))
     git(repository, "remote", "add", "origin", str(origin))
     return origin
+
+
+def test_a_success_waits_for_a_verdict_where_the_blueprint_says_so(
+    shop: Workshop, ask: Ask
+) -> None:
+    waits = replace(a_blueprint("true"), name="waits", verdict_later=True)
+    run_blueprint(ask(a_blueprint("true")), shop, run_id="aaaa1111")
+    run_blueprint(ask(waits), shop, run_id="bbbb2222")
+    run_blueprint(ask(replace(waits, nodes=a_blueprint("false").nodes)), shop, run_id="cccc3333")
+    with library() as opened:
+        kept = {execution.run_id: execution for execution in opened.list_executions()}
+    assert kept["aaaa1111"].outcome == "success"
+    assert (kept["bbbb2222"].outcome, kept["bbbb2222"].expires_at is None) == ("pending", False)
+    assert kept["cccc3333"].outcome == "failure"

@@ -4,10 +4,11 @@ import pytest
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import NodeReport, NodeStatus, RunReport, RunStatus
+from memory.around_run import Surfacing
 from memory.database import reading
 from memory.learn import outcome_of, parse_reflection, record, reflect, settle
 from memory.library import Library
-from memory.recall import WARM_UP, Surfacing, shown_to, surface
+from memory.recall import WARM_UP, shown_to, surface
 from memory.types import Content, Execution, Reflection
 from tests.memory.conftest import Clock
 
