@@ -47,7 +47,7 @@ def keeper(settings: Settings) -> Kept:
         folder=settings.home / "pool",
         launch=lambda: Launch((sys.executable, "-m", "flows.pool"), environment()),
         healthy=lambda _: True,
-        version=hashlib.sha256(wanted.encode()).hexdigest()[:16],
+        version=lambda: hashlib.sha256(wanted.encode()).hexdigest()[:16],
     )
 
 
