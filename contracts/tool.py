@@ -29,9 +29,17 @@ class Allowed:
 
 @dataclass(frozen=True, kw_only=True)
 class Denied:
-    """The call may not go ahead. `reason` is written for the model and for a person."""
+    """The call may not go ahead. `reason` is written for the model and for a person.
+
+    A rule of the policy also says which it was (`C4`), which argument breaks it (`/to`), by
+    which tags, and by which way those came there, the origin first.
+    """
 
     reason: str
+    rule: str = ""
+    argument: str = ""
+    tags: frozenset[str] = frozenset()
+    provenance: tuple[str, ...] = ()
 
 
 Decision = Allowed | Denied
