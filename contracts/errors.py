@@ -2,9 +2,12 @@
 
 HarnessError                     exit 1
 ├── BadInput                     exit 2   the caller asked for something that cannot be
+│   ├── ApprovalNotFound
 │   ├── BlueprintInvalid
 │   ├── BlueprintNotFound
+│   ├── OperationInvalid
 │   ├── OptionInvalid
+│   ├── PlanInvalid
 │   ├── RepoInvalid
 │   ├── RunNotFound
 │   ├── SecretMissing
@@ -40,6 +43,10 @@ class BadInput(HarnessError):
     exit_code = 2
 
 
+class ApprovalNotFound(BadInput):
+    """No approval waits under this id: there never was one, or it is decided or expired."""
+
+
 class BlueprintInvalid(BadInput):
     """A blueprint breaks one of the rules every blueprint keeps."""
 
@@ -48,8 +55,16 @@ class BlueprintNotFound(BadInput):
     """No blueprint answers to this reference."""
 
 
+class OperationInvalid(BadInput):
+    """An operation does not say what the policy must know of it."""
+
+
 class OptionInvalid(BadInput):
     """A run option is unknown, or its value cannot be used."""
+
+
+class PlanInvalid(BadInput):
+    """A plan is no plan: malformed, unknown operations, or references that lead nowhere."""
 
 
 class RepoInvalid(BadInput):

@@ -6,7 +6,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import TypeAlias
 
-Json: TypeAlias = "str | int | float | bool | Sequence[Json] | Mapping[str, Json] | None"
+Json: TypeAlias = str | int | float | bool | Sequence["Json"] | Mapping[str, "Json"] | None
 
 
 def canonical(value: Json) -> str:
