@@ -56,9 +56,10 @@ class Entity:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "content", frozen(self.content))
-        object.__setattr__(self, "id", digest(self._named_by()))
+        object.__setattr__(self, "id", digest(self.as_json()))
 
-    def _named_by(self) -> Json:
+    def as_json(self) -> dict[str, Json]:
+        """All that the entity is; its id is the digest of this."""
         return {
             "content": self.content,
             "caps": sorted(self.label.caps),

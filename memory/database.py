@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, Oper
 from contracts.errors import SettingsInvalid
 from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 
-REVISION = "0001"
+REVISION = "0003"
 """The newest migration that this program knows."""
 
 _BUSY_S = 60

@@ -1,0 +1,28 @@
+"""What can go wrong with the event log, hung below the tree in contracts/errors.py.
+
+HarnessError
+├── LogDamaged                   exit 1   the log lacks what it once had
+├── BadInput
+│   ├── EntityNotFound           exit 2
+│   └── EventsInvalid            exit 2   a file of events cannot be taken in
+└── Unavailable
+    └── LogUnavailable           exit 3   the log cannot be read or written
+"""
+
+from contracts.errors import BadInput, HarnessError, Unavailable
+
+
+class LogDamaged(HarnessError):
+    """The log lacks events that it once had, or holds what was never appended."""
+
+
+class EventsInvalid(BadInput):
+    """A file that is no export of an event log, or not a whole one."""
+
+
+class EntityNotFound(BadInput):
+    """No entity in the log has this id."""
+
+
+class LogUnavailable(Unavailable):
+    """The event log cannot be read or written: what would happen now could not be told later."""
