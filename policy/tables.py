@@ -52,7 +52,7 @@ entity_edges = Table(
     Column("target", String(64), primary_key=True),
     Index("entity_edges_back", "target", "kind", "source"),
 )
-"""`made_from`, `part_of` and `relates_to`, each from the entity that says so."""
+"""`part_of` and `relates_to`; what was made from what is told by the events."""
 
 entity_vectors = Table(
     "entity_vectors",

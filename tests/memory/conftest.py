@@ -1,23 +1,19 @@
 """Libraries on SQLite and on a real Postgres; vectors from words, or from the local model."""
 
 import hashlib
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from sqlalchemy import create_engine, text
 
 from contracts.errors import ModelUnavailable
 from memory.library import Library, open_library
 from memory.types import Embedder
+from tests.postgres import new_postgres_database, pytest_unconfigure
+
+__all__ = ["pytest_unconfigure"]
 
 Open = Callable[..., AbstractContextManager[Library]]
 
@@ -105,55 +101,3 @@ def on_sqlite(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Lib
         tmp_path / "harness.db", index=tmp_path / "index", embedder=words.embedder, clock=clock
     ) as made:
         yield made
-
-
-def new_postgres_database() -> str:
-    server = _postgres()
-    if server is None:
-        pytest.skip("no Postgres here: apt-get install postgresql-15")
-    name = f"test_{uuid4().hex[:12]}"
-    engine = create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return f"{server}/{name}"
-
-
-_cleanup = ExitStack()
-
-
-def pytest_unconfigure() -> None:
-    _cleanup.close()
-
-
-@cache
-def _postgres() -> str | None:
-    """A server of our own on a loopback port, not run as root; ends with the test session."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        return None
-    programs = found[-1].parent
-    folder = Path(tempfile.mkdtemp(prefix="harness-postgres-"))
-    _cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-    who = "postgres" if os.getuid() == 0 else None
-    if who is not None:
-        shutil.chown(folder, who, who)
-
-    def run(program: str, *arguments: str) -> None:
-        argv = [str(programs / program), "-D", str(folder / "data"), *arguments]
-        quiet = subprocess.DEVNULL
-        subprocess.run(argv, check=True, stdout=quiet, stderr=quiet, user=who, group=who)
-
-    run("initdb", "-U", "harness", "-A", "trust", "--no-sync")
-    port = _free_port()
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-    run("pg_ctl", "-w", "-o", options, "start")
-    _cleanup.callback(run, "pg_ctl", "-w", "-m", "immediate", "stop")
-    return f"postgresql+psycopg://harness@127.0.0.1:{port}"
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])

@@ -12,12 +12,13 @@ import pytest
 
 from memory.library import Changes
 from memory.types import Content, Query
-from tests.memory.conftest import Open, _free_port
+from tests.memory.conftest import Open
+from tests.postgres import free_port
 
 
 @pytest.fixture(scope="module")
 def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = _free_port()
+    port = free_port()
     program = str(Path(sys.executable).with_name("chroma"))
     data = str(tmp_path_factory.mktemp("served"))
     argv = [program, "run", "--path", data, "--host", "127.0.0.1", "--port", str(port)]

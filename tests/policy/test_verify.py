@@ -1,0 +1,200 @@
+"""`verify` against everybody who has the database in their hands."""
+
+import json
+
+import pytest
+from sqlalchemy import Connection, text
+
+from policy.causes import Causes
+from policy.events import event_of, name_of
+from policy.log import EventLog
+from policy.verify import Verified, verify
+from tests.policy.conftest import OpenLog, disarm, draft, entity, three_events
+
+EDITS = [
+    "UPDATE events SET line = replace(line, 'node', 'nods')",
+    "UPDATE events SET line = '' WHERE number = 1",
+    "UPDATE events SET line = substr(line, 1, 40) WHERE number = 2",
+    "UPDATE events SET line = '[]' WHERE number = 2",
+    "UPDATE events SET run_id = 'run9' WHERE number = 1",
+    "UPDATE events SET kind = 'report' WHERE number = 1",
+    "UPDATE events SET replica = 'other' WHERE number = 1",
+    "UPDATE events SET counter = 7 WHERE number = 1",
+    "UPDATE events SET id = 'x' || substr(id, 2) WHERE number = 3",
+    "UPDATE entities SET line = replace(line, 'repo:x', 'repo:y')",
+    "UPDATE entities SET line = replace(line, '\"repo:x\"', '')",
+    "UPDATE event_entities SET entity = 'x' || substr(entity, 2) WHERE role = 'produces'",
+    "DELETE FROM event_entities WHERE role = 'consumes'",
+    "DELETE FROM event_entities",
+    "DELETE FROM entities",
+    "DELETE FROM event_heads",
+    "UPDATE event_heads SET id = (SELECT id FROM events WHERE number = 1)",
+    "DELETE FROM events WHERE number = 1",
+    "DELETE FROM events WHERE number = 2",
+    "DELETE FROM events WHERE number = 3",
+    "DELETE FROM events",
+    "INSERT INTO event_entities VALUES ('none', 'produces', 0, 'none')",
+    "INSERT INTO events (id, run_id, kind, replica, counter, line) "
+    "SELECT 'x', run_id, kind, replica, counter, line FROM events WHERE number = 1",
+]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_every_edit_is_found(log: EventLog, edit: str) -> None:
+    three_events(log)
+    with log.engine.begin() as connection:
+        disarm(connection)
+        assert connection.execute(text(edit)).rowcount > 0
+    # Without triggers there are findings anyway: those that only they bring must not be all.
+    assert about_content(verify(log))
+
+
+def test_every_byte_counts(open_log: OpenLog) -> None:
+    log = open_log()
+    three_events(log)
+    events = log.events()
+    for event in events:
+        for place in range(len(event.line)):
+            changed = event.line[:place] + chr(ord(event.line[place]) ^ 1) + event.line[place + 1 :]
+            causes = Causes()
+            causes.take(event.id, changed)
+            assert any("edited" in finding.what for finding in causes.findings())
+
+
+def test_an_edit_with_a_hash_that_fits_leaves_its_followers_alone(log: EventLog) -> None:
+    three_events(log)
+    forge(log, 2, {"body": {"said": "something else"}})
+    found = about_content(verify(log))
+    assert any("which is missing" in what for what in found)
+
+
+def test_an_edit_of_the_newest_event_is_seen_by_the_kept_head(log: EventLog) -> None:
+    three_events(log)
+    forge(log, 3, {"body": {"said": "something else"}})
+    assert about_content(verify(log)) == [
+        "a kept head is not in the log: it was cut short or put back"
+    ]
+
+
+def test_a_log_cut_short_in_every_table_is_seen_by_the_kept_head(log: EventLog) -> None:
+    three_events(log)
+    cut(log, 3)
+    assert about_content(verify(log)) == [
+        "a kept head is not in the log: it was cut short or put back"
+    ]
+
+
+def test_a_log_emptied_in_every_table_is_seen(log: EventLog) -> None:
+    three_events(log)
+    for number in (3, 2, 1):
+        cut(log, number)
+    assert any("cut short" in what for what in about_content(verify(log)))
+
+
+def test_a_missing_or_broken_head_file_is_told(log: EventLog) -> None:
+    three_events(log)
+    log.head.path.write_text('{"heads":')
+    assert any("no head" in what for what in about_content(verify(log)))
+    log.head.path.unlink()
+    assert any("none is kept" in what for what in about_content(verify(log)))
+    log.accept()
+    assert verify(log).ok
+
+
+def test_a_head_kept_on_paper_is_looked_for(log: EventLog) -> None:
+    three_events(log)
+    newest = log.end().heads
+    assert verify(log, heads=newest).ok
+    cut(log, 3)
+    log.accept()
+    assert not about_content(verify(log))
+    assert about_content(verify(log, heads=newest))
+
+
+def test_dropped_triggers_are_told(open_log: OpenLog) -> None:
+    log = open_log()
+    three_events(log)
+    with log.engine.begin() as connection:
+        connection.execute(text("DROP TRIGGER events_no_replace"))
+    assert [str(finding) for finding in verify(log).findings] == [
+        "events: the trigger events_no_replace is gone: anybody may edit"
+    ]
+
+
+@pytest.mark.parametrize("told", [{}, {"mine": 2}, {"mine": 4}, {"mine": 3, "other": 1},
+    {"other": 3}, {"mine": -1}, {"mine": 0}])  # fmt: skip
+def test_a_clock_that_does_not_follow_from_the_causes_is_found(
+    open_log: OpenLog, told: dict[str, int]
+) -> None:
+    log = open_log()
+    three_events(log)
+    forge(log, 3, {"clock": told})
+    log.accept()
+    assert any("clock" in what for what in about_content(verify(log)))
+
+
+@pytest.mark.parametrize("change", [{"heads": "x"}, {"heads": [1]}, {"clock": []}, {"body": 1},
+    {"clock": {"mine": "3"}}, {"clock": {"mine": 3.0}}, {"kind": None}, {"more": 1},
+    {"consumes": None}])  # fmt: skip
+def test_a_line_with_a_fitting_hash_that_is_no_event_is_found(
+    open_log: OpenLog, change: dict[str, object]
+) -> None:
+    log = open_log()
+    three_events(log)
+    forge(log, 3, change)
+    assert any("not whole" in what for what in about_content(verify(log)))
+
+
+def test_two_machines_with_one_name_are_found(open_log: OpenLog) -> None:
+    one, two = open_log("one"), open_log("two")
+    twin = EventLog(engine=two.engine, replica="one", head=two.head, now=two.now)
+    one.append([draft(entity(1))])
+    twin.append([draft(entity(2))])
+    one.take_in(twin.history())
+    assert any("share its name" in what for what in about_content(verify(one)))
+
+
+def about_content(found: Verified) -> list[str]:
+    """What is wrong besides the triggers that a test took away itself."""
+    return [finding.what for finding in found.findings if "the trigger" not in finding.what]
+
+
+def forge(log: EventLog, number: int, change: dict[str, object]) -> None:
+    """Rewrite an event as somebody would who knows how ids are made, and all that hangs on it."""
+    with log.engine.begin() as connection:
+        disarm(connection)
+        line = line_of(connection, number)
+        forged = json.dumps({**json.loads(line), **change}, sort_keys=True, separators=(",", ":"))
+        _rename(connection, name_of(line), name_of(forged))
+        clock = change.get("clock")
+        counter = clock.get("mine", 0) if isinstance(clock, dict) else number
+        connection.execute(
+            text("UPDATE events SET line = :line, counter = :counter WHERE number = :number"),
+            {"line": forged, "counter": int(counter), "number": number},
+        )
+
+
+def line_of(connection: Connection, number: int) -> str:
+    query = text("SELECT line FROM events WHERE number = :n")
+    return str(connection.execute(query, {"n": number}).scalar_one())
+
+
+def _rename(connection: Connection, old: str, new: str) -> None:
+    for table, column in (("events", "id"), ("event_entities", "event"), ("event_heads", "id")):
+        connection.execute(
+            text(f"UPDATE {table} SET {column} = :new WHERE {column} = :old"),  # noqa: S608
+            {"new": new, "old": old},
+        )
+
+
+def cut(log: EventLog, number: int) -> None:
+    """Take the newest event away, with all its traces in the database."""
+    with log.engine.begin() as connection:
+        disarm(connection)
+        event = event_of(line_of(connection, number))
+        for statement in ("DELETE FROM events WHERE id = :id",
+                          "DELETE FROM event_entities WHERE event = :id",
+                          "DELETE FROM event_heads"):  # fmt: skip
+            connection.execute(text(statement), {"id": event.id})
+        for head in event.heads:
+            connection.execute(text("INSERT INTO event_heads VALUES (:id)"), {"id": head})

@@ -1,0 +1,64 @@
+"""A real Postgres for the tests that run on one; ends with the session whose conftest says so."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import create_engine, text
+
+
+def new_postgres_database() -> str:
+    server = _postgres()
+    if server is None:
+        pytest.skip("no Postgres here: apt-get install postgresql-15")
+    name = f"test_{uuid4().hex[:12]}"
+    engine = create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return f"{server}/{name}"
+
+
+_cleanup = ExitStack()
+
+
+def pytest_unconfigure() -> None:
+    _cleanup.close()
+
+
+@cache
+def _postgres() -> str | None:
+    """A server of our own on a loopback port, not run as root; ends with the test session."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not found:
+        return None
+    programs = found[-1].parent
+    folder = Path(tempfile.mkdtemp(prefix="harness-postgres-"))
+    _cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+    who = "postgres" if os.getuid() == 0 else None
+    if who is not None:
+        shutil.chown(folder, who, who)
+
+    def run(program: str, *arguments: str) -> None:
+        argv = [str(programs / program), "-D", str(folder / "data"), *arguments]
+        quiet = subprocess.DEVNULL
+        subprocess.run(argv, check=True, stdout=quiet, stderr=quiet, user=who, group=who)
+
+    run("initdb", "-U", "harness", "-A", "trust", "--no-sync")
+    port = free_port()
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+    run("pg_ctl", "-w", "-o", options, "start")
+    _cleanup.callback(run, "pg_ctl", "-w", "-m", "immediate", "stop")
+    return f"postgresql+psycopg://harness@127.0.0.1:{port}"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return int(door.getsockname()[1])
