@@ -1,7 +1,8 @@
-"""What can go wrong with the event log, hung below the tree in contracts/errors.py.
+"""What can go wrong with plans and their log, hung below the tree in contracts/errors.py.
 
 HarnessError
 ├── LogDamaged                   exit 1   the log lacks what it once had
+├── OperationFailed              exit 1   a step's operation could not do what it was to do
 ├── BadInput
 │   ├── EntityNotFound           exit 2
 │   └── EventsInvalid            exit 2   a file of events cannot be taken in
@@ -14,6 +15,10 @@ from contracts.errors import BadInput, HarnessError, Unavailable
 
 class LogDamaged(HarnessError):
     """The log lacks events that it once had, or holds what was never appended."""
+
+
+class OperationFailed(HarnessError):
+    """An operation of a step could not do what it was to do."""
 
 
 class EventsInvalid(BadInput):

@@ -1,6 +1,6 @@
 """What a step would do if it ran now: its arguments filled, each with its label and its way."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
@@ -72,6 +72,14 @@ class Resolved:
         held = chain(*self.control.values(), *self.parts.values(), (self.place,))
         return tuple({entity.id: entity for entity in held if entity is not None}.values())
 
+    @property
+    def names(self) -> dict[str, Json]:
+        """The ids of all that goes into each argument, by its name; also of guards and place."""
+        named = {**self.control, **self.parts}
+        if self.place is not None:
+            named[f"place.{self.operation.place}"] = (self.place,)
+        return {name: [entity.id for entity in held] for name, held in named.items()}
+
     def label(self, name: str) -> Label:
         """The label of one argument."""
         return joined(entity.label for entity in self.parts.get(name, ()))
@@ -119,12 +127,15 @@ def resolve(call: Call, world: World) -> Resolved | Denied:
             for name, ref in (("when", step.when), ("foreach", step.foreach))
             if ref is not None
         }
+        inherited = tuple(_entity(ref, values, "/deps") for ref in guards_before(call))
         place = _place(operation, values)
     except _Unlabelled as error:
         where, what = error.args
         return Denied(reason=f"{what} is no labelled entity", rule="C2", argument=where)
     if call.earlier:
         control["retry"] = tuple(call.earlier)
+    if inherited:
+        control["deps"] = inherited
     found = Resolved(
         step=step,
         operation=operation,
@@ -134,6 +145,20 @@ def resolve(call: Call, world: World) -> Resolved | Denied:
         values=values,
     )
     return found if call.proposed is None else _proposed(call.proposed, found)
+
+
+def guards_before(call: Call) -> Iterator[Ref]:
+    """What decided whether the steps ran that this one waits for: it would not run without them."""
+    seen: set[int] = set()
+    ahead = list(call.step.deps)
+    while ahead:
+        index = ahead.pop()
+        if index not in seen:
+            seen.add(index)
+            before = call.plan.steps[index]
+            ahead.extend(before.deps)
+            if before.when is not None:
+                yield before.when
 
 
 class _Unlabelled(Exception):

@@ -1,0 +1,48 @@
+"""The question to a person when the policy denies a step, and the answer to it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from contracts.json import Json
+from contracts.tool import Denied
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """May this one action be done all the same? `action` names it and no other."""
+
+    action: str
+    run_id: str
+    step: int
+    op: str
+    arguments: Mapping[str, Json]
+    denied: Denied
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a person says. `waiting` means nobody has answered yet."""
+
+    status: Literal["approved", "denied", "waiting"]
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Whoever answers. `ask` may be called often, `use` once, just before the action is done.
+
+    `use` gives False when the approval is not there any more: used, expired or taken back.
+    """
+
+    ask: Callable[[Question], Answer]
+    use: Callable[[Question], bool]
+
+
+def _no(_: Question) -> Answer:
+    return Answer(status="denied", reason="nobody was there to approve it")
+
+
+NOBODY = Person(ask=_no, use=lambda _: False)
+"""There is nobody to ask: what the policy denies is not done."""

@@ -1,0 +1,123 @@
+"""What a run of a plan did, noted in the event log as it happens and read again after a break."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from contracts.entity import Entity
+from contracts.json import Json
+from contracts.tool import Decision, Denied
+from policy.events import Draft, Event, Kind
+from policy.resolve import Resolved
+
+Append = Callable[[Draft], object]
+
+
+class Ended(NamedTuple):
+    """How a step ended, as it was noted."""
+
+    status: str
+    reason: str
+    entity: Entity | None
+
+
+class Notes:
+    """The notes of one run. `past` are its events so far, with the entities they produced."""
+
+    def __init__(
+        self,
+        run_id: str,
+        append: Append,
+        past: Iterable[Event] = (),
+        entities: Mapping[str, Entity] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self._append = append
+        self.ended_before: dict[int, Ended] = {}
+        self._made: dict[tuple[int, int], Entity] = {}
+        self._written: dict[tuple[int, int], Entity] = {}
+        self._begun: set[tuple[int, int]] = set()
+        for event in past:
+            self._read(event, entities or {})
+
+    def ended(self, index: int, status: str, reason: str, entity: Entity | None) -> None:
+        """A step is over, or waits."""
+        body: dict[str, Json] = {"step": index, "status": status, "reason": reason}
+        sources = entity.sources if entity else ()
+        self._note("step", body, sources, entity)
+
+    def decided(self, index: int, decision: Decision, resolved: Resolved | None, by: str) -> None:
+        """The policy, in the version `by`, decided about a step on these labels."""
+        denied = decision if isinstance(decision, Denied) else None
+        body: dict[str, Json] = {
+            "step": index,
+            "allowed": denied is None,
+            "policy": by,
+            "values": resolved.names if resolved else {},
+        }
+        if denied is not None:
+            body |= told(denied)
+        used = resolved.used if resolved else ()
+        self._note("decision", body, tuple(entity.id for entity in used), None)
+
+    def begins(self, index: int, number: int, resolved: Resolved) -> None:
+        """Something that is not to be done twice is about to be done."""
+        body: dict[str, Json] = {"step": index, "item": number, "op": resolved.step.op}
+        self._note("tool_call", body, tuple(entity.id for entity in resolved.used), None)
+
+    def made(self, index: int, number: int, entity: Entity) -> None:
+        """A call of a step gave this."""
+        body: dict[str, Json] = {"step": index, "item": number, "made": entity.id}
+        self._note("tool_call", body, entity.sources, entity)
+
+    def wrote(self, index: int, number: int, entity: Entity) -> None:
+        """A model wrote these arguments for a step."""
+        body: dict[str, Json] = {"step": index, "item": number, "wrote": entity.id}
+        self._note("model_call", body, entity.sources, entity)
+
+    def made_before(self, index: int, number: int) -> Entity | None:
+        """What this call gave before the run was interrupted."""
+        return self._made.get((index, number))
+
+    def written_before(self, index: int, number: int) -> Entity | None:
+        """What a model wrote for this call before the run was interrupted."""
+        return self._written.get((index, number))
+
+    def begun_before(self, index: int, number: int) -> bool:
+        """Whether this call was begun before, and nobody knows how it ended."""
+        return (index, number) in self._begun and (index, number) not in self._made
+
+    def _note(
+        self, kind: Kind, body: dict[str, Json], used: tuple[str, ...], made: Entity | None
+    ) -> None:
+        self._append(
+            Draft(
+                kind=kind,
+                run_id=self.run_id,
+                body=body,
+                consumes=used,
+                produces=(made,) if made else (),
+            )
+        )
+
+    def _read(self, event: Event, entities: Mapping[str, Entity]) -> None:
+        made = next((entities[one] for one in event.produces if one in entities), None)
+        match event.body:
+            case {"step": int(index), "status": str(status), "reason": str(reason)}:
+                self.ended_before[index] = Ended(status, reason, made)
+            case {"step": int(index), "item": int(number), "made": str()} if made:
+                self._made[index, number] = made
+            case {"step": int(index), "item": int(number), "wrote": str()} if made:
+                self._written[index, number] = made
+            case {"step": int(index), "item": int(number), "op": str()}:
+                self._begun.add((index, number))
+
+
+def told(denied: Denied) -> dict[str, Json]:
+    """A denial as JSON, for events and for people."""
+    return {
+        "reason": denied.reason,
+        "rule": denied.rule,
+        "argument": denied.argument,
+        "tags": sorted(denied.tags),
+        "provenance": list(denied.provenance),
+    }

@@ -1,0 +1,197 @@
+"""One call of a step: permitted by the policy or by a person, composed if it is to be, done."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from contracts.entity import Entity, derived
+from contracts.errors import HarnessError
+from contracts.json import Json
+from contracts.tool import Denied
+from policy.ask import Person, Question
+from policy.errors import OperationFailed
+from policy.held import Held
+from policy.notes import Notes
+from policy.perform import passed_over, perform
+from policy.references import Missing
+from policy.registry import Operation
+from policy.resolve import Call, Resolved, World, resolve
+from policy.step_check import action_of, check_step, policy_version
+from policy.types import Step
+
+Propose = Callable[[Step, Operation, Mapping[str, Json]], Mapping[str, Json]]
+"""Lets the executor's model write a step's content; gives all arguments as it wrote them.
+
+It is given the step and the arguments that the engine filled, and nothing else.
+
+Raises:
+    HarnessError: it cannot be asked, or what it wrote is no call of the operation.
+"""
+
+
+class Stopped(Exception):
+    """A call that may not be made, or not yet."""
+
+    def __init__(
+        self, status: Literal["denied", "waiting"], denied: Denied, said: str = ""
+    ) -> None:
+        super().__init__(f"{denied.reason} ({said})" if said else denied.reason)
+        self.status = status
+        self.denied = denied
+
+
+class Ready(NamedTuple):
+    """A call that may be made, and the question that a person approved, if it took one."""
+
+    call: Call
+    approved: Question | None = None
+
+
+class Permit:
+    """Decides about calls of a run, and makes those that are permitted."""
+
+    def __init__(
+        self,
+        world: Callable[[], World],
+        held: Held,
+        notes: Notes,
+        *,
+        person: Person,
+        propose: Propose | None,
+    ) -> None:
+        self._world = world
+        self._held = held
+        self._notes = notes
+        self._person = person
+        self._propose = propose
+
+    def decided(self, call: Call) -> Denied | None:
+        """What the policy says against the call now; it is noted."""
+        world = self._world()
+        decision = check_step(call, world)
+        resolved = resolve(call, world)
+        self._notes.decided(
+            call.index,
+            decision,
+            resolved if isinstance(resolved, Resolved) else None,
+            policy_version(world),
+        )
+        return decision if isinstance(decision, Denied) else None
+
+    def ready(self, call: Call, number: int) -> Ready:
+        """The call as it may be made: item `number` of its step, composed and permitted.
+
+        Raises:
+            Stopped: it is denied, or waits for a person.
+        """
+        if self._notes.made_before(call.index, number):
+            return Ready(call)
+        ready = self._permitted(call)
+        if call.step.compose is None:
+            return ready
+        return self._permitted(replace(call, proposed=self._composed(call, number)))
+
+    def done(self, ready: Ready, number: int) -> Entity:
+        """Make the call, again if the step says so, and give what it made.
+
+        Raises:
+            Stopped: the policy does not let it be tried again.
+            HarnessError: it failed.
+        """
+        call = ready.call
+        before = self._notes.made_before(call.index, number)
+        if before is not None:
+            return before
+        for left in reversed(range(call.step.retry + 1)):
+            resolved = self._resolved(call)
+            self._use(ready)
+            try:
+                made = self._once(call, number, resolved)
+            except HarnessError as error:
+                if not left:
+                    raise
+                name = f"step{call.index} failed"
+                why = self._kept(derived(str(error), origin=name, of=resolved.used))
+                call = replace(call, earlier=(*call.earlier, why))
+                ready = self._permitted(call)
+            else:
+                self._notes.made(call.index, number, made)
+                return self._kept(made)
+        raise AssertionError("a step is tried at least once")
+
+    def nothing(self, call: Call) -> Entity | None:
+        """What a call that is passed over leaves: no content, but the labels it would have."""
+        resolved = resolve(call, self._world())
+        return (
+            None if isinstance(resolved, Denied) else self._kept(passed_over(resolved, call.index))
+        )
+
+    def _once(self, call: Call, number: int, resolved: Resolved) -> Entity:
+        operation = resolved.operation
+        if operation.effect != "read":
+            if self._notes.begun_before(call.index, number) and not call.earlier:
+                raise OperationFailed(
+                    f"{operation.name} was begun before the run was interrupted: it may have "
+                    "happened, so it is not done again"
+                )
+            self._notes.begins(call.index, number, resolved)
+        if operation.effect == "write" and operation.place:
+            self._held.put_into(
+                operation.place, resolved.used, f"step{call.index} {operation.name}"
+            )
+        return perform(resolved, call.index)
+
+    def _permitted(self, call: Call) -> Ready:
+        denied = self.decided(call)
+        if denied is None:
+            return Ready(call)
+        resolved = resolve(call, self._world())
+        if isinstance(resolved, Denied):
+            raise Stopped("denied", denied)
+        try:
+            question = self._question(call, resolved, denied)
+        except Missing as error:
+            raise Stopped("denied", denied, f"and there is nothing at /{error}") from error
+        answer = self._person.ask(question)
+        if answer.status != "approved":
+            raise Stopped(answer.status, denied, answer.reason)
+        return Ready(call, question)
+
+    def _use(self, ready: Ready) -> None:
+        question = ready.approved
+        if question is not None and not self._person.use(question):
+            raise Stopped("waiting", question.denied, "the approval is not there any more")
+
+    def _question(self, call: Call, resolved: Resolved, denied: Denied) -> Question:
+        return Question(
+            action=action_of(resolved, policy_version(self._world())),
+            run_id=self._notes.run_id,
+            step=call.index,
+            op=call.step.op,
+            arguments=resolved.arguments,
+            denied=denied,
+        )
+
+    def _composed(self, call: Call, number: int) -> Mapping[str, Json]:
+        written = self._notes.written_before(call.index, number)
+        if written is None:
+            if self._propose is None:
+                raise OperationFailed(f"step {call.index} is to be composed, by nobody")
+            resolved = self._resolved(call)
+            args = self._propose(call.step, resolved.operation, resolved.arguments)
+            name = f"step{call.index} composed"
+            written = self._kept(derived(dict(args), origin=name, of=resolved.used))
+            self._notes.wrote(call.index, number, written)
+        if not isinstance(written.content, Mapping):
+            raise OperationFailed(f"what was composed for step {call.index} is no arguments")
+        return written.content
+
+    def _kept(self, entity: Entity) -> Entity:
+        self._held.keep(None, entity)
+        return entity
+
+    def _resolved(self, call: Call) -> Resolved:
+        resolved = resolve(call, self._world())
+        if isinstance(resolved, Denied):
+            raise Stopped("denied", resolved)
+        return resolved
