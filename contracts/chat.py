@@ -1,6 +1,6 @@
 """What is said to a model and what comes back, in OpenAI's message form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,12 +46,16 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True)
 class ChatRequest:
-    """One call of a model. `model` is any litellm name, or `scripted/<file>`."""
+    """One call of a model. `model` is any litellm name, or `scripted/<file>`.
+
+    `response_schema` is the JSON Schema that the answer is to keep; not every model does.
+    """
 
     model: str
     messages: Sequence[Message]
     tools: Sequence[Tool] = ()
     max_tokens: int | None = None
+    response_schema: Mapping[str, object] | None = None
     timeout_s: float = 600.0
 
 

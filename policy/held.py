@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from contracts.entity import Entity, derived
+from contracts.entity import CLEAN, Entity, Label, derived
 
 
 class Held:
@@ -49,10 +49,12 @@ class Held:
         with lock:
             yield
 
-    def put_into(self, place: str, made_of: Iterable[Entity], origin: str) -> None:
-        """Let the place carry the tags of all that goes into it."""
+    def put_into(
+        self, place: str, made_of: Iterable[Entity], *, origin: str, also: Label = CLEAN
+    ) -> None:
+        """Let the place carry the tags of all that goes into it, and `also` these."""
         name = f"place.{place}"
         before = self.values()[name]
         new = [e for e in made_of if e.id != before.id and not before.label.covers(e.label)]
-        if new:
-            self.keep(name, derived(before.content, origin=origin, of=[before, *new]))
+        if new or not before.label.covers(also):
+            self.keep(name, derived(before.content, origin=origin, of=[before, *new], also=also))

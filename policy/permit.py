@@ -12,7 +12,7 @@ from policy.ask import Person, Question
 from policy.errors import OperationFailed
 from policy.held import Held
 from policy.notes import Notes
-from policy.perform import passed_over, perform
+from policy.perform import origin, passed_over, perform
 from policy.references import Missing
 from policy.registry import Operation
 from policy.resolve import Call, Resolved, World, resolve
@@ -137,7 +137,10 @@ class Permit:
             self._notes.begins(call.index, number, resolved)
         if operation.effect == "write" and operation.place:
             self._held.put_into(
-                operation.place, resolved.used, f"step{call.index} {operation.name}"
+                operation.place,
+                resolved.used,
+                origin=origin(call.step, call.index),
+                also=operation.label_of(resolved.arguments),
             )
         return perform(resolved, call.index)
 

@@ -28,11 +28,15 @@ class Ask:
     @classmethod
     def of(cls, request: ChatRequest) -> "Ask":
         """The same as one of our own requests."""
-        limit = {} if request.max_tokens is None else {"max_tokens": request.max_tokens}
+        options: dict[str, object] = {}
+        if request.max_tokens is not None:
+            options["max_tokens"] = request.max_tokens
+        if request.response_schema is not None:
+            options["response_format"] = response_format(request.response_schema)
         return cls(
             messages=[message_out(message) for message in request.messages],
             tools=tools_out(request.tools),
-            options=limit,
+            options=options,
             silence_s=request.timeout_s,
         )
 
@@ -50,6 +54,11 @@ class Ask:
     @property
     def tool_names(self) -> list[str]:
         return [str(_part(tool, "function").get("name", "")) for tool in self.tools]
+
+
+def response_format(schema: Json) -> Json:
+    """A JSON Schema in the form that OpenAI and litellm take; Ollama gets it as `format`."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
 
 
 def text_of(content: object) -> str:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import BadInput, HarnessError, ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Gate, OpenGate, Spent, Terms
+from providers.ask import response_format
 from providers.ledger import SPENT, RunTerms
 from providers.scripted import PREFIX, is_scripted, script_path
 from providers.usage import usage_from
@@ -195,6 +196,8 @@ def _body(request: ChatRequest) -> bytes:
         body["tools"] = tools_out(request.tools)
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
+    if request.response_schema is not None:
+        body["response_format"] = response_format(request.response_schema)
     return json.dumps(body).encode()
 
 

@@ -1,0 +1,243 @@
+"""Every ready operation: allowed where it should be, denied for each parameter, and real."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from contracts.entity import CLEAN, Entity, Label
+from contracts.json import Json
+from contracts.sandbox import Command
+from contracts.tool import Allowed, Denied
+from policy.ask import NOBODY
+from policy.authority import Authority
+from policy.events import Draft
+from policy.executor import PlanRun
+from policy.file_labels import FileLabels, matches
+from policy.notes import Notes
+from policy.outside_operations import Mail
+from policy.plan_check import check_plan
+from policy.registry import Operation, Registry
+from policy.resolve import Call, World
+from policy.step_check import check_step
+from policy.types import Plan, Role, Step
+from sandbox.scripted import ScriptedSandbox
+from tests.policy.ready import LABELS, Noted, ready_registry
+from tests.policy.worlds import AUTHORITY, FOR_BOB, UNTRUSTED, plan
+
+SHAPES = ready_registry(ScriptedSandbox(), Noted())
+GRANTED = replace(AUTHORITY, grants=frozenset(cap for one in SHAPES for cap in one.requires))
+CASES = [(one, name, role) for one in SHAPES for name, role in one.roles.items()]
+STEERING = ("authority", "recipient")
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ScriptedSandbox]:
+    made = ScriptedSandbox()
+    yield made
+    made.teardown()
+
+
+def call(
+    operation: Operation, *, tainted: str = "", data_caps: frozenset[str] = frozenset()
+) -> Call:
+    args: dict[str, Json] = dict.fromkeys(operation.roles, "bob@example.com")
+    if tainted:
+        args[tainted] = {"$ref": "input.web"}
+    step = Step(op=operation.name, args=args, tool_caps=operation.requires, data_caps=data_caps)
+    return Call(plan=Plan(steps=(step,), prompt="p"), index=0)
+
+
+def around(made: Call, label: Label = UNTRUSTED, authority: Authority = GRANTED) -> World:
+    web = Entity(content="bob@example.com", label=label, origin="web")
+    place = Entity(content="files", label=CLEAN, origin="workspace")
+    return World(
+        registry=SHAPES,
+        authority=authority,
+        plan=made.plan.id,
+        values={"input.web": web, "place.workspace": place},
+    )
+
+
+@pytest.mark.parametrize(("operation", "name", "role"), CASES, ids=lambda x: getattr(x, "name", x))
+def test_each_parameter_takes_trusted_values_and_untrusted_ones_as_its_role_says(
+    operation: Operation, name: str, role: Role
+) -> None:
+    made = call(operation, tainted=name)
+    assert check_step(made, around(made, CLEAN)) == Allowed()
+    decision = check_step(made, around(made))
+    if role in STEERING:
+        assert isinstance(decision, Denied)
+        assert (decision.rule, decision.argument) == ("C4", f"/{name}")
+    else:
+        assert decision == Allowed()
+
+
+@pytest.mark.parametrize("operation", list(SHAPES), ids=lambda one: one.name)
+def test_each_operation_needs_its_capabilities(operation: Operation) -> None:
+    made = call(operation)
+    assert check_step(made, around(made)) == Allowed()
+    poor = replace(GRANTED, grants=GRANTED.grants - operation.requires)
+    decision = check_step(made, around(made, authority=poor))
+    assert isinstance(decision, Denied)
+    assert decision.rule == "C1"
+
+
+@pytest.mark.parametrize("operation", list(SHAPES), ids=lambda one: one.name)
+def test_restricted_data_leaves_only_for_those_who_may_have_it(operation: Operation) -> None:
+    content = next((n for n, role in operation.roles.items() if role != "recipient"), "")
+    made = call(operation, tainted=content, data_caps=FOR_BOB.caps)
+    decision = check_step(made, around(made, FOR_BOB))
+    stays = operation.effect != "egress"
+    bob = "recipient" in operation.roles.values()
+    assert (decision == Allowed()) == (stays or bob)
+    ann = replace(GRANTED, principals={"bob": frozenset({"other@example.com"})})
+    decision = check_step(made, around(made, FOR_BOB, ann))
+    assert (decision == Allowed()) == stays
+
+
+def run(
+    text: str, registry: Registry, authority: Authority = GRANTED, label: Label = UNTRUSTED
+) -> PlanRun:
+    agreed = plan(text)
+    assert check_plan(agreed, registry, authority) == Allowed()
+    place = Entity(content="files", label=label, origin="workspace")
+    drafts: list[Draft] = []
+    made = PlanRun(
+        agreed,
+        registry,
+        authority,
+        values={"place.workspace": place},
+        notes=Notes("r1", drafts.append),
+        person=NOBODY,
+    )
+    for index in range(len(agreed.steps)):
+        made.run_step(index)
+    return made
+
+
+def one(op: str, **args: Json) -> str:
+    requires = next(o.requires for o in SHAPES if o.name == op)
+    return json.dumps([{"op": op, "args": args, "tool_caps": sorted(requires)}])
+
+
+def result(run: PlanRun, index: int = 0) -> Json:
+    outcome = run.outcomes[index]
+    assert outcome.entity is not None, outcome
+    return outcome.entity.content
+
+
+def test_files_are_read_written_and_searched(sandbox: ScriptedSandbox) -> None:
+    registry = ready_registry(sandbox, Noted())
+    sandbox.write_file("notes/q2.md", b"Q2 OKRs\nup by a third\n")
+    assert result(run(one("read_file", path="notes/q2.md"), registry)) == "Q2 OKRs\nup by a third\n"
+    found = result(run(one("search_code", text="okrs"), registry))
+    assert found == ({"path": "notes/q2.md", "line": "1", "text": "Q2 OKRs"},)
+    run(one("write_file", path="a/b.txt", text="hello"), registry)
+    assert sandbox.read_file("a/b.txt") == b"hello"
+
+
+def test_a_missing_file_is_a_failed_step(sandbox: ScriptedSandbox) -> None:
+    outcome = run(one("read_file", path="nope"), ready_registry(sandbox, Noted())).outcomes[0]
+    assert outcome.status == "failed"
+    assert "nope" in outcome.reason
+
+
+def test_a_failing_command_is_a_result(sandbox: ScriptedSandbox) -> None:
+    registry = ready_registry(sandbox, Noted())
+    found = result(run(one("run_command", command="echo hm; exit 3"), registry))
+    assert found == {"exit_code": 3, "output": "hm"}
+
+
+def test_what_is_committed_is_a_commit(sandbox: ScriptedSandbox) -> None:
+    registry = ready_registry(sandbox, Noted())
+    steps = [
+        *json.loads(one("run_command", command="git init -q . && git config user.email a@b.c "
+                        "&& git config user.name A && echo x > f")),
+        {**json.loads(one("git_commit", message="Add f"))[0], "deps": [0]},
+        {**json.loads(one("run_command", command="git log --format=%s"))[0], "deps": [1]},
+    ]  # fmt: skip
+    assert result(run(json.dumps(steps), registry), 2) == {"exit_code": 0, "output": "Add f"}
+
+
+def test_a_model_that_reads_data_gives_text_and_fields(sandbox: ScriptedSandbox) -> None:
+    registry = ready_registry(sandbox, Noted(), ["shorter", '{"name": "Bob", "more": 1}'])
+    assert result(run(one("summarise", text="long"), registry)) == "shorter"
+    fields = result(run(one("extract", text="x", fields=["name", "city"]), registry))
+    assert fields == {"name": "Bob", "city": ""}
+
+
+@pytest.mark.parametrize("said", ["", "no JSON", "[1]"])
+def test_a_model_that_does_not_extract_is_a_failed_step(
+    sandbox: ScriptedSandbox, said: str
+) -> None:
+    registry = ready_registry(sandbox, Noted(), [said])
+    assert run(one("extract", text="x", fields=["a"]), registry).outcomes[0].status == "failed"
+
+
+def test_what_leaves_is_what_the_plan_says(sandbox: ScriptedSandbox) -> None:
+    noted = Noted()
+    registry = ready_registry(sandbox, noted)
+    run(one("send_email", to=["a@example.org"], subject="s", body={"k": 1}), registry)
+    run(one("git_push", remote="origin", branch="work"), registry)
+    run(one("run_blueprint", blueprint="review", intent="look"), registry)
+    assert noted.mails == [Mail(to=("a@example.org",), subject="s", body='{\n "k": 1\n}')]
+    assert (noted.pushes, noted.runs) == ([("origin", "work")], [("review", "look")])
+
+
+def test_what_a_person_says_is_trusted(sandbox: ScriptedSandbox) -> None:
+    noted = Noted()
+    registry = ready_registry(sandbox, noted)
+    steps = [
+        json.loads(one("read_file", path="q"))[0],
+        {**json.loads(one("ask_person", question="x"))[0], "deps": [0],
+         "args": {"question": {"$ref": "step0.result"}}},
+        {**json.loads(one("send_email", to="x", subject="s", body="b"))[0], "deps": [1],
+         "args": {"to": {"$ref": "step1.result"}, "subject": "s", "body": "b"}},
+    ]  # fmt: skip
+    sandbox.write_file("q", b"who?")
+    made = run(json.dumps(steps), registry)
+    assert made.outcomes[2].status == "done", made.outcomes
+    assert noted.mails[0].to == ("ann@example.com",)
+
+
+def test_a_files_tags_are_on_what_was_read_also_by_another_name(sandbox: ScriptedSandbox) -> None:
+    registry = ready_registry(sandbox, Noted(), labels=LABELS)
+    sandbox.write_file("hr/pay.md", b"secret")
+    sandbox.exec(Command(argv=("ln", "-s", "hr/pay.md", "plain.md")))
+    for path in ("hr/pay.md", "plain.md", "./hr/../hr/pay.md"):
+        outcome = run(one("read_file", path=path), registry).outcomes[0]
+        assert outcome.denied is not None, path
+        assert outcome.denied.tags == FOR_BOB.caps
+
+
+def test_after_a_command_the_workspace_may_hold_whatever_any_file_held(
+    sandbox: ScriptedSandbox,
+) -> None:
+    registry = ready_registry(sandbox, Noted(), labels=LABELS)
+    caps = ["secret:key", "share_with:bob"]
+    step = json.loads(one("run_command", command="true"))[0]
+    follows = json.loads(one("read_file", path="a"))[0]
+    sandbox.write_file("a", b"")
+    made = run(json.dumps([{**step, "data_caps": caps}, {**follows, "deps": [0]}]), registry)
+    assert made.outcomes[1].denied is not None
+    assert made.outcomes[1].denied.tags == set(caps)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "expected"),
+    [
+        ("hr/**", "hr/a/b.md", True),
+        ("hr/**", "other/hr/a", False),
+        ("**/hr/*", "x/hr/a", True),
+        ("**/hr/*", "hr/a", True),
+        ("*.pem", "deep/KEY.PEM", True),
+        ("*.pem", "pem", False),
+        ("a?c", "abc", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_a_pattern_matches_as_it_reads(pattern: str, path: str, expected: bool) -> None:
+    assert matches(pattern, path) == expected
+    assert bool(FileLabels(caps={pattern: frozenset({"x"})}).of(f"./{path}").caps) == expected
