@@ -8,7 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from contracts.errors import HarnessError
-from flows import local
+from flows import household, local
+from flows.deploy import POOL, workers
+from flows.server import asking
 from flows.settings import Settings, config_file, environment, load_settings
 from flows.wiring import engine
 from providers.models import check_key
@@ -36,6 +38,8 @@ def checkup() -> list[Finding]:
         "docker": _docker,
         "image": _image,
         "prefect": _prefect,
+        "kept": _kept,
+        "worker": _worker,
         "model": _model,
     }
     return [_look(what, look, settings) for what, look in looks.items()]
@@ -80,8 +84,28 @@ def _image(settings: Settings) -> str:
 
 
 def _prefect(settings: Settings) -> str:
-    server = local.status(settings)
-    return server.url if server else "no local server yet: a run starts one"
+    api = local.known_url(settings)
+    if api is None:
+        return "no local server yet: a run starts one"
+    with asking(api) as client:
+        return f"{client.api_version()} at {api}"
+
+
+def _kept(settings: Settings) -> str:
+    fallen = [f"{one.title} died: see {one.log}" for one in household.fallen(settings)]
+    if fallen:
+        raise HarnessError(f"{'; '.join(fallen)}. `harness up` starts what is missing")
+    return "nothing that was started has died"
+
+
+def _worker(settings: Settings) -> str:
+    api = local.known_url(settings)
+    online = workers(api) if api else None
+    if online is None:
+        return "no work pool yet: `harness up` makes it, for runs started from Prefect"
+    if not online:
+        raise HarnessError(f"the work pool {POOL!r} has no worker: `harness up` starts one")
+    return ", ".join(online)
 
 
 def _model(settings: Settings) -> str:

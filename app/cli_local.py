@@ -12,30 +12,31 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")
 NOT_AVAILABLE = 3
 
 
-def up() -> None:
-    """Start what runs share: Prefect server, unless one is configured, gateway, warm sandboxes."""
-    from flows import gateway, local, pool
+def up(as_json: AsJson = False) -> None:
+    """Start what runs from Prefect need: server, worker, deployments; what is there stays."""
+    from flows.household import Member, bring_up
     from flows.settings import load_settings
 
-    settings = load_settings()
-    api = local.api_url(settings)
-    show(f"Prefect: {local.ui_url(api)}")
-    show(f"gateway: {gateway.up(settings).url}")
-    show(f"warm sandboxes: {pool.up(settings)}")
+    def tell(member: Member) -> None:
+        if not as_json:
+            show(f"{member.name}: {member.url or 'ok'} ({member.state})")
+
+    members = bring_up(load_settings(), tell)
+    if as_json:
+        show_json([member._asdict() for member in members])
 
 
-def down() -> None:
-    """Stop what `harness up` started; runs and their reports stay."""
-    from flows import gateway, local, pool
+def down(as_json: AsJson = False) -> None:
+    """Stop what `harness up` started; runs, reports and the server's database stay."""
+    from flows.household import take_down
     from flows.settings import load_settings
 
-    settings = load_settings()
-    pool.down(settings)
-    for what, stopped in (
-        ("local Prefect server", local.down(settings)),
-        ("gateway to models", gateway.down(settings)),
-    ):
-        show(f"the {what} is stopped" if stopped else f"no {what} was running")
+    stopped = take_down(load_settings())
+    if as_json:
+        show_json([member._asdict() for member in stopped])
+    else:
+        names = ", ".join(member.name for member in stopped)
+        show(f"stopped: {names}" if names else "nothing of ours was running")
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -1,10 +1,19 @@
 """Start a process that outlives this one."""
 
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_START = 'cd "$1" && log=$2 && shift 2 && { "$@" >>"$log" 2>&1 </dev/null & echo $!; }'
+# No shell's `&`: it would leave the process deaf to SIGINT, by which Prefect's worker ends.
+_START = """
+import os, subprocess, sys
+cwd, log, *argv = sys.argv[1:]
+said = open(log, "ab")
+started = subprocess.Popen(argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+print(started.pid, flush=True)
+os._exit(0)
+"""
 
 
 def start_detached(
@@ -12,10 +21,10 @@ def start_detached(
 ) -> int:
     """Start argv in a session of its own, writing to `log`, and give its pid.
 
-    It is no child of ours, so nobody has to wait for it: the shell that started it is gone.
+    It is no child of ours, so nobody has to wait for it: the process that started it is gone.
     """
     done = subprocess.run(
-        ["sh", "-c", _START, "sh", str(cwd), str(log), *argv],
+        [sys.executable, "-I", "-S", "-c", _START, str(cwd), str(log), *argv],
         env=env,
         start_new_session=True,
         check=True,

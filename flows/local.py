@@ -32,6 +32,12 @@ def api_url(settings: Settings) -> str:
     return configured
 
 
+def known_url(settings: Settings) -> str | None:
+    """The URL of the API that a run would use now; None when it would start a server."""
+    ours = status(settings)
+    return _configured_url() or (ours.url if ours else None)
+
+
 def ui_url(api: str) -> str:
     """Where a person looks at what the API at `api` serves."""
     return api.removesuffix("/api")
@@ -89,6 +95,7 @@ def _server_env(folder: Path, url: str) -> dict[str, str]:
         "PREFECT_HOME": str(folder),
         "PREFECT_UI_API_URL": url,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_METRICS_ENABLED": "true",
         "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db",
     }
 

@@ -81,6 +81,8 @@ class Settings(BaseSettings):
     """Model name to dollars for a million tokens of each kind; these go before litellm's."""
     server_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the local Prefect server; another free one is taken when it is in use."""
+    max_runs: int = Field(default=8, ge=1)
+    """Runs started by deployments that this machine does at the same time; more wait."""
     sandbox: SandboxSettings = SandboxSettings()
     ui: UiSettings = UiSettings()
     memory: dict[str, object] = Field(default_factory=dict)

@@ -67,7 +67,7 @@ def _frequency(number: int, last: int | None, total: int) -> float:
 
 # Statements are made once for each shape: making one takes longer than running it.
 @lru_cache(maxsize=256)
-def _ranked(count: int, where: Filter) -> "Select[int, float]":
+def _ranked(count: int, where: Filter) -> "Select[tuple[int, float]]":
     parts = [select(_part(number, where).subquery()) for number in range(count)]
     found = union_all(*parts).subquery()
     score = func.sum(found.c.score).label("score")
@@ -75,7 +75,7 @@ def _ranked(count: int, where: Filter) -> "Select[int, float]":
     return ranked.order_by(score.desc(), found.c.playbook_key).limit(bindparam("limit"))
 
 
-def _part(number: int, where: Filter) -> "Select[int, float]":
+def _part(number: int, where: Filter) -> "Select[tuple[int, float]]":
     weight = bindparam(f"weight{number}", type_=Float)
     part = select(words.c.playbook_key, (words.c.impact * weight).label("score"))
     part = part.join(playbooks, playbooks.c.key == words.c.playbook_key)
@@ -84,11 +84,11 @@ def _part(number: int, where: Filter) -> "Select[int, float]":
 
 
 @lru_cache(maxsize=64)
-def _counted(count: int) -> "CompoundSelect[str, int, int]":
+def _counted(count: int) -> "CompoundSelect[tuple[str, int, int]]":
     return union_all(*(select(_count(number).subquery()) for number in range(count)))
 
 
-def _count(number: int) -> "Select[str, int, int]":
+def _count(number: int) -> "Select[tuple[str, int, int]]":
     word = bindparam(f"word{number}", type_=String)
     seen = select(words.c.playbook_key).where(words.c.word == word)
     first = seen.order_by(words.c.playbook_key).limit(MOST).subquery()

@@ -1,0 +1,128 @@
+"""What a Prefect server must hold so that runs can be started from it: pool and deployments.
+
+`prefect.yaml` says what there is; `prefect deploy --all` does the same by hand. Nothing is
+deployed again while neither it nor our code has changed, so that what people set in the UI
+(defaults, schedules, limits) stays.
+"""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from contracts.errors import PrefectUnavailable
+from flows import local
+from flows.server import asking
+from flows.settings import Settings, environment
+
+POOL = "harness"
+DEPLOY_TIMEOUT_S = 300.0
+
+_FLOWS = Path(__file__).parent
+_BLUEPRINTS = _FLOWS.parent / "blueprints" / "library"
+
+
+class Deployed(NamedTuple):
+    """The names of all deployments, and whether they were deployed just now."""
+
+    names: tuple[str, ...]
+    now: bool
+
+
+def deploy(api: str, settings: Settings) -> Deployed:
+    """Make the work pool and all deployments, unless they are there as they should be.
+
+    Raises:
+        PrefectUnavailable: the server does not answer or refuses one of them.
+    """
+    names = deployment_names()
+    stamp = settings.home / "prefect" / "deployed"
+    now = f"{_whose(api, settings)} {_digest()}"
+    if stamp.is_file() and stamp.read_text() == now and not set(names) - _known(api):
+        return Deployed(names, now=False)
+    _make_pool(api)
+    _deploy_all(api)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(now)
+    return Deployed(names, now=True)
+
+
+def workers(api: str) -> tuple[str, ...] | None:
+    """The names of the workers that are online in our pool; None when there is no pool."""
+    from prefect.exceptions import ObjectNotFound
+
+    with asking(api) as client:
+        try:
+            found = client.read_workers_for_work_pool(POOL)
+        except ObjectNotFound:
+            return None
+    return tuple(worker.name for worker in found if worker.status == "ONLINE")
+
+
+def without_worker(api: str) -> str | None:
+    """One line for a person when nobody would do what is started by a deployment; else None."""
+    match workers(api):
+        case None:
+            return f"no work pool {POOL!r} on {api}: `harness up` makes it"
+        case ():
+            return f"no worker is online in the work pool {POOL!r}: `harness up` starts one"
+        case _:
+            return None
+
+
+def deployment_names() -> tuple[str, ...]:
+    """The names in `prefect.yaml`, in its order."""
+    import yaml
+
+    return tuple(entry["name"] for entry in yaml.safe_load(_file().read_text())["deployments"])
+
+
+def _file() -> Path:
+    """In an installed Harness it lies beside this file, in a checkout at the top."""
+    return next(
+        path for path in (_FLOWS / "prefect.yaml", _FLOWS.parent / "prefect.yaml") if path.is_file()
+    )
+
+
+def _digest() -> str:
+    files = [_file(), *sorted(_FLOWS.glob("*.py")), *sorted(_BLUEPRINTS.glob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _known(api: str) -> set[str]:
+    with asking(api) as client:
+        return {deployment.name for deployment in client.read_deployments()}
+
+
+def _whose(api: str, settings: Settings) -> str:
+    """Which server it is; ours may answer at another port each time."""
+    ours = local.status(settings)
+    return "ours" if ours is not None and ours.url == api else api
+
+
+def _make_pool(api: str) -> None:
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists
+
+    with asking(api) as client:
+        try:
+            client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
+        except ObjectAlreadyExists:
+            return
+
+
+def _deploy_all(api: str) -> None:
+    argv = (sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all")
+    done = subprocess.run(
+        (*argv, "--prefect-file", str(_file())),
+        cwd=_file().parent,
+        env={**environment(), "PREFECT_API_URL": api},
+        capture_output=True,
+        text=True,
+        timeout=DEPLOY_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode:
+        why = " ".join((done.stderr or done.stdout).split())[-500:]
+        raise PrefectUnavailable(f"`prefect deploy --all` failed at {api}: {why}")

@@ -1,0 +1,94 @@
+"""Everything that `harness up` keeps on this machine: a list of kept processes, easy to extend."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from flows import gateway, kept, local, pool
+from flows.chroma import chroma
+from flows.deploy import deploy
+from flows.kept import Kept
+from flows.memory_settings import load_memory_settings
+from flows.pages import pages
+from flows.settings import Settings
+from flows.worker import worker
+from flows.zombies import watch_for_zombies
+
+State = Literal["started", "running", "yours", "made", "there", "stopped"]
+"""`running`, `there`: it was before. `yours`: it is configured, and never started or stopped."""
+
+
+class Member(NamedTuple):
+    """One thing that is kept, how it was found, and where it answers."""
+
+    name: str
+    state: State
+    url: str = ""
+
+
+def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member, ...]:
+    """Start what does not run, deploy what is not deployed, and tell each as it is there.
+
+    Raises:
+        Unavailable: one of them does not start; those before it stay up.
+    """
+    members: list[Member] = []
+
+    def say(member: Member) -> None:
+        members.append(member)
+        tell(member)
+
+    api = _server(settings, say)
+    ui = local.ui_url(api)
+    deployed = deploy(api, settings)
+    say(Member("deployments", "made" if deployed.now else "there", f"{ui}/deployments"))
+    made = watch_for_zombies(api)
+    say(Member("zombie automation", "made" if made else "there", f"{ui}/automations"))
+    for one in neighbours(settings, api):
+        if not _wanted(one, settings):
+            kept.down(one)
+            continue
+        before = kept.status(one)
+        now = kept.up(one)
+        say(Member(one.name, "running" if before == now else "started", now.url))
+    return tuple(members)
+
+
+def take_down(settings: Settings) -> tuple[Member, ...]:
+    """Stop what is ours, the server last; what is configured stays, and so does all state."""
+    ours = [*reversed(neighbours(settings, api="")), local.server(settings)]
+    return tuple(Member(one.name, "stopped") for one in ours if kept.down(one))
+
+
+def fallen(settings: Settings) -> tuple[Kept, ...]:
+    """What was started and never stopped, but does not live any more."""
+    kept_here = (local.server(settings), *neighbours(settings, api=""))
+    return tuple(one for one in kept_here if one.state.exists() and kept.status(one) is None)
+
+
+def neighbours(settings: Settings, api: str) -> tuple[Kept, ...]:
+    """What may be kept beside the Prefect server at `api`, in the order it is started."""
+    served = chroma(settings, load_memory_settings().chroma_url)
+    every = (
+        served,
+        gateway.process(settings),
+        worker(settings, api),
+        pool.keeper(settings),
+        pages(settings),
+    )
+    return tuple(one for one in every if one is not None)
+
+
+def _wanted(one: Kept, settings: Settings) -> bool:
+    return one.name != "pool" or settings.sandbox.pool_size > 0
+
+
+def _server(settings: Settings, say: Callable[[Member], None]) -> str:
+    before = local.status(settings)
+    api = local.api_url(settings)
+    ours = local.status(settings)
+    if ours is None or ours.url != api:
+        say(Member("server", "yours", local.ui_url(api)))
+    else:
+        state: State = "running" if before == ours else "started"
+        say(Member("server", state, local.ui_url(api)))
+    return api

@@ -1,0 +1,27 @@
+"""Processes that outlive who started them."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from flows.detached import start_detached
+from sandbox.process import is_dead, process_label
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_detached_process_hears_signals(tmp_path: Path, sign: signal.Signals) -> None:
+    log = tmp_path / "log"
+    argv = (sys.executable, "-c", "print('up', flush=True); import time; time.sleep(60)")
+    pid = start_detached(argv, cwd=tmp_path, log=log)
+    label = process_label(pid)
+    give_up = monotonic() + 20
+    while log.read_text() != "up\n" and monotonic() < give_up:
+        sleep(0.02)
+    os.kill(pid, sign)
+    while not is_dead(label) and monotonic() < give_up:
+        sleep(0.02)
+    assert is_dead(label)

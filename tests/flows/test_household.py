@@ -1,0 +1,99 @@
+"""What `harness up` keeps: a real server with its worker, found again, mended, taken down."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+
+import httpx
+import pytest
+
+from app.checkup import checkup
+from flows import household, kept, local
+from flows.deploy import deployment_names, without_worker, workers
+from flows.household import Member, bring_up, take_down
+from flows.settings import SandboxSettings, Settings, UiSettings
+from flows.worker import worker
+
+pytestmark = pytest.mark.prefect
+
+COLD = SandboxSettings(pool_size=0)
+BESIDE = {"gateway", "worker", "pages"}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    home = tmp_path_factory.mktemp("household")
+    made = Settings(home=home, server_port=0, sandbox=COLD, ui=UiSettings(port=0))
+    yield made
+    take_down(made)
+
+
+@pytest.fixture(autouse=True)
+def same_home(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(settings.home))
+
+
+def up(settings: Settings) -> dict[str, Member]:
+    return {member.name: member for member in bring_up(settings, lambda _: None)}
+
+
+def online(settings: Settings) -> tuple[str, ...]:
+    """The workers, once there is one; the server hears of it when it first asks for work."""
+    api = local.up(settings).url
+    give_up = monotonic() + 30
+    while not (found := workers(api) or ()) and monotonic() < give_up:
+        sleep(0.2)
+    return found
+
+
+def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
+    first, second = up(settings), up(settings)
+    assert {member.state for member in first.values()} == {"started", "made"}
+    assert {member.state for member in second.values()} == {"running", "there"}
+    assert {m.name: m.url for m in first.values()} == {m.name: m.url for m in second.values()}
+    found = httpx.post(f"{local.up(settings).url}/deployments/filter", json={}).json()
+    assert {deployment["name"] for deployment in found} == set(deployment_names())
+    assert len(online(settings)) == 1
+    assert without_worker(local.up(settings).url) is None
+
+
+def test_the_server_tells_its_figures(settings: Settings) -> None:
+    api = local.up(settings).url
+    assert "# TYPE" in httpx.get(f"{api}/metrics").text
+
+
+def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> None:
+    up(settings)
+    running = kept.status(worker(settings, local.up(settings).url))
+    assert running is not None
+    os.kill(running.pid, signal.SIGKILL)
+    while running.alive:
+        sleep(0.05)
+    assert [one.name for one in household.fallen(settings)] == ["worker"]
+    told = {finding.what: finding for finding in checkup()}
+    assert not told["kept"].ok
+    assert "the worker died" in told["kept"].found
+    assert up(settings)["worker"].state == "started"
+    assert household.fallen(settings) == ()
+
+
+def test_taken_down_it_is_gone_and_its_state_survives(settings: Settings) -> None:
+    up(settings)
+    assert {member.name for member in take_down(settings)} == {"server", *BESIDE}
+    assert take_down(settings) == ()
+    again = up(settings)
+    assert (again["server"].state, again["deployments"].state) == ("started", "there")
+
+
+def test_a_configured_server_is_used_and_never_stopped(
+    prefect_api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    here = Settings(home=tmp_path / "other", sandbox=COLD, ui=UiSettings(port=0))
+    with temporary_settings({PREFECT_API_URL: prefect_api}):
+        assert up(here)["server"] == Member("server", "yours", prefect_api.removesuffix("/api"))
+        assert {member.name for member in take_down(here)} == BESIDE
+    assert httpx.get(f"{prefect_api}/health").is_success
