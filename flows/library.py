@@ -1,4 +1,4 @@
-"""Opens the library that the settings name. Knows nothing of Prefect."""
+"""Opens the library and the notebook that the settings name. Knows nothing of Prefect."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,10 @@ from flows.memory_settings import (
     expand,
     load_memory_settings,
 )
+from flows.request import AGENTS
 from flows.settings import environment, load_settings
 from memory.library import Library, open_library
+from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
 from providers.embed import PRESETS, embedder
 
@@ -30,6 +32,22 @@ def library(options: MemorySettings | None = None) -> Iterator[Library]:
         embedder=_embedder(chosen.embedding),
         chroma_url=chosen.chroma_url,
         auto_reflect=chosen.auto_reflect,
+    ) as opened:
+        yield opened
+
+
+@contextmanager
+def notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
+    """The notebook in the same database.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
+    """
+    chosen = options or load_memory_settings()
+    with open_notebook(
+        chosen.database(load_settings().home),
+        agents=AGENTS,
+        embedder=_embedder(chosen.embedding),
     ) as opened:
         yield opened
 

@@ -10,6 +10,9 @@ from contracts.errors import OptionInvalid
 from nodes.agents.allowed import check_allowed
 from nodes.types import Agentic, Node, Validate
 
+AGENTS = ("native", "claude-code", "pi")
+"""Agents that can be asked for."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:

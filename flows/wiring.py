@@ -11,7 +11,7 @@ from contracts.gate import OpenGate
 from contracts.sandbox import Sandbox
 from flows.complete import complete_through_gateway
 from flows.gateway import OpenRun, gateway, gateway_run
-from flows.request import RunRequest, check_agents, check_options, models
+from flows.request import AGENTS, RunRequest, check_agents, check_options, models
 from flows.request import agents as agents_of
 from flows.run import Opened, Tell, Workshop
 from flows.run_memory import memory
@@ -42,9 +42,6 @@ CLI_AGENTS: Mapping[str, MakeGated] = {
     "pi": lambda open_gate, on_line: pi(open_gate, on_line=on_line),
 }
 """Agents that are programs in the sandbox and ask their model through a gateway."""
-
-AGENTS = ("native", *CLI_AGENTS)
-"""Agents that can be asked for."""
 
 _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Python takes an edit of the same size within one second for no edit, and runs the old code."""

@@ -1,10 +1,13 @@
 """What can go wrong in memory, hung below the tree in contracts/errors.py.
 
 HarnessError
-├── StaleUpdate                  exit 1   somebody else changed the playbook in between
+├── StaleUpdate                  exit 1   somebody else changed the same thing in between
 ├── BadInput
 │   ├── PlaybookInvalid          exit 2
-│   └── PlaybookNotFound         exit 2
+│   ├── PlaybookNotFound         exit 2
+│   ├── NoteInvalid              exit 2
+│   ├── NoteNotFound             exit 2
+│   └── AgentUnknown             exit 2
 └── Unavailable
     └── StoreUnavailable         exit 3   the database cannot be used
         ├── StoreCorrupt
@@ -22,8 +25,20 @@ class PlaybookNotFound(BadInput):
     """No playbook has this id or slug."""
 
 
+class NoteInvalid(BadInput):
+    """A note, an example, or a setting of an agent that cannot be kept."""
+
+
+class NoteNotFound(BadInput):
+    """No note or example has this id."""
+
+
+class AgentUnknown(BadInput):
+    """No agent has this name."""
+
+
 class StaleUpdate(HarnessError):
-    """The playbook is no longer at the version that the change was made from."""
+    """What was to be changed is no longer at the version that the change was made from."""
 
 
 class StoreUnavailable(Unavailable):

@@ -10,6 +10,7 @@ import pytest
 
 from contracts.errors import ModelUnavailable
 from memory.library import Library, open_library
+from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
 from tests.postgres import new_postgres_database, pytest_unconfigure
 
@@ -99,5 +100,38 @@ def on_sqlite(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Lib
     """A library for what is no matter of the database."""
     with open_library(
         tmp_path / "harness.db", index=tmp_path / "index", embedder=words.embedder, clock=clock
+    ) as made:
+        yield made
+
+
+AGENTS = ("claude-code", "native", "pi")
+
+
+@pytest.fixture
+def open_book(
+    database: str | Path, clock: Clock, words: WordEmbedder
+) -> Callable[..., AbstractContextManager[Notebook]]:
+    """Opens the test's notebook; options go to `open_notebook`."""
+
+    def open_it(**options: object) -> AbstractContextManager[Notebook]:
+        given = {"agents": AGENTS, "embedder": words.embedder, "clock": clock}
+        return open_notebook(database, **{**given, **options})  # type: ignore[arg-type]  # a test's shortcut
+
+    return open_it
+
+
+@pytest.fixture
+def notebook(
+    open_book: Callable[..., AbstractContextManager[Notebook]],
+) -> Iterator[Notebook]:
+    with open_book() as made:
+        yield made
+
+
+@pytest.fixture
+def book(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Notebook]:
+    """A notebook for what is no matter of the database."""
+    with open_notebook(
+        tmp_path / "harness.db", agents=AGENTS, embedder=words.embedder, clock=clock
     ) as made:
         yield made

@@ -1,0 +1,135 @@
+"""The SQL tables of the notebook; they share the database, and its migrations, with playbooks."""
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+)
+
+from memory.tables import Moment, metadata
+
+entries = Table(
+    "entries",
+    metadata,
+    Column("key", Integer, primary_key=True, autoincrement=True),
+    Column("id", String(36), nullable=False, unique=True),
+    Column("kind", String(8), nullable=False),
+    Column("type", String(16), nullable=False),
+    Column("note_type", String(64), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("output", Text, nullable=False),
+    Column("score", Integer),
+    Column("scope", String(32), nullable=False),
+    Column("agent", String(255)),
+    Column("user_id", String(255)),
+    Column("company", String(255)),
+    Column("status", String(16), nullable=False),
+    Column("expires_at", Moment),
+    Column("protection", String(16), nullable=False),
+    Column("confidence", Integer),
+    Column("flags", JSON, nullable=False),
+    Column("digest", String(32), nullable=False),
+    Column("author", String(16), nullable=False),
+    Column("author_name", String(255), nullable=False),
+    Column("source_run", String(64), index=True),
+    Column("version", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Index("entries_by_scope", "kind", "scope", "status"),
+    Index("entries_by_update", "kind", "updated_at"),
+    Index("entries_by_digest", "kind", "digest"),
+    sqlite_autoincrement=True,
+)
+"""Notes and examples. `text` is what is searched: the note, or the example's input. `scope` is
+the key of (agent, user, company) from `memory.scope`."""
+
+
+def _entry_key() -> "Column[int]":
+    owner = ForeignKey("entries.key", ondelete="CASCADE")
+    return Column("entry_key", Integer, owner, primary_key=True, nullable=False)
+
+
+entry_versions = Table(
+    "entry_versions",
+    metadata,
+    _entry_key(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    Column("author", String(16), nullable=False),
+    Column("author_name", String(255), nullable=False),
+    Column("content", JSON, nullable=False),
+)
+
+entry_vectors = Table(
+    "entry_vectors",
+    metadata,
+    _entry_key(),
+    Column("model", String(255), nullable=False),
+    Column("dimensions", Integer, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+)
+"""Only what is not revoked has a vector."""
+
+note_types = Table(
+    "note_types",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("type", String(16), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("standard", Boolean, nullable=False),
+)
+
+agent_settings = Table(
+    "agent_settings",
+    metadata,
+    Column("agent", String(255), primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("settings", JSON, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+)
+
+generation = Table(
+    "notebook_generation",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),
+)
+"""One row; every write grows `number` in its own transaction, and caches go by it."""
+
+shown_entries = Table(
+    "shown_entries",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("node", String(255), primary_key=True),
+    Column("entry_id", String(36), primary_key=True, index=True),
+    Column("entry_version", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
+ratings = Table(
+    "ratings",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("score", Integer, nullable=False),
+    Column("author_name", String(255), nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
+curations = Table(
+    "curations",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("written", Integer, nullable=False),
+    Column("outcome", JSON, nullable=False),
+)
+"""Runs that were curated, and what came of it."""

@@ -1,0 +1,163 @@
+"""What the notebook holds: notes and examples, whom they are for, and who stands for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from memory.scope import EVERYONE, Scope
+
+Kind = Literal["note", "example"]
+Type = Literal["Preference", "Constraint", "Context", "Example", "Issue"]
+Status = Literal["Pending", "Active", "Revoked"]
+Protection = Literal["Normal", "Protected"]
+AuthorKind = Literal["person", "curator", "agent"]
+FlagKind = Literal["near", "contradicts"]
+
+PROVISIONAL_FOR = timedelta(days=7)
+"""How long a provisional note holds unless somebody says otherwise."""
+
+DESCRIPTIVE: tuple[Type, ...] = ("Context", "Example", "Issue")
+"""Types that say how things are. The others tell what to do, so no agent may write them."""
+
+
+class Author(NamedTuple):
+    """Who wrote something; `name` is a user, an agent, or the model of the curator."""
+
+    kind: AuthorKind = "person"
+    name: str = ""
+
+
+class Flag(NamedTuple):
+    """Something that a person should see next to `other` before they approve it."""
+
+    kind: FlagKind
+    other: str
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Governed:
+    """What people decide about a note or an example; all of it can be changed and undone.
+
+    With `expires_at` it is provisional: it holds until then. What is Protected is never
+    revoked or replaced without a person.
+    """
+
+    scope: Scope = EVERYONE
+    status: Status = "Active"
+    expires_at: datetime | None = None
+    protection: Protection = "Normal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteContent(Governed):
+    """A note as it is written. An empty `note_type` means the standard one of its type."""
+
+    text: str
+    type: Type = "Context"
+    note_type: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleContent(Governed):
+    """An example as it is written: what was asked, what was answered, how good it was, 0 to 100."""
+
+    input: str
+    output: str
+    score: int = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What is known of a note or an example once it is kept. `version` grows with each change."""
+
+    id: str
+    key: int
+    version: int
+    author: Author
+    source_run: str | None
+    confidence: int | None
+    """How sure the curator was, 0 to 100; None when nobody was asked."""
+    flags: tuple[Flag, ...]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note(NoteContent, Kept):
+    """A note as it is kept. `priority` is its note type's."""
+
+    priority: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(ExampleContent, Kept):
+    """An example as it is kept."""
+
+
+Content = NoteContent | ExampleContent
+Entry = Note | Example
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryVersion:
+    """A note or an example as it once was."""
+
+    version: int
+    at: datetime
+    author: Author
+    content: Content
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoteType:
+    """A finer word for a kind of note; of equally specific notes, higher `priority` comes first."""
+
+    name: str
+    type: Type
+    priority: int
+    description: str = ""
+    standard: bool = False
+
+
+STANDARD_TYPES = (
+    NoteType(name="Constraint", type="Constraint", priority=100, standard=True),
+    NoteType(name="Preference", type="Preference", priority=80, standard=True),
+    NoteType(name="Issue", type="Issue", priority=60, standard=True),
+    NoteType(name="Context", type="Context", priority=40, standard=True),
+    NoteType(name="Example", type="Example", priority=20, standard=True),
+)
+
+ScopeKind = Literal["agent", "user", "company", "everyone"]
+Sort = Literal["updated", "created", "type", "status", "score", "text", "scope"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """Which entries of a list are meant, and in which order. None leaves a field open."""
+
+    status: Status | None = None
+    type: Type | None = None
+    note_type: str | None = None
+    scope_kind: ScopeKind | None = None
+    agent: str | None = None
+    user: str | None = None
+    company: str | None = None
+    source_run: str | None = None
+    author: AuthorKind | None = None
+    flagged: bool | None = None
+    text: str = ""
+    """All of these words stand in it, in any case."""
+    sort: Sort = "updated"
+    descending: bool = True
+    limit: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """How many entries of one kind there are."""
+
+    by_status: Mapping[Status, int]
+    waiting_for_vectors: int

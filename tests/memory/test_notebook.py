@@ -1,0 +1,168 @@
+"""Notes and examples from the first word to the last, on both databases."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import func, select
+
+from memory.database import reading
+from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
+from memory.note_tables import entry_vectors
+from memory.note_types import Author, ExampleContent, NoteContent, NoteType, Where
+from memory.notebook import Notebook
+from memory.scope import Scope
+from tests.memory.conftest import WordEmbedder
+
+CURATOR = Author("curator", "a-model")
+AGENT = Author("agent", "native")
+
+TABS = NoteContent(text="Indent with tabs", type="Preference", scope=Scope(user="ann"))
+QUARTER = ExampleContent(input="Sales of Q1?", output="April to June: 1.2M", score=90)
+
+
+def vectors(notebook: Notebook) -> int:
+    with reading(notebook.engine) as connection:
+        return connection.execute(select(func.count()).select_from(entry_vectors)).scalar_one()
+
+
+def test_a_note_and_an_example_are_kept_as_they_were_given(notebook: Notebook) -> None:
+    note, example = notebook.add(TABS), notebook.add(QUARTER)
+    assert notebook.get(note.id) == note
+    assert notebook.get(example.id[:8]) == example
+    assert (note.version, note.status, note.author.kind) == (1, "Active", "person")
+    assert notebook.list("note") == [note]
+    assert notebook.list("example") == [example]
+
+
+def test_the_standard_note_types_are_there(notebook: Notebook) -> None:
+    names = [one.name for one in notebook.note_types()]
+    assert names == ["Constraint", "Preference", "Issue", "Context", "Example"]
+
+
+def test_a_note_type_of_ones_own_gives_its_priority(notebook: Notebook) -> None:
+    notebook.put_note_type(NoteType(name="Security", type="Constraint", priority=500))
+    note = notebook.add(NoteContent(text="No keys", type="Constraint", note_type="security"))
+    assert notebook.get(note.id) == note
+    assert (note.note_type, note.priority) == ("Security", 500)
+    with pytest.raises(NoteInvalid, match="still that of 1 notes"):
+        notebook.remove_note_type("Security")
+    notebook.remove(note.id)
+    notebook.remove_note_type("Security")
+    with pytest.raises(NoteInvalid, match="a standard one"):
+        notebook.remove_note_type("Issue")
+
+
+def test_a_stale_edit_is_told_and_nothing_is_lost(notebook: Notebook) -> None:
+    read = notebook.add(TABS)
+    theirs = notebook.edit(replace(read, text="Indent with two spaces"))
+    with pytest.raises(StaleUpdate, match=r"at version 2 by now; your change .* from version 1"):
+        notebook.edit(replace(read, text="Indent with four spaces"))
+    assert notebook.get(read.id) == theirs
+    assert [v.version for v in notebook.history(read.id)] == [2, 1]
+
+
+def test_undo_brings_back_what_was_as_a_new_version(notebook: Notebook) -> None:
+    note = notebook.add(TABS)
+    notebook.edit(replace(note, text="Other", scope=Scope()))
+    notebook.undo(note.id)
+    undone = notebook.get(note.id, "note")
+    assert (undone.text, undone.scope, undone.version) == (TABS.text, TABS.scope, 3)
+    with pytest.raises(NoteInvalid, match="nothing to undo"):
+        notebook.undo(notebook.add(QUARTER).id)
+
+
+def test_what_no_person_wrote_waits_for_one(notebook: Notebook) -> None:
+    proposed = notebook.add(replace(TABS, protection="Protected"), author=CURATOR, confidence=70)
+    assert (proposed.status, proposed.protection, proposed.confidence) == ("Pending", "Normal", 70)
+    assert notebook.approve(proposed.id).status == "Active"
+    assert notebook.count("note", Where(status="Pending")) == 0
+
+
+@pytest.mark.parametrize("kind", ["Preference", "Constraint"])
+def test_an_agent_may_describe_but_not_instruct(notebook: Notebook, kind: str) -> None:
+    assert notebook.add(NoteContent(text="CI runs Python 3.13"), author=AGENT).status == "Pending"
+    with pytest.raises(NoteInvalid, match="an agent cannot write"):
+        notebook.add(NoteContent(text="Always skip tests", type=kind), author=AGENT)  # type: ignore[arg-type]  # two of the types
+
+
+def test_an_agent_changes_and_approves_nothing(notebook: Notebook) -> None:
+    mine = notebook.add(NoteContent(text="CI runs Python 3.13"), author=AGENT)
+    with pytest.raises(NoteInvalid, match="cannot change"):
+        notebook.approve(mine.id, author=AGENT)
+    with pytest.raises(NoteInvalid, match="cannot change"):
+        notebook.edit(replace(mine, text="Always skip tests", type="Constraint"), author=AGENT)
+
+
+def test_only_a_person_revokes_what_is_protected(notebook: Notebook) -> None:
+    note = notebook.add(replace(TABS, protection="Protected"))
+    with pytest.raises(NoteInvalid, match="only a person"):
+        notebook.revoke(note.id, author=CURATOR)
+    assert notebook.revoke(note.id).status == "Revoked"
+
+
+def test_vectors_follow_the_text_and_leave_when_revoked(
+    notebook: Notebook, words: WordEmbedder
+) -> None:
+    note = notebook.add(TABS)
+    assert vectors(notebook) == 1
+    notebook.revoke(note.id)
+    assert vectors(notebook) == 0
+    notebook.approve(note.id)
+    assert vectors(notebook) == 1
+    notebook.remove(note.id)
+    assert vectors(notebook) == 0
+
+
+def test_what_was_kept_while_the_model_was_away_is_embedded_later(
+    notebook: Notebook, words: WordEmbedder
+) -> None:
+    words.down = True
+    notebook.add(TABS)
+    assert notebook.embed_waiting() == 0
+    words.down = False
+    assert notebook.embed_waiting() == 1
+    assert (vectors(notebook), notebook.embed_waiting()) == (1, 0)
+
+
+def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
+    tabs = notebook.add(TABS)
+    rule = notebook.add(
+        NoteContent(text="Never log names", type="Constraint", scope=Scope(company="acme"))
+    )
+    assert notebook.list("note", Where(type="Constraint")) == [rule]
+    assert notebook.list("note", Where(scope_kind="user")) == [tabs]
+    assert notebook.list("note", Where(company="acme")) == [rule]
+    assert notebook.list("note", Where(text="NEVER names")) == [rule]
+    assert notebook.list("note", Where(text="100%_")) == []
+    assert notebook.list("note", Where(sort="text", descending=False)) == [tabs, rule]
+    assert notebook.list("note", Where(limit=1, offset=1)) == [tabs]
+    assert notebook.count("note", Where(limit=1)) == 2
+
+
+def test_the_settings_of_an_agent_are_kept_and_a_stale_change_is_told(notebook: Notebook) -> None:
+    read = notebook.agent("pi")
+    assert (read.max_notes, read.note_strategy, read.max_examples) == (5, "Relevant", 3)
+    assert notebook.set_agent(replace(read, max_notes=2)).version == 1
+    with pytest.raises(StaleUpdate, match="at version 1 by now"):
+        notebook.set_agent(replace(read, max_notes=9))
+    assert notebook.agent("pi").max_notes == 2
+    with pytest.raises(AgentUnknown, match="there are claude-code, native, pi"):
+        notebook.agent("smith")
+
+
+def test_a_rating_replaces_the_one_before(notebook: Notebook) -> None:
+    assert notebook.rating("r1") is None
+    notebook.rate("r1", 0)
+    notebook.rate("r1", 95, by="ann")
+    found = notebook.rating("r1")
+    assert found is not None
+    assert (found.score, found.by) == (95, "ann")
+
+
+def test_an_id_that_is_not_there_is_told(notebook: Notebook) -> None:
+    example = notebook.add(QUARTER)
+    for ref in ("", "%", "nothing", "'; DROP TABLE entries; --"):
+        with pytest.raises(NoteNotFound, match="harness notes list"):
+            notebook.get(ref)
+    with pytest.raises(NoteNotFound, match="no note"):
+        notebook.get(example.id, "note")
