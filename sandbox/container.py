@@ -1,8 +1,8 @@
 """DockerSandbox: one hardened container with a supervisor inside."""
 
 import posixpath
-from collections.abc import Mapping
-from types import TracebackType
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Self
 
 from contracts.errors import ImageUnavailable, SandboxLost
@@ -77,12 +77,9 @@ class DockerSandbox:
         """
         made = cls(engine, spec)
         made._containers.append(container)
-        try:
+        with made._gone_if_it_fails():
             made._link = Link(*engine.attach(container))
             made._link.begin(ttl_s=spec.ttl_s, disk_mb=spec.limits.disk_mb)
-        except BaseException:
-            made.teardown()
-            raise
         return made
 
     def fork(self, snapshot: SnapshotId) -> Self:
@@ -181,21 +178,20 @@ class DockerSandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.teardown()
 
     def _started(self, image: str) -> Self:
-        try:
+        with self._gone_if_it_fails():
             self._boot(image)
-        except BaseException:
-            self.teardown()
-            raise
         return self
+
+    @contextmanager
+    def _gone_if_it_fails(self) -> Iterator[None]:
+        with ExitStack() as undo:
+            undo.callback(self.teardown)
+            yield
+            undo.pop_all()
 
     def _boot(self, image: str) -> None:
         flags = create_flags(self._spec) | {"image": image}

@@ -8,6 +8,7 @@ its taker dies. Nothing is ever given back.
 import hashlib
 import json
 import threading
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from contracts.errors import SandboxLost
@@ -75,11 +76,10 @@ class Pool:
         flags = create_flags(self._spec, idle_s=IDLE_S)
         kind = {POOL: _kind(self._spec)}
         container = self._engine.create(flags | {"labels": labels(self._spec, IDLE_S) | kind})
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._engine.remove, container)
             self._engine.start(container)
-        except BaseException:
-            self._engine.remove(container)
-            raise
+            undo.pop_all()
 
 
 def take(engine: Engine, spec: SandboxSpec) -> DockerSandbox | None:

@@ -1,0 +1,113 @@
+"""An engine that is not the machine's own: behind TLS it is the same, and it may die any time."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from contracts.errors import DockerUnavailable, SandboxLost
+from contracts.sandbox import Command
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.images import BASE_IMAGE
+from sandbox.reap import list_sandboxes
+from tests.sandbox.own_engine import OwnEngine, make_certificates, own_engine
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.skipif(os.geteuid() != 0, reason="starting an engine needs root"),
+]
+
+ROOT = Path(__file__).parents[2]
+SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-tls", run_id="test")
+
+
+@pytest.fixture(scope="module")
+def remote() -> Iterator[OwnEngine]:
+    """An engine behind TLS that has the base image."""
+    with TemporaryDirectory(prefix="harness-") as name, own_engine(Path(name)) as remote:
+        with subprocess.Popen(("docker", "save", BASE_IMAGE), stdout=subprocess.PIPE) as saved:
+            assert saved.stdout is not None
+            loaded = remote.docker("load", stdin=saved.stdout.fileno())
+        assert loaded.returncode == 0, remote.log
+        yield remote
+
+
+@pytest.fixture
+def remote_engine(remote: OwnEngine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    for name, value in remote.env.items():
+        monkeypatch.setenv(name, value)
+    return Engine()
+
+
+def test_the_contract_suite_passes_on_a_remote_engine(remote: OwnEngine) -> None:
+    done = subprocess.run(
+        (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "docker",
+         "tests/contract/test_sandbox.py", "tests/contract/test_forward.py"),
+        cwd=ROOT, env={**os.environ, **remote.env}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_a_remote_sandbox_is_there_and_gone_and_mounts_nothing(
+    remote: OwnEngine, remote_engine: Engine
+) -> None:
+    with DockerSandbox.start(remote_engine, SPEC) as sandbox:
+        told = remote.docker("inspect", "-f", "{{json .HostConfig.Binds}} {{json .Mounts}}",
+                             sandbox.container_id).stdout  # fmt: skip
+        assert told == b"null []\n"
+        assert len(list_sandboxes(remote_engine, SPEC.owner)) == 1
+    assert list_sandboxes(remote_engine, SPEC.owner) == ()
+
+
+def test_streams_in_both_directions_at_once_survive_tls(remote_engine: Engine) -> None:
+    data = os.urandom(1 << 20) * 30
+    with DockerSandbox.start(remote_engine, SPEC) as sandbox:
+        command = Command(argv=("cat",), stdin=data, output_limit=len(data), timeout_s=60)
+        assert sandbox.exec(command).stdout == data
+
+
+@pytest.mark.parametrize("foreign", ["engine", "client"])
+def test_with_a_foreign_certificate_there_is_no_engine(
+    remote: OwnEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: str
+) -> None:
+    make_certificates(tmp_path)
+    if foreign == "client":
+        authority = Path(remote.env["DOCKER_CERT_PATH"], "ca.pem")
+        (tmp_path / "ca.pem").write_bytes(authority.read_bytes())
+    for name, value in {**remote.env, "DOCKER_CERT_PATH": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(DockerUnavailable, match="DOCKER_HOST"):
+        DockerSandbox.start(Engine(), SPEC)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+def test_an_engine_that_dies_under_a_command_is_a_lost_sandbox_and_leaves_none(
+    remote: OwnEngine, remote_engine: Engine, sign: signal.Signals
+) -> None:
+    sandbox = DockerSandbox.start(remote_engine, SPEC)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(sandbox.exec, Command(argv=("sleep", "60")))
+        time.sleep(0.3)
+        remote.end(sign)
+        try:
+            with pytest.raises(SandboxLost):
+                running.result(timeout=20)
+            with pytest.raises(DockerUnavailable, match="DOCKER_HOST"):
+                DockerSandbox.start(remote_engine, SPEC)
+        finally:
+            remote.start()
+    with pytest.raises(SandboxLost):
+        sandbox.exec(Command(argv=("true",)))
+    sandbox.teardown()
+    assert list_sandboxes(remote_engine, SPEC.owner) == ()
+    with DockerSandbox.start(remote_engine, SPEC) as after:
+        assert after.exec(Command(argv=("true",))).ok
