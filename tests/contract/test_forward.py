@@ -81,13 +81,13 @@ def test_what_is_said_arrives_at_once(sandbox: Sandbox) -> None:
 
     program = (
         "late = []\n"
-        "while line := s.recv(100):\n"
-        "    late.append(time.time() - float(line.split()[1]))\n"
+        "for line in s.makefile('rb'):\n"
+        "    late += [time.time() - float(told) for told in line.split()[1:]]\n"
         "print(len(late), sorted(late)[len(late) // 2])"
     )
     with serving(tick) as connect:
         number, median = python(sandbox, sandbox.forward(0, connect), program).stdout.split()
-    assert (int(number), float(median) < 0.01) == (20, True)
+    assert (int(number), float(median) < 0.05) == (20, True)
 
 
 def test_twenty_megabytes_arrive_whole_both_ways(sandbox: Sandbox) -> None:
