@@ -67,4 +67,4 @@ def demo(as_json: AsJson = False) -> None:
     repository = make_repository(settings.home / "demo" / run_id / "opening-hours")
     request = demo_request(repository, settings)
     say(f"a repository with a failing test is in {repository}; model: {request.model}")
-    run_request(request, settings, run_id, detach=False, as_json=as_json)
+    run_request(request, settings, run_id, as_json=as_json)

@@ -42,6 +42,7 @@ def run(
     settings = load_settings()
     request = RunRequest(
         blueprint=find_blueprint(blueprint, repo=repo),
+        blueprint_ref=blueprint,
         repo=repo,
         intent=intent,
         ref=ref,
@@ -55,9 +56,18 @@ def run(
 
 
 def run_request(
-    request: "RunRequest", settings: "Settings", run_id: str, *, detach: bool, as_json: bool
+    request: "RunRequest",
+    settings: "Settings",
+    run_id: str,
+    *,
+    as_json: bool,
+    detach: bool = False,
+    flow_run_id: str | None = None,
 ) -> None:
-    """Check, then run here or start a process of its own; exits 1 when the run failed."""
+    """Check, then run here or start a process of its own; exits 1 when the run failed.
+
+    `flow_run_id` is of a run that goes on.
+    """
     from flows.wiring import workshop
 
     for notice in workshop(settings).check(request):
@@ -65,14 +75,19 @@ def run_request(
     if detach:
         _detach(run_id, settings, as_json=as_json)
         return
-    report = _watched(request, settings, run_id, as_json=as_json)
+    report = _watched(request, settings, run_id, flow_run_id, as_json=as_json)
     _tell(report, as_json=as_json)
     if report.status != "success":
         raise typer.Exit(1)
 
 
 def _watched(
-    request: "RunRequest", settings: "Settings", run_id: str, *, as_json: bool
+    request: "RunRequest",
+    settings: "Settings",
+    run_id: str,
+    flow_run_id: str | None,
+    *,
+    as_json: bool,
 ) -> RunReport:
     from app.live import watching
     from flows.start import run_in_prefect
@@ -80,7 +95,9 @@ def _watched(
     title = f"{request.blueprint.name} {run_id} on {request.repo}"
     try:
         with watching(title, quiet=as_json) as watch:
-            return run_in_prefect(request, settings, run_id=run_id, watch=watch)
+            return run_in_prefect(
+                request, settings, run_id=run_id, watch=watch, flow_run_id=flow_run_id
+            )
     except HarnessError as error:
         _give_up(error, settings, run_id, as_json=as_json)
 

@@ -50,6 +50,20 @@ def show_(run: Run, as_json: AsJson = False) -> None:
         show_report(report)
 
 
+@app.command("resume")
+def resume(run: Run, as_json: AsJson = False) -> None:
+    """Go on with a run that stopped, where it stopped and in the same files."""
+    from app.cli_run import run_request
+    from flows.resume import resumed
+    from flows.settings import load_settings
+
+    settings = load_settings()
+    found = resumed(settings.runs, run)
+    run_request(
+        found.request, settings, found.run_id, as_json=as_json, flow_run_id=found.flow_run_id
+    )
+
+
 @app.command("trajectory")
 def trajectory(run: Run) -> None:
     """Print what was said to models in a run and what they answered."""

@@ -10,6 +10,8 @@ HarnessError                     exit 1
 │   ├── PlanInvalid
 │   ├── RepoInvalid
 │   ├── RunNotFound
+│   ├── RunNotResumable
+│   ├── RunNotRunning
 │   ├── SecretMissing
 │   └── SettingsInvalid
 ├── Unavailable                  exit 3   something needed does not answer
@@ -73,6 +75,14 @@ class RepoInvalid(BadInput):
 
 class RunNotFound(BadInput):
     """No run is recorded under this id."""
+
+
+class RunNotResumable(BadInput):
+    """The run cannot go on: it is running or finished, or what it needs for that is gone."""
+
+
+class RunNotRunning(BadInput):
+    """The run cannot be cancelled: it is not running."""
 
 
 class SecretMissing(BadInput):

@@ -30,7 +30,7 @@ from flows.names import run_name, tag_flow_run
 from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
 from flows.run import Workshop, run_blueprint
-from flows.runs import read_diff
+from flows.runs import finished, read_diff
 from flows.secrets import secrets_set
 from nodes.types import Node
 
@@ -41,6 +41,7 @@ def compile_blueprint(
     blueprint: Blueprint,
     workshop: Callable[[], Workshop],
     *,
+    blueprint_ref: str = "",
     run_id: str | None = None,
     watch: Watch | None = None,
 ) -> RunFlow:
@@ -48,7 +49,8 @@ def compile_blueprint(
 
     It ends Completed or Failed with the `RunReport` as data; what a node raises is raised.
     `run_id=None` takes the last eight hex digits of the flow run's id. `workshop` is called
-    when a run begins, not before.
+    when a run begins, not before. A flow run that is retried goes on where it stopped, and
+    one that was finished ends at once as it did.
     """
 
     def own_id() -> str:
@@ -79,9 +81,13 @@ def compile_blueprint(
         """Run the blueprint; `flows/form.py` says what each parameter means."""
         with secrets_set(secrets):
             tools = workshop()
+            over = finished(tools.runs, own_id())
+            if over is not None:
+                return _end(over)
             tools = replace(tools, memory=memory_in_prefect(tools.memory))
             request = RunRequest(
                 blueprint=blueprint,
+                blueprint_ref=blueprint_ref,
                 repo=repo,
                 intent=intent,
                 ref=ref or None,

@@ -8,7 +8,7 @@ keys in the environment have changed.
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from importlib.metadata import version
@@ -82,10 +82,12 @@ def gateway_run(
     *,
     budget_usd: float | None = None,
     replay: Path | None = None,
+    said: Mapping[str, int] | None = None,
 ) -> Iterator[OpenRun]:
     """An open run; the gateway forgets it when the block ends, or this process.
 
-    With `replay` the replies of that trajectory are played, whatever model is named.
+    With `replay` the replies of that trajectory are played, whatever model is named. `said`
+    are the replies, by model, that were given before the run went on.
 
     Raises:
         ModelUnavailable: the gateway does not start or does not answer.
@@ -97,6 +99,7 @@ def gateway_run(
         ttl_s=settings.sandbox.ttl_s,
         prices=settings.prices,
         replay=replay,
+        said=said or {},
         secrets=secrets_in(environment()),
         process=process_label(os.getpid()),
     )

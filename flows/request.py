@@ -16,9 +16,13 @@ AGENTS = ("native", "claude-code", "pi")
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """One run, asked for but not begun. `ref=None` means HEAD; money is in US dollars."""
+    """One run, asked for but not begun. `ref=None` means HEAD; money is in US dollars.
+
+    `blueprint_ref` is how the blueprint was found; empty when by its name.
+    """
 
     blueprint: Blueprint
+    blueprint_ref: str = ""
     repo: str
     intent: str = ""
     ref: str | None = None

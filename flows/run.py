@@ -3,26 +3,27 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
 from types import TracebackType
 from typing import NamedTuple
 
 from blueprints.engine import Perform, Watch, call, node_runner, report, run_nodes
-from contracts.errors import HarnessError, SandboxLost
+from contracts.errors import HarnessError, RunNotResumable, SandboxLost
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
-from contracts.sandbox import Sandbox
-from flows import runs
+from contracts.sandbox import LastingSandbox, Sandbox, SnapshotId
+from flows import checkpoints, runs
+from flows.asked import begin, held, read_asked
+from flows.checkpoints import Checkpoint, Checkpoints, Used
 from flows.egress import EgressLog
 from flows.request import FlowRun, RunRequest, agentic_nodes
+from flows.resume import check_same
 from flows.run_memory import Memory
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from sandbox.branches import publish, push
 from sandbox.egress import OnEvent
 from sandbox.repos import Base, open_repo
-from sandbox.workspace import Work, put_in, take_out
+from sandbox.workspace import put_in, take_out
 
 Tell = Callable[[str, str], None]
 """Takes a node's name and one line of what happens in it."""
@@ -31,7 +32,7 @@ Tell = Callable[[str, str], None]
 class Opened(NamedTuple):
     """A sandbox, and the variables that its commands need to find the way out."""
 
-    sandbox: Sandbox
+    sandbox: LastingSandbox
     env: Mapping[str, str]
 
 
@@ -48,12 +49,19 @@ class Workshop:
     default_budget_usd: float | None
     check: Callable[[RunRequest], tuple[str, ...]]
     """Refuses what cannot be run, before anything is started; gives notices for a person."""
-    open_sandbox: Callable[[RunRequest, str, OnEvent], AbstractContextManager[Opened]]
-    """A fresh sandbox for this request and run id, gone when the block ends; it reaches the
-    operator's hosts and the blueprint's, and tells what it tried."""
+    open_sandbox: Callable[
+        [RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
+    ]
+    """A sandbox for this request and run id, gone when the block ends; it reaches the operator's
+    hosts and the blueprint's, and tells what it tried. It is fresh, or has a checkpoint's files."""
+    keep_files_s: float
+    """How long the files of a run that stopped are kept."""
+    forget_files: Callable[[str, SnapshotId | None], None]
+    """Removes what is kept of a run's files, by its id, except what it is given."""
     memory: Memory
-    agents: Callable[[RunRequest, str, Path, Tell], AbstractContextManager[RunAgent]]
-    """Who does agentic nodes of this request and run id; the trajectory goes to the folder."""
+    agents: Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]
+    """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
+    The agents begin with what the run has used before it stopped, if it did."""
 
 
 def run_blueprint(
@@ -67,33 +75,70 @@ def run_blueprint(
 ) -> RunReport:
     """Run the blueprint on the repository and give the report.
 
-    The report is kept, and the work so far is on the branch, also when a node fails or raises.
+    A run of this id that stopped goes on where it did, in the same files; what it finished is
+    not done again. The report is kept, and the work so far is on the branch, also when a node
+    fails or raises.
 
     Raises:
         BadInput: the repository or the ref cannot be used.
+        RunNotResumable: a run of this id is running or finished, or what it needs is gone.
         Unavailable: Docker, the image or the model is not to be had.
         WorkRefused: what came out of the sandbox is not what it claims to be.
     """
-    told = watch or Watch()
-    base = open_repo(request.repo, request.ref, store=workshop.repos)
-    folder = runs.begin(workshop.runs, run_id, request, flow_run)
-    workshop.memory.prepare()
-    with _Record(request, base, folder, run_id, flow_run, workshop) as record:
-        with (
-            workshop.agents(request, run_id, folder, told.on_line) as run_agent,
-            workshop.open_sandbox(request, run_id, record.egress) as opened,
-        ):
-            sandbox = opened.sandbox
-            put_in(sandbox, base, record.branch)
-            env = {**workshop.env, **opened.env}
-            record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
-            run_node = node_runner(
-                sandbox, run_agent, perform=perform, watch=told, redact=workshop.redact
-            )
-            with _collected(record, sandbox):
-                run_nodes(request.blueprint.nodes, record.ctx, run_node, checkpoint=record.keep)
-        record.push_if_asked()
+    known = (workshop.runs / run_id).exists()
+    base = None if known else open_repo(request.repo, request.ref, store=workshop.repos)
+    with held(workshop.runs, run_id):
+        start = _start(request, workshop, run_id, base)
+        workshop.memory.prepare()
+        folder = begin(workshop.runs, run_id, request, flow_run)
+        with _Record(request, start, folder, run_id, flow_run, workshop) as record:
+            if record.work is None:
+                _do_nodes(record, request, workshop, perform=perform, told=watch or Watch())
+            record.publish()
+            record.push_if_asked()
     return record.report
+
+
+def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | None) -> Checkpoint:
+    """Where the run goes on, or the beginning: the base commit and nothing done."""
+    folder = workshop.runs / run_id
+    asked = read_asked(folder)
+    if asked is not None:
+        check_same(asked, request.blueprint)
+    kept = checkpoints.read(folder, request.repo)
+    if kept is not None:
+        return kept
+    if asked is not None:
+        raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
+    opened = base or open_repo(request.repo, request.ref, store=workshop.repos)
+    return checkpoints.begin(folder, opened)
+
+
+def _do_nodes(
+    record: "_Record", request: RunRequest, workshop: Workshop, *, perform: Perform, told: Watch
+) -> None:
+    kept = record.kept
+    run_id = record.ctx.run_id
+    with (
+        workshop.agents(request, run_id, record.folder, told.on_line, kept.now.used) as run_agent,
+        workshop.open_sandbox(request, run_id, record.egress, kept.now.files) as opened,
+    ):
+        sandbox = opened.sandbox
+        kept.prepare(sandbox)
+        if kept.now.files is None:
+            put_in(sandbox, kept.now.base, record.branch)
+        kept.follow(sandbox)
+        env = {**workshop.env, **opened.env}
+        record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
+        run_node = node_runner(
+            sandbox,
+            run_agent,
+            perform=kept.perform(perform, request.model),
+            watch=told,
+            redact=workshop.redact,
+        )
+        with _collected(record, sandbox):
+            run_nodes(request.blueprint.nodes, record.ctx, run_node, checkpoint=record.keep)
 
 
 class _Record:
@@ -102,7 +147,7 @@ class _Record:
     def __init__(
         self,
         request: RunRequest,
-        base: Base,
+        start: Checkpoint,
         folder: Path,
         run_id: str,
         flow_run: FlowRun | None,
@@ -110,18 +155,24 @@ class _Record:
     ) -> None:
         self.branch = f"harness/{run_id}/{request.blueprint.name}"
         self.ctx = RunContext(run_id=run_id, work_dir="")
-        self.work: Work | None = None
+        self.folder = folder
+        self.kept = Checkpoints(
+            folder,
+            start,
+            ttl_s=workshop.keep_files_s,
+            forget=lambda but: workshop.forget_files(run_id, but),
+        )
+        self.work = start.work
         self._request = request
-        self._base = base
-        self._folder = folder
+        self._base = start.base
         self._flow_run = flow_run
         self._redact = workshop.redact
         self._memory = workshop.memory
         self._shown: tuple[str, ...] = ()
         self._pushed = False
         self.egress = EgressLog(folder / "egress.jsonl")
-        self._started = monotonic()
-        self._started_at = datetime.now(UTC)
+        asked = read_asked(folder)
+        self._started_at = asked.started_at if asked else ""
 
     def __enter__(self) -> "_Record":
         return self
@@ -130,8 +181,10 @@ class _Record:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self.report = self._report(error)
-        runs.finish(self._folder, self.report, self.work.diff if self.work else "")
+        runs.finish(self.folder, self.report, self.work.diff if self.work else "")
         self._memory.record(self.report, self._request.blueprint.verdict_later)
+        if error is None:
+            self.kept.drop()
 
     def recalled(self) -> str:
         """What memory has for this task; noted in the report. Nobody asks where no agent works."""
@@ -145,12 +198,20 @@ class _Record:
     def keep(self, ctx: RunContext) -> None:
         self.ctx = ctx
 
-    def take(self, sandbox: Sandbox) -> None:
-        """Bring the work out of the sandbox and onto a branch of the user's repository."""
+    def take(self, sandbox: Sandbox, *, done: bool) -> None:
+        """Bring the work out of the sandbox; `done` when no node will add to it."""
         message = f"harness: {self._request.intent or self._request.blueprint.description}"
         self.work = take_out(sandbox, self._base, self.branch, message=message)
-        if self.work is not None:
-            publish(self._base, self.work.branch, self.work.commit)
+        if done:
+            self.kept.save(replace(self.kept.now, work=self.work))
+
+    def publish(self) -> None:
+        """Bring the work onto a branch of the user's repository."""
+        if self.work is None:
+            return
+        before = self.kept.now.published
+        publish(self._base, self.work.branch, self.work.commit, replaces=before)
+        self.kept.save(replace(self.kept.now, published=self.work.commit))
 
     def push_if_asked(self) -> None:
         if self._request.push and self.work is not None and self._verdict().status == "success":
@@ -158,7 +219,7 @@ class _Record:
             self._pushed = True
 
     def _verdict(self) -> RunReport:
-        took = round((monotonic() - self._started) * 1000)
+        took = self.kept.elapsed_ms
         return report(self._request.blueprint, self.ctx, total_duration_ms=took)
 
     def _report(self, error: BaseException | None) -> RunReport:
@@ -180,8 +241,10 @@ class _Record:
             diff_stat=work.diff_stat if work else verdict.diff_stat,
             pushed=self._pushed,
             surfaced=Surfaced(playbooks=self._shown),
-            started_at=self._started_at.isoformat(timespec="seconds"),
+            started_at=self._started_at,
             notices=(
+                *(f"went on {when}, without running them again" for when in self.kept.now.went_on),
+                *((_goes_on(self.ctx.run_id),) if error is not None else ()),
                 *self._base.notices,
                 *(work.notices if work else ()),
                 *self.egress.notices,
@@ -197,9 +260,10 @@ def _collected(record: _Record, sandbox: Sandbox) -> Iterator[None]:
     except SandboxLost:
         raise
     except BaseException:
-        record.take(sandbox)
+        record.take(sandbox, done=False)
+        record.publish()
         raise
-    record.take(sandbox)
+    record.take(sandbox, done=True)
 
 
 def _context(
@@ -217,6 +281,10 @@ def _context(
         env=env,
         options=request.options,
     )
+
+
+def _goes_on(run_id: str) -> str:
+    return f"the nodes did not come to an end: `harness runs resume {run_id}` goes on"
 
 
 def _status(error: BaseException) -> RunStatus:

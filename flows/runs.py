@@ -1,26 +1,29 @@
 """The folder of runs: what each was asked, its report, its diff, its trajectory."""
 
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
 
 from contracts.errors import RunNotFound
 from contracts.run import RunReport
+from flows.asked import Asked, read_asked, write_whole
 from flows.report import dumps, loads
-from flows.request import FlowRun, RunRequest
-from sandbox.process import is_dead, process_label
+from sandbox.process import is_dead
+
+CHECKPOINT = "checkpoint.json"
+"""Stands in a run's folder as long as the run can go on."""
 
 State = Literal["success", "failure", "cancelled", "waiting", "running", "lost"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunEntry:
-    """One line of `harness runs list`. `lost`: its process died before it could report."""
+    """One line of `harness runs list`. `lost`: its process died before it could report.
+
+    `resumable`: it stopped before its nodes were done, and can go on.
+    """
 
     run_id: str
     blueprint: str
@@ -30,23 +33,7 @@ class RunEntry:
     state: State
     flow_run_id: str | None
     branch: str | None
-
-
-def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | None) -> Path:
-    """Make the run's own folder and note there what was asked, by which process."""
-    own = folder / run_id
-    own.mkdir(parents=True)
-    asked = {
-        "run_id": run_id,
-        "blueprint": request.blueprint.name,
-        "repo": request.repo,
-        "intent": request.intent,
-        "flow_run_id": flow_run.id if flow_run else None,
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "process": process_label(os.getpid()),
-    }
-    write_whole(own / "run.json", json.dumps(asked, indent=2))
-    return own
+    resumable: bool = False
 
 
 def finish(folder: Path, report: RunReport, diff: str) -> None:
@@ -63,7 +50,7 @@ def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:
 def each_run(folder: Path) -> Iterator[RunEntry]:
     """Every run, newest first; a report is read only when its run's turn comes."""
     asked = [(_asked(path.parent), path.parent) for path in folder.glob("*/run.json")]
-    asked.sort(key=lambda pair: pair[0]["started_at"], reverse=True)
+    asked.sort(key=lambda pair: pair[0].started_at, reverse=True)
     return (_entry(own, known) for known, own in asked)
 
 
@@ -91,8 +78,17 @@ def read_report(folder: Path, run: str) -> RunReport:
     own = find_run(folder, run)
     path = own / "report.json"
     if not path.is_file():
-        raise RunNotFound(f"run {own.name} has no report: it is {read_entry(folder, run).state}")
+        entry = read_entry(folder, run)
+        hint = f"; `harness runs resume {own.name}` goes on" if entry.resumable else ""
+        raise RunNotFound(f"run {own.name} has no report: it is {entry.state}{hint}")
     return loads(path.read_text())
+
+
+def finished(folder: Path, run_id: str) -> RunReport | None:
+    """The report of a run whose nodes came to their end; None of every other run."""
+    own = folder / run_id
+    over = (own / "report.json").is_file() and not (own / CHECKPOINT).exists()
+    return loads((own / "report.json").read_text()) if over else None
 
 
 def read_diff(folder: Path, run: str) -> str:
@@ -119,47 +115,30 @@ def find_run(folder: Path, run: str) -> Path:
     raise RunNotFound(f"run {run!r} is one of {', '.join(p.name for p in found)}: say more of it")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half."""
-    part = path.with_suffix(".part")
-    part.write_text(text, errors="surrogateescape")
-    part.replace(path)
-
-
 def _beginning_with(folder: Path, run: str) -> Iterator[Path]:
     if run.isalnum():
         yield from sorted(path.parent for path in folder.glob(f"{run}*/run.json"))
 
 
-class _Asked(TypedDict):
-    run_id: str
-    blueprint: str
-    repo: str
-    intent: str
-    flow_run_id: str | None
-    started_at: str
-    process: str
-
-
-def _asked(own: Path) -> _Asked:
-    asked: _Asked = json.loads((own / "run.json").read_text())
+def _asked(own: Path) -> Asked:
+    asked = read_asked(own)
+    if asked is None:
+        raise RunNotFound(f"run {own.name} has gone while it was looked at")
     return asked
 
 
-def _entry(own: Path, asked: _Asked) -> RunEntry:
+def _entry(own: Path, asked: Asked) -> RunEntry:
     report = own / "report.json"
     done = loads(report.read_text()) if report.is_file() else None
+    dead = is_dead(asked.process)
     return RunEntry(
-        run_id=asked["run_id"],
-        blueprint=asked["blueprint"],
-        repo=asked["repo"],
-        intent=asked["intent"],
-        started_at=asked["started_at"],
-        state=done.status if done else _undone(asked["process"]),
-        flow_run_id=asked["flow_run_id"],
+        run_id=asked.run_id,
+        blueprint=asked.blueprint,
+        repo=asked.repo,
+        intent=asked.intent,
+        started_at=asked.started_at,
+        state=done.status if done else "lost" if dead else "running",
+        flow_run_id=asked.flow_run_id,
         branch=done.branch if done else None,
+        resumable=(done is not None or dead) and (own / CHECKPOINT).is_file(),
     )
-
-
-def _undone(process: str) -> State:
-    return "lost" if is_dead(process) else "running"

@@ -1,7 +1,9 @@
 """Start a run in this process, visible in Prefect."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
 
 from blueprints.engine import Watch
 from contracts.errors import PrefectUnavailable
@@ -11,11 +13,24 @@ from flows.request import RunRequest
 from flows.settings import Settings
 from flows.wiring import workshop
 
+if TYPE_CHECKING:
+    from prefect import State
+    from prefect.client.schemas import FlowRun
+
+    from flows.compile import RunFlow
+
 
 def run_in_prefect(
-    request: RunRequest, settings: Settings, *, run_id: str, watch: Watch
+    request: RunRequest,
+    settings: Settings,
+    *,
+    run_id: str,
+    watch: Watch,
+    flow_run_id: str | None = None,
 ) -> RunReport:
     """Run the request as a flow run of the server in use; one is started when there is none.
+
+    A run that goes on does so in its own flow run, if the server still knows it.
 
     Raises:
         PrefectUnavailable: no server, or it went away; the run itself may have ended well.
@@ -26,23 +41,56 @@ def run_in_prefect(
         from flows.compile import compile_blueprint
 
         flow = compile_blueprint(
-            request.blueprint, lambda: workshop(settings), run_id=run_id, watch=watch
+            request.blueprint,
+            lambda: workshop(settings),
+            blueprint_ref=request.blueprint_ref,
+            run_id=run_id,
+            watch=watch,
         )
-        state = flow(
-            repo=request.repo,
-            intent=request.intent,
-            ref=request.ref or "",
-            agent=request.agent,
-            model=request.model,
-            push=request.push,
-            budget_usd=request.budget_usd,
-            options=dict(request.options),
-            return_state=True,
-        )
+        parameters: dict[str, object] = {
+            "repo": request.repo,
+            "intent": request.intent,
+            "ref": request.ref or "",
+            "agent": request.agent,
+            "model": request.model,
+            "push": request.push,
+            "budget_usd": request.budget_usd,
+            "options": dict(request.options),
+        }
+        state = go_on(flow, parameters, flow_run_id)
         result = state.result(raise_on_failure=False)
     if isinstance(result, RunReport):
         return result
     raise result
+
+
+def go_on(
+    flow: "RunFlow", parameters: dict[str, object], flow_run_id: str | None
+) -> "State[RunReport]":
+    """Run the flow in the flow run that it was begun in; in a new one if there is none.
+
+    A flow run that was begun keeps its own parameters.
+    """
+    from prefect.flow_engine import run_flow
+
+    flow_run = _reopened(flow_run_id) if flow_run_id else None
+    if flow_run is None:
+        return flow(**parameters, return_state=True)
+    done = run_flow(flow, flow_run, flow_run.parameters, return_type="state")
+    return cast("State[RunReport]", done)  # run_flow's type covers flows of every kind
+
+
+def _reopened(flow_run_id: str) -> "FlowRun | None":
+    """The flow run, ready to run again; None when the server does not know it."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+    from prefect.states import Pending
+
+    with suppress(ObjectNotFound), get_client(sync_client=True) as client:
+        id_ = UUID(flow_run_id)
+        client.set_flow_run_state(id_, Pending(message="goes on"), force=True)
+        return client.read_flow_run(id_)
+    return None
 
 
 @contextmanager

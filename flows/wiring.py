@@ -6,9 +6,10 @@ from pathlib import Path
 from secrets import token_hex
 
 from contracts.chat import ChatRequest, Complete, Reply
-from contracts.errors import SandboxLost
+from contracts.errors import ImageUnavailable, RunNotResumable, SandboxLost, Unavailable
 from contracts.gate import OpenGate
-from contracts.sandbox import Sandbox
+from contracts.sandbox import Sandbox, SnapshotId
+from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
 from flows.gateway import OpenRun, gateway, gateway_run
 from flows.request import AGENTS, RunRequest, check_agents, check_options, models
@@ -32,7 +33,7 @@ from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_agents, ensure_base
 from sandbox.installs import let_out
 from sandbox.pool import take
-from sandbox.reap import reap
+from sandbox.reap import forget_checkpoints, reap
 from sandbox.sources import find_source
 
 MakeGated = Callable[[OpenGate, OnLine], Agent]
@@ -65,6 +66,8 @@ def workshop(settings: Settings | None = None) -> Workshop:
         default_budget_usd=chosen.budget_usd,
         check=lambda request: _check(request, chosen),
         open_sandbox=_sandboxes(chosen),
+        keep_files_s=chosen.sandbox.resume_within_s,
+        forget_files=_forget_files(chosen),
         memory=memory(complete=_reflecting(chosen)),
         agents=_agents(chosen, redact),
     )
@@ -112,23 +115,32 @@ def _reflecting(settings: Settings) -> Complete:
 
 def _sandboxes(
     settings: Settings,
-) -> Callable[[RunRequest, str, OnEvent], AbstractContextManager[Opened]]:
+) -> Callable[[RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]]:
     wanted = settings.sandbox
 
     @contextmanager
-    def open_sandbox(request: RunRequest, run_id: str, on_event: OnEvent) -> Iterator[Opened]:
+    def open_sandbox(
+        request: RunRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
+    ) -> Iterator[Opened]:
         docker = engine()
-        spec = spec_for(settings, docker, run_id, cli=bool(_cli_agents(request)))
+        if files is None:
+            spec = spec_for(settings, docker, run_id, cli=bool(_cli_agents(request)))
+        else:
+            spec = _spec(settings, run_id, _kept(docker, files, run_id))
         _sweep(docker, spec.owner)
         allow = (*wanted.egress, *request.blueprint.egress)
         with (
             Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
-            take(docker, spec) or DockerSandbox.start(docker, spec) as sandbox,
+            _taken(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
         ):
             env = let_out(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
             yield Opened(sandbox, env)
 
     return open_sandbox
+
+
+def _taken(docker: Engine, spec: SandboxSpec, files: SnapshotId | None) -> DockerSandbox | None:
+    return take(docker, spec) if files is None else None
 
 
 def spec_for(settings: Settings, docker: Engine, run_id: str, *, cli: bool) -> SandboxSpec:
@@ -137,14 +149,18 @@ def spec_for(settings: Settings, docker: Engine, run_id: str, *, cli: bool) -> S
     Raises:
         ImageUnavailable, DockerUnavailable.
     """
-    wanted = settings.sandbox
     ensure = ensure_agents if cli else ensure_base
+    image = settings.sandbox.image or ensure(docker, on_line=_ignore)
+    return _spec(settings, run_id, image)
+
+
+def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
     return SandboxSpec(
-        image=wanted.image or ensure(docker, on_line=_ignore),
+        image=image,
         owner=owner(settings),
         run_id=run_id,
-        ttl_s=wanted.ttl_s,
-        limits=wanted.limits,
+        ttl_s=settings.sandbox.ttl_s,
+        limits=settings.sandbox.limits,
     )
 
 
@@ -152,6 +168,27 @@ def _sweep(docker: Engine, ours: str) -> None:
     """Remove what dead runs left: 3 ms when that is nothing."""
     with suppress(SandboxLost):  # what will not go stays for `harness sandbox reap` to tell
         reap(docker, ours)
+
+
+def _kept(docker: Engine, files: SnapshotId, run_id: str) -> SnapshotId:
+    """The files to go on with, surely there."""
+    try:
+        docker.layers(files)
+    except ImageUnavailable as error:
+        raise RunNotResumable(
+            f"run {run_id} cannot go on: its files {files!r} are gone from the Docker engine; "
+            "`harness run` starts another"
+        ) from error
+    return files
+
+
+def _forget_files(settings: Settings) -> Callable[[str, SnapshotId | None], None]:
+    def forget(run_id: str, but: SnapshotId | None) -> None:
+        # What cannot be removed now is reaped at its deadline.
+        with suppress(Unavailable):
+            forget_checkpoints(engine(), owner(settings), run_id, but=but)
+
+    return forget
 
 
 def owner(settings: Settings) -> str:
@@ -166,18 +203,26 @@ def owner(settings: Settings) -> str:
 
 def _agents(
     settings: Settings, redact: Redact
-) -> Callable[[RunRequest, str, Path, Tell], AbstractContextManager[RunAgent]]:
+) -> Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]:
     @contextmanager
-    def agents(request: RunRequest, run_id: str, folder: Path, tell: Tell) -> Iterator[RunAgent]:
+    def agents(
+        request: RunRequest, run_id: str, folder: Path, tell: Tell, used: Used
+    ) -> Iterator[RunAgent]:
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
             if agents_of(request):
-                path, budget = folder / "trajectory.jsonl", request.budget_usd
-                opened = gateway_run(settings, run_id, path, budget_usd=budget)
+                opened = gateway_run(
+                    settings,
+                    run_id,
+                    folder / "trajectory.jsonl",
+                    budget_usd=used.left_of(request.budget_usd),
+                    said=used.replies,
+                )
                 made = _gated(stack.enter_context(opened))
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
+                spent_usd=used.cost_usd,
                 tell=lambda node, line: tell(node, redact(line)),
             )
 

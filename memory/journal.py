@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memory.content import digest, storable
@@ -40,6 +40,12 @@ def record(connection: Connection, key: int | None, execution: Execution, at: da
     if key is not None:
         _count(connection, key, execution.outcome, at)
     return True
+
+
+def withdraw_neutral(connection: Connection, run_id: str) -> None:
+    """Forget a run's neutral executions, which count for nothing."""
+    of_run = (executions.c.run_id == run_id, executions.c.outcome == "neutral")
+    connection.execute(delete(executions).where(*of_run))
 
 
 def settle(connection: Connection, execution_id: str, outcome: Outcome, at: datetime) -> bool:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
-from memory import recall, store
+from memory import journal, recall, store
 from memory.around_run import Recorded
 from memory.database import reading, writing
 from memory.journal import LESSONS_A_RUN
@@ -37,8 +37,11 @@ def record(
     """Record a run that has ended, however it ended; doing it twice counts once.
 
     Credit goes to the playbooks that the agent named, else to the best one it was shown and not
-    told to avoid. A run without any is recorded too. No playbook is ever made here.
+    told to avoid. A run without any is recorded too. No playbook is ever made here. A run that
+    stopped, was recorded as neutral and went on is recorded anew.
     """
+    with writing(library.engine) as connection:
+        journal.withdraw_neutral(connection, report.run_id)
     outcome = "pending" if verdict_later and report.status == "success" else outcome_of(report)
     credited = _credit(library, report)
     before = _lessons(library, credited)

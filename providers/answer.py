@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from types import MappingProxyType
 
 from pydantic import BaseModel, Field
 
@@ -24,11 +25,21 @@ Pause = Callable[[float], None]
 
 
 class RunModels:
-    """The models of one run: each scripted one keeps its place, whoever asks."""
+    """The models of one run: each scripted one keeps its place, whoever asks.
 
-    def __init__(self, prices: Prices = NO_PRICES, *, pause: Pause = time.sleep) -> None:
+    `said` are the replies, by model, that were given before the run went on.
+    """
+
+    def __init__(
+        self,
+        prices: Prices = NO_PRICES,
+        *,
+        pause: Pause = time.sleep,
+        said: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._prices = prices
         self._pause = pause
+        self._said = said
         self._scripted: dict[str, ScriptedModel] = {}
 
     def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
@@ -41,7 +52,8 @@ class RunModels:
         if not is_scripted(model):
             return answer(model, ask, prices=self._prices, pause=self._pause)
         if model not in self._scripted:
-            fresh = ScriptedModel(read_script(script_path(model)))
+            script = read_script(script_path(model))
+            fresh = ScriptedModel(script, said=self._said.get(model, 0))
             self._scripted.setdefault(model, fresh)
         return self._scripted[model].pieces()
 

@@ -45,6 +45,8 @@ class RunTerms(BaseModel, frozen=True, extra="forbid"):
     """Prices that go before litellm's."""
     replay: Path | None = None
     """An old trajectory: its replies are played, whatever model is named."""
+    said: Mapping[str, int] = Field(default_factory=dict)
+    """Replies, by model, that were given before the run went on: scripts begin after them."""
     secrets: tuple[str, ...] = ()
     """Values that are blanked out in the trajectory, besides the gateway's own."""
     process: str = ""
@@ -73,7 +75,7 @@ class RunAccount:
 
     def __init__(self, terms: RunTerms, redact: Redact, pause: Pause) -> None:
         self.terms = terms
-        self._models = RunModels(terms.prices, pause=pause)
+        self._models = RunModels(terms.prices, pause=pause, said=terms.said)
         self.masked = [secret for secret in terms.secrets if secret]
         self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._mask(redact(t)))
         self.ends_at = time.monotonic() + terms.ttl_s

@@ -14,9 +14,9 @@ PREFIX = "scripted/"
 class ScriptedModel:
     """A script and a place in it, for one run; several threads may call it."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, said: int = 0) -> None:
         self._script = script
-        self._next = 0
+        self._next = said
         self._lock = threading.Lock()
 
     def complete(self, _request: ChatRequest | None = None) -> Reply:

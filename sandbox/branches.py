@@ -14,12 +14,12 @@ _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 _BIG_IS_BINARY = ("-c", "core.bigFileThreshold=8m")
 
 
-def publish(base: Base, branch: str, commit: str) -> Path:
+def publish(base: Base, branch: str, commit: str, *, replaces: str | None = None) -> Path:
     """Make the branch appear in the user's repository; for a URL it is in the bare one already.
 
     Gives the repository that holds it. Working tree, index, HEAD, config and every other ref
     stay byte for byte as they were, and no hook runs. A branch of that name must not be
-    there yet, or must be an ancestor of `commit`.
+    there yet, or must be an ancestor of `commit`, or be where we left it: at `replaces`.
 
     Raises:
         GitFailed: git refused.
@@ -27,10 +27,11 @@ def publish(base: Base, branch: str, commit: str) -> Path:
     ref = branch_ref(branch)
     if base.path is None:
         return base.bare
+    force = "+" if replaces is not None and replaces == _tip(base.path, ref) else ""
     git(
         "fetch", "--no-write-fetch-head", "--no-auto-maintenance", "--no-tags",
         "--no-prune", "--no-recurse-submodules", "--no-write-commit-graph",
-        "--", str(base.bare), f"{commit}:{ref}",
+        "--", str(base.bare), f"{force}{commit}:{ref}",
         at=base.path, rules=USERS,
     )  # fmt: skip
     return base.path
@@ -75,6 +76,11 @@ def diff_stat(base: Base, commit: str) -> DiffStat:
         insertions=_count(r"(\d+) insertion", line),
         deletions=_count(r"(\d+) deletion", line),
     )
+
+
+def _tip(repository: Path, ref: str) -> str:
+    named = ("for-each-ref", "--format=%(objectname)", ref)
+    return git_text(*named, at=repository, rules=USERS)
 
 
 def _count(pattern: str, line: str) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from contracts.sandbox import SnapshotId
 from sandbox.engine import Engine
 from sandbox.flags import BOOT, DEADLINE, OWNER, POOL, RUN_ID, taken_name
 from sandbox.process import is_dead, is_known
@@ -88,11 +89,19 @@ def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
     return Reaped(tuple(containers), tuple(images))
 
 
-def forget_checkpoints(engine: Engine, owner: str, run_id: str) -> None:
-    """Remove what was kept of a run for going on with it."""
-    for info in list_snapshots(engine, owner):
-        if info.run_id == run_id and not info.boot:
-            engine.remove_image(info.id)
+def forget_checkpoints(
+    engine: Engine, owner: str, run_id: str, *, but: SnapshotId | None = None
+) -> None:
+    """Remove what was kept of a run for going on with it, except `but`.
+
+    One that a container or a newer one still stands on stays until that is gone.
+    """
+    kept = (info for info in list_snapshots(engine, owner) if info.run_id == run_id)
+    doomed = [info.id for info in kept if not info.boot and info.id != but]
+    before = 0
+    while len(doomed) != before:
+        before = len(doomed)
+        doomed = [image for image in doomed if not engine.remove_image(image)]
 
 
 def claim(engine: Engine, info: SandboxInfo) -> bool:

@@ -18,13 +18,14 @@ def agent_runner(
     agents: Mapping[str, MakeAgent],
     *,
     budget_usd: float | None = None,
+    spent_usd: float = 0.0,
     tell: Callable[[str, str], None],
 ) -> RunAgent:
     """A `RunAgent` over the named agents; `tell` takes a node's name and a line as it happens.
 
-    All agents of the run together spend at most `budget_usd`, give or take the last reply.
+    All agents of the run together spend at most `budget_usd`, give or take the last reply;
+    `spent_usd` of it is gone already.
     """
-    spent_usd = 0.0
 
     def run_agent(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         nonlocal spent_usd

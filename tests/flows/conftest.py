@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from blueprints.types import Blueprint
+from contracts.sandbox import SnapshotId
 from flows.request import RunRequest
 from flows.run import Opened, Workshop
 from flows.settings import load_settings
@@ -31,12 +32,17 @@ def scripted_shop() -> Workshop:
     """The workshop of this home, whose sandbox is a folder of this machine."""
 
     @contextmanager
-    def open_sandbox(request: RunRequest, _: str, on_event: OnEvent) -> Iterator[Opened]:
+    def open_sandbox(
+        request: RunRequest, _: str, on_event: OnEvent, files: SnapshotId | None
+    ) -> Iterator[Opened]:
         asked = request.blueprint.egress
-        with ScriptedSandbox() as sandbox, Egress(asked, on_event) as egress:
+        start = ScriptedSandbox.resume(files) if files else ScriptedSandbox()
+        with start as sandbox, Egress(asked, on_event) as egress:
             yield Opened(sandbox, let_out(sandbox, egress) if asked else {})
 
-    return replace(workshop(load_settings()), open_sandbox=open_sandbox)
+    return replace(
+        workshop(load_settings()), open_sandbox=open_sandbox, forget_files=lambda _, __: None
+    )
 
 
 @pytest.fixture

@@ -15,11 +15,12 @@ from pydantic import SecretStr
 
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from blueprints.types import Blueprint
-from contracts.errors import RepoInvalid, SecretMissing
+from contracts.errors import RepoInvalid, SandboxLost, SecretMissing
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.compile import compile_blueprint
 from flows.run import Workshop
+from flows.start import go_on
 from flows.wiring import workshop
 from nodes.commands import command, shell
 from tests.flows.test_run import DONE, WRITE_42
@@ -131,6 +132,36 @@ def test_what_a_node_raises_ends_the_flow_run(run: Run) -> None:
     result, flow_run = run(blueprint("buggy", "Raises", [deterministic("bug", "bug", buggy)]))
     assert isinstance(result, ZeroDivisionError)
     assert flow_run["state_name"] == "Failed"
+
+
+def test_a_retried_flow_run_goes_on_where_it_stopped(
+    shop: Workshop, repository: object, api: httpx.Client
+) -> None:
+    """As the UI's Retry does it: the same flow run, from the top, in another process."""
+    done: list[str] = []
+
+    def breaks_once(_: RunContext, __: Sandbox) -> NodeResult:
+        done.append("second")
+        if len(done) == 2:
+            raise SandboxLost("the container is gone")
+        return NodeResult.success()
+
+    def first(_: RunContext, __: Sandbox) -> NodeResult:
+        done.append("first")
+        return NodeResult.success()
+
+    nodes = [deterministic("first", "1", first), deterministic("second", "2", breaks_once)]
+    flow = compile_blueprint(blueprint("breaks", "Breaks once", nodes), lambda: shop)
+    crashed = flow(repo=str(repository), return_state=True)
+    flow_run_id = crashed.state_details.flow_run_id
+    for _ in range(2):
+        state = go_on(flow, {"repo": str(repository)}, str(flow_run_id))
+        assert state.name == "Completed"
+    assert done == ["first", "second", "second"]
+    record = api.get(f"/flow_runs/{flow_run_id}").json()
+    states = {name: task["state_name"] for name, task in task_runs(api, record).items()}
+    assert states["first"] == "Completed"
+    assert (record["state_name"], record["id"][-8:]) == ("Completed", str(flow_run_id)[-8:])
 
 
 def test_the_report_and_the_diff_are_artifacts(run: Run, api: httpx.Client) -> None:

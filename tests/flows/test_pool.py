@@ -50,7 +50,7 @@ def soon(found: Callable[[], list[SandboxInfo]], count: int) -> list[SandboxInfo
 
 
 def used_by_a_run(settings: Settings, ask: Ask) -> str:
-    opened = workshop(settings).open_sandbox(ask(NOTHING), "r-1", lambda _: None)
+    opened = workshop(settings).open_sandbox(ask(NOTHING), "r-1", lambda _: None, None)
     with opened as found:
         name = found.sandbox.read_file("/etc/hostname").decode().strip()
         assert name == "sandbox"

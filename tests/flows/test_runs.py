@@ -6,8 +6,9 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunNotFound
 from contracts.run import RunReport
+from flows.asked import begin
 from flows.request import RunRequest
-from flows.runs import begin, find_run, finish, list_runs, read_diff, read_report
+from flows.runs import find_run, finish, list_runs, read_diff, read_report
 from nodes.commands import command
 
 REQUEST = RunRequest(

@@ -57,6 +57,13 @@ def test_runs_are_held_out_only_once_the_store_is_warm(library: Library) -> None
     assert (report.runs, report.held_out) == (WARM_UP + 1, 1)
 
 
+def test_a_run_that_was_stopped_and_went_on_counts_once_as_it_ended(library: Library) -> None:
+    record(library, ended("r1", "cancelled"))
+    record(library, ended("r1", "success"))
+    record(library, ended("r1", "cancelled"))
+    assert [e.outcome for e in library.list_executions()] == ["success"]
+
+
 def test_credit_goes_to_the_playbook_that_the_agent_named(library: Library) -> None:
     first = library.create(Content(title="rotate certificates"))
     second = library.create(Content(title="rotate keys"))

@@ -9,9 +9,10 @@ from starlette.testclient import TestClient
 from app.web.site import site
 from blueprints.dsl import agentic, blueprint
 from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
+from flows.asked import begin
 from flows.library import library
 from flows.request import RunRequest
-from flows.runs import begin, finish
+from flows.runs import finish
 from memory.library import Library
 
 HERE = "http://127.0.0.1:4280"

@@ -1,0 +1,112 @@
+"""What a run was asked, by which process it is done, and that only one does it."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from fcntl import LOCK_EX, LOCK_NB, flock
+from functools import cache
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from contracts.errors import RunNotResumable
+from flows.request import FlowRun, RunRequest
+from sandbox.process import process_label
+
+_FILE = "run.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """One run as it was asked for. `nodes` are the blueprint's, `cwd` is where it was begun.
+
+    `process` tells which process does it, or did it last.
+    """
+
+    run_id: str
+    blueprint: str
+    repo: str
+    intent: str
+    started_at: str
+    process: str
+    flow_run_id: str | None = None
+    blueprint_ref: str = ""
+    nodes: tuple[str, ...] = ()
+    ref: str | None = None
+    agent: str = "native"
+    model: str = ""
+    push: bool = False
+    budget_usd: float | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = "/"
+
+
+def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | None) -> Path:
+    """Make the run's own folder and note there what was asked, by which process.
+
+    A run that goes on is noted again, as begun when it was begun first.
+    """
+    own = folder / run_id
+    own.mkdir(parents=True, exist_ok=True)
+    known = read_asked(own)
+    asked = Asked(
+        run_id=run_id,
+        blueprint=request.blueprint.name,
+        blueprint_ref=request.blueprint_ref or request.blueprint.name,
+        nodes=tuple(request.blueprint.all_names()),
+        repo=request.repo,
+        intent=request.intent,
+        ref=request.ref,
+        agent=request.agent,
+        model=request.model,
+        push=request.push,
+        budget_usd=request.budget_usd,
+        options=dict(request.options),
+        flow_run_id=flow_run.id if flow_run else None,
+        started_at=known.started_at if known else datetime.now(UTC).isoformat(timespec="seconds"),
+        process=process_label(os.getpid()),
+        cwd=known.cwd if known else str(Path.cwd()),
+    )
+    write_whole(own / _FILE, json.dumps(asdict(asked), indent=2))
+    (own / "report.json").unlink(missing_ok=True)
+    return own
+
+
+def read_asked(own: Path) -> Asked | None:
+    """What `begin` noted in a run's folder; None when it noted nothing."""
+    try:
+        return _adapter().validate_json((own / _FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def held(folder: Path, run_id: str) -> Iterator[None]:
+    """Keep every other process from doing this run, until the block or this process ends.
+
+    Raises:
+        RunNotResumable: another process is doing it.
+    """
+    own = folder / run_id
+    own.mkdir(parents=True, exist_ok=True)
+    with (own / "lock").open("w") as lock:
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError as error:
+            raise RunNotResumable(f"run {run_id} is running: another process does it") from error
+        yield
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never half."""
+    part = path.with_suffix(".part")
+    part.write_text(text, errors="surrogateescape")
+    part.replace(path)
+
+
+@cache
+def _adapter() -> TypeAdapter[Asked]:
+    return TypeAdapter(Asked)
