@@ -36,10 +36,6 @@ class Used(NamedTuple):
     cost_usd: float = 0.0
     replies: Mapping[str, int] = MappingProxyType({})
 
-    def left_of(self, budget_usd: float | None) -> float | None:
-        """What may still be spent; None for no limit."""
-        return None if budget_usd is None else max(0.0, budget_usd - self.cost_usd)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:

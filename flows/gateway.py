@@ -14,6 +14,7 @@ from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
+from types import MappingProxyType
 from typing import NamedTuple
 
 from contracts.errors import ModelUnavailable
@@ -81,13 +82,14 @@ def gateway_run(
     trajectory: Path,
     *,
     budget_usd: float | None = None,
+    said: Mapping[str, int] = MappingProxyType({}),
+    spent_usd: float = 0.0,
     replay: Path | None = None,
-    said: Mapping[str, int] | None = None,
 ) -> Iterator[OpenRun]:
     """An open run; the gateway forgets it when the block ends, or this process.
 
-    With `replay` the replies of that trajectory are played, whatever model is named. `said`
-    are the replies, by model, that were given before the run went on.
+    `said` and `spent_usd` are of a run that goes on: replies of each model, and money. With
+    `replay` the replies of that trajectory are played, whatever model is named.
 
     Raises:
         ModelUnavailable: the gateway does not start or does not answer.
@@ -98,8 +100,9 @@ def gateway_run(
         budget_usd=budget_usd,
         ttl_s=settings.sandbox.ttl_s,
         prices=settings.prices,
+        said=said,
+        spent_usd=spent_usd,
         replay=replay,
-        said=said or {},
         secrets=secrets_in(environment()),
         process=process_label(os.getpid()),
     )

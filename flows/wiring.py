@@ -215,8 +215,9 @@ def _agents(
                     settings,
                     run_id,
                     folder / "trajectory.jsonl",
-                    budget_usd=used.left_of(request.budget_usd),
+                    budget_usd=request.budget_usd,
                     said=used.replies,
+                    spent_usd=used.cost_usd,
                 )
                 made = _gated(stack.enter_context(opened))
             yield agent_runner(

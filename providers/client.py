@@ -97,7 +97,8 @@ class Gateway:
         Raises:
             ModelUnavailable: the gateway does not answer.
         """
-        here = terms.model_copy(update={"trajectory": terms.trajectory.absolute()})
+        said = {placed(model): count for model, count in terms.said.items()}
+        here = terms.model_copy(update={"trajectory": terms.trajectory.absolute(), "said": said})
         self._admin("POST", "/runs", here.model_dump(mode="json"))
         try:
             yield lambda token_terms: self._gate(terms.run_id, token_terms)

@@ -43,6 +43,8 @@ class RunTerms(BaseModel, frozen=True, extra="forbid"):
     """Tokens are worth nothing after this long, whether the run was closed or not."""
     prices: Mapping[str, Price] = Field(default_factory=dict)
     """Prices that go before litellm's."""
+    spent_usd: float = 0.0
+    """What was spent before the run went on; it counts towards the budget."""
     replay: Path | None = None
     """An old trajectory: its replies are played, whatever model is named."""
     said: Mapping[str, int] = Field(default_factory=dict)
@@ -79,7 +81,7 @@ class RunAccount:
         self.masked = [secret for secret in terms.secrets if secret]
         self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._mask(redact(t)))
         self.ends_at = time.monotonic() + terms.ttl_s
-        self.usage = Usage()
+        self.usage = Usage(cost_usd=terms.spent_usd)
 
     def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
         """The model's answer, or the next of the trajectory that is replayed.

@@ -142,6 +142,13 @@ def test_a_run_spends_its_budget_and_no_more(agent: Open, script: Script) -> Non
     assert client.gate.complete(ASK).stop_reason == BUDGET_EXCEEDED
 
 
+def test_a_run_that_goes_on_has_said_and_spent_before(agent: Open, script: Script) -> None:
+    model = script(*({"content": str(n), "usage": USAGE} for n in range(9)))
+    client = agent(model, said={model: 2}, spent_usd=0.007, budget_usd=0.01)
+    assert client.messages().json()["content"][0]["text"] == "2"
+    assert "budget exceeded: $0.0110 of $0.01" in client.messages().text
+
+
 def test_turns_are_a_limit_of_the_token(agent: Open, script: Script) -> None:
     client = agent(script({"content": "a"}, {"content": "b"}, {"content": "c"}), turns=2)
     assert [client.messages().status_code for _ in range(3)] == [200, 200, 400]
