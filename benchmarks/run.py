@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.agents import rows as agents
 from benchmarks.gateway import rows as gateway
+from benchmarks.memory import rows as memory
 from benchmarks.row import Row
 from benchmarks.runs import rows as runs
 from benchmarks.sandbox import rows as sandbox
@@ -14,6 +15,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "sandbox": sandbox.rows,
     "gateway": gateway.rows,
     "agents": agents.rows,
+    "memory": memory.rows,
 }
 
 

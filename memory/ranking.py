@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from memory.types import Contrast, Counts, Group, Place
 
-WORDS_WEIGH = 0.5
-"""What a word score of 1 adds to a similarity of 0 to 1."""
+WORDS_WEIGH = 0.3
+"""What a word score of 1 adds to a similarity of 0 to 1; chosen in `docs/why/memory.md`."""
 
 
 def fuse(
@@ -21,7 +21,7 @@ def fuse(
 
     Words count by how much of the query they cover, so that one shared word by chance weighs
     little. Reciprocal rank fusion takes a chance rank for as good as a sure one: of paraphrased
-    questions it found half as many as this (`benchmarks/memory/retrieval.py`).
+    questions it found less than half as many as this (`benchmarks/memory/retrieval.py`).
     """
     covered = {key: score / most for key, score in words} if most else {}
     if vectors is None:
