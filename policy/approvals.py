@@ -1,0 +1,202 @@
+"""Questions to a person and their answers: each about one action, used once, not forever."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from secrets import token_hex
+
+from sqlalchemy import Connection, Engine, Row, or_, select, update
+
+from contracts.errors import ApprovalNotFound
+from contracts.json import canonical
+from contracts.tool import Denied
+from policy.ask import Answer, Person, Question
+from policy.database import reading, writing
+from policy.events import Draft
+from policy.notes import Append, told
+from policy.tables import approvals
+from policy.types import Approval, ApprovalStatus
+
+TTL_S = 7 * 24 * 3600.0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approvals:
+    """All approvals, in the database. What becomes of each is an event, too."""
+
+    engine: Engine
+    append: Append
+    ttl_s: float = TTL_S
+    now: Callable[[], datetime] = _now
+
+    @property
+    def person(self) -> Person:
+        """Asks whoever reads `harness approvals`, and waits for nobody."""
+        return Person(ask=self.ask, use=self.use)
+
+    def ask(self, question: Question) -> Answer:
+        """What was decided about this action of this run; the question is kept if it is new."""
+        with writing(self.engine) as connection:
+            self._expire(connection)
+            found = _latest(connection, question)
+            if found is None:
+                self._add(connection, question)
+                return Answer(status="waiting", reason="nobody has decided yet")
+        approval = _approval(found)
+        match approval.status:
+            case "approved" | "denied":
+                who, why = approval.decided_by or "", approval.reason
+                said = f"{who}: {why}" if why else f"{approval.status} by {who}"
+                return Answer(status=approval.status, by=who, reason=said)
+            case _:
+                return Answer(status="waiting", reason=f"approval {approval.id} waits")
+
+    def use(self, question: Question) -> bool:
+        """Use up the approval of this action; False when there is none any more."""
+        with writing(self.engine) as connection:
+            self._expire(connection)
+            found = _latest(connection, question)
+            if found is None or found.status != "approved":
+                return False
+            self._set(connection, found.id, "used")
+        self._tell(_approval(found), "used")
+        return True
+
+    def decide(self, prefix: str, status: ApprovalStatus, *, by: str, reason: str = "") -> Approval:
+        """Approve or deny; an approval may be taken back as long as it is not used.
+
+        Raises:
+            ApprovalNotFound: none of that id waits, or more than one begins like that.
+        """
+        with writing(self.engine) as connection:
+            self._expire(connection)
+            found = _named(connection, prefix)
+            if found.status != "pending" and (found.status, status) != ("approved", "denied"):
+                raise ApprovalNotFound(f"approval {found.id} is {found.status}: ask again by a run")
+            self._set(connection, found.id, status, by=by, reason=reason)
+            decided = _approval(_named(connection, found.id))
+        self._tell(decided, status)
+        return decided
+
+    def get(self, prefix: str) -> Approval:
+        """One approval, by its id or how that begins.
+
+        Raises:
+            ApprovalNotFound: none, or more than one.
+        """
+        with writing(self.engine) as connection:
+            self._expire(connection)
+            return _approval(_named(connection, prefix))
+
+    def list(self, *, run_id: str | None = None, pending: bool = False) -> list[Approval]:
+        """Approvals, the newest first."""
+        query = select(approvals).order_by(approvals.c.asked_at.desc())
+        if run_id is not None:
+            query = query.where(approvals.c.run_id == run_id)
+        if pending:
+            now = _text(self.now())
+            query = query.where(approvals.c.status == "pending", approvals.c.expires_at > now)
+        with reading(self.engine) as connection:
+            return [_approval(row) for row in connection.execute(query)]
+
+    def _add(self, connection: Connection, question: Question) -> None:
+        now = self.now()
+        row = {
+            "id": token_hex(6),
+            "action": question.action,
+            "run_id": question.run_id,
+            "step": question.step,
+            "op": question.op,
+            "arguments": json.loads(canonical(question.arguments)),
+            "denied": told(question.denied),
+            "status": "pending",
+            "asked_at": _text(now),
+            "expires_at": _text(now + timedelta(seconds=self.ttl_s)),
+            "reason": "",
+        }
+        connection.execute(approvals.insert().values(row))
+
+    def _set(
+        self, connection: Connection, name: str, status: str, *, by: str = "", reason: str = ""
+    ) -> None:
+        changed: dict[str, object] = {"status": status}
+        if by:
+            changed |= {"decided_by": by, "reason": reason, "decided_at": _text(self.now())}
+        connection.execute(update(approvals).where(approvals.c.id == name).values(changed))
+
+    def _expire(self, connection: Connection) -> None:
+        old = approvals.c.expires_at <= _text(self.now())
+        waits = or_(approvals.c.status == "pending", approvals.c.status == "approved")
+        connection.execute(update(approvals).where(old, waits).values(status="expired"))
+
+    def _tell(self, approval: Approval, status: str) -> None:
+        self.append(
+            Draft(
+                kind="approval",
+                run_id=approval.run_id,
+                body={
+                    "approval": approval.id,
+                    "action": approval.action,
+                    "step": approval.step,
+                    "op": approval.op,
+                    "status": status,
+                    "by": approval.decided_by or "",
+                    "reason": approval.reason,
+                },
+            )
+        )
+
+
+def _latest(connection: Connection, question: Question) -> Row[tuple[object, ...]] | None:
+    """The newest that may still count; a denial counts for good."""
+    return connection.execute(
+        select(approvals)
+        .where(approvals.c.action == question.action, approvals.c.run_id == question.run_id)
+        .where(approvals.c.status.in_(("pending", "approved", "denied")))
+        .order_by(approvals.c.asked_at.desc())
+        .limit(1)
+    ).one_or_none()
+
+
+def _named(connection: Connection, prefix: str) -> Row[tuple[object, ...]]:
+    found = connection.execute(
+        select(approvals).where(approvals.c.id.startswith(prefix, autoescape=True)).limit(2)
+    ).all()
+    if len(found) != 1 or not prefix:
+        many = "more than one approval begins" if found else "there is no approval"
+        raise ApprovalNotFound(f"{many} with {prefix!r}: `harness approvals list` shows them")
+    return found[0]
+
+
+def _approval(row: Row[tuple[object, ...]]) -> Approval:
+    denied = row.denied
+    return Approval(
+        id=row.id,
+        action=row.action,
+        run_id=row.run_id,
+        step=row.step,
+        op=row.op,
+        arguments=row.arguments,
+        denied=Denied(
+            reason=denied["reason"],
+            rule=denied["rule"],
+            argument=denied["argument"],
+            tags=frozenset(denied["tags"]),
+            provenance=tuple(denied["provenance"]),
+        ),
+        status=row.status,
+        asked_at=datetime.fromisoformat(row.asked_at),
+        expires_at=datetime.fromisoformat(row.expires_at),
+        decided_at=datetime.fromisoformat(row.decided_at) if row.decided_at else None,
+        decided_by=row.decided_by,
+        reason=row.reason,
+    )
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,109 @@
+"""Approvals: about one action, used once, expiring, taken back; there after a restart."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from contracts.errors import ApprovalNotFound
+from contracts.tool import Denied
+from policy.approvals import Approvals
+from policy.ask import Question
+from policy.log import EventLog
+from tests.policy.conftest import Clock, OpenLog
+
+WHY = Denied(
+    reason="repo:notes would decide /to",
+    rule="C4",
+    argument="/to",
+    tags=frozenset({"repo:notes"}),
+    provenance=("notes/q2.md", "step0 extract"),
+)
+MAIL = Question(
+    action="a" * 64, run_id="r1", step=1, op="send_email", arguments={"to": "eve"}, denied=WHY
+)
+
+
+@pytest.fixture
+def kept(log: EventLog, clock: Clock) -> Approvals:
+    return Approvals(engine=log.engine, append=lambda d: log.append([d]), ttl_s=60, now=clock)
+
+
+def test_a_question_is_asked_once_and_says_why(kept: Approvals) -> None:
+    assert [kept.ask(MAIL).status, kept.ask(MAIL).status] == ["waiting", "waiting"]
+    (found,) = kept.list(pending=True)
+    assert (found.denied, found.arguments, found.step) == (WHY, {"to": "eve"}, 1)
+
+
+def test_an_approval_is_used_once(kept: Approvals) -> None:
+    kept.ask(MAIL)
+    kept.decide(kept.list()[0].id[:4], "approved", by="ann")
+    assert kept.ask(MAIL).status == "approved"
+    assert [kept.use(MAIL), kept.use(MAIL)] == [True, False]
+    assert kept.ask(MAIL).status == "waiting"
+
+
+def test_of_many_who_use_it_at_once_one_does(kept: Approvals) -> None:
+    kept.ask(MAIL)
+    kept.decide(kept.list()[0].id, "approved", by="ann")
+    used: list[bool] = []
+    threads = [threading.Thread(target=lambda: used.append(kept.use(MAIL))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(used) == [False] * 7 + [True]
+
+
+def test_an_approval_is_good_for_no_other_action_and_no_other_run(kept: Approvals) -> None:
+    kept.ask(MAIL)
+    kept.decide(kept.list()[0].id, "approved", by="ann")
+    for other in (replace(MAIL, action="b" * 64), replace(MAIL, run_id="r2")):
+        assert kept.use(other) is False
+        assert kept.ask(other).status == "waiting"
+
+
+def test_an_approval_expires(kept: Approvals, clock: Clock) -> None:
+    kept.ask(MAIL)
+    kept.decide(kept.list()[0].id, "approved", by="ann")
+    for _ in range(61):
+        clock()
+    assert kept.use(MAIL) is False
+    assert kept.list(pending=True) == []
+
+
+def test_denied_stays_denied_and_says_why(kept: Approvals) -> None:
+    kept.ask(MAIL)
+    name = kept.list()[0].id
+    kept.decide(name, "denied", by="ann", reason="not her")
+    assert (kept.ask(MAIL).status, kept.ask(MAIL).reason) == ("denied", "ann: not her")
+    with pytest.raises(ApprovalNotFound, match="is denied"):
+        kept.decide(name, "approved", by="ann")
+
+
+def test_an_approval_may_be_taken_back_before_it_is_used(kept: Approvals) -> None:
+    kept.ask(MAIL)
+    name = kept.list()[0].id
+    kept.decide(name, "approved", by="ann")
+    kept.decide(name, "denied", by="bob")
+    assert kept.use(MAIL) is False
+
+
+@pytest.mark.parametrize("name", ["", "nope", "%"])
+def test_an_id_that_names_none_is_refused(kept: Approvals, name: str) -> None:
+    kept.ask(MAIL)
+    with pytest.raises(ApprovalNotFound):
+        kept.decide(name, "approved", by="ann")
+
+
+def test_answers_are_there_after_a_restart_and_in_the_log(open_log: OpenLog, clock: Clock) -> None:
+    log = open_log()
+    first = Approvals(engine=log.engine, append=lambda d: log.append([d]), now=clock)
+    first.ask(MAIL)
+    first.decide(first.list()[0].id, "approved", by="ann")
+    log.engine.dispose()
+    again = open_log()
+    second = Approvals(engine=again.engine, append=lambda d: again.append([d]), now=clock)
+    assert second.use(MAIL) is True
+    told = [event.body["status"] for event in again.events("r1", kind="approval")]
+    assert told == ["approved", "used"]
