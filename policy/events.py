@@ -1,7 +1,7 @@
 """What happened, as a value: named by its content, tied to its causes. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -102,9 +102,36 @@ class Event:
         return self.clock.get(self.replica, 0)
 
     @property
-    def place(self) -> tuple[int, str]:
+    def rank(self) -> tuple[int, str]:
         """Sorted by this, every cause comes before its effects, in every replica alike."""
         return (sum(self.clock.values()), self.id)
+
+
+def place(
+    drafts: Iterable[Draft],
+    heads: tuple[str, ...],
+    clock: Clock,
+    replica: str,
+    now: Callable[[], datetime],
+) -> tuple[Event, ...]:
+    """Give drafts their place in the history that ends with these heads, one after the other."""
+    placed: list[Event] = []
+    for draft in drafts:
+        clock = {**clock, replica: clock.get(replica, 0) + 1}
+        event = Event(
+            kind=draft.kind,
+            run_id=draft.run_id,
+            replica=replica,
+            at=now(),
+            body=draft.body,
+            consumes=draft.consumes,
+            produces=tuple(entity.id for entity in draft.produces),
+            heads=heads,
+            clock=clock,
+        )
+        placed.append(event)
+        heads = (event.id,)
+    return tuple(placed)
 
 
 def name_of(line: str) -> str:

@@ -1,6 +1,6 @@
 """The event log: a database that is only added to, and its head, kept outside."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, select
 from contracts.entity import Entity
 from policy.database import reading, writing
 from policy.errors import LogDamaged
-from policy.events import Draft, Event, Kind, entity_of, event_of
+from policy.events import Draft, Event, Kind, entity_of, event_of, place
 from policy.head import Head, HeadFile
 from policy.log_rows import (
     Tip,
@@ -22,6 +22,7 @@ from policy.log_rows import (
     tip,
 )
 from policy.merge import History
+from policy.merge_check import check_merge
 from policy.tables import entities, events
 
 
@@ -54,7 +55,7 @@ class EventLog:
             with writing(self.engine) as connection:
                 before = tip(connection)
                 _refuse_if_cut(connection, kept, before)
-                placed = _placed(new, before, self.replica, self.now)
+                placed = place(new, before.heads, before.clock, self.replica, self.now)
                 add_entities(connection, (made for draft in new for made in draft.produces))
                 add_events(connection, placed)
                 move_heads(connection, before.heads, placed[-1].id)
@@ -64,15 +65,19 @@ class EventLog:
     def take_in(self, history: History) -> int:
         """Add what another log has and this one has not; gives the number of new events.
 
-        Everything in `history` was checked before. It may bring back what was lost here.
+        `history` hangs together, as `log_file.read` makes sure. It may bring back what was lost
+        here.
 
         Raises:
+            EventsInvalid: it would take taint from an entity, or holds other events of a machine
+                that is known here by the same name and count; nothing is added then.
             LogUnavailable: the log cannot be written.
         """
         with self.head.locked():
+            here = self.history()
+            check_merge(here, history)
+            new = [event for event in history.in_order() if event.id not in here.events]
             with writing(self.engine) as connection:
-                known = {row[0] for row in connection.execute(select(events.c.id))}
-                new = [event for event in history.in_order() if event.id not in known]
                 add_entities(connection, history.entities.values())
                 add_events(connection, new)
                 find_heads(connection)
@@ -100,6 +105,9 @@ class EventLog:
         """The events of a run, or all, in the order that every replica gives them.
 
         `limit` keeps those that came last.
+
+        Raises:
+            LogDamaged: one is not whole.
         """
         query = select(events.c.line).order_by(events.c.number.desc()).limit(limit)
         if run_id is not None:
@@ -107,15 +115,15 @@ class EventLog:
         if kind is not None:
             query = query.where(events.c.kind == kind)
         with reading(self.engine) as connection:
-            found = [event_of(row[0]) for row in connection.execute(query)]
-        return tuple(sorted(found, key=lambda event: event.place))
+            found = [_event(row[0]) for row in connection.execute(query)]
+        return tuple(sorted(found, key=lambda event: event.rank))
 
     def since(self, number: int, *, limit: int = 1_000) -> list[tuple[int, Event]]:
         """The events after this number, each with its own: for those who follow the log."""
         query = select(events.c.number, events.c.line).where(events.c.number > number)
         with reading(self.engine) as connection:
             rows = connection.execute(query.order_by(events.c.number).limit(limit))
-            return [(row[0], event_of(row[1])) for row in rows]
+            return [(row[0], _event(row[1])) for row in rows]
 
     def entities(self, ids: Iterable[str]) -> dict[str, Entity]:
         """The entities that have these ids; those that are not there are left out."""
@@ -135,27 +143,13 @@ class EventLog:
         return History(events={event.id: event for event in found}, entities=self.entities(named))
 
 
-def _placed(
-    drafts: Sequence[Draft], before: Tip, replica: str, now: Callable[[], datetime]
-) -> tuple[Event, ...]:
-    heads, clock = before.heads, before.clock
-    placed = []
-    for draft in drafts:
-        clock = {**clock, replica: clock.get(replica, 0) + 1}
-        event = Event(
-            kind=draft.kind,
-            run_id=draft.run_id,
-            replica=replica,
-            at=now(),
-            body=draft.body,
-            consumes=draft.consumes,
-            produces=tuple(entity.id for entity in draft.produces),
-            heads=heads,
-            clock=clock,
-        )
-        placed.append(event)
-        heads = (event.id,)
-    return tuple(placed)
+def _event(line: str) -> Event:
+    try:
+        return event_of(line)
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogDamaged(
+            f"an event cannot be read: {line[:60]!r}. `harness events verify` says more"
+        ) from error
 
 
 def _refuse_if_cut(connection: Connection, kept: Head | None, before: Tip) -> None:

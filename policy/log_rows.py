@@ -67,7 +67,8 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
     links = [link for event in new for link in _links(event)]
     if links:
         connection.execute(_ADD_LINKS, links)
-    _add_edges(connection, {_related(event) for event in new if event.kind == "relation"})
+    related = (event.consumes for event in new if event.kind == "relation")
+    _add_edges(connection, {(pair[0], "relates_to", pair[1]) for pair in related if len(pair) == 2})
 
 
 def add_entities(connection: Connection, made: Iterable[Entity]) -> None:
@@ -119,11 +120,6 @@ def _add_edges(connection: Connection, edges: set[Edge]) -> None:
         names = ("source", "kind", "target")
         rows = [dict(zip(names, edge, strict=True)) for edge in sorted(edges)]
         connection.execute(insert(entity_edges), rows)
-
-
-def _related(event: Event) -> Edge:
-    source, target = event.consumes
-    return (source, "relates_to", target)
 
 
 def _row(event: Event) -> dict[str, object]:

@@ -17,7 +17,7 @@ class History:
 
     def in_order(self) -> tuple[Event, ...]:
         """Every event after its causes, in an order that depends on nothing but the events."""
-        return tuple(sorted(self.events.values(), key=lambda event: event.place))
+        return tuple(sorted(self.events.values(), key=lambda event: event.rank))
 
     @property
     def heads(self) -> frozenset[str]:

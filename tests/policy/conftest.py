@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import Connection, text
 
 from contracts.entity import Entity, Label
@@ -17,6 +18,9 @@ from policy.log import EventLog
 from tests.postgres import new_postgres_database, pytest_unconfigure
 
 __all__ = ["pytest_unconfigure"]
+
+settings.register_profile("busy machine", deadline=None)
+settings.load_profile("busy machine")
 
 OpenLog = Callable[..., EventLog]
 

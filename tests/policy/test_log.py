@@ -198,3 +198,13 @@ def test_a_relation_is_an_event_and_an_edge(log: EventLog) -> None:
         (one.id, "relates_to", two.id),
         (part.id, "part_of", one.id),
     }
+
+
+def test_a_log_with_an_event_that_is_not_whole_says_so(open_log: OpenLog) -> None:
+    log = open_log()
+    three_events(log)
+    with log.engine.begin() as connection:
+        disarm(connection)
+        connection.execute(text("UPDATE events SET line = '{}' WHERE number = 2"))
+    with pytest.raises(LogDamaged, match="cannot be read"):
+        log.events()

@@ -8,8 +8,9 @@ from sqlalchemy import Connection, text
 from policy.causes import Causes
 from policy.events import event_of, name_of
 from policy.log import EventLog
+from policy.log_rows import add_events, find_heads
 from policy.verify import Verified, verify
-from tests.policy.conftest import OpenLog, disarm, draft, entity, three_events
+from tests.policy.conftest import OpenLog, disarm, draft, three_events
 
 EDITS = [
     "UPDATE events SET line = replace(line, 'node', 'nods')",
@@ -148,9 +149,11 @@ def test_a_line_with_a_fitting_hash_that_is_no_event_is_found(
 def test_two_machines_with_one_name_are_found(open_log: OpenLog) -> None:
     one, two = open_log("one"), open_log("two")
     twin = EventLog(engine=two.engine, replica="one", head=two.head, now=two.now)
-    one.append([draft(entity(1))])
-    twin.append([draft(entity(2))])
-    one.take_in(twin.history())
+    one.append([draft()])
+    with one.engine.begin() as connection:
+        add_events(connection, twin.append([draft(kind="report")]))
+        find_heads(connection)
+    one.accept()
     assert any("share its name" in what for what in about_content(verify(one)))
 
 

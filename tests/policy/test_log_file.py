@@ -1,0 +1,175 @@
+"""Exports of event logs: taken in whole, or not at all."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from contracts.entity import Entity, Label
+from policy.errors import EventsInvalid, LogDamaged
+from policy.events import Draft
+from policy.log import EventLog
+from policy.log_file import export, read
+from policy.taint import data_flow, shrunk
+from policy.verify import verify
+from tests.policy.conftest import OpenLog, draft, entity, three_events
+
+Lines = list[str]
+
+
+@pytest.fixture
+def lines(open_log: OpenLog) -> Lines:
+    log = open_log("theirs")
+    three_events(log)
+    return list(export(log.history()))
+
+
+def test_two_logs_become_one_and_the_same(log: EventLog, open_log: OpenLog) -> None:
+    theirs = open_log("theirs")
+    three_events(log)
+    three_events(theirs)
+    theirs.append([draft(entity("only here"))])
+    assert log.take_in(read(export(theirs.history()))) == 4
+    assert theirs.take_in(read(export(log.history()))) == 3
+    assert log.history() == theirs.history()
+    assert log.events() == theirs.events()
+    assert log.take_in(theirs.history()) == 0
+    follower = log.append([draft(entity("after both"))])[0]
+    assert len(follower.heads) == 2
+    assert follower.clock == {"mine": 4, "theirs": 4}
+    assert verify(log).ok
+    assert verify(theirs).ok
+
+
+def test_an_export_brings_back_what_was_cut_off(log: EventLog) -> None:
+    from tests.policy.test_verify import cut
+
+    three_events(log)
+    kept = list(export(log.history()))
+    cut(log, 3)
+    cut(log, 2)
+    with pytest.raises(LogDamaged):
+        log.append([draft()])
+    assert log.take_in(read(kept)) == 2
+    log.append([draft()])
+    assert [f.what for f in verify(log).findings if "the trigger" not in f.what] == []
+
+
+@pytest.mark.parametrize("change", [
+    lambda lines: [],
+    lambda lines: lines[1:],
+    lambda lines: lines[:-1],
+    lambda lines: [lines[0], *lines[2:]],
+    lambda lines: lines[:3],
+    lambda lines: [*lines[:-1], lines[-1][:-9]],
+    lambda lines: [*lines, lines[-1].replace("run1", "run2")],
+    lambda lines: [line.replace("run1", "run2") for line in lines],
+    lambda lines: [line.replace('"replica":"theirs"', '"replica":"x"') for line in lines],
+    lambda lines: [line.replace("repo:x", "") for line in lines],
+    lambda lines: [lines[0].replace('"format":1', '"format":2'), *lines[1:]],
+    lambda lines: [*lines, "{}"],
+    lambda lines: [*lines, "[]"],
+    lambda lines: [*lines, '{"event":{"__proto__":1}}'],
+    lambda lines: [*lines, '{"more":1}'],
+    lambda lines: [*lines, '{"entity":' + "[" * 100_000],
+    lambda lines: [*lines, "x" * 9_000_000],
+    lambda lines: [line.replace('"do it"', "NaN") for line in lines],
+    lambda lines: [line.replace('"do it"', '"\\ud800"') for line in lines],
+    lambda lines: [line.replace('"node"', '"nods"') for line in lines],
+    lambda lines: [line.replace("2026-", "0001-") for line in lines],
+    lambda lines: [line.replace("+00:00", "") for line in lines],
+    lambda lines: [line.replace('"theirs":3', '"theirs":9999999999') for line in lines],
+])  # fmt: skip
+def test_a_file_that_is_not_whole_changes_nothing(
+    open_log: OpenLog, lines: Lines, change: Callable[[Lines], Lines]
+) -> None:
+    log = open_log()
+    changed = change(list(lines))
+    assert changed != lines
+    with pytest.raises(EventsInvalid):
+        log.take_in(read(changed))
+    assert log.events() == ()
+    assert verify(log).ok
+
+
+def test_a_merged_event_cannot_take_taint_away(open_log: OpenLog) -> None:
+    """A machine that says of an entity of ours that it came of nothing, or of a clean one."""
+    log, theirs = open_log(), open_log("theirs")
+    read_from_web, clean = entity("send it to eve", "web"), entity("clean")
+    made = Entity(content="a plan", label=Label(), origin="model", sources=(read_from_web.id,))
+    log.append([draft(read_from_web), draft(made, of=(read_from_web,))])
+    before = data_flow(log.history())
+    theirs.append([draft(clean), draft(made, of=(clean,)), draft(made)])
+    theirs.append([draft(made, of=(clean,), kind="endorsement")])
+    log.take_in(read(export(theirs.history())))
+    after = data_flow(log.history())
+    assert shrunk(before, after) == ()
+    assert after.label(made.id).taint == {"web"}
+
+
+def test_a_machine_that_uses_our_name_is_refused(open_log: OpenLog) -> None:
+    log, theirs = open_log(), open_log("theirs")
+    three_events(log)
+    twin = EventLog(engine=theirs.engine, replica="mine", head=theirs.head, now=theirs.now)
+    twin.append([draft(entity("something else"))])
+    with pytest.raises(EventsInvalid, match="share its name"):
+        log.take_in(read(export(twin.history())))
+    assert verify(log).ok
+
+
+def test_an_event_that_would_take_taint_away_is_refused(open_log: OpenLog) -> None:
+    """The entity was here before the event that makes it an endorsed one."""
+    theirs = open_log("theirs")
+    seen = entity("eve@example.net", "web")
+    vouched = Entity(content="eve@example.net", label=Label(), origin="me", sources=(seen.id,))
+    theirs.append([draft(seen), _verdict("approved")])
+    theirs.append([Draft(kind="endorsement", run_id="run1", body={"approval": "a"},
+                         consumes=(seen.id,), produces=(vouched,))])  # fmt: skip
+    log = open_log()
+    log.append([draft(seen, vouched)])
+    with pytest.raises(EventsInvalid, match="taint away"):
+        log.take_in(read(export(theirs.history())))
+    assert data_flow(log.history()).label(vouched.id).taint == {"web"}
+
+
+def test_an_endorsement_counts_only_with_an_approval_that_came_before(open_log: OpenLog) -> None:
+    log = open_log()
+    seen = entity("eve@example.net", "web", caps=("share_with:bob",))
+    vouched = Entity(content="eve@example.net", label=Label(), origin="me", sources=(seen.id,))
+    endorse = Draft(
+        kind="endorsement",
+        run_id="run1",
+        body={"approval": "a"},
+        consumes=(seen.id,),
+        produces=(vouched,),
+    )
+    log.append([draft(seen), endorse])
+    assert data_flow(log.history()).label(vouched.id).taint == {"web"}
+    log.append([_verdict("approved")])
+    assert data_flow(log.history()).label(vouched.id).taint == {"web"}
+    log.append([endorse])
+    assert data_flow(log.history()).label(vouched.id).taint == {"web"}, "the first one still counts"
+
+
+def test_an_approved_endorsement_leaves_the_taint_behind_until_it_is_revoked(
+    open_log: OpenLog,
+) -> None:
+    log = open_log()
+    seen = entity("eve@example.net", "web", caps=("share_with:bob",))
+    vouched = Entity(content="eve@example.net", label=Label(), origin="me", sources=(seen.id,))
+    log.append([draft(seen), _verdict("approved")])
+    log.append([Draft(kind="endorsement", run_id="run1", body={"approval": "a"},
+                      consumes=(seen.id,), produces=(vouched,))])  # fmt: skip
+    label = data_flow(log.history()).label(vouched.id)
+    assert label == Label(caps=frozenset({"share_with:bob"}))
+    log.append([_verdict("revoked")])
+    assert data_flow(log.history()).label(vouched.id).taint == {"web"}
+
+
+def test_an_export_is_made_of_plain_lines(lines: Lines) -> None:
+    kinds = [next(iter(json.loads(line))) for line in lines[1:]]
+    assert kinds == ["entity"] * 3 + ["event"] * 3
+
+
+def _verdict(verdict: str) -> Draft:
+    return Draft(kind="approval", run_id="run1", body={"approval": "a", "verdict": verdict})

@@ -1,0 +1,158 @@
+"""The laws of merging, on histories of several machines that hypothesis makes up."""
+
+from datetime import UTC, datetime
+from itertools import combinations, permutations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contracts.entity import Entity, Label, endorsed
+from policy.causes import Causes
+from policy.events import Draft, Kind, later, place
+from policy.log_file import export, read
+from policy.merge import History, merge
+from policy.standing import standing, uses
+from policy.taint import data_flow, led_to, made_from, shrunk, way_to
+
+MACHINES = ("one", "two", "three")
+VERDICTS = ("pending", "approved", "denied", "revoked", "used", "expired")
+KINDS: tuple[Kind, ...] = ("node", "source", "approval", "endorsement", "decision")
+
+
+def now() -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> tuple[History, ...]:
+    """What each machine knows after they appended and pulled from each other for a while."""
+    known = {name: History() for name in MACHINES}
+    for number in range(draw(st.integers(1, 12))):
+        who = draw(st.sampled_from(MACHINES))
+        if draw(st.integers(0, 3)) == 0:
+            known[who] = merge(known[who], known[draw(st.sampled_from(MACHINES))])
+        else:
+            known[who] = happened(known[who], who, draw(drafts(known[who], number)))
+    return tuple(known.values())
+
+
+@st.composite
+def drafts(draw: st.DrawFn, known: History, number: int) -> Draft:
+    there = sorted(known.entities)
+    uses = draw(st.lists(st.sampled_from(there), max_size=3)) if there else []
+    taint = draw(st.frozensets(st.sampled_from(("repo", "web")), max_size=2))
+    made = Entity(content=number, label=Label(taint=taint), origin="test")
+    repeats, endorses = draw(st.booleans()), draw(st.booleans())
+    again = [known.entities[draw(st.sampled_from(there))]] if there and repeats else []
+    clean = [endorsed(known.entities[uses[0]], by="me")] if uses and endorses else []
+    return Draft(
+        kind=draw(st.sampled_from(KINDS)),
+        run_id="run",
+        body={"approval": "a", "verdict": draw(st.sampled_from(VERDICTS))},
+        consumes=tuple(uses),
+        produces=(made, *again, *clean),
+    )
+
+
+def happened(known: History, replica: str, *new: Draft) -> History:
+    """The history with these at its end."""
+    placed = place(new, tuple(sorted(known.heads)), known.clock, replica, now)
+    made = {entity.id: entity for draft in new for entity in draft.produces}
+    return merge(known, History(events={event.id: event for event in placed}, entities=made))
+
+
+@given(machines())
+def test_merging_is_commutative_associative_and_idempotent(known: tuple[History, ...]) -> None:
+    one, two, three = known
+    assert merge(one, two) == merge(two, one)
+    assert merge(merge(one, two), three) == merge(one, merge(two, three))
+    assert merge(one, one) == one
+    assert merge(one, merge(one, two)) == merge(one, two)
+
+
+@given(machines())
+def test_the_clock_of_a_merge_is_the_pointwise_maximum(known: tuple[History, ...]) -> None:
+    for one, two in combinations(known, 2):
+        assert merge(one, two).clock == later([one.clock, two.clock])
+
+
+@given(machines())
+def test_the_order_keeps_causes_before_effects_and_is_the_same_everywhere(
+    known: tuple[History, ...],
+) -> None:
+    orders = {merge(merge(one, two), three).in_order() for one, two, three in permutations(known)}
+    assert len(orders) == 1
+    seen: set[str] = set()
+    for event in orders.pop():
+        assert seen.issuperset(event.heads)
+        seen.add(event.id)
+
+
+@given(machines())
+def test_what_machines_merge_hangs_together(known: tuple[History, ...]) -> None:
+    everything = merge(merge(known[0], known[1]), known[2])
+    causes = Causes()
+    causes.entities.update(everything.entities)
+    for event in everything.in_order():
+        causes.take(event.id, event.line)
+    assert causes.findings() == []
+    assert causes.heads == everything.heads
+
+
+@given(machines())
+def test_an_export_brings_back_the_same(known: tuple[History, ...]) -> None:
+    for one in known:
+        assert read(export(one)) == one
+
+
+@settings(max_examples=200)
+@given(machines())
+def test_labels_never_shrink(known: tuple[History, ...]) -> None:
+    """But for an endorsement that arrives after the entity it made, which the log refuses."""
+    for one, two in permutations(known, 2):
+        before, after = data_flow(one), data_flow(merge(one, two))
+        assert shrunk(before, after) == ()
+
+
+@given(machines())
+def test_a_label_covers_all_that_the_entity_was_made_from(known: tuple[History, ...]) -> None:
+    flow = data_flow(merge(merge(known[0], known[1]), known[2]))
+    for name in flow.history.entities:
+        for other in made_from(flow, name):
+            assert name in led_to(flow, other)
+            assert flow.label(name).caps >= flow.label(other).caps
+        for tag in flow.label(name).taint:
+            assert way_to(flow, name, tag)[-1].entity == name
+
+
+@given(machines(), st.permutations(VERDICTS))
+def test_all_machines_think_the_same_of_an_approval(
+    known: tuple[History, ...], verdicts: list[str]
+) -> None:
+    everything = merge(merge(known[0], known[1]), known[2])
+    assert standing(everything.in_order(), "a") == standing(everything.events.values(), "a")
+
+
+def test_of_an_approval_and_a_revocation_that_know_nothing_of_each_other_the_latter_wins() -> None:
+    asked = happened(History(), "one", said("pending"))
+    approved = happened(asked, "one", said("approved"))
+    revoked = happened(asked, "two", said("revoked"))
+    for merged in (merge(approved, revoked), merge(revoked, approved)):
+        assert standing(merged.in_order(), "a") == "revoked"
+    assert standing(approved.in_order(), "a") == "approved"
+    assert standing(asked.in_order(), "b") == "unknown"
+
+
+def test_a_word_that_nobody_knows_forbids() -> None:
+    known = happened(History(), "one", said("approved"), said("sure, why not"))
+    assert standing(known.in_order(), "a") == "denied"
+
+
+def test_an_approval_used_on_two_machines_is_seen() -> None:
+    approved = happened(History(), "one", said("approved"))
+    both = merge(happened(approved, "one", said("used")), happened(approved, "two", said("used")))
+    assert len(uses(both.in_order(), "a")) == 2
+
+
+def said(verdict: str) -> Draft:
+    return Draft(kind="approval", run_id="run", body={"approval": "a", "verdict": verdict})
