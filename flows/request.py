@@ -19,12 +19,15 @@ class RunRequest:
     """One run, asked for but not begun. `ref=None` means HEAD; money is in US dollars.
 
     `blueprint_ref` is how the blueprint was found; empty when by its name.
+    `intent_from` names the place that an intent was taken from which nobody vouches for, such as
+    `issue:17`; empty: the user said it.
     """
 
     blueprint: Blueprint
     blueprint_ref: str = ""
     repo: str
     intent: str = ""
+    intent_from: str = ""
     ref: str | None = None
     agent: str
     model: str

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from blueprints.engine import Perform, Watch, call, node_runner, report, run_nodes
-from contracts.errors import HarnessError, RunNotResumable, SandboxLost
+from contracts.errors import HarnessError, RunNotResumable, SandboxLost, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import LastingSandbox, Sandbox, SnapshotId
 from flows import checkpoints, runs
@@ -17,9 +17,11 @@ from flows.checkpoints import Checkpoint, Checkpoints, Used
 from flows.egress import EgressLog
 from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.resume import check_same
+from flows.run_events import Append, RunEvents
 from flows.run_memory import Memory
 from nodes.execute import RunAgent
 from nodes.text import Redact
+from policy.errors import LogDamaged
 from sandbox.branches import publish, push
 from sandbox.egress import OnEvent
 from sandbox.repos import Base, open_repo
@@ -62,6 +64,8 @@ class Workshop:
     agents: Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
     The agents begin with what the run has used before it stopped, if it did."""
+    event_log: Callable[[], AbstractContextManager[Append]]
+    """Opens the event log while the run waits for its sandbox."""
 
 
 def run_blueprint(
@@ -91,7 +95,10 @@ def run_blueprint(
         start = _start(request, workshop, run_id, base)
         workshop.memory.prepare()
         folder = begin(workshop.runs, run_id, request, flow_run)
-        with _Record(request, start, folder, run_id, flow_run, workshop) as record:
+        with (
+            workshop.event_log() as append,
+            _Record(request, start, folder, run_id, flow_run, workshop, append) as record,
+        ):
             if record.work is None:
                 _do_nodes(record, request, workshop, perform=perform, told=watch or Watch())
             record.publish()
@@ -137,6 +144,7 @@ def _do_nodes(
             watch=told,
             redact=workshop.redact,
         )
+        record.events.begin()
         with _collected(record, sandbox):
             run_nodes(request.blueprint.nodes, record.ctx, run_node, checkpoint=record.keep)
 
@@ -152,6 +160,7 @@ class _Record:
         run_id: str,
         flow_run: FlowRun | None,
         workshop: Workshop,
+        append: Append,
     ) -> None:
         self.branch = f"harness/{run_id}/{request.blueprint.name}"
         self.ctx = RunContext(run_id=run_id, work_dir="")
@@ -173,6 +182,15 @@ class _Record:
         self.egress = EgressLog(folder / "egress.jsonl")
         asked = read_asked(folder)
         self._started_at = asked.started_at if asked else ""
+        self.events = RunEvents(
+            append,
+            request,
+            run_id=run_id,
+            commit=start.base.commit,
+            folder=folder,
+            redact=workshop.redact,
+            told=start.results if start.went_on else None,
+        )
 
     def __enter__(self) -> "_Record":
         return self
@@ -181,10 +199,13 @@ class _Record:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self.report = self._report(error)
+        outage = self._tell_events()
         runs.finish(self.folder, self.report, self.work.diff if self.work else "")
         self._memory.record(self.report, self._request.blueprint.verdict_later)
         if error is None:
             self.kept.drop()
+        if outage is not None and error is None:
+            raise outage
 
     def recalled(self) -> str:
         """What memory has for this task; noted in the report. Nobody asks where no agent works."""
@@ -193,10 +214,22 @@ class _Record:
         task = self._request.intent or self._request.blueprint.description
         recall = self._memory.surface(self.ctx.run_id, task)
         self._shown = recall.shown
+        self.events.surfaced(recall)
         return recall.text
 
     def keep(self, ctx: RunContext) -> None:
         self.ctx = ctx
+        self.events.keep(ctx)
+
+    def _tell_events(self) -> HarnessError | None:
+        """Write the end into the event log; what hinders that is a notice in the report."""
+        try:
+            self.events.finish(self.report)
+        except (Unavailable, LogDamaged) as outage:
+            notice = f"the event log does not hold all of this run: {outage}"
+            self.report = replace(self.report, notices=(*self.report.notices, notice))
+            return outage
+        return None
 
     def take(self, sandbox: Sandbox, *, done: bool) -> None:
         """Bring the work out of the sandbox; `done` when no node will add to it."""

@@ -11,6 +11,7 @@ from contracts.gate import OpenGate
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
+from flows.event_log import appending
 from flows.gateway import OpenRun, gateway, gateway_run
 from flows.request import AGENTS, RunRequest, check_agents, check_options, models
 from flows.request import agents as agents_of
@@ -70,6 +71,7 @@ def workshop(settings: Settings | None = None) -> Workshop:
         forget_files=_forget_files(chosen),
         memory=memory(complete=_reflecting(chosen)),
         agents=_agents(chosen, redact),
+        event_log=lambda: appending(chosen.home, owner(chosen)),
     )
 
 

@@ -1,0 +1,57 @@
+"""Opens the event log of this machine: in memory's database, its head in a file beside."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.memory_settings import load_memory_settings
+from flows.run_events import Append
+from policy.events import Draft
+
+if TYPE_CHECKING:
+    from policy.log import EventLog
+
+
+@contextmanager
+def event_log(home: Path, replica: str) -> Iterator["EventLog"]:
+    """The log; `replica` is this machine's name in it.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
+    """
+    log = _open(home, replica)
+    try:
+        yield log
+    finally:
+        log.engine.dispose()
+
+
+@contextmanager
+def appending(home: Path, replica: str) -> Iterator[Append]:
+    """A way to append, at once; the log is opened behind it, which takes a third of a second.
+
+    An outage is raised by the first append.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="event-log") as thread:
+        opening = thread.submit(_open, home, replica)
+
+        def append(drafts: Sequence[Draft]) -> None:
+            opening.result().append(drafts)
+
+        try:
+            yield append
+        finally:
+            if opening.exception() is None:
+                opening.result().engine.dispose()
+
+
+def _open(home: Path, replica: str) -> "EventLog":
+    # SQLAlchemy is imported here, so that a run which waits for its sandbox does not wait for it.
+    from memory.database import open_database
+    from policy.head import HeadFile
+    from policy.log import EventLog
+
+    engine = open_database(load_memory_settings().database(home))
+    return EventLog(engine=engine, replica=replica, head=HeadFile(home / "events.head"))

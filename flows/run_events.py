@@ -1,0 +1,224 @@
+"""What a run writes into the event log: one transaction after each node. No Prefect here."""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from contracts.entity import Entity, Label, joined
+from contracts.json import Json
+from contracts.run import NodeResult, RunContext, RunReport
+from flows.report import to_json
+from flows.request import RunRequest, agentic_nodes
+from flows.trajectory_events import Rules, text_entity, told
+from memory.around_run import Recall
+from nodes.text import Redact
+from nodes.types import NODE_TYPES, Node, Validate
+from policy.events import Draft, Kind
+
+Append = Callable[[Sequence[Draft]], object]
+"""Adds events to the log, all or none.
+
+Raises:
+    LogUnavailable: it cannot be written: an outage, which stops the run.
+    LogDamaged: it lacks what it once had.
+"""
+
+
+class RunEvents:
+    """Follows one run. What is made in view of untrusted content is tainted by it, whoever made it:
+    a node sees the workspace, an agent the intent and memory too.
+
+    `told` are the nodes that a run which goes on has told of before; None for a new run.
+    """
+
+    def __init__(
+        self,
+        append: Append,
+        request: RunRequest,
+        *,
+        run_id: str,
+        commit: str,
+        folder: Path,
+        redact: Redact,
+        told: Collection[str] | None = None,
+    ) -> None:
+        self._append = append
+        self._request = request
+        self._run_id = run_id
+        self._redact = redact
+        self._trajectory = _Tail(folder / "trajectory.jsonl")
+        self._egress = _Tail(folder / "egress.jsonl")
+        self._known: set[str] = set()
+        self._intent = self._read_intent()
+        self._memory: Entity | None = None
+        self._workspace = self._read_repository(commit)
+        self._told = frozenset(told or ())
+        self._waiting: list[Draft] = []
+        if told is None:
+            asked = {"blueprint": request.blueprint.name}
+            self._waiting = [
+                self._draft("prompt", asked, made=(self._intent,)),
+                self._draft("source", {"commit": commit}, made=(self._workspace,)),
+            ]
+
+    def surfaced(self, recall: Recall) -> None:
+        """Memory showed this to the run."""
+        if not recall.text:
+            return
+        hits = [hit.playbook for hit in recall.found.hits if hit.playbook.id in recall.shown]
+        learned = [p for p in hits if p.source != "person" or any(x.run_id for x in p.lessons)]
+        taint = frozenset(f"playbook:{playbook.slug}" for playbook in learned)
+        self._memory = text_entity(recall.text, origin="memory", label=Label(taint=taint))
+        shown: list[Json] = [playbook.slug for playbook in hits]
+        self._waiting.append(self._draft("memory", {"playbooks": shown}, made=(self._memory,)))
+
+    def begin(self) -> None:
+        """Write what the run starts from: when that cannot be written, nothing is run."""
+        self._flush()
+
+    def keep(self, ctx: RunContext) -> None:
+        """A node has ended: write it, and all that was said and tried in it."""
+        for node in self._request.blueprint.nodes:
+            if node.name in ctx.results and node.name not in self._known:
+                self._node_ended(node, ctx)
+                if node.name in self._told:
+                    self._waiting.clear()
+        self._flush()
+
+    def finish(self, report: RunReport) -> None:
+        """The run is over, however it ended."""
+        self._egress_events()
+        body = json.loads(json.dumps(to_json(report)))
+        for heavy in ("nodes", "intent"):
+            body.pop(heavy)
+        made = self._made(json.dumps(body), f"report of {self._run_id}", (self._workspace,))
+        self._waiting.append(self._draft("report", body, (self._workspace,), (made,)))
+        self._flush()
+
+    def _node_ended(self, node: Node, ctx: RunContext) -> None:
+        lines = list(self._trajectory.lines())
+        if isinstance(node, Validate) and node.on_failure.name in ctx.results:
+            self._one(node.on_failure, ctx.results[node.on_failure.name], lines)
+        self._one(node, ctx.results[node.name], lines)
+        self._known |= ctx.results.keys()
+
+    def _one(self, node: Node, result: NodeResult, lines: list[Mapping[str, object]]) -> None:
+        came_in = self._egress_events()
+        inputs = self._inputs(node)
+        view = [entity.id for entity in (*inputs, *came_in)]
+        rules = self._rules().get(node.name)
+        if rules is not None:
+            own = [line for line in lines if _node(line) == node.name]
+            said = told(own, run_id=self._run_id, node=node.name, rules=rules, inputs=inputs)
+            self._waiting += said.drafts
+            view = [*said.view, *(entity.id for entity in came_in)]
+        text = "\n".join(filter(None, (result.error, result.output)))
+        label = joined(entity.label for entity in (*inputs, *came_in))
+        made = text_entity(text, origin=f"node {node.name}", label=label, sources=view)
+        body: dict[str, Json] = {
+            "node": node.name,
+            "type": NODE_TYPES[type(node)],
+            "status": result.status,
+            "duration_ms": result.duration_ms,
+            "attempts": len(result.attempts),
+            "turns": result.turns,
+        }
+        self._waiting.append(
+            Draft(
+                kind="node",
+                run_id=self._run_id,
+                body=body,
+                consumes=tuple(view),
+                produces=(made,),
+            )
+        )
+        self._workspace = made
+
+    def _inputs(self, node: Node) -> tuple[Entity, ...]:
+        """What the node could see. The first sees all; what it makes carries that on."""
+        first = not self._known
+        agent = node.name in self._rules()
+        context = [self._intent, *([self._memory] if self._memory else [])]
+        return (self._workspace, *(context if first or agent else ()))
+
+    def _rules(self) -> Mapping[str, Rules]:
+        return {
+            node.name: Rules(
+                agent=node.agent or self._request.agent,
+                allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
+            )
+            for node in agentic_nodes(self._request.blueprint)
+        }
+
+    def _egress_events(self) -> list[Entity]:
+        """Write what was tried since the last time; gives the places that content came from."""
+        came: dict[str, Entity] = {}
+        for line in self._egress.lines():
+            host = str(line.get("host", ""))
+            body: dict[str, Json] = {k: v for k, v in line.items() if isinstance(v, str | int)}
+            made: tuple[Entity, ...] = ()
+            if line.get("kind") == "allowed" and host not in came:
+                taint = Label(taint=frozenset({f"web:{host}"}))
+                came[host] = Entity(content=host, label=taint, origin=f"web {self._run_id}")
+                made = (came[host],)
+            self._waiting.append(self._draft("egress", body, (self._workspace,), made))
+        return list(came.values())
+
+    def _read_intent(self) -> Entity:
+        where = self._request.intent_from
+        taint = frozenset({where} if where else ())
+        said = self._redact(self._request.intent)
+        return text_entity(said, origin=where or "prompt", label=Label(taint=taint))
+
+    def _read_repository(self, commit: str) -> Entity:
+        name = self._request.repo.rstrip("/").split("/")[-1].removesuffix(".git")
+        label = Label(taint=frozenset({f"repo:{name}"}))
+        content = {"repository": self._redact(self._request.repo), "commit": commit}
+        return Entity(content=content, label=label, origin=f"repository {name}")
+
+    def _made(self, text: str, origin: str, of: Sequence[Entity]) -> Entity:
+        label = joined(entity.label for entity in of)
+        return text_entity(text, origin=origin, label=label, sources=[e.id for e in of])
+
+    def _draft(
+        self,
+        kind: Kind,
+        body: Mapping[str, Json],
+        of: Sequence[Entity] = (),
+        made: Sequence[Entity] = (),
+    ) -> Draft:
+        return Draft(
+            kind=kind,
+            run_id=self._run_id,
+            body=body,
+            consumes=tuple(entity.id for entity in of),
+            produces=tuple(made),
+        )
+
+    def _flush(self) -> None:
+        self._append(self._waiting)
+        self._waiting = []
+
+
+def _node(line: Mapping[str, object]) -> str:
+    """The node that a line of the trajectory is about, whichever attempt it was."""
+    return str(line.get("node", "")).split(" (attempt ")[0]
+
+
+class _Tail:
+    """The lines that were added to a file since the last time; half a line waits for its end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._at = 0
+
+    def lines(self) -> Iterator[Mapping[str, object]]:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._at)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._at += len(line)
+                yield json.loads(line)

@@ -1,0 +1,187 @@
+"""What a trajectory tells, as events: model calls, decisions, tool calls. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from contracts.entity import CLEAN, Entity, Label
+from contracts.json import Json
+from nodes.text import cap, inert
+from policy.events import Draft
+
+KEPT = 4_000
+"""Characters of one text that an event keeps; the trajectory holds more."""
+
+ALLOWED_TOOLS = "allowed-tools/1"
+"""The policy by which calls are decided: the words of `nodes.agents.allowed`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a node's agent was held to."""
+
+    agent: str
+    allowed_tools: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What the lines of one node told, and the entities that its result was made in view of."""
+
+    drafts: tuple[Draft, ...] = ()
+    view: tuple[str, ...] = ()
+
+
+def told(
+    lines: Iterable[Mapping[str, object]],
+    *,
+    run_id: str,
+    node: str,
+    rules: Rules,
+    inputs: Sequence[Entity],
+) -> Told:
+    """The events of one node's agent. `inputs` is all that it could see at first."""
+    telling = _Telling(run_id=run_id, node=node, rules=rules, inputs=tuple(inputs))
+    for line in lines:
+        telling.hear(line)
+    return Told(drafts=tuple(telling.drafts), view=tuple(telling.view))
+
+
+def text_entity(
+    text: str, *, origin: str, label: Label = CLEAN, sources: Iterable[str] = ()
+) -> Entity:
+    """A text as an entity: its beginning and end, and the digest of all of it."""
+    plain = inert(text).encode("utf-8", "replace").decode()
+    whole = sha256(plain.encode()).hexdigest()
+    content: dict[str, Json] = {"text": cap(plain, KEPT), "size": len(plain), "sha256": whole}
+    return Entity(content=content, label=label, origin=origin, sources=tuple(sources))
+
+
+@dataclass
+class _Telling:
+    run_id: str
+    node: str
+    rules: Rules
+    inputs: tuple[Entity, ...]
+    drafts: list[Draft] = field(default_factory=list)
+    _decided: list[Mapping[str, object]] = field(default_factory=list)
+    _reply: Entity | None = None
+    _results: list[Entity] = field(default_factory=list)
+    _model: str = ""
+
+    @property
+    def view(self) -> list[str]:
+        """All that the next thing said is made in view of; what came earlier is in these."""
+        spoken = [] if self._reply is None else [self._reply]
+        return [entity.id for entity in (*self.inputs, *spoken, *self._results)]
+
+    def hear(self, line: Mapping[str, object]) -> None:
+        match line.get("kind"):
+            case "decision":
+                self._decided.append(line)
+            case "reply":
+                self._model_call(line)
+            case "broken":
+                body = {"node": self.node, "why": _text(line.get("why")), "usage": None}
+                self._add("model_call", body, self.view)
+            case "result":
+                self._tool_call(line)
+
+    def _model_call(self, line: Mapping[str, object]) -> None:
+        message = _map(line.get("message"))
+        calls = [_call(raw) for raw in _list(message.get("tool_calls"))]
+        said = json.dumps({"content": message.get("content"), "tool_calls": calls})
+        reply = self._made(said, f"model {line.get('model')}", self.view)
+        body: dict[str, Json] = {
+            "node": self.node,
+            "model": _text(line.get("model")),
+            "usage": _numbers(line.get("usage")),
+            "stop_reason": _text(line.get("stop_reason")),
+        }
+        self._add("model_call", body, self.view, reply)
+        self._reply, self._results = reply, []
+        for decision in self._decided:
+            call = next((c for c in calls if c["id"] == decision.get("call")), None)
+            self._decision(decision, call, reply)
+        self._decided = []
+
+    def _decision(
+        self, line: Mapping[str, object], call: dict[str, Json] | None, reply: Entity
+    ) -> None:
+        words = self.rules.allowed_tools
+        body: dict[str, Json] = {
+            "node": self.node,
+            "policy": ALLOWED_TOOLS,
+            "verdict": _text(line.get("verdict")),
+            "reason": _text(line.get("reason")),
+            "question": {
+                "agent": self.rules.agent,
+                "allowed_tools": None if words is None else list(words),
+                "call": call,
+            },
+        }
+        self._add("decision", body, [reply.id])
+
+    def _tool_call(self, line: Mapping[str, object]) -> None:
+        asked = [] if self._reply is None else [self._reply]
+        seen = [entity.id for entity in (*asked, *self.inputs)]
+        result = self._made(_text(line.get("text")), f"tool {line.get('call')}", seen)
+        body: dict[str, Json] = {
+            "node": self.node,
+            "call": _text(line.get("call")),
+            "digest": _text(line.get("digest")),
+        }
+        self._results.append(result)
+        self._add("tool_call", body, seen, result)
+
+    def _made(self, text: str, origin: str, seen: Iterable[str]) -> Entity:
+        known = {e.id: e for e in (*self.inputs, *self._results)}
+        if self._reply is not None:
+            known[self._reply.id] = self._reply
+        label = CLEAN
+        for name in seen:
+            label = label.join(known[name].label)
+        return text_entity(text, origin=f"{origin} in {self.node}", label=label, sources=seen)
+
+    def _add(self, kind: str, body: Mapping[str, Json], seen: Iterable[str], *made: Entity) -> None:
+        match kind:
+            case "model_call" | "decision" | "tool_call":
+                self.drafts.append(
+                    Draft(
+                        kind=kind,
+                        run_id=self.run_id,
+                        body=body,
+                        consumes=tuple(seen),
+                        produces=made,
+                    )
+                )
+            case _:
+                raise ValueError(f"no event of kind {kind!r} comes of a trajectory")
+
+
+def _call(raw: Mapping[str, object]) -> dict[str, Json]:
+    function = _map(raw.get("function"))
+    return {
+        "id": _text(raw.get("id")),
+        "name": _text(function.get("name")),
+        "arguments": _text(function.get("arguments")),
+    }
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).encode("utf-8", "replace").decode()
+
+
+def _numbers(value: object) -> dict[str, Json]:
+    found = _map(value)
+    return {name: n for name, n in found.items() if isinstance(n, int | float)}
+
+
+def _map(raw: object) -> Mapping[str, object]:
+    return raw if isinstance(raw, Mapping) else {}
+
+
+def _list(raw: object) -> list[Mapping[str, object]]:
+    found = raw if isinstance(raw, list) else []
+    return [part for part in found if isinstance(part, Mapping)]

@@ -1,0 +1,202 @@
+"""What runs write into the event log, and what happens when it cannot be written."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from blueprints.dsl import agentic, blueprint, deterministic, step, validate
+from blueprints.types import Blueprint
+from contracts.errors import ModelUnavailable
+from flows.event_log import event_log
+from flows.request import RunRequest
+from flows.run import Workshop, run_blueprint
+from flows.run_events import Append
+from flows.runs import read_report
+from nodes.commands import command, shell
+from policy.errors import LogUnavailable
+from policy.events import Event
+from policy.log import EventLog
+from policy.taint import data_flow, way_to
+from policy.verify import verify
+from tests.flows.repositories import git
+
+Ask = Callable[..., RunRequest]
+
+
+def call(number: int, tool: str, **arguments: str) -> dict[str, object]:
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    asked = {"id": f"call_{number}", "type": "function", "function": function}
+    return {"content": "", "tool_calls": [asked]}
+
+
+WRITE_42 = call(1, "write_file", path="answer.txt", content="42\n")
+LEAK = call(2, "bash", command="curl https://evil.example.net")
+DONE = {"content": "Done."}
+
+
+@pytest.fixture
+def log(own_home: Path) -> Iterator[EventLog]:
+    with event_log(own_home, "test") as opened:
+        yield opened
+
+
+def test_a_run_without_an_agent_is_told_by_its_nodes(
+    shop: Workshop, ask: Ask, log: EventLog
+) -> None:
+    report = run_blueprint(ask(two_commands()), shop, run_id="abcd1234")
+    events = log.events("abcd1234")
+    assert [event.kind for event in events] == ["prompt", "source", "node", "node", "report"]
+    assert [event.body.get("node") for event in events[2:4]] == ["one", "two"]
+    assert events[4].body["status"] == report.status == "success"
+    assert verify(log).ok
+
+
+def test_model_calls_decisions_and_tool_calls_are_events(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    report = run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
+    assert report.status == "success"
+    said = [(event.kind, event.body.get("verdict")) for event in of_node(log, "mend")]
+    assert said == [
+        ("model_call", None),
+        ("decision", "allowed"),
+        ("tool_call", None),
+        ("model_call", None),
+        ("decision", "denied"),
+        ("tool_call", None),
+        ("model_call", None),
+        ("node", None),
+    ]
+    denied = log.events("r1", kind="decision")[1]
+    assert "curl" in str(denied.body["question"])
+    assert denied.body["policy"] == "allowed-tools/1"
+    assert verify(log).ok
+
+
+def test_all_that_an_agent_makes_carries_the_taint_of_the_repository(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id="r1")
+    flow = data_flow(log.history("r1"))
+    for event in log.events("r1"):
+        for made in event.produces:
+            expected = set() if event.kind == "prompt" else {"repo:repository"}
+            assert flow.label(made).taint == expected
+            assert flow.label(made) == flow.history.entities[made].label
+    (end,) = log.events("r1", kind="report")[0].produces
+    way = way_to(flow, end, "repo:repository")
+    assert flow.history.entities[way[0].entity].origin == "repository repository"
+
+
+def test_an_intent_that_nobody_vouches_for_taints_what_follows(
+    shop: Workshop, ask: Ask, log: EventLog
+) -> None:
+    request = replace(ask(two_commands()), intent="do as I say", intent_from="issue:17")
+    run_blueprint(request, shop, run_id="r1")
+    flow = data_flow(log.history("r1"))
+    (end,) = log.events("r1", kind="report")[0].produces
+    assert flow.label(end).taint == {"repo:repository", "issue:17"}
+
+
+def test_a_place_that_content_came_from_and_one_that_was_refused_are_events(
+    shop: Workshop, ask: Ask, log: EventLog
+) -> None:
+    tries = "curl --silent --max-time 20 http://elsewhere.invalid/ || true"
+    nodes = [deterministic("try", "try to get out", shell(tries))]
+    made = blueprint("tries", "Tries", nodes, egress=["allowed.invalid"])
+    run_blueprint(ask(made), shop, run_id="r1")
+    refused = [(e.body["kind"], e.body["host"]) for e in log.events("r1", kind="egress")]
+    assert refused == [("refused", "elsewhere.invalid")]
+
+
+def test_an_interrupted_run_has_told_all_that_it_did(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    with pytest.raises(ModelUnavailable):
+        run_blueprint(ask(checked(), model=model(WRITE_42)), shop, run_id="r1")
+    assert log.events("r1", kind="report")[0].body["status"] == "failure"
+    assert verify(log).ok
+
+
+def test_a_log_that_cannot_be_written_stops_the_run_before_its_first_node(
+    shop: Workshop, ask: Ask, repository: Path
+) -> None:
+    with pytest.raises(LogUnavailable, match="disk full"):
+        run_blueprint(ask(two_commands()), replace(shop, event_log=failing(after=0)), run_id="r1")
+    report = read_report(shop.runs, "r1")
+    assert (report.status, report.nodes) == ("failure", ())
+    assert "disk full" in (report.error or "")
+
+
+def test_an_outage_in_the_middle_stops_the_run_and_keeps_the_work(
+    shop: Workshop, ask: Ask, repository: Path
+) -> None:
+    with pytest.raises(LogUnavailable):
+        run_blueprint(ask(two_commands()), replace(shop, event_log=failing(after=1)), run_id="r1")
+    report = read_report(shop.runs, "r1")
+    assert [node.name for node in report.nodes] == ["one"]
+    assert any("does not hold all of this run" in notice for notice in report.notices)
+    assert git(repository, "show", f"{report.branch}:one.txt") == "1"
+
+
+def test_an_outage_at_the_end_is_told_too(shop: Workshop, ask: Ask) -> None:
+    with pytest.raises(LogUnavailable):
+        run_blueprint(ask(two_commands()), replace(shop, event_log=failing(after=3)), run_id="r1")
+    report = read_report(shop.runs, "r1")
+    assert report.status == "success"
+    assert any("disk full" in notice for notice in report.notices)
+
+
+def test_secrets_of_the_host_are_not_in_the_log(
+    ask: Ask, shop: Workshop, log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = replace(ask(two_commands()), intent="use s3cr3t-v4lue")
+    redacting = replace(shop, redact=lambda text: text.replace("s3cr3t-v4lue", "[redacted]"))
+    run_blueprint(request, redacting, run_id="r1")
+    entities = log.history("r1").entities.values()
+    assert not any("s3cr3t" in str(entity.content) for entity in entities)
+
+
+def failing(*, after: int) -> Callable[[], AbstractContextManager[Append]]:
+    """A log that takes so many appends and no more."""
+
+    @contextmanager
+    def opened() -> Iterator[Append]:
+        taken = 0
+
+        def append(drafts: object) -> None:
+            nonlocal taken
+            taken += 1
+            if taken > after:
+                raise LogUnavailable("the event log cannot be used: disk full")
+
+        yield append
+
+    return opened
+
+
+def two_commands() -> Blueprint:
+    nodes = [
+        deterministic("one", "one", shell("echo 1 > one.txt")),
+        deterministic("two", "two", shell("echo 2 > two.txt")),
+    ]
+    return blueprint("two-commands", "Two commands", nodes)
+
+
+def checked() -> Blueprint:
+    fix = agentic(
+        "mend",
+        "mend it",
+        prompt=lambda ctx: ctx.results["check"].output,
+        allowed_tools=["read", "write", "shell(ls*)"],
+    )
+    steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
+    return blueprint("checked", "Check", [validate("check", "check", steps=steps, on_failure=fix)])
+
+
+def of_node(log: EventLog, node: str) -> list[Event]:
+    return [event for event in log.events() if event.body.get("node") == node]
