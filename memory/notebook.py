@@ -15,10 +15,11 @@ from typing import Literal, TypedDict, Unpack, overload
 from sqlalchemy import Connection, Engine
 
 from contracts.errors import ModelUnavailable
-from memory import agent_settings, note_content, note_store, note_vectors, rating
-from memory.agent_settings import AgentSettings
+from memory import agent_settings, note_content, note_store, note_vectors, rating, scope
+from memory.agent_settings import AgentSettings, Injecting
 from memory.database import open_database, reading, writing
 from memory.errors import NoteInvalid
+from memory.injection import Injection, Injector, Request
 from memory.note_store import PERSON
 from memory.note_types import (
     DESCRIPTIVE,
@@ -37,6 +38,7 @@ from memory.note_types import (
     Where,
 )
 from memory.rating import Rating
+from memory.scope import Scope
 from memory.types import Embedder, Vector
 
 Clock = Callable[[], datetime]
@@ -96,6 +98,7 @@ class Notebook:
         self.agents = tuple(sorted(agents))
         self.embedder = embedder
         self.clock = clock
+        self._injector = Injector(engine, embedder, clock)
 
     @overload
     def add(self, content: NoteContent, **known: Unpack[_Known]) -> Note: ...
@@ -261,6 +264,19 @@ class Notebook:
         agent_settings.known(wanted.agent, self.agents)
         with writing(self.engine) as connection:
             return agent_settings.put(connection, wanted, self.clock())
+
+    def inject(self, viewer: Scope, task: str, *, options: Injecting | None = None) -> Injection:
+        """What the viewer's agent is given for a task; `options` stand in for the agent's own.
+
+        Empty ids of the viewer are not known, and nothing that needs them is seen.
+
+        Raises:
+            AgentUnknown, NoteInvalid: the viewer names an agent that there is not, or odd ids.
+        """
+        viewer = scope.checked(viewer)
+        if viewer.agent is not None:
+            agent_settings.known(viewer.agent, self.agents)
+        return self._injector.inject(Request(viewer, task, options))
 
     def rate(self, run_id: str, score: int, *, by: str = "") -> Rating:
         """Keep what a person thinks of a run, 0 to 100; a later rating replaces an earlier one.

@@ -1,0 +1,43 @@
+"""Which notes and examples come first: the specific before the general, then types (pure)."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+FARTHEST = 0.7
+"""Cosine distance past which a note has nothing to do with a task."""
+
+BAND = 0.15
+"""How much farther than the nearest a note may be and still count as meant by the task."""
+
+
+class Candidate(NamedTuple):
+    """One note or example that the viewer may see. `level` counts from 1, the most specific."""
+
+    key: int
+    level: int
+    priority: int
+    distance: float
+
+
+def reach(nearest: float) -> float:
+    """The distance up to which something is meant by a task, given that of the nearest."""
+    return min(FARTHEST, nearest + BAND)
+
+
+def choose(
+    meant: Iterable[Candidate], standing: Iterable[Candidate], limit: int
+) -> list[Candidate]:
+    """The `limit` that come first, ranked; behind them, the others, for when those do not fit.
+
+    What the task means goes before what holds whatever the task is, which takes the room that
+    is left. Ranked is: the more specific, then the higher priority, then the nearer.
+    """
+    first = sorted(meant, key=_place)
+    known = {one.key for one in first}
+    rest = sorted((one for one in standing if one.key not in known), key=_place)
+    chosen = [*first, *rest]
+    return [*sorted(chosen[:limit], key=_place), *chosen[limit:]]
+
+
+def _place(one: Candidate) -> tuple[int, int, float, int]:
+    return (one.level, -one.priority, one.distance, one.key)

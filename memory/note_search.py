@@ -1,0 +1,123 @@
+"""Notes and examples for one request, by the agent's strategies."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import ColumnElement, Connection, case, func, or_, select
+
+from memory import note_shelves, note_store, note_vectors, scope
+from memory.agent_settings import Injecting
+from memory.note_shelves import SPARE, Query, Shelves
+from memory.note_tables import entries, note_types
+from memory.note_types import Entry, Kind
+from memory.scope import Scope
+from memory.types import Vector
+
+Order = Literal["Recent", "All", "Rated"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What was found, best first; `why` says by which strategy, or why not by that one."""
+
+    entries: Sequence[Entry] = ()
+    why: str = ""
+    distances: Mapping[int, float] = field(default_factory=dict)
+    """By key, where it was found by meaning: 0 is the same, 2 the opposite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """One request within one transaction. Without a `vector`, `excuse` says why there is none."""
+
+    connection: Connection
+    shelves: Shelves
+    generation: int
+    viewer: Scope
+    model: str
+    vector: Vector | None
+    excuse: str
+    at: datetime
+
+    def notes(self, options: Injecting) -> Found:
+        """The notes that the options ask for."""
+        limit = options.max_notes
+        match options.note_strategy:
+            case "Relevant":
+                return self._by_meaning("note", limit)
+            case "Recent" | "All" as order:
+                return self._by_order("note", order, limit)
+
+    def examples(self, options: Injecting) -> Found:
+        """The examples that the options ask for."""
+        limit = options.max_examples
+        match options.example_strategy:
+            case "Semantic":
+                return self._by_meaning("example", limit)
+            case "Recent" | "Rated" as order:
+                return self._by_order("example", order, limit)
+
+    def _by_meaning(self, kind: Kind, limit: int) -> Found:
+        if self.vector is None:
+            found = self._by_order(kind, "Recent", limit)
+            why = f"{kind}s by date, not by meaning: {self.excuse}"
+            return Found(entries=found.entries, why=why)
+        query = Query(kind, self.viewer, self.model, self.vector, self.at)
+        near = note_shelves.nearest(self.connection, self.shelves, self.generation, query, limit)
+        waiting = note_vectors.count_waiting(self.connection, self.model, kind)
+        why = f"{kind}s by meaning"
+        if waiting:
+            why += f"; {waiting} have no vector yet and were not looked at"
+        return Found(entries=in_order(self.connection, list(near)), why=why, distances=near)
+
+    def _by_order(self, kind: Kind, order: Order, limit: int) -> Found:
+        most = limit * (1 + SPARE)
+        keys = ordered(self.connection, kind, self.viewer, order, at=self.at, limit=most)
+        return Found(entries=in_order(self.connection, keys), why=f"{kind}s by strategy {order}")
+
+
+def ordered(
+    connection: Connection, kind: Kind, viewer: Scope, order: Order, *, at: datetime, limit: int
+) -> list[int]:
+    """Keys of what the viewer may see: the specific first, then priority, then the order.
+
+    Recent: the newest first. All: as they were written. Rated: the best score first.
+    """
+    levels = {scope.key(one): scope.level(one) for one in scope.visible(viewer)}
+    level = case(levels, value=entries.c.scope)
+    joined = entries.outerjoin(note_types, note_types.c.name == entries.c.note_type)
+    query = (
+        select(entries.c.key)
+        .select_from(joined)
+        .where(*seen(kind, viewer, at))
+        .order_by(level, func.coalesce(note_types.c.priority, 0).desc(), *_by(order))
+        .limit(limit)
+    )
+    return list(connection.execute(query).scalars())
+
+
+def seen(kind: Kind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
+    """What a viewer may be shown now, as SQL: Active, not expired, of a scope of theirs."""
+    own = [scope.key(one) for one in scope.visible(viewer)]
+    columns = entries.c
+    lasting = or_(columns.expires_at.is_(None), columns.expires_at > at)
+    return [columns.kind == kind, columns.scope.in_(own), columns.status == "Active", lasting]
+
+
+def in_order(connection: Connection, keys: Sequence[int]) -> list[Entry]:
+    """These entries; those that are gone by now are left out."""
+    found = note_store.by_key(connection, keys)
+    return [found[key] for key in keys if key in found]
+
+
+def _by(order: Order) -> list[ColumnElement[object]]:
+    columns = entries.c
+    match order:
+        case "Recent":
+            return [columns.created_at.desc(), columns.key.desc()]
+        case "All":
+            return [columns.created_at, columns.key]
+        case "Rated":
+            return [columns.score.desc(), columns.created_at.desc(), columns.key.desc()]

@@ -1,0 +1,125 @@
+"""Eight levels; and that nobody sees what is another's, whichever way it is looked for."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory.agent_settings import Injecting
+from memory.errors import NoteInvalid
+from memory.note_types import ExampleContent, NoteContent
+from memory.notebook import Notebook, open_notebook
+from memory.scope import LEVELS, Scope, checked, key, label, level, visible
+from tests.memory.conftest import AGENTS, WordEmbedder
+
+EIGHT = tuple(
+    Scope(
+        agent="native" if one.agent else None,
+        user="ann" if one.user else None,
+        company="acme" if one.company else None,
+    )
+    for one in LEVELS
+)
+
+ids = st.sampled_from([None, "", "a", "b", "A", "a'--", 'a","b', "null", "%", "é", "é", "ann|b"])
+agents = st.sampled_from([None, *AGENTS])
+scopes = st.builds(Scope, agent=agents, user=ids, company=ids).map(checked)
+every_way = st.builds(
+    Injecting,
+    max_notes=st.just(20),
+    max_examples=st.just(10),
+    budget_tokens=st.just(100_000),
+    note_strategy=st.sampled_from(["Relevant", "Recent", "All"]),
+    example_strategy=st.sampled_from(["Semantic", "Recent", "Rated"]),
+)
+
+
+def may_see(viewer: Scope, scope: Scope) -> bool:
+    """The rule in its plainest words: each id that is named is the viewer's own."""
+    pairs = [
+        (scope.agent, viewer.agent),
+        (scope.user, viewer.user),
+        (scope.company, viewer.company),
+    ]
+    return all(named is None or named == own for named, own in pairs)
+
+
+@given(scopes, scopes)
+def test_what_is_visible_is_what_the_plain_rule_says(viewer: Scope, scope: Scope) -> None:
+    seen = visible(viewer)
+    assert (scope in seen) == may_see(viewer, scope)
+    assert [level(one) for one in seen] == sorted({level(one) for one in seen})
+
+
+@given(scopes, scopes)
+def test_two_scopes_share_a_key_only_when_they_are_equal(one: Scope, other: Scope) -> None:
+    assert (key(one) == key(other)) == (one == other)
+
+
+def test_the_eight_levels_are_in_the_order_of_the_table() -> None:
+    assert [level(one) for one in EIGHT] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert visible(EIGHT[0]) == EIGHT
+    assert visible(Scope()) == (Scope(),)
+    assert label(EIGHT[2]) == "agent native, company acme"
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "x" * 256, "line\nline", "\u202eevil", "\u200b"])
+def test_an_odd_id_is_refused(odd: str) -> None:
+    with pytest.raises(NoteInvalid):
+        checked(Scope(user=odd))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
+    """One notebook for all examples of the property below: opening one costs more than all."""
+    where: Path = tmp_path_factory.mktemp("scopes") / "harness.db"
+    with open_notebook(where, agents=AGENTS, embedder=WordEmbedder().embedder) as opened:
+        yield opened
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(scopes, min_size=1, max_size=5), st.lists(scopes, min_size=1, max_size=4), every_way
+)
+def test_nobody_is_given_what_is_anothers(
+    shared: Notebook, written: list[Scope], viewers: list[Scope], options: Injecting
+) -> None:
+    kept = [
+        made
+        for scope in written
+        for made in (
+            shared.add(NoteContent(text="the same words", scope=scope)),
+            shared.add(ExampleContent(input="the same words", output="yes", scope=scope)),
+        )
+    ]
+    try:
+        for viewer in [*viewers, *viewers]:  # the second time out of the cache
+            given_ = shared.inject(viewer, "the same words", options=options)
+            assert {entry.id for entry in given_.shown} == {
+                entry.id for entry in kept if may_see(viewer, entry.scope)
+            }
+            levels = [level(note.scope) for note in given_.notes]
+            assert levels == sorted(levels)
+    finally:
+        for entry in kept:
+            shared.remove(entry.id)
+
+
+def test_a_cached_answer_is_never_anothers(book: Notebook) -> None:
+    secret = book.add(NoteContent(text="the launch is on Monday", scope=Scope(user="ann")))
+    assert book.inject(Scope(user="ann"), "when is the launch").notes == (secret,)
+    for stranger in (Scope(), Scope(user="bob"), Scope(user="Ann"), Scope(company="ann")):
+        assert book.inject(stranger, "when is the launch").notes == ()
+
+
+def test_an_entry_that_changes_hands_is_lost_to_the_first(book: Notebook) -> None:
+    note = book.add(NoteContent(text="the launch is on Monday", scope=Scope(user="ann")))
+    assert book.inject(Scope(user="ann"), "launch").notes == (note,)
+    book.edit(replace(note, scope=Scope(user="bob")))
+    assert book.inject(Scope(user="ann"), "launch").notes == ()
+    assert len(book.inject(Scope(user="bob"), "launch").notes) == 1
