@@ -145,7 +145,7 @@ def _read(connection: Connection, where: Where, length: int) -> Shelf:
     )
 
 
-def _entries(where: Where, length: int) -> "Select[int, str, datetime | None, int, bytes]":
+def _entries(where: Where, length: int) -> "Select[tuple[int, str, datetime | None, int, bytes]]":
     joined = entries.join(entry_vectors, entry_vectors.c.entry_key == entries.c.key)
     joined = joined.outerjoin(note_types, note_types.c.name == entries.c.note_type)
     query = select(
