@@ -6,13 +6,25 @@ from pathlib import Path
 
 from sandbox import supervisor
 
-_MODULES = ("frames", "tree", "tasks", "users", "launch", "disk", "job", "jobs", "forward", "pump")
 _BOOTSTRAP = """
-import json, sys, types
-for name, source in json.loads(sys.argv[2]):
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(source, name, "exec"), module.__dict__)
-module.main(float(sys.argv[1]))
+import json, sys
+
+sources = json.loads(sys.argv[2])
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name in sources:
+            return type(sys.__spec__)(name, Finder, is_package=not sources[name])
+
+    def create_module(spec):
+        return None
+
+    def exec_module(module):
+        exec(compile(sources[module.__name__], module.__name__, "exec"), module.__dict__)
+
+sys.meta_path.insert(0, Finder)
+from sandbox.supervisor.pump import main
+main(float(sys.argv[1]))
 """
 
 
@@ -24,7 +36,7 @@ def supervisor_argv(ttl_s: float) -> list[str]:
 
 @cache
 def _sources() -> str:
-    """The supervisor's modules, each before those that import it."""
-    place = Path(supervisor.__file__).parent
-    named = [(f"sandbox.supervisor.{m}", (place / f"{m}.py").read_text()) for m in _MODULES]
-    return json.dumps(named)
+    """The supervisor's modules by name, each compiled when it is first needed."""
+    files = sorted(Path(supervisor.__file__).parent.glob("[!_]*.py"))
+    named = {f"sandbox.supervisor.{file.stem}": file.read_text() for file in files}
+    return json.dumps({"sandbox": "", "sandbox.supervisor": "", **named})

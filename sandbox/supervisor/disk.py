@@ -11,13 +11,9 @@ import json
 import math
 import os
 import time
-from collections import Counter
-from collections.abc import Collection, Iterator
 from typing import Any
 
 from sandbox.supervisor.frames import CHUNK
-from sandbox.supervisor.tree import marked
-from sandbox.supervisor.users import User
 
 LOOK_S = 0.25
 """Between two looks at the free space, which cost next to nothing."""
@@ -25,9 +21,6 @@ MEASURE_S = 15.0
 """Between two measurements of a disk that gets no fuller."""
 STEP = 16
 """A fall of the free space by a 16th of the limit is a reason to measure."""
-TOLD = 500
-"""Marks whose writing is told: what a pipe holds at once."""
-KERNEL = ("/proc", "/sys", "/dev")
 
 
 class Disk:
@@ -61,6 +54,8 @@ class Disk:
         told, tell = os.pipe()
         try:
             if os.fork() == 0:
+                from sandbox.supervisor.measure import be_measure  # compiled where it is needed
+
                 be_measure(tell, self.pump.jobs.users)
         except OSError:
             self.next_measure = now
@@ -102,70 +97,3 @@ class Disk:
 def free() -> int:
     found = os.statvfs("/")
     return found.f_bfree * found.f_frsize
-
-
-def be_measure(tell: int, users: Collection[User]) -> None:
-    """Tell what the files take, and what each mark's processes wrote; nobody can stop us.
-
-    We look as each user does, but our real user stays root: no command may send us a signal.
-    """
-    try:
-        os.setgroups([])
-        os.nice(10)
-        files: dict[tuple[int, int], int] = {}
-        wrote: Counter[int] = Counter()
-        for user in users:
-            os.setresgid(user.gid, user.gid, user.gid)
-            os.seteuid(user.uid)
-            files.update(named(user.uid))
-            files.update(unlinked())
-            for mark, size in written():
-                wrote[mark] += size
-            os.seteuid(0)
-        os.write(tell, json.dumps((sum(files.values()), dict(wrote.most_common(TOLD)))).encode())
-    finally:
-        os._exit(0)
-
-
-def named(uid: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Inode and bytes of each file of the user's, in each place where it can write."""
-    todo = ["/"]
-    while todo:
-        place = todo.pop()
-        try:
-            entries = list(os.scandir(place))
-        except OSError:
-            continue
-        todo += [
-            e.path for e in entries if e.is_dir(follow_symlinks=False) and e.path not in KERNEL
-        ]
-        for entry in entries if os.access(place, os.W_OK, effective_ids=True) else ():
-            try:
-                found = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            if found.st_uid == uid:
-                yield (found.st_dev, found.st_ino), found.st_blocks * 512
-
-
-def unlinked() -> Iterator[tuple[tuple[int, int], int]]:
-    """Inode and bytes of what is open and has no name any more."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
-        try:
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
-                found = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
-                if found.st_nlink == 0:
-                    yield (found.st_dev, found.st_ino), found.st_blocks * 512
-        except OSError:
-            continue
-
-
-def written() -> Iterator[tuple[int, int]]:
-    """A mark, and what one of its processes and the children it waited for have written."""
-    for pid, mark in marked():
-        try:
-            with open(f"/proc/{pid}/io", "rb", buffering=0) as file:  # noqa: PTH123
-                words = file.read().split()
-        except OSError:
-            continue
-        yield mark, int(words[words.index(b"write_bytes:") + 1])

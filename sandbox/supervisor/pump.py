@@ -10,7 +10,6 @@ import time
 from typing import Any, NoReturn
 
 from sandbox.supervisor.disk import Disk
-from sandbox.supervisor.forward import Ports
 from sandbox.supervisor.frames import (
     CHUNK,
     HEADER,
@@ -32,7 +31,7 @@ class Pump:
     def __init__(self) -> None:
         self.selector = selectors.DefaultSelector()
         self.jobs = Jobs(self)
-        self.ports = Ports(self)
+        self.ports: Any = None
         self.disk = Disk(self)
         self.wake = woken_by(signal.SIGCHLD)
         self.received = bytearray()
@@ -94,7 +93,8 @@ class Pump:
             self.send(HELLO, 0, b"")
         else:
             self.jobs.handle(kind, channel, payload)
-            self.ports.handle(kind, channel, payload)
+            if self.ports is not None:
+                self.ports.handle(kind, channel, payload)
 
     def reap(self) -> None:
         os.read(self.wake, CHUNK)
@@ -102,9 +102,16 @@ class Pump:
 
     def run(self, channel: int, request: dict[str, Any]) -> None:
         if request["task"] == "listen":
-            self.ports.open(channel, request)
+            self.listen(channel, request)
         else:
             self.jobs.open(channel, request)
+
+    def listen(self, channel: int, request: dict[str, Any]) -> None:
+        if self.ports is None:
+            from sandbox.supervisor.forward import Ports  # sockets are a third of the start-up
+
+            self.ports = Ports(self)
+        self.ports.open(channel, request)
 
 
 def woken_by(number: signal.Signals) -> int:
