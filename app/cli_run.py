@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from flows.request import RunRequest
     from flows.settings import Settings
 
+INTERRUPTED = 130
+
 
 def run(
     blueprint: Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")],
@@ -78,7 +80,7 @@ def run_request(
     report = _watched(request, settings, run_id, flow_run_id, as_json=as_json)
     _tell(report, as_json=as_json)
     if report.status != "success":
-        raise typer.Exit(1)
+        raise typer.Exit(INTERRUPTED if report.status == "cancelled" else 1)
 
 
 def _watched(

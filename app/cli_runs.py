@@ -64,6 +64,20 @@ def resume(run: Run, as_json: AsJson = False) -> None:
     )
 
 
+@app.command("cancel")
+def cancel(run: Run, as_json: AsJson = False) -> None:
+    """End a run that is running; its work so far is on its branch."""
+    from flows.cancel import cancel as cancel_run
+    from flows.settings import load_settings
+
+    entry = cancel_run(load_settings().runs, run)
+    if as_json:
+        show_json(asdict(entry))
+        return
+    where = f"; its work so far is on {entry.branch}" if entry.branch else ""
+    show(f"run {entry.run_id} is {entry.state}{where}")
+
+
 @app.command("trajectory")
 def trajectory(run: Run) -> None:
     """Print what was said to models in a run and what they answered."""

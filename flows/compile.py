@@ -5,11 +5,13 @@ from dataclasses import replace
 
 from prefect import Flow, State, allow_failure, flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
+from prefect.states import Cancelled, Completed, Failed
 
 from blueprints.engine import Perform, Watch
 from blueprints.types import Blueprint
+from contracts.errors import RunNotFound
 from contracts.run import NodeResult, RunReport
 from flows.artifacts import publish_report
 from flows.form import (
@@ -30,8 +32,9 @@ from flows.names import run_name, tag_flow_run
 from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
 from flows.run import Workshop, run_blueprint
-from flows.runs import finished, read_diff
+from flows.runs import finished, read_diff, read_report
 from flows.secrets import secrets_set
+from flows.signals import cancelled_from_prefect, undisturbed
 from nodes.types import Node
 
 RunFlow = Flow[..., State[RunReport]]
@@ -99,14 +102,19 @@ def compile_blueprint(
             )
             tools.check(request)
             tag_flow_run(request)
-            report = run_blueprint(
-                request,
-                tools,
-                run_id=own_id(),
-                flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
-                perform=task_runner(),
-                watch=_logged(watch or Watch()),
-            )
+            try:
+                with cancelled_from_prefect(str(flow_run.id)):
+                    report = run_blueprint(
+                        request,
+                        tools,
+                        run_id=own_id(),
+                        flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
+                        perform=task_runner(),
+                        watch=_logged(watch or Watch()),
+                    )
+            except (KeyboardInterrupt, TerminationSignal):
+                with undisturbed():
+                    report = _cut_short(tools, own_id())
             publish_report(report, read_diff(tools.runs, report.run_id))
             return _end(report)
 
@@ -165,7 +173,17 @@ def _logged(watch: Watch) -> Watch:
     return Watch(on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line)
 
 
+def _cut_short(tools: Workshop, run_id: str) -> RunReport:
+    """The report of a run that was told to end, by whomever; without one, it goes on ending."""
+    try:
+        return read_report(tools.runs, run_id)
+    except RunNotFound:
+        raise KeyboardInterrupt from None
+
+
 def _end(report: RunReport) -> State[RunReport]:
+    if report.status == "cancelled":
+        return Cancelled(message=report.error, data=report)
     if report.status == "success":
         where = f"work on {report.branch}" if report.branch else "nothing changed"
         return Completed(message=where, data=report)

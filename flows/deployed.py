@@ -60,7 +60,7 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
 ) -> State[RunReport]:
     """Run the blueprint as this flow run; `flows/form.py` says what each parameter means."""
     found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
-    return compile_blueprint(found, workshop).fn(
+    return compile_blueprint(found, workshop, blueprint_ref=blueprint).fn(
         repo=repo,
         intent=intent,
         ref=ref,

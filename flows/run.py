@@ -1,7 +1,7 @@
 """One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.resume import check_same
 from flows.run_events import Append, RunEvents
 from flows.run_memory import Memory
+from flows.signals import undisturbed
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.errors import LogDamaged
@@ -198,6 +199,10 @@ class _Record:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
+        with nullcontext() if error is None else undisturbed():
+            self._keep_report(error)
+
+    def _keep_report(self, error: BaseException | None) -> None:
         self.report = self._report(error)
         outage = self._tell_events()
         runs.finish(self.folder, self.report, self.work.diff if self.work else "")
@@ -293,8 +298,9 @@ def _collected(record: _Record, sandbox: Sandbox) -> Iterator[None]:
     except SandboxLost:
         raise
     except BaseException:
-        record.take(sandbox, done=False)
-        record.publish()
+        with undisturbed():
+            record.take(sandbox, done=False)
+            record.publish()
         raise
     record.take(sandbox, done=True)
 

@@ -1,10 +1,8 @@
 """Whole runs: real containers, a real Prefect server, the command line as a process."""
 
 import json
-import os
-import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -14,7 +12,7 @@ from app.demo.request import make_repository
 from flows.settings import load_settings
 from flows.wiring import engine, owner
 from sandbox.reap import list_sandboxes
-from tests.app.conftest import Harness, harness_argv
+from tests.app.conftest import Harness
 from tests.flows.repositories import fingerprint, git
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
@@ -95,50 +93,6 @@ def test_a_blueprint_of_ones_own_is_run_from_its_file(
     )
     report = json.loads(harness("run", "ops.py:answer", "--repo", "repository", "--json").stdout)
     assert git(repository, "show", f"{report['branch']}:answer.txt") == "42"
-
-
-@pytest.fixture
-def sleeping(repository: Path, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A run that writes a file and then sleeps; handed over once it sleeps."""
-    (tmp_path / "ops.py").write_text(
-        "from blueprints.dsl import blueprint, deterministic\n"
-        "from nodes.commands import shell\n"
-        "nap = blueprint('nap', 'Sleep', [deterministic('nap', 'sleep',\n"
-        "    shell('echo 42 > answer.txt; echo asleep; sleep 300'))])\n"
-    )
-    with subprocess.Popen(
-        harness_argv("run", "ops.py:nap", "--repo", "repository"),
-        cwd=tmp_path,
-        env=os.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        lines = process.stderr or ()
-        assert any("asleep" in line for line in lines)
-        yield process
-        process.kill()
-
-
-def test_an_interrupted_run_ends_with_130_and_keeps_its_work(
-    sleeping: "subprocess.Popen[str]", harness: Harness, repository: Path
-) -> None:
-    sleeping.send_signal(signal.SIGINT)
-    assert sleeping.wait(timeout=30) == 130
-    [run] = json.loads(harness("runs", "list", "--json").stdout)
-    assert run["state"] == "cancelled"
-    assert git(repository, "show", f"{run['branch']}:answer.txt") == "42"
-    assert containers() == 0
-
-
-def test_a_killed_run_leaves_no_container_and_is_called_lost(
-    sleeping: "subprocess.Popen[str]", harness: Harness
-) -> None:
-    sleeping.kill()
-    sleeping.wait(timeout=30)
-    assert _soon(lambda: containers() == 0)
-    [run] = json.loads(harness("runs", "list", "--json").stdout)
-    assert run["state"] == "lost"
 
 
 def test_a_detached_run_goes_on_by_itself(

@@ -1,0 +1,59 @@
+"""Being stopped: a cancel in the Prefect UI reaches this process, and closing is undisturbed."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
+from uuid import UUID
+
+from httpx import HTTPError
+
+LOOK_S = 1.0
+"""Between two looks at what the Prefect server wants of a flow run."""
+
+
+@contextmanager
+def cancelled_from_prefect(flow_run_id: str) -> Iterator[None]:
+    """While the block runs, a flow run that is to be cancelled ends this process by SIGTERM.
+
+    Where no worker does the run, nobody else would tell it; a worker tells it later.
+    """
+    over = threading.Event()
+    watcher = threading.Thread(
+        target=copy_context().run,
+        args=(_watch, flow_run_id, over),
+        name="cancel",
+        daemon=True,
+    )
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """While the block runs SIGTERM is not heard: this process is ending already."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _watch(flow_run_id: str, over: threading.Event) -> None:
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        while not over.wait(LOOK_S):
+            with suppress(HTTPError):  # the run itself will notice, and tell
+                state = client.read_flow_run(UUID(flow_run_id)).state
+                if state is not None and (state.is_cancelling() or state.is_cancelled()):
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    return

@@ -1,0 +1,167 @@
+"""Runs that are stopped in every way there is, and go on: real containers, a real server."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TypeAlias
+
+import httpx
+import pytest
+
+from flows.settings import load_settings
+from flows.wiring import engine, owner
+from sandbox.reap import list_sandboxes, list_snapshots
+from tests.app.conftest import Harness, harness_argv
+from tests.flows.repositories import git
+
+pytestmark = [pytest.mark.docker, pytest.mark.prefect]
+
+GONE_S = 5.0
+"""From being told to end to the container's end."""
+
+NAP = """
+from pathlib import Path
+from blueprints.dsl import blueprint, deterministic
+from nodes.commands import shell
+
+def nap(ctx, sandbox):
+    line = "echo two >> lines.txt; echo asleep; sleep 300"
+    if Path("woken").exists():
+        line = "echo two >> lines.txt"
+    return shell(line)(ctx, sandbox)
+
+nap = blueprint("nap", "Sleep", [
+    deterministic("one", "one", shell("echo one >> lines.txt; echo ran >> ~/one")),
+    deterministic("two", "sleep", nap),
+    deterministic("three", "three", shell("echo three >> lines.txt; wc -l < ~/one")),
+])
+"""
+
+Process: TypeAlias = "subprocess.Popen[str]"
+
+
+@pytest.fixture(autouse=True)
+def api(prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+    return prefect_api
+
+
+@pytest.fixture
+def sleeping(repository: Path, tmp_path: Path) -> Iterator[Process]:
+    """A run whose second node writes a file and then sleeps; handed over once it sleeps."""
+    (tmp_path / "ops.py").write_text(NAP)
+    with subprocess.Popen(
+        harness_argv("run", "ops.py:nap", "--repo", "repository"),
+        cwd=tmp_path,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        lines = process.stderr or ()
+        assert any("asleep" in line for line in lines)
+        yield process
+        process.kill()
+
+
+def containers() -> int:
+    """How many sandboxes of this test's home there are."""
+    return len(list_sandboxes(engine(), owner(load_settings())))
+
+
+def images() -> int:
+    """How many checkpoints of this test's home there are."""
+    return len(list_snapshots(engine(), owner(load_settings())))
+
+
+def the_run(harness: Harness) -> dict[str, str]:
+    [run] = json.loads(harness("runs", "list", "--json").stdout)
+    found: dict[str, str] = run
+    return found
+
+
+def soon(is_so: Callable[[], bool], within_s: float = 60.0) -> bool:
+    give_up = monotonic() + within_s
+    while monotonic() < give_up:
+        if is_so():
+            return True
+        sleep(0.05)
+    return False
+
+
+def executions(run_id: str) -> list[str]:
+    """How this run's executions ended, as memory has it."""
+    from flows.library import library
+
+    with library() as opened:
+        return [e.outcome for e in opened.list_executions() if e.run_id == run_id]
+
+
+@pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM", "harness runs cancel", "Prefect"])
+def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
+    way: str, sleeping: Process, harness: Harness, repository: Path, api: str
+) -> None:
+    run = the_run(harness)
+    began = monotonic()
+    match way:
+        case "Ctrl-C":
+            sleeping.send_signal(signal.SIGINT)
+        case "SIGTERM":
+            sleeping.send_signal(signal.SIGTERM)
+        case "Prefect":
+            wanted = {"state": {"type": "CANCELLING"}}
+            url = f"{api}/flow_runs/{run['flow_run_id']}/set_state"
+            httpx.post(url, json=wanted).raise_for_status()
+        case _:
+            told = harness("runs", "cancel", run["run_id"], "--json")
+            assert json.loads(told.stdout)["state"] == "cancelled"
+    # The command line takes its own time to start, which on a busy machine is long.
+    begun_s = monotonic() - began if way == "harness runs cancel" else 0.0
+    assert soon(lambda: containers() == 0, GONE_S + begun_s)
+    assert sleeping.wait(timeout=60) == 130
+    after = the_run(harness)
+    assert after["state"] == "cancelled"
+    assert git(repository, "show", f"{after['branch']}:lines.txt") == "one\ntwo"
+    flow_run = httpx.get(f"{api}/flow_runs/{run['flow_run_id']}").json()
+    assert flow_run["state_name"] == "Cancelled"
+    assert executions(run["run_id"]) == ["neutral"]
+
+
+def test_a_killed_run_goes_on_and_leaves_nothing_behind(
+    sleeping: Process, harness: Harness, repository: Path, tmp_path: Path
+) -> None:
+    sleeping.kill()
+    sleeping.wait(timeout=30)
+    assert soon(lambda: containers() == 0)
+    run = the_run(harness)
+    assert run["state"] == "lost"
+    assert run["resumable"]
+    (tmp_path / "woken").touch()
+    report = json.loads(harness("runs", "resume", run["run_id"], "--json").stdout)
+    assert (report["status"], report["flow_run_id"]) == ("success", run["flow_run_id"])
+    assert git(repository, "show", f"{report['branch']}:lines.txt") == "one\ntwo\nthree"
+    assert report["nodes"][2]["output"].strip() == "1"
+    assert executions(run["run_id"]) == ["success"]
+    assert (containers(), images()) == (0, 0)
+
+
+@pytest.mark.parametrize("command", ["resume", "cancel"])
+def test_a_run_that_nobody_knows_is_bad_input(command: str, harness: Harness) -> None:
+    done = harness("runs", command, "abcd1234")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no run 'abcd1234'" in done.stderr
+
+
+def test_what_runs_is_not_resumed_and_what_is_over_is_not_cancelled(
+    sleeping: Process, harness: Harness
+) -> None:
+    run = the_run(harness)["run_id"]
+    done = harness("runs", "resume", run)
+    assert (done.returncode, "is running" in done.stderr) == (2, True)
+    harness("runs", "cancel", run)
+    done = harness("runs", "cancel", run)
+    assert (done.returncode, "is not running: it is cancelled" in done.stderr) == (2, True)
