@@ -20,6 +20,7 @@ from memory.around_run import Surfacing
 from memory.stale import Retention
 from memory.types import Contrast
 
+Tools = Literal["off", "read", "draft", "write"]
 Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -73,6 +74,9 @@ class MemorySettings(BaseSettings):
     confidence_weight: float = Field(default=0.3, ge=0, le=1)
     holdout_share: float = Field(default=0.1, ge=0, le=1)
     """This share of runs is shown nothing, so that the lift can be measured. 0: none."""
+    tools: Tools = "off"
+    """What agents may do with playbooks: nothing; search and read; also keep drafts for a person
+    to make active; or change everything."""
     proven_min: float = Field(default=0.5, ge=0, le=1)
     failed_max: float = Field(default=0.3, ge=0, le=1)
 

@@ -2,15 +2,19 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Thread
 
 from contracts.chat import Complete
 from contracts.errors import ModelUnavailable, Unavailable
 from contracts.run import RunReport
+from contracts.toolbox import Toolbox
 from flows.memory_settings import MemorySettings, load_memory_settings
 from memory.around_run import Recall, Recorded
 from memory.types import Contrasted, Reflection
+
+OpenTools = Callable[[str], AbstractContextManager[Callable[[], Toolbox | None]]]
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +29,8 @@ class Memory:
     """Takes the run's id and its task; gives what the prompt is to hold."""
     record: Callable[[RunReport, bool], Recorded | None]
     """Takes the report, however the run ended, and whether a person's verdict comes later."""
+    tools: OpenTools
+    """Takes the run's id; gives what its agents are offered of the playbook tools, when asked."""
 
 
 def memory(options: MemorySettings | None = None, complete: Complete | None = None) -> Memory:
@@ -54,7 +60,9 @@ def memory(options: MemorySettings | None = None, complete: Complete | None = No
             _log.warning("run %s is not recorded: %s", report.run_id, error)
             return None
 
-    return Memory(prepare=prepare, surface=surface, record=record)
+    return Memory(
+        prepare=prepare, surface=surface, record=record, tools=lambda run_id: _tools(chosen, run_id)
+    )
 
 
 # SQLAlchemy and all that stands on it takes a third of a second to import, which a run has
@@ -83,6 +91,16 @@ def _record(
 
     with library(chosen) as opened:
         return learn.record(opened, report, verdict_later=verdict_later, reflection=reflection)
+
+
+def _tools(
+    chosen: MemorySettings, run_id: str
+) -> AbstractContextManager[Callable[[], Toolbox | None]]:
+    if not chosen.enabled or chosen.tools == "off":
+        return nullcontext(lambda: None)
+    from flows.memory_tools import toolbox
+
+    return toolbox(chosen, chosen.tools, run_id)
 
 
 def _reflection(

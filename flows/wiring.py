@@ -16,7 +16,7 @@ from flows.gateway import OpenRun, gateway, gateway_run
 from flows.request import AGENTS, RunRequest, check_agents, check_options, models
 from flows.request import agents as agents_of
 from flows.run import Opened, Tell, Workshop
-from flows.run_memory import memory
+from flows.run_memory import OpenTools, memory
 from flows.settings import Settings, environment, load_settings
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
@@ -57,6 +57,7 @@ def workshop(settings: Settings | None = None) -> Workshop:
     """
     chosen = settings or load_settings()
     redact = redactor(environment())
+    remembered = memory(complete=_reflecting(chosen))
     return Workshop(
         runs=chosen.runs,
         repos=chosen.repos,
@@ -69,8 +70,8 @@ def workshop(settings: Settings | None = None) -> Workshop:
         open_sandbox=_sandboxes(chosen),
         keep_files_s=chosen.sandbox.resume_within_s,
         forget_files=_forget_files(chosen),
-        memory=memory(complete=_reflecting(chosen)),
-        agents=_agents(chosen, redact),
+        memory=remembered,
+        agents=_agents(chosen, redact, remembered.tools),
         event_log=lambda: appending(chosen.home, owner(chosen)),
     )
 
@@ -204,7 +205,7 @@ def owner(settings: Settings) -> str:
 
 
 def _agents(
-    settings: Settings, redact: Redact
+    settings: Settings, redact: Redact, tools: OpenTools
 ) -> Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]:
     @contextmanager
     def agents(
@@ -227,6 +228,7 @@ def _agents(
                 budget_usd=request.budget_usd,
                 spent_usd=used.cost_usd,
                 tell=lambda node, line: tell(node, redact(line)),
+                toolbox=stack.enter_context(tools(run_id)),
             )
 
     return agents

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from contracts.tool import ToolCall
 from memory.library import Library
-from memory.tools import playbook_tools, run_playbook_tool
+from memory.tools import Access, playbook_tools, run_playbook_tool
 
 if TYPE_CHECKING:
     import mcp_types
@@ -39,7 +39,7 @@ class Served:
 
 
 @contextmanager
-def serve_playbooks(library: Library, *, run_id: str) -> Iterator[Served]:
+def serve_playbooks(library: Library, *, run_id: str, access: Access = "write") -> Iterator[Served]:
     """Serve the tools to one run as long as the block lasts."""
     import uvicorn
 
@@ -47,7 +47,7 @@ def serve_playbooks(library: Library, *, run_id: str) -> Iterator[Served]:
     door = socket.create_server(("127.0.0.1", 0))
     served = Served(port=door.getsockname()[1], token=token)
     app = _guarded(
-        _server(library, run_id).streamable_http_app(
+        _server(library, run_id, access).streamable_http_app(
             streamable_http_path=PATH, json_response=True, stateless_http=True
         ),
         token,
@@ -64,7 +64,7 @@ def serve_playbooks(library: Library, *, run_id: str) -> Iterator[Served]:
         door.close()
 
 
-def _server(library: Library, run_id: str) -> "Server[dict[str, object]]":
+def _server(library: Library, run_id: str, access: Access) -> "Server[dict[str, object]]":
     import anyio.to_thread
     import mcp_types as types
     from mcp.server.lowlevel import Server
@@ -72,7 +72,7 @@ def _server(library: Library, run_id: str) -> "Server[dict[str, object]]":
     async def list_tools(_: object, __: object) -> "mcp_types.ListToolsResult":
         tools = [
             types.Tool(name=t.name, description=t.description, input_schema=dict(t.parameters))
-            for t in playbook_tools()
+            for t in playbook_tools(access)
         ]
         return types.ListToolsResult(tools=tools)
 
@@ -81,7 +81,7 @@ def _server(library: Library, run_id: str) -> "Server[dict[str, object]]":
     ) -> "mcp_types.CallToolResult":
         call = ToolCall(id="mcp", name=params.name, arguments=json.dumps(params.arguments or {}))
         text = await anyio.to_thread.run_sync(
-            lambda: run_playbook_tool(library, call, run_id=run_id)
+            lambda: run_playbook_tool(library, call, run_id=run_id, access=access)
         )
         content = types.TextContent(type="text", text=text)
         return types.CallToolResult(content=[content], is_error='"error"' in text[:10])

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -14,15 +15,21 @@ from memory.database import reading, writing
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.library import Changes, Library
 from memory.render import render_titles
-from memory.store import by_id
+from memory.store import by_id, find
 from memory.types import Content, Filter, Playbook, Query, Step
 
 SUGGESTIONS = 5
 """Titles that a prompt is given."""
 
+Access = Literal["read", "draft", "write"]
+"""What an agent may do: read; also keep drafts, which nobody is shown before a person made them
+active; or change everything."""
+
+_RANKS: Mapping[Access, int] = {"read": 0, "draft": 1, "write": 2}
+
 
 class _Args(BaseModel, frozen=True, extra="forbid"):
-    pass
+    needs: ClassVar[Access] = "read"
 
 
 class Search(_Args, frozen=True):
@@ -33,7 +40,7 @@ class Search(_Args, frozen=True):
     tags: tuple[str, ...] = ()
     limit: int = Field(default=5, ge=1, le=50)
 
-    def run(self, library: Library, _: str) -> object:
+    def run(self, library: Library, _: str, __: Access) -> object:
         where = Filter(category=self.category, tags=self.tags)
         hits = library.search(Query(text=self.query, limit=self.limit, filter=where))
         return {"playbooks": [{**_brief(h.playbook), "score": h.score} for h in hits]}
@@ -44,7 +51,7 @@ class Get(_Args, frozen=True):
 
     id: str
 
-    def run(self, library: Library, run_id: str) -> object:
+    def run(self, library: Library, run_id: str, _: Access) -> object:
         playbook = library.get(self.id)
         with writing(library.engine) as connection:
             recall.cite(connection, run_id, [playbook.id])
@@ -54,6 +61,7 @@ class Get(_Args, frozen=True):
 class Create(_Args, frozen=True):
     """Keep a new playbook: a way of doing something that will be needed again."""
 
+    needs: ClassVar[Access] = "draft"
     title: str = Field(description="A short name for what it handles.")
     use_case: str = Field(description="When to use it; it is found by title and use case.")
     process: str = Field(default="", description="What to do, as free text.")
@@ -62,14 +70,16 @@ class Create(_Args, frozen=True):
     category: str = ""
     tags: tuple[str, ...] = ()
 
-    def run(self, library: Library, run_id: str) -> object:
-        content = Content(**{name: getattr(self, name) for name in type(self).model_fields})
+    def run(self, library: Library, run_id: str, access: Access) -> object:
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        content = Content(**given, status="draft" if access == "draft" else "active")
         return full(library.create(content, source=f"run {run_id}"))
 
 
 class Update(_Args, frozen=True):
     """Change a playbook. What you leave out stays; an empty text clears."""
 
+    needs: ClassVar[Access] = "draft"
     id: str
     expected_version: int | None = Field(
         default=None, description="Refuse when somebody else changed it since this version."
@@ -82,7 +92,8 @@ class Update(_Args, frozen=True):
     category: str | None = None
     tags: tuple[str, ...] | None = None
 
-    def run(self, library: Library, run_id: str) -> object:
+    def run(self, library: Library, run_id: str, access: Access) -> object:
+        _check_writable(library, self.id, access)
         given = {n: getattr(self, n) for n in Create.model_fields}
         expected = self.expected_version
         source = f"run {run_id}"
@@ -94,9 +105,11 @@ class Update(_Args, frozen=True):
 class Delete(_Args, frozen=True):
     """Delete a playbook for good. Says whether there was one."""
 
+    needs: ClassVar[Access] = "draft"
     id: str
 
-    def run(self, library: Library, _: str) -> object:
+    def run(self, library: Library, _: str, access: Access) -> object:
+        _check_writable(library, self.id, access)
         return {"deleted": library.delete(self.id)}
 
 
@@ -106,12 +119,14 @@ class List(_Args, frozen=True):
     category: str | None = None
     tags: tuple[str, ...] = ()
 
-    def run(self, library: Library, _: str) -> object:
+    def run(self, library: Library, _: str, __: Access) -> object:
         found = library.list(Filter(category=self.category, tags=self.tags), limit=200)
         return {"playbooks": [_brief(playbook) for playbook in found]}
 
 
-_ARGS: Mapping[str, type[Search | Get | Create | Update | Delete | List]] = {
+AnyArgs = Search | Get | Create | Update | Delete | List
+
+_ARGS: Mapping[str, type[AnyArgs]] = {
     "playbook_search": Search,
     "playbook_get": Get,
     "playbook_create": Create,
@@ -121,22 +136,25 @@ _ARGS: Mapping[str, type[Search | Get | Create | Update | Delete | List]] = {
 }
 
 
-def playbook_tools() -> tuple[Tool, ...]:
+def playbook_tools(access: Access = "write") -> tuple[Tool, ...]:
     """The tools as a model is told of them; providers refuse a dot in a name, so `_` stands."""
-    return tuple(_tool(name, args) for name, args in _ARGS.items())
+    return tuple(_tool(name, args) for name, args in _may(access).items())
 
 
-def run_playbook_tool(library: Library, call: ToolCall, *, run_id: str) -> str:
+def run_playbook_tool(
+    library: Library, call: ToolCall, *, run_id: str, access: Access = "write"
+) -> str:
     """Do what the call asks and give JSON; what goes wrong is told to the model as `error`.
 
     Raises:
         Unavailable: the store does not answer.
     """
-    args = _ARGS.get(call.name.replace(".", "_"))
+    may = _may(access)
+    args = may.get(call.name.replace(".", "_"))
     try:
         if args is None:
-            raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(_ARGS)}")
-        answer = args.model_validate_json(call.arguments or "{}").run(library, run_id)
+            raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(may)}")
+        answer = args.model_validate_json(call.arguments or "{}").run(library, run_id, access)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -159,14 +177,15 @@ def suggest(
 ) -> tuple[str, Suggested]:
     """The titles block for a prompt. Searched once a prompt: hand `last` back at each model call.
 
-    Playbooks that are gone or archived by now are left out, also of what was found before.
+    Drafts are left out, and playbooks that are gone or archived by now, also of what was found
+    before.
     """
     if last is None or last.prompt_id != prompt_id:
         hits = library.search(Query(text=prompt, limit=SUGGESTIONS))
         last = Suggested(prompt_id=prompt_id, ids=tuple(hit.playbook.id for hit in hits))
     with reading(library.engine) as connection:
         there = by_id(connection, last.ids)
-    live = [there[id_] for id_ in last.ids if id_ in there and there[id_].status != "archived"]
+    live = [there[id_] for id_ in last.ids if id_ in there and there[id_].status == "active"]
     return render_titles(live), last
 
 
@@ -187,6 +206,21 @@ def full(playbook: Playbook) -> dict[str, object]:
         "last_used_at": playbook.last_used_at and playbook.last_used_at.isoformat(),
         "source": playbook.source,
     }
+
+
+def _may(access: Access) -> Mapping[str, type[AnyArgs]]:
+    return {n: args for n, args in _ARGS.items() if _RANKS[args.needs] <= _RANKS[access]}
+
+
+def _check_writable(library: Library, ref: str, access: Access) -> None:
+    """Whoever may only keep drafts may change and delete nothing else."""
+    with reading(library.engine) as connection:
+        there = find(connection, ref)
+    if access == "draft" and there is not None and there.status != "draft":
+        raise PlaybookInvalid(
+            f"playbook {ref!r} is {there.status}: only a person changes it. Keep your own "
+            "version as a new playbook, it will be looked at"
+        )
 
 
 def _brief(playbook: Playbook) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Allowed tools: words that mean the same for every agent.
 
-    read  write  edit  search  shell  shell(git diff*)
+    read  write  edit  search  shell  shell(git diff*)  playbooks
 
 A pattern in brackets is matched against the whole command line; `*` and `?` stand for
 any characters but those that a shell reads as more than one command or as a file to
@@ -16,10 +16,14 @@ from types import MappingProxyType
 
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
+from contracts.toolbox import PLAYBOOK_TOOLS
 from nodes.agents.command_tools import Bash
 from nodes.agents.tools import CallMalformed, native_tools, parse_call
 
-WORDS = ("read", "write", "edit", "search", "shell")
+PLAYBOOKS = "playbooks"
+"""The word for the tools that are done on the host; settings say whether there are any."""
+
+WORDS = ("read", "write", "edit", "search", "shell", PLAYBOOKS)
 
 TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -29,6 +33,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "write_file": "write",
             "edit_file": "edit",
             "search": "search",
+            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS),
         },
         "claude-code": {
             "Bash": "shell",
@@ -40,6 +45,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "Grep": "search",
             "Glob": "search",
             "LS": "search",
+            **{f"mcp__playbooks__{name}": PLAYBOOKS for name in PLAYBOOK_TOOLS},
         },
         "pi": {
             "bash": "shell",
@@ -49,6 +55,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "grep": "search",
             "find": "search",
             "ls": "search",
+            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS),
         },
     }
 )
@@ -105,9 +112,9 @@ def tools_for(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
 
 
 def names_for(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of an agent's tools of which at least some use is allowed."""
+    """The names of an agent's own tools of which at least some use is allowed."""
     may = parse_allowed(allowed)
-    words = may.words | ({"shell"} if may.commands else set())
+    words = may.words - {PLAYBOOKS} | ({"shell"} if may.commands else set())
     return tuple(name for name, word in TOOLS[agent].items() if word in words)
 
 

@@ -8,11 +8,12 @@ from pydantic import BaseModel, ValidationError
 
 from contracts.gate import DENIED_TOOL
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
+from contracts.toolbox import Toolbox
 from nodes.agents.bench import Bench
 from nodes.agents.history import too_long
 from nodes.agents.lines import one_line, tool_line
 from nodes.agents.meter import Meter
-from nodes.agents.tools import AnyArgs, CallMalformed, parse_call, run_tool
+from nodes.agents.tools import TOOL_OUTPUT_CAP, AnyArgs, CallMalformed, parse_call, run_tool
 from nodes.agents.types import OnLine
 from nodes.text import cap
 
@@ -33,6 +34,7 @@ class Caller:
     guards: Sequence[Guard]
     meter: Meter
     on_line: OnLine
+    toolbox: Toolbox | None = None
 
     def run(self, call: ToolCall) -> CallResult:
         """Do one call; whatever is wrong with it is the result.
@@ -43,6 +45,8 @@ class Caller:
         if call.name == DENIED_TOOL:
             return self._denied_before(call)
         self.meter.count_call(one_line(call.name, 64))
+        if self.toolbox is not None and call.name in {t.name for t in self.toolbox.tools}:
+            return self._on_host(call, self.toolbox)
         try:
             args = _args(call)
         except CallMalformed as error:
@@ -54,6 +58,18 @@ class Caller:
             self.on_line(tool_line(call.name, args.subject, "denied", 0.0))
             return CallResult(f"denied: {decision.reason}")
         return CallResult(self._do(call.name, args))
+
+    def _on_host(self, call: ToolCall, toolbox: Toolbox) -> CallResult:
+        """A call of a tool that is not the sandbox's; its arguments are the toolbox's matter."""
+        decision = self._decide(call)
+        self.meter.count_decision(decision)
+        if isinstance(decision, Denied):
+            self.on_line(tool_line(call.name, "", "denied", 0.0))
+            return CallResult(f"denied: {decision.reason}")
+        began = time.monotonic()
+        text = "error: too long" if too_long(call) else toolbox.run(call)
+        self.on_line(tool_line(call.name, "", "done", time.monotonic() - began))
+        return CallResult(cap(text, TOOL_OUTPUT_CAP))
 
     def _denied_before(self, call: ToolCall) -> CallResult:
         """Tell of a call that the gateway has denied."""

@@ -1,8 +1,9 @@
 """claude-code: the `claude` command line in the sandbox.
 
 Its own settings, hooks, skills, plugins and memory are off (`--safe-mode`, no setting
-sources, no MCP): a repository cannot make it run anything. Bare mode would do that too, but
-has neither Write nor Grep and Glob.
+sources, no MCP but ours): a repository cannot make it run anything. Bare mode would do that too,
+but has neither Write nor Grep and Glob. Safe mode shuts our own MCP server out as well: where there
+is one, the other flags have to do.
 """
 
 from collections.abc import Mapping
@@ -12,13 +13,14 @@ from contracts.gate import OpenGate
 from nodes.agents.allowed import names_for
 from nodes.agents.cli import GATEWAY_PORT, Call, Cli, Launch, cli_agent
 from nodes.agents.events import Event
+from nodes.agents.host_tools import SERVER
 from nodes.agents.lines import one_line
 from nodes.agents.story import Story, blocks, text
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
     *("--print", "--output-format", "stream-json", "--verbose"),
-    *("--safe-mode", "--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"),
+    *("--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"),
     *("--no-session-persistence", "--permission-mode", "dontAsk"),
 )
 _ENV: Mapping[str, str] = MappingProxyType(
@@ -42,13 +44,16 @@ def claude_code(
 
 def _launch(call: Call) -> Launch:
     task = call.task
-    tools = ",".join(names_for("claude-code", task.allowed_tools))
-    offered = ("--tools", tools, "--allowedTools", tools)
-    system = f"{call.home}/system.md"
+    own = names_for("claude-code", task.allowed_tools)
+    added_names = [f"mcp__{SERVER}__{tool.name}" for tool in call.desk.tools] if call.desk else []
+    offered = ("--tools", ",".join(own), "--allowedTools", ",".join((*own, *added_names)))
+    system, mcp = f"{call.home}/system.md", f"{call.home}/mcp.json"
+    closed = ("--mcp-config", mcp) if call.desk else ("--safe-mode",)
+    files = {system: call.system} if call.system else {}
     turns = () if task.limits.turns is None else ("--max-turns", str(task.limits.turns))
-    added = ("--append-system-prompt-file", system) if task.system else ()
+    added = ("--append-system-prompt-file", system) if call.system else ()
     return Launch(
-        argv=("claude", *_FLAGS, *offered, "--model", _MODEL, *turns, *added),
+        argv=("claude", *_FLAGS, *closed, *offered, "--model", _MODEL, *turns, *added),
         env={
             **_ENV,
             "ANTHROPIC_BASE_URL": call.url,
@@ -56,7 +61,7 @@ def _launch(call: Call) -> Launch:
             "CLAUDE_CONFIG_DIR": f"{call.home}/config",
         },
         stdin=task.prompt,
-        files={system: task.system} if task.system else {},
+        files={**files, mcp: call.desk.mcp_config()} if call.desk else files,
     )
 
 

@@ -15,6 +15,7 @@ from contracts.run import Decisions
 from contracts.sandbox import Command, ExecResult, Sandbox, Stream
 from nodes.agents.allowed import check_allowed
 from nodes.agents.events import Event, JsonLines
+from nodes.agents.host_tools import Desk, open_desk
 from nodes.agents.lines import one_line
 from nodes.agents.story import Story
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, spent_line, terms
@@ -49,6 +50,12 @@ class Call:
     token: str
     url: str
     home: str
+    desk: Desk | None = None
+
+    @property
+    def system(self) -> str:
+        """What is added to the agent's own system prompt."""
+        return "\n".join(part for part in (self.task.system, self.desk and self.desk.says) if part)
 
 
 class Reading(Protocol):
@@ -97,7 +104,8 @@ def cli_agent(
         with open_gate(terms(cli.name, task)) as gate:
             home = f"{_HOME}/{sha256(gate.token.encode()).hexdigest()[:12]}"
             url = f"http://127.0.0.1:{port}"
-            launch = cli.launch(Call(task=task, token=gate.token, url=url, home=home))
+            desk = open_desk(task, sandbox)
+            launch = cli.launch(Call(task=task, token=gate.token, url=url, home=home, desk=desk))
             story = Story(on_line)
             session = _Session(sandbox, home, cli.reading(story), first_byte_s)
             ended = session.run(launch, task.limits.time_s)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import ModelUnavailable
@@ -12,6 +13,7 @@ from nodes.agents.allowed import guard_for, parse_allowed, tools_for
 from nodes.agents.bench import Bench
 from nodes.agents.calls import Caller
 from nodes.agents.history import keepable
+from nodes.agents.host_tools import offered
 from nodes.agents.lines import one_line
 from nodes.agents.meter import Meter
 from nodes.agents.prompts import system_prompt
@@ -60,6 +62,7 @@ def native_agent(
             guards=(guard_for(task.allowed_tools), guard),
             meter=meter,
             on_line=on_line,
+            toolbox=task.toolbox,
         )
         return _Conversation(task, complete=complete, caller=caller).work()
 
@@ -78,7 +81,8 @@ class _Conversation:
         self._complete = complete
         self._caller = caller
         self._meter = caller.meter
-        self._tools = tools_for(task.allowed_tools)
+        self._host_tools = offered(task.toolbox, task.allowed_tools)
+        self._tools = (*tools_for(task.allowed_tools), *self._host_tools)
         self._messages = [
             Message(role="system", content=self._system_prompt()),
             Message(role="user", content=task.prompt),
@@ -118,7 +122,7 @@ class _Conversation:
         _stop_if(self._meter.reached())
         request = ChatRequest(
             model=self._task.model,
-            messages=tuple(self._messages),
+            messages=(self._system(), *self._messages[1:]),
             tools=self._tools,
             timeout_s=max(1.0, min(_CALL_TIMEOUT_S, self._meter.left_s())),
         )
@@ -148,6 +152,13 @@ class _Conversation:
             _stop_if(self._streaks.call(call, result.text))
         all_bad = all(result.malformed for result in results)
         _stop_if(self._streaks.turn(bad=all_bad, why=results[-1].text))
+
+    def _system(self) -> Message:
+        """The system message; a suggestion that is gone by now is in it no more."""
+        if self._task.toolbox is None or not self._host_tools:
+            return self._messages[0]
+        says = self._task.toolbox.suggest(self._task.node, self._task.prompt)
+        return replace(self._messages[0], content=f"{self._messages[0].content}\n{says}\n")
 
     def _tell(self, text: str) -> None:
         self._messages.append(Message(role="user", content=text))

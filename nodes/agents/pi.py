@@ -34,16 +34,23 @@ def pi(open_gate: OpenGate, *, port: int = GATEWAY_PORT, on_line: OnLine = lambd
 
 def _launch(call: Call) -> Launch:
     task, config = call.task, f"{call.home}/config"
-    tools = ",".join(names_for("pi", task.allowed_tools))
+    desk = call.desk
+    added = [tool.name for tool in desk.tools] if desk else []
+    tools = ",".join((*names_for("pi", task.allowed_tools), *added))
     system = f"{call.home}/system.md"
-    files = {f"{config}/models.json": _models(call)}
+    files = {
+        f"{config}/models.json": _models(call),
+        **({system: call.system} if call.system else {}),
+        **(desk.pi_files(call.home) if desk else {}),
+    }
     return Launch(
         argv=("pi", *_FLAGS, "--provider", _PROVIDER, "--model", _MODEL)
         + (("--tools", tools) if tools else ("--no-tools",))
-        + (("--append-system-prompt", system) if task.system else ()),
+        + (("--extension", f"{call.home}/playbooks.js") if desk else ())
+        + (("--append-system-prompt", system) if call.system else ()),
         env={"PI_CODING_AGENT_DIR": config, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
         stdin=task.prompt,
-        files={**files, system: task.system} if task.system else files,
+        files=files,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
+from contracts.toolbox import Toolbox
 from nodes.agents.types import Agent, AgentLimits, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.types import Agentic
@@ -20,9 +21,11 @@ def agent_runner(
     budget_usd: float | None = None,
     spent_usd: float = 0.0,
     tell: Callable[[str, str], None],
+    toolbox: Callable[[], Toolbox | None] = lambda: None,
 ) -> RunAgent:
     """A `RunAgent` over the named agents; `tell` takes a node's name and a line as it happens.
 
+    `toolbox` is asked when an agent begins, for what it is offered from the host.
     All agents of the run together spend at most `budget_usd`, give or take the last reply;
     `spent_usd` of it is gone already.
     """
@@ -43,6 +46,7 @@ def agent_runner(
             limits=AgentLimits(
                 turns=node.max_turns, cost_usd=left, time_s=node.timeout_s or DEFAULT_TIME_S
             ),
+            toolbox=toolbox(),
         )
         agent = agents[node.agent or ctx.agent](lambda line: tell(node.name, line))
         result = agent(task, sandbox)

@@ -9,6 +9,7 @@ from contracts.chat import Usage
 from contracts.gate import Terms
 from contracts.run import Decisions, NodeResult
 from contracts.sandbox import Sandbox
+from contracts.toolbox import Toolbox
 
 
 def spent_line(turns: int, usage: Usage) -> str:
@@ -55,6 +56,8 @@ class AgentTask:
     system: str = ""
     allowed_tools: Sequence[str] | None = None
     limits: AgentLimits = field(default_factory=AgentLimits)
+    toolbox: Toolbox | None = None
+    """Tools from the host, offered as far as `allowed_tools` says `playbooks`."""
 
 
 @dataclass(frozen=True, kw_only=True)

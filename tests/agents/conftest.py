@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from contracts.gate import OpenGate
+from contracts.toolbox import Toolbox
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import gated_native
@@ -49,6 +50,7 @@ class Bench:
         budget_usd: float | None = None,
         limits: AgentLimits | None = None,
         model: str | None = None,
+        toolbox: Toolbox | None = None,
     ) -> AgentResult:
         script = self._folder / "replies.jsonl"
         script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -60,6 +62,7 @@ class Bench:
             model=model or f"scripted/{script}",
             allowed_tools=allowed,
             limits=limits or AgentLimits(time_s=60),
+            toolbox=toolbox,
         )
         with self._gateway.run(terms) as open_gate:
             inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)

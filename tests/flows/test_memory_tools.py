@@ -1,0 +1,122 @@
+"""What agents may do with playbooks, as the settings have it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from blueprints.dsl import agentic, blueprint
+from contracts.tool import ToolCall
+from contracts.toolbox import PLAYBOOK_TOOLS, Toolbox
+from flows.library import library
+from flows.memory_settings import EmbeddingSettings, MemorySettings, Tools
+from flows.request import RunRequest
+from flows.run import run_blueprint
+from flows.run_memory import memory
+from memory.library import Library
+from memory.tools import playbook_tools
+from memory.types import Content
+from tests.flows.conftest import scripted_shop
+
+WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
+Ask = Callable[..., RunRequest]
+
+
+def having(tools: Tools, **changes: object) -> MemorySettings:
+    return WORDS.model_copy(update={"tools": tools, **changes})
+
+
+def call(box: Toolbox | None, name: str, **arguments: object) -> dict[str, object]:
+    assert box is not None
+    answer = json.loads(box.run(ToolCall(id="c", name=name, arguments=json.dumps(arguments))))
+    assert isinstance(answer, dict)
+    return answer
+
+
+@pytest.fixture
+def opened(own_home: Path) -> Library:
+    with library(WORDS) as made:
+        return made
+
+
+@pytest.mark.parametrize(
+    ("tools", "names"),
+    [
+        ("read", {"playbook_search", "playbook_get", "playbook_list"}),
+        ("draft", set(PLAYBOOK_TOOLS)),
+        ("write", set(PLAYBOOK_TOOLS)),
+    ],
+)
+def test_only_what_the_settings_allow_is_offered(
+    opened: Library, tools: Tools, names: set[str]
+) -> None:
+    with memory(having(tools)).tools("r1") as ask:
+        box = ask()
+        assert box is not None
+        assert {tool.name for tool in box.tools} == names
+        refused = call(box, "playbook_create", title="x", use_case="y")
+    assert ("error" in refused) == (tools == "read")
+
+
+def test_without_the_setting_there_are_no_tools(opened: Library) -> None:
+    assert MemorySettings().tools == "off"
+    for options in (WORDS, having("write", enabled=False)):
+        with memory(options).tools("r1") as ask:
+            assert ask() is None
+
+
+def test_all_agents_agree_on_the_names() -> None:
+    assert {tool.name for tool in playbook_tools()} == set(PLAYBOOK_TOOLS)
+
+
+def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) -> None:
+    opened.create(Content(title="rotate keys"))
+    with memory(having("draft")).tools("r1") as ask:
+        box = ask()
+        made = call(box, "playbook_create", title="rotate keys better", use_case="when due")
+        assert made["status"] == "draft"
+        assert "only a person" in str(call(box, "playbook_update", id="rotate-keys", notes="n"))
+        assert "only a person" in str(call(box, "playbook_delete", id="rotate-keys"))
+        assert call(box, "playbook_update", id=made["id"], notes="n")["notes"] == "n"
+        assert box is not None
+        assert str(made["id"]) not in box.suggest("p", "rotate keys")
+    assert "keys better" not in memory(WORDS).surface("r2", "rotate keys").text
+    assert "better" in str(opened.list())
+
+
+def test_a_run_that_is_held_out_has_no_tools(opened: Library) -> None:
+    opened.create(Content(title="rotate keys"))
+    options = having("write", holdout_share=1.0)
+    for number in range(21):
+        last = memory(options).surface(f"r{number}", "rotate keys")
+    assert last.held_out
+    with memory(options).tools("r20") as ask:
+        assert ask() is None
+    with memory(options).tools("r0") as ask:
+        assert ask() is not None
+
+
+def test_a_run_goes_on_without_its_tools_when_memory_is_away(opened: Library) -> None:
+    away = having("write", data="postgresql://x@127.0.0.1:9/none")
+    with memory(away).tools("r1") as ask:
+        assert ask() is None
+
+
+def test_the_native_agent_keeps_a_playbook_in_a_run(
+    own_home: Path, ask: Ask, model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_MEMORY_TOOLS", "draft")
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+    arguments = json.dumps({"title": "greet the world", "use_case": "when asked"})
+    asked = {"function": {"name": "playbook_create", "arguments": arguments}}
+    script = model({"content": "", "tool_calls": [{**asked, "id": "1", "type": "function"}]}, DONE)
+    node = agentic("greet", "greets", prompt=lambda _: "greet")
+    armed = scripted_shop()
+    run_blueprint(ask(blueprint("greet", "g", [node]), model=script), armed, run_id="abcd1234")
+    with library(WORDS) as made:
+        kept = made.get("greet-the-world")
+    assert (kept.status, kept.source) == ("draft", "run abcd1234")
+
+
+DONE = {"content": "Done."}

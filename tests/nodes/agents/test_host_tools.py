@@ -1,0 +1,92 @@
+"""Tools from the host in the native agent's loop: offered, allowed, done, suggested."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from contracts.chat import ChatRequest, Message, Reply
+from contracts.run import Decisions
+from contracts.tool import Tool, ToolCall
+from contracts.toolbox import Door, Toolbox
+from nodes.agents.native import native_agent
+from nodes.agents.types import AgentResult, AgentTask
+from tests.nodes.agents.folder_sandbox import FolderSandbox
+
+SEARCH = Tool(name="playbook_search", description="Search.", parameters={"type": "object"})
+
+
+class Shelf:
+    """A toolbox that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[ToolCall] = []
+        self.prompts: list[tuple[str, str]] = []
+
+    def toolbox(self) -> Toolbox:
+        return Toolbox(tools=(SEARCH,), run=self._run, suggest=self._suggest, door=_no_door)
+
+    def _run(self, call: ToolCall) -> str:
+        self.calls.append(call)
+        return '{"playbooks": []}'
+
+    def _suggest(self, prompt_id: str, prompt: str) -> str:
+        self.prompts.append((prompt_id, prompt))
+        return f"Suggested {len(self.prompts)}"
+
+
+def _no_door() -> Door:
+    raise AssertionError("the native agent needs no door")
+
+
+def work(
+    shelf: Shelf, sandbox: FolderSandbox, allowed: Sequence[str] | None
+) -> tuple[AgentResult, list[ChatRequest]]:
+    asked: list[ChatRequest] = []
+    call = ToolCall(id="c1", name="playbook_search", arguments='{"query": "keys"}')
+    replies = iter(
+        [Message(role="assistant", tool_calls=(call,)), Message(role="assistant", content="Done.")]
+    )
+
+    def complete(request: ChatRequest) -> Reply:
+        asked.append(request)
+        return Reply(message=next(replies))
+
+    task = AgentTask(
+        node="fix", prompt="rotate", model="m", allowed_tools=allowed, toolbox=shelf.toolbox()
+    )
+    return native_agent(complete)(task, sandbox), asked
+
+
+@pytest.mark.parametrize("allowed", [None, ["read", "playbooks"]])
+def test_a_tool_of_the_host_is_offered_and_done(
+    sandbox: FolderSandbox, allowed: list[str] | None
+) -> None:
+    shelf = Shelf()
+    result, asked = work(shelf, sandbox, allowed)
+    assert [call.arguments for call in shelf.calls] == ['{"query": "keys"}']
+    assert asked[1].messages[-1].content == '{"playbooks": []}'
+    assert SEARCH in asked[0].tools
+    assert result.decisions == Decisions(allowed=1)
+    assert dict(result.tool_calls) == {"playbook_search": 1}
+
+
+def test_a_node_that_does_not_allow_it_is_neither_offered_nor_given_it(
+    sandbox: FolderSandbox,
+) -> None:
+    shelf = Shelf()
+    result, asked = work(shelf, sandbox, ["read"])
+    assert SEARCH not in asked[0].tools
+    assert shelf.calls == []
+    assert shelf.prompts == []
+    assert asked[1].messages[-1].content.startswith("denied: ")
+    assert result.decisions == Decisions(denied=1)
+
+
+def test_each_call_of_the_model_holds_what_is_suggested_by_then(sandbox: FolderSandbox) -> None:
+    shelf = Shelf()
+    _, asked = work(shelf, sandbox, None)
+    assert shelf.prompts == [("fix", "rotate"), ("fix", "rotate")]
+    systems = [request.messages[0].content for request in asked]
+    assert systems[0].endswith("Suggested 1\n")
+    assert systems[1].endswith("Suggested 2\n")
+    assert "Suggested 1" not in systems[1]
