@@ -10,25 +10,31 @@ from flows.settings import Settings, environment
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
-def chroma(settings: Settings, url: str | None) -> Kept | None:
-    """The server to keep for this `memory.chroma_url`; None when it is none or somebody else's."""
+def is_ours(url: str | None) -> bool:
+    """Whether this `memory.chroma_url` is an address that we serve, not somebody else's."""
     place = urlsplit(url or "")
-    if place.hostname not in _LOOPBACK or place.port is None:
-        return None
+    return place.hostname in _LOOPBACK and place.port is not None
+
+
+def chroma(settings: Settings, url: str | None) -> Kept:
+    """The server of this machine's index, as it is kept."""
     program = str(Path(sys.executable).with_name("chroma"))
-    where = ("--host", "127.0.0.1", "--port", str(place.port))
-    kept_in = ("--path", str(settings.home / "chroma"))
+    folder = settings.home / "chroma"
+
+    def launch() -> Launch:
+        where = ("--host", "127.0.0.1", "--port", str(urlsplit(url or "").port))
+        return Launch((program, "run", *where, "--path", str(folder)), environment(), str(url))
+
     return Kept(
         name="chroma",
         title="the Chroma server",
-        folder=settings.home / "chroma",
-        launch=lambda: Launch((program, "run", *where, *kept_in), environment(), str(url)),
-        healthy=answers,
+        folder=folder,
+        launch=launch,
+        healthy=_answers,
     )
 
 
-def answers(url: str) -> bool:
-    """Whether a Chroma server answers there."""
+def _answers(url: str) -> bool:
     import httpx
 
     try:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from flows import gateway, kept, local, pool
-from flows.chroma import chroma
+from flows.chroma import chroma, is_ours
 from flows.deploy import deploy
 from flows.kept import Kept
 from flows.memory_settings import load_memory_settings
@@ -43,10 +43,9 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     say(Member("deployments", "made" if deployed.now else "there", f"{ui}/deployments"))
     made = watch_for_zombies(api)
     say(Member("zombie automation", "made" if made else "there", f"{ui}/automations"))
+    for one in _unwanted(settings, api):
+        kept.down(one)
     for one in neighbours(settings, api):
-        if not _wanted(one, settings):
-            kept.down(one)
-            continue
         before = kept.status(one)
         now = kept.up(one)
         say(Member(one.name, "running" if before == now else "started", now.url))
@@ -55,31 +54,36 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
 
 def take_down(settings: Settings) -> tuple[Member, ...]:
     """Stop what is ours, the server last; what is configured stays, and so does all state."""
-    ours = [*reversed(neighbours(settings, api="")), local.server(settings)]
+    ours = (*reversed(neighbours(settings, "")), *_unwanted(settings, ""), local.server(settings))
     return tuple(Member(one.name, "stopped") for one in ours if kept.down(one))
 
 
 def fallen(settings: Settings) -> tuple[Kept, ...]:
     """What was started and never stopped, but does not live any more."""
-    kept_here = (local.server(settings), *neighbours(settings, api=""))
+    kept_here = (local.server(settings), *neighbours(settings, ""))
     return tuple(one for one in kept_here if one.state.exists() and kept.status(one) is None)
 
 
 def neighbours(settings: Settings, api: str) -> tuple[Kept, ...]:
-    """What may be kept beside the Prefect server at `api`, in the order it is started."""
-    served = chroma(settings, load_memory_settings().chroma_url)
-    every = (
-        served,
-        gateway.process(settings),
-        worker(settings, api),
-        pool.keeper(settings),
-        pages(settings),
+    """What is kept beside the Prefect server at `api`, in the order it is started."""
+    return tuple(one for one, wanted in _all(settings, api) if wanted)
+
+
+def _unwanted(settings: Settings, api: str) -> tuple[Kept, ...]:
+    """What earlier settings may have kept, and these do not want."""
+    return tuple(one for one, wanted in _all(settings, api) if not wanted)
+
+
+def _all(settings: Settings, api: str) -> tuple[tuple[Kept, bool], ...]:
+    """Everything there can be beside the server, and whether these settings want it."""
+    chroma_url = load_memory_settings().chroma_url
+    return (
+        (gateway.process(settings), True),
+        (chroma(settings, chroma_url), is_ours(chroma_url)),
+        (pool.keeper(settings), settings.sandbox.pool_size > 0),
+        (pages(settings), True),
+        (worker(settings, api), True),
     )
-    return tuple(one for one in every if one is not None)
-
-
-def _wanted(one: Kept, settings: Settings) -> bool:
-    return one.name != "pool" or settings.sandbox.pool_size > 0
 
 
 def _server(settings: Settings, say: Callable[[Member], None]) -> str:

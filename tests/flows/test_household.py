@@ -13,19 +13,17 @@ from app.checkup import checkup
 from flows import household, kept, local
 from flows.deploy import deployment_names, without_worker, workers
 from flows.household import Member, bring_up, take_down
-from flows.settings import SandboxSettings, Settings, UiSettings
+from flows.settings import Settings
 from flows.worker import worker
 
 pytestmark = pytest.mark.prefect
 
-COLD = SandboxSettings(pool_size=0)
-BESIDE = {"gateway", "worker", "pages"}
+ALL = {"server", "gateway", "pages", "worker"}
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    home = tmp_path_factory.mktemp("household")
-    made = Settings(home=home, server_port=0, sandbox=COLD, ui=UiSettings(port=0))
+    made = Settings(home=tmp_path_factory.mktemp("household"), server_port=0)
     yield made
     take_down(made)
 
@@ -81,7 +79,7 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
 
 def test_taken_down_it_is_gone_and_its_state_survives(settings: Settings) -> None:
     up(settings)
-    assert {member.name for member in take_down(settings)} == {"server", *BESIDE}
+    assert {member.name for member in take_down(settings)} == ALL
     assert take_down(settings) == ()
     again = up(settings)
     assert (again["server"].state, again["deployments"].state) == ("started", "there")
@@ -92,8 +90,8 @@ def test_a_configured_server_is_used_and_never_stopped(
 ) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    here = Settings(home=tmp_path / "other", sandbox=COLD, ui=UiSettings(port=0))
+    here = Settings(home=tmp_path / "other", server_port=0)
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         assert up(here)["server"] == Member("server", "yours", prefect_api.removesuffix("/api"))
-        assert {member.name for member in take_down(here)} == BESIDE
+        assert [member.name for member in take_down(here)] == ["worker", "pages", "gateway"]
     assert httpx.get(f"{prefect_api}/health").is_success
