@@ -20,6 +20,8 @@ def show_report(report: RunReport) -> None:
     if report.branch:
         show(f"branch: {report.branch}{' (pushed)' if report.pushed else ''}")
         show(f"changes: {report.diff_stat}")
+        if report.pull_request:
+            show(f"pull request: {report.pull_request}")
         show(f"look: harness runs diff {report.run_id}")
     show(f"model: {report.model}, {report.token_usage.total} tokens, ${report.cost_usd:.4f}")
     if report.flow_run_url:

@@ -26,6 +26,7 @@ HarnessError                     exit 1
 │   ├── SandboxFileDenied
 │   ├── SandboxNotAFile
 │   └── SandboxFileTooLarge
+├── ForgeRefused                 exit 1   a pull request could not be opened
 ├── GitFailed                    exit 1   a git command failed
 └── WorkRefused                  exit 1   what came out of a sandbox failed verification
 
@@ -143,6 +144,10 @@ class SandboxNotAFile(SandboxFileError):
 
 class SandboxFileTooLarge(SandboxFileError):
     """The file is larger than the limit that the caller gave."""
+
+
+class ForgeRefused(HarnessError):
+    """A forge did not answer, or would not open a pull request."""
 
 
 class GitFailed(HarnessError):

@@ -148,6 +148,7 @@ class RunReport:
     base_commit: str | None = None
     commit: str | None = None
     pushed: bool = False
+    pull_request: str | None = None
     diff_stat: DiffStat = field(default_factory=DiffStat)
     surfaced: Surfaced = field(default_factory=Surfaced)
     decisions: Decisions = field(default_factory=Decisions)

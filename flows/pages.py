@@ -1,37 +1,43 @@
-"""The web pages of this machine, as a kept process."""
+"""The pages for people, kept as a process; `app/web/serve.py` is what runs in it."""
 
-import socket
+import secrets
 import sys
-from urllib.parse import urlsplit
 
 from flows import kept
 from flows.kept import Kept, Launch
-from flows.settings import Settings, environment
+from flows.settings import Settings, config_file, environment
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def pages(settings: Settings) -> Kept:
-    """The pages that `harness ui` serves; where their port is taken, another free one."""
-    host = settings.ui.host
+    """The pages, as they are kept; other settings of theirs replace them."""
 
     def launch() -> Launch:
-        port = kept.free_port(settings.ui.port)
-        env = {**environment(), "HARNESS_UI__PORT": str(port)}
-        return Launch((sys.executable, "-m", "app.web.serve"), env, f"http://{host}:{port}")
+        host, port = settings.ui.host, kept.free_port(settings.ui.port)
+        env = {**environment(), "HARNESS_HOME": str(settings.home), "HARNESS_UI__PORT": str(port)}
+        env["HARNESS_CONFIG"] = str(config_file().absolute())
+        url = f"http://{host}:{port}/"
+        if settings.ui.token is None and host not in _LOOPBACK:
+            env["HARNESS_UI__TOKEN"] = secrets.token_urlsafe(32)
+            url += f"?token={env['HARNESS_UI__TOKEN']}"
+        return Launch((sys.executable, "-m", "app.web.serve"), env, url)
 
     return Kept(
         name="pages",
-        title="the web pages",
+        title="the pages",
         folder=settings.home / "pages",
         launch=launch,
         healthy=_answers,
+        version=lambda: f"{settings.ui.host} {settings.ui.port}",
     )
 
 
 def _answers(url: str) -> bool:
-    """Whether somebody listens; what they say may want a token."""
-    place = urlsplit(url)
+    """Whether anything is said there; a refusal without a token is an answer too."""
+    import httpx
+
     try:
-        with socket.create_connection((place.hostname or "", place.port or 0), timeout=5.0):
-            return True
-    except OSError:
+        return not httpx.get(url, timeout=5.0).is_server_error
+    except httpx.HTTPError:
         return False

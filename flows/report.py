@@ -85,6 +85,7 @@ def _facts(report: RunReport) -> str:
         "intent": _plain(report.intent),
         "repository": _plain(report.repo),
         "branch": report.branch and f"`{report.branch}`{' (pushed)' if report.pushed else ''}",
+        "pull request": report.pull_request,
         "base": report.base_commit,
         "commit": report.commit,
         "changes": str(report.diff_stat),

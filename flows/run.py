@@ -8,13 +8,14 @@ from types import TracebackType
 from typing import NamedTuple
 
 from blueprints.engine import Perform, Watch, call, node_runner, report, run_nodes
-from contracts.errors import HarnessError, RunNotResumable, SandboxLost, Unavailable
+from contracts.errors import ForgeRefused, HarnessError, RunNotResumable, SandboxLost, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import LastingSandbox, Sandbox, SnapshotId
 from flows import checkpoints, runs
 from flows.asked import begin, held, read_asked
 from flows.checkpoints import Checkpoint, Checkpoints, Used
 from flows.egress import EgressLog
+from flows.pull_requests import Propose
 from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.resume import check_same
 from flows.run_events import Append, RunEvents
@@ -23,7 +24,7 @@ from flows.signals import undisturbed
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.errors import LogDamaged
-from sandbox.branches import publish, push
+from sandbox.branches import publish, push, remote_of
 from sandbox.egress import OnEvent
 from sandbox.repos import Base, open_repo
 from sandbox.workspace import put_in, take_out
@@ -62,6 +63,8 @@ class Workshop:
     forget_files: Callable[[str, SnapshotId | None], None]
     """Removes what is kept of a run's files, by its id, except what it is given."""
     memory: Memory
+    propose: Propose
+    """Opens the pull request of what was pushed."""
     agents: Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
     The agents begin with what the run has used before it stopped, if it did."""
@@ -180,6 +183,9 @@ class _Record:
         self._memory = workshop.memory
         self._shown: tuple[str, ...] = ()
         self._pushed = False
+        self._open_pull_request = workshop.propose
+        self._pull_request: str | None = None
+        self._refused: tuple[str, ...] = ()
         self.egress = EgressLog(folder / "egress.jsonl")
         asked = read_asked(folder)
         self._started_at = asked.started_at if asked else ""
@@ -255,6 +261,16 @@ class _Record:
         if self._request.push and self.work is not None and self._verdict().status == "success":
             push(self._base, self.work.branch)
             self._pushed = True
+            self._pull_request = self._propose()
+
+    def _propose(self) -> str | None:
+        remote = remote_of(self._base)
+        try:
+            ref_name = self._base.ref_name
+            return remote and self._open_pull_request(remote, ref_name, self._report(None))
+        except ForgeRefused as error:
+            self._refused = (self._redact(str(error)),)
+            return None
 
     def _verdict(self) -> RunReport:
         took = self.kept.elapsed_ms
@@ -278,6 +294,7 @@ class _Record:
             commit=work.commit if work else None,
             diff_stat=work.diff_stat if work else verdict.diff_stat,
             pushed=self._pushed,
+            pull_request=self._pull_request,
             surfaced=Surfaced(playbooks=self._shown),
             started_at=self._started_at,
             notices=(
@@ -286,6 +303,7 @@ class _Record:
                 *self._base.notices,
                 *(work.notices if work else ()),
                 *self.egress.notices,
+                *self._refused,
             ),
         )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tomllib import TOMLDecodeError
+from typing import Literal
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -50,6 +51,19 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """Variables for every command in the sandbox. Never put a secret here."""
 
 
+class ForgeSettings(BaseModel, frozen=True, extra="forbid"):
+    """A forge whose pull requests a run opens after it pushed."""
+
+    kind: Literal["github", "gitlab", "gitea"]
+    """Whose REST API it speaks."""
+    api: str = Field(pattern=r"^https?://[^/]+(/.*[^/])?$")
+    """Where the API is, without a slash at its end."""
+    token_variable: str
+    """The variable that holds the token. Not set: no pull request is opened."""
+    draft: bool = True
+    """Open it as a draft."""
+
+
 class UiSettings(BaseModel, frozen=True, extra="forbid"):
     """Where the pages are served."""
 
@@ -59,6 +73,14 @@ class UiSettings(BaseModel, frozen=True, extra="forbid"):
     """0 takes any free one."""
     token: SecretStr | None = None
     """What the pages ask for. None: nothing on loopback, a new one at each start elsewhere."""
+
+
+def _known_forges() -> dict[str, ForgeSettings]:
+    github, gitlab = "https://api.github.com", "https://gitlab.com/api/v4"
+    return {
+        "github.com": ForgeSettings(kind="github", api=github, token_variable="GITHUB_TOKEN"),  # noqa: S106 - the variable's name
+        "gitlab.com": ForgeSettings(kind="gitlab", api=gitlab, token_variable="GITLAB_TOKEN"),  # noqa: S106 - the variable's name
+    }
 
 
 class Settings(BaseSettings):
@@ -79,6 +101,8 @@ class Settings(BaseSettings):
     allowed_blueprints: tuple[str, ...] = ()
     """What the deployment `run-blueprint` may load besides installed blueprints: references
     or patterns of them, such as `/srv/blueprints/*.py:*`."""
+    forges: dict[str, ForgeSettings] = Field(default_factory=_known_forges)
+    """Host of a git remote to its forge."""
     prices: dict[str, Price] = Field(default_factory=dict)
     """Model name to dollars for a million tokens of each kind; these go before litellm's."""
     server_port: int = Field(default=4200, ge=0, le=65535)

@@ -13,6 +13,7 @@ from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
 from flows.event_log import appending
 from flows.gateway import OpenRun, gateway, gateway_run
+from flows.pull_requests import proposer
 from flows.request import AGENTS, RunRequest, check_agents, check_options, models
 from flows.request import agents as agents_of
 from flows.run import Opened, Tell, Workshop
@@ -73,6 +74,7 @@ def workshop(settings: Settings | None = None) -> Workshop:
         memory=remembered,
         agents=_agents(chosen, redact, remembered.tools),
         event_log=lambda: appending(chosen.home, owner(chosen)),
+        propose=proposer(chosen.forges, environment()),
     )
 
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from contracts.errors import GitFailed
 from contracts.run import DiffStat
 from sandbox.git import USERS, branch_ref, git, git_start, git_text
 from sandbox.repos import Base
@@ -49,6 +50,16 @@ def push(base: Base, branch: str) -> None:
         "--", "origin" if base.path else base.address, f"{ref}:{ref}",
         at=base.path or base.bare, rules=USERS,
     )  # fmt: skip
+
+
+def remote_of(base: Base) -> str | None:
+    """The address that `push` pushes to; None when a local repository has no `origin`."""
+    if base.path is None:
+        return base.address
+    try:
+        return git_text("remote", "get-url", "--push", "origin", at=base.path, rules=USERS)
+    except GitFailed:
+        return None
 
 
 def diff(base: Base, commit: str) -> str:

@@ -13,17 +13,19 @@ from app.checkup import checkup
 from flows import household, kept, local
 from flows.deploy import deployment_names, without_worker, workers
 from flows.household import Member, bring_up, take_down
-from flows.settings import Settings
+from flows.settings import SandboxSettings, Settings
 from flows.worker import worker
 
 pytestmark = pytest.mark.prefect
 
+NO_DOCKER = SandboxSettings(pool_size=0)
 ALL = {"server", "gateway", "pages", "worker"}
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    made = Settings(home=tmp_path_factory.mktemp("household"), server_port=0)
+    home = tmp_path_factory.mktemp("household")
+    made = Settings(home=home, server_port=0, sandbox=NO_DOCKER)
     yield made
     take_down(made)
 
@@ -90,7 +92,7 @@ def test_a_configured_server_is_used_and_never_stopped(
 ) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    here = Settings(home=tmp_path / "other", server_port=0)
+    here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         assert up(here)["server"] == Member("server", "yours", prefect_api.removesuffix("/api"))
         assert [member.name for member in take_down(here)] == ["worker", "pages", "gateway"]

@@ -9,8 +9,8 @@ import pytest
 
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from blueprints.types import Blueprint
-from contracts.errors import ModelUnavailable, RepoInvalid, SandboxLost, WorkRefused
-from contracts.run import NodeResult, RunContext
+from contracts.errors import ForgeRefused, ModelUnavailable, RepoInvalid, SandboxLost, WorkRefused
+from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.library import library
 from flows.request import RunRequest
@@ -98,6 +98,36 @@ def test_a_run_that_succeeds_is_pushed_when_asked(
     report = run_blueprint(request, shop, run_id="abcd1234")
     assert report.pushed
     assert git(origin, "show", f"{report.branch}:answer.txt") == "42"
+
+
+def test_what_was_pushed_becomes_a_pull_request(
+    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+) -> None:
+    origin = _with_origin(repository, tmp_path)
+    asked: list[tuple[str, str | None, str | None]] = []
+
+    def propose(remote: str, base: str | None, report: RunReport) -> str:
+        asked.append((remote, base, report.branch))
+        return "https://git.example.org/team/app/pulls/1"
+
+    request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
+    report = run_blueprint(request, replace(shop, propose=propose), run_id="abcd1234")
+    assert report.pull_request == "https://git.example.org/team/app/pulls/1"
+    assert asked == [(str(origin), "main", report.branch)]
+
+
+def test_a_pull_request_that_is_refused_fails_no_run(
+    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+) -> None:
+    _with_origin(repository, tmp_path)
+
+    def refuse(*_: object) -> str:
+        raise ForgeRefused("no pull request at https://git.example.org: 403 not yours")
+
+    request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
+    report = run_blueprint(request, replace(shop, propose=refuse), run_id="abcd1234")
+    assert (report.status, report.pushed, report.pull_request) == ("success", True, None)
+    assert "403 not yours" in report.notices[-1]
 
 
 def test_a_run_is_not_pushed_unasked(

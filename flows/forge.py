@@ -1,0 +1,174 @@
+"""Pull requests on GitHub, GitLab and Gitea, by their REST API: three dialects, one question."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, assert_never
+from urllib.parse import quote, urlsplit
+
+from contracts.errors import ForgeRefused
+
+if TYPE_CHECKING:
+    import httpx
+
+ForgeKind = Literal["github", "gitlab", "gitea"]
+TIMEOUT_S = 30.0
+TITLE_CAP = 200
+
+_TAKEN = {409, 422}
+"""What forges answer when there is a pull request of this branch already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forge:
+    """Where pull requests of one repository are opened. `api` ends without a slash."""
+
+    kind: ForgeKind
+    api: str
+    project: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullRequest:
+    """One to open. `base` is tried first; where the forge has no such branch, its default is."""
+
+    branch: str
+    base: str | None
+    title: str
+    body: str
+    draft: bool = True
+
+
+def project_of(remote: str) -> tuple[str, str] | None:
+    """Host and project of a git remote, such as `("github.com", "team/app")`; None of a path."""
+    if "://" not in remote:
+        place, colon, path = remote.partition(":")
+        if not colon or "/" in place:
+            return None
+        host = place.rpartition("@")[2]
+    else:
+        parts = urlsplit(remote)
+        if parts.scheme not in ("http", "https", "ssh", "git"):
+            return None
+        host, path = parts.hostname or "", parts.path
+        if parts.port and parts.scheme in ("http", "https"):
+            host = f"{host}:{parts.port}"
+    project = path.strip("/").removesuffix(".git")
+    return (host.lower(), project) if host and "/" in project else None
+
+
+def open_pull_request(forge: Forge, wanted: PullRequest) -> str:
+    """Open it and give its page; the one that is open already where this branch has one.
+
+    Raises:
+        ForgeRefused: the forge does not answer or says no.
+    """
+    import httpx
+
+    try:
+        # A redirect would carry the token to wherever it leads.
+        with httpx.Client(
+            base_url=forge.api, headers=_headers(forge), timeout=TIMEOUT_S, follow_redirects=False
+        ) as client:
+            return _open(forge, client, wanted)
+    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        raise ForgeRefused(f"no pull request at {forge.api}: {_said(error)}") from error
+
+
+def _open(forge: Forge, client: "httpx.Client", wanted: PullRequest) -> str:
+    base = wanted.base if wanted.base and _has_branch(forge, client, wanted.base) else None
+    if base is None:
+        base = str(client.get(_place(forge)).raise_for_status().json()["default_branch"])
+    answer = client.post(f"{_place(forge)}/{_collection(forge)}", json=_asked(forge, wanted, base))
+    if answer.status_code in _TAKEN:
+        there = _opened(forge, client, wanted.branch)
+        if there is not None:
+            return there
+    return _page(forge, answer.raise_for_status().json())
+
+
+def _has_branch(forge: Forge, client: "httpx.Client", name: str) -> bool:
+    where = "repository/branches" if forge.kind == "gitlab" else "branches"
+    return client.get(f"{_place(forge)}/{where}/{quote(name, safe='')}").is_success
+
+
+def _opened(forge: Forge, client: "httpx.Client", branch: str) -> str | None:
+    """The open pull request of this branch. Gitea cannot be asked for one branch's."""
+    owner = forge.project.partition("/")[0]
+    match forge.kind:
+        case "github":
+            asked = {"state": "open", "head": f"{owner}:{branch}"}
+        case "gitlab":
+            asked = {"state": "opened", "source_branch": branch}
+        case "gitea":
+            asked = {"state": "open", "sort": "recentupdate"}
+        case _:
+            assert_never(forge.kind)
+    answer = client.get(f"{_place(forge)}/{_collection(forge)}", params=asked)
+    found: Sequence[Mapping[str, object]] = answer.raise_for_status().json()
+    mine = (one for one in found if _branch_of(forge, one) == branch)
+    return next((_page(forge, one) for one in mine), None)
+
+
+def _branch_of(forge: Forge, found: Mapping[str, object]) -> object:
+    if forge.kind == "gitlab":
+        return found["source_branch"]
+    head = found["head"]
+    return head["ref"] if isinstance(head, Mapping) else None
+
+
+def _asked(forge: Forge, wanted: PullRequest, base: str) -> dict[str, object]:
+    title = wanted.title[:TITLE_CAP]
+    match forge.kind:
+        case "github":
+            asked = {"head": wanted.branch, "base": base, "title": title, "body": wanted.body}
+            return {**asked, "draft": wanted.draft}
+        case "gitlab":
+            return {
+                "source_branch": wanted.branch,
+                "target_branch": base,
+                "title": f"Draft: {title}" if wanted.draft else title,
+                "description": wanted.body,
+            }
+        case "gitea":
+            title = f"WIP: {title}" if wanted.draft else title
+            return {"head": wanted.branch, "base": base, "title": title, "body": wanted.body}
+        case _:
+            assert_never(forge.kind)
+
+
+def _place(forge: Forge) -> str:
+    if forge.kind == "gitlab":
+        return f"/projects/{quote(forge.project, safe='')}"
+    return f"/repos/{quote(forge.project)}"
+
+
+def _collection(forge: Forge) -> str:
+    return "merge_requests" if forge.kind == "gitlab" else "pulls"
+
+
+def _page(forge: Forge, made: Mapping[str, object]) -> str:
+    return str(made["web_url" if forge.kind == "gitlab" else "html_url"])
+
+
+def _headers(forge: Forge) -> dict[str, str]:
+    match forge.kind:
+        case "github":
+            accept = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
+            return {**accept, "Authorization": f"Bearer {forge.token}"}
+        case "gitlab":
+            return {"PRIVATE-TOKEN": forge.token}
+        case "gitea":
+            return {"Authorization": f"token {forge.token}"}
+        case _:
+            assert_never(forge.kind)
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, with the forge's own words where it had some; never the token."""
+    import httpx
+
+    if isinstance(error, httpx.HTTPStatusError):
+        words = " ".join(error.response.text.split())[:300]
+        return f"{error.response.status_code} {words}"
+    return f"{type(error).__name__}: {error}"
