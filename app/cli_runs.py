@@ -89,6 +89,28 @@ def trajectory(run: Run) -> None:
         show(shown(event))
 
 
+@app.command("replay")
+def replay(run: Run, as_json: AsJson = False) -> None:
+    """Do a run again from its trajectory, with no model; exits 1 when it ends differently."""
+    from app.live import watching
+    from flows.replay import replay as replayed
+    from flows.settings import load_settings
+    from flows.wiring import workshop
+
+    settings = load_settings()
+    with watching(f"replay of {run}", quiet=as_json) as watch:
+        done = replayed(settings.runs, run, lambda t: workshop(settings, replay=t), watch)
+    if as_json:
+        show_json(asdict(done))
+    elif done.same:
+        show(f"the same steps, and the same tree {done.tree[:12]}")
+    else:
+        show(str(done.difference or "the same steps"))
+        show(f"another tree: {', '.join(done.files)}" if done.files else "the same tree")
+    if not done.same:
+        raise typer.Exit(1)
+
+
 @app.command("diff")
 def diff(run: Run) -> None:
     """Print what a run changed, as a patch."""

@@ -10,6 +10,7 @@ HarnessError                     exit 1
 │   ├── PlanInvalid
 │   ├── RepoInvalid
 │   ├── RunNotFound
+│   ├── RunNotReplayable
 │   ├── RunNotResumable
 │   ├── RunNotRunning
 │   ├── SecretMissing
@@ -88,6 +89,10 @@ class RunNotRunning(BadInput):
 
 class SecretMissing(BadInput):
     """A secret that a run was promised is not kept under the name it was given."""
+
+
+class RunNotReplayable(BadInput):
+    """What the run was done with is gone or was never noted, so it cannot be done again."""
 
 
 class SettingsInvalid(BadInput):

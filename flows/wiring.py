@@ -50,8 +50,10 @@ _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Python takes an edit of the same size within one second for no edit, and runs the old code."""
 
 
-def workshop(settings: Settings | None = None) -> Workshop:
+def workshop(settings: Settings | None = None, *, replay: Path | None = None) -> Workshop:
     """Everything a run needs, from the settings. Connects to nothing yet.
+
+    With `replay`, agents get the replies of that trajectory and no model is asked.
 
     Raises:
         SettingsInvalid: the settings cannot be read.
@@ -72,7 +74,7 @@ def workshop(settings: Settings | None = None) -> Workshop:
         keep_files_s=chosen.sandbox.resume_within_s,
         forget_files=_forget_files(chosen),
         memory=remembered,
-        agents=_agents(chosen, redact, remembered.tools),
+        agents=_agents(chosen, redact, remembered.tools, replay),
         event_log=lambda: appending(chosen.home, owner(chosen)),
         propose=proposer(chosen.forges, environment()),
     )
@@ -207,7 +209,7 @@ def owner(settings: Settings) -> str:
 
 
 def _agents(
-    settings: Settings, redact: Redact, tools: OpenTools
+    settings: Settings, redact: Redact, tools: OpenTools, replay: Path | None
 ) -> Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]:
     @contextmanager
     def agents(
@@ -223,6 +225,7 @@ def _agents(
                     budget_usd=request.budget_usd,
                     said=used.replies,
                     spent_usd=used.cost_usd,
+                    replay=replay,
                 )
                 made = _gated(stack.enter_context(opened))
             yield agent_runner(

@@ -50,8 +50,8 @@ def shown(event: Event) -> str:
 def first_difference(old: Path, new: Path) -> Difference | None:
     """The first step at which a replay did something else, or None.
 
-    A step is a reply, a decision or a tool's result; results are compared by digests, which
-    leave durations out.
+    A step is a reply, a decision, a tool's result, or a last question that got no answer;
+    results are compared by digests, which leave durations out.
     """
     pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NOTHING)
     for step, (was, now) in enumerate(pairs, start=1):
@@ -61,8 +61,12 @@ def first_difference(old: Path, new: Path) -> Difference | None:
 
 
 def _steps(path: Path) -> Iterator[Event]:
-    kinds = ("reply", "decision", "result")
-    return (event for event in read_trajectory(path) if event.get("kind") in kinds)
+    last: Event = _NOTHING
+    for last in read_trajectory(path):
+        if last.get("kind") in ("reply", "decision", "result"):
+            yield last
+    if last.get("kind") in ("request", "broken"):
+        yield {**last, "kind": "unanswered"}
 
 
 def _essence(event: Event) -> tuple[object, ...]:
@@ -89,8 +93,8 @@ def _details(event: Event) -> Iterator[str]:
             yield str(event.get("reason") or "")
         case "result":
             yield str(event.get("text"))[:200]
-        case "broken":
-            yield str(event.get("why"))
+        case "broken" | "unanswered":
+            yield str(event.get("why") or "")
 
 
 def _said(message: Event) -> Iterator[str]:

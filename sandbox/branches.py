@@ -89,6 +89,17 @@ def diff_stat(base: Base, commit: str) -> DiffStat:
     )
 
 
+def tree(base: Base, commit: str) -> str:
+    """The id of the tree of a commit: equal trees hold equal files."""
+    return git_text("rev-parse", "--verify", f"{commit}^{{tree}}", at=base.bare)
+
+
+def files_that_differ(base: Base, old: str, new: str) -> list[str]:
+    """Paths of the files in which two commits differ, in order."""
+    names = git("diff", "--name-only", "-z", "--no-renames", old, new, "--", at=base.bare)
+    return [name.decode("utf-8", "replace") for name in names.split(b"\0") if name]
+
+
 def _tip(repository: Path, ref: str) -> str:
     named = ("for-each-ref", "--format=%(objectname)", ref)
     return git_text(*named, at=repository, rules=USERS)

@@ -33,6 +33,9 @@ def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
     assert "hour < span.end" in git(repository, "show", f"{report['branch']}:opening_hours.py")
     said = harness("runs", "trajectory", report["run_id"]).stdout
     assert "A shop is closed now." in said
+    (tmp_path / "replies.jsonl").unlink()
+    again = json.loads(harness("runs", "replay", report["run_id"], "--json").stdout)
+    assert (again["same"], again["difference"]) == (True, None), again
 
 
 def test_a_budget_of_a_cent_stops_the_agent_and_says_so(

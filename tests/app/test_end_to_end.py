@@ -55,6 +55,19 @@ def test_the_demo_ends_in_a_branch_that_passes_its_tests(harness: Harness, own_h
     assert tests.returncode == 0
 
 
+def test_a_run_is_replayed_in_a_sandbox_without_a_model(
+    harness: Harness, hours: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "wrong.jsonl"
+    script.write_text("".join(json.dumps(reply) + "\n" for reply in WRONG))
+    model = ("--model", "scripted/wrong.jsonl")
+    report = json.loads(harness("run", "fix-tests", "--repo", str(hours), *model, "--json").stdout)
+    script.unlink()
+    done = harness("runs", "replay", report["run_id"])
+    assert done.returncode == 0
+    assert done.stdout.startswith("the same steps, and the same tree ")
+
+
 def test_the_demo_says_which_model_it_used(harness: Harness) -> None:
     done = harness("demo")
     assert "model: scripted/" in done.stderr

@@ -28,7 +28,7 @@ def shop(own_home: Path) -> Workshop:
     return scripted_shop()
 
 
-def scripted_shop() -> Workshop:
+def scripted_shop(*, replay: Path | None = None) -> Workshop:
     """The workshop of this home, whose sandbox is a folder of this machine."""
 
     @contextmanager
@@ -41,7 +41,9 @@ def scripted_shop() -> Workshop:
             yield Opened(sandbox, let_out(sandbox, egress) if asked else {})
 
     return replace(
-        workshop(load_settings()), open_sandbox=open_sandbox, forget_files=lambda _, __: None
+        workshop(load_settings(), replay=replay),
+        open_sandbox=open_sandbox,
+        forget_files=lambda _, __: None,
     )
 
 

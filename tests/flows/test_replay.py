@@ -1,0 +1,71 @@
+"""Runs once more from their trajectory, on a real repository, without a model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import ModelUnavailable, RunNotReplayable
+from flows.replay import Replay, replay
+from flows.run import Workshop, run_blueprint
+from tests.flows.conftest import Ask, scripted_shop
+from tests.flows.repositories import fingerprint, git
+from tests.flows.test_run import DONE, WRITE_42, checked
+
+RUN = "abcd1234"
+
+
+@pytest.fixture
+def again(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Replay]:
+    """Replays the run; its blueprint is one of this test, which no name finds."""
+    monkeypatch.setattr("flows.replay.find_blueprint", lambda *_, **__: checked())
+    return lambda: replay(shop.runs, RUN, lambda path: scripted_shop(replay=path))
+
+
+def test_a_replay_ends_in_the_same_tree_and_leaves_nothing(
+    shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str],
+    again: Callable[[], Replay],
+) -> None:  # fmt: skip
+    run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id=RUN)
+    model({"content": "Another model."})
+    before, refs = fingerprint(repository), git(repository, "for-each-ref")
+    done = again()
+    assert (done.same, done.difference, done.files) == (True, None, ())
+    assert (
+        done.tree
+        == done.was_tree
+        == git(repository, "rev-parse", f"harness/{RUN}/checked^{{tree}}")
+    )
+    assert (fingerprint(repository), git(repository, "for-each-ref")) == (before, refs)
+    assert [path.name for path in shop.runs.iterdir()] == [RUN]
+
+
+def test_a_replay_says_at_which_step_and_in_which_file_it_differs(
+    shop: Workshop, ask: Ask, model: Callable[..., str], again: Callable[[], Replay]
+) -> None:
+    run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id=RUN)
+    path = shop.runs / RUN / "trajectory.jsonl"
+    path.write_text(path.read_text().replace("answer.txt", "other.txt"))
+    done = again()
+    assert not done.same
+    assert done.files == ("answer.txt", "other.txt")
+    assert str(done.difference).startswith("step 3 differs: was 'mend (attempt 1) · result · ")
+
+
+def test_a_run_that_an_outage_ended_is_replayed_to_that_point(
+    shop: Workshop, ask: Ask, model: Callable[..., str], again: Callable[[], Replay]
+) -> None:
+    with pytest.raises(ModelUnavailable):
+        run_blueprint(ask(checked(), model=model(WRITE_42)), shop, run_id=RUN)
+    assert again().same
+
+
+def test_a_run_of_an_older_harness_is_refused(
+    shop: Workshop, ask: Ask, model: Callable[..., str], again: Callable[[], Replay]
+) -> None:
+    run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id=RUN)
+    path = shop.runs / RUN / "run.json"
+    path.write_text(json.dumps({"run_id": RUN}))
+    with pytest.raises(RunNotReplayable, match="run abcd1234 cannot be replayed"):
+        again()
