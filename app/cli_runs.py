@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import asdict
+from pydoc import pager
 from typing import Annotated
 
 import typer
@@ -37,8 +38,17 @@ def list_(
 
 
 @app.command("show")
-def show_(run: Run, as_json: AsJson = False) -> None:
-    """Show the report of one run."""
+def show_(
+    run: Run,
+    trajectory: Annotated[
+        bool, typer.Option("--trajectory", help="All that was said to models, page by page.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the report of one run, or what was said in it."""
+    if trajectory:
+        _show_trajectory(run, as_json=as_json)
+        return
     from flows.report import to_json
     from flows.runs import read_report
     from flows.settings import load_settings
@@ -78,17 +88,6 @@ def cancel(run: Run, as_json: AsJson = False) -> None:
     show(f"run {entry.run_id} is {entry.state}{where}")
 
 
-@app.command("trajectory")
-def trajectory(run: Run) -> None:
-    """Print what was said to models in a run and what they answered."""
-    from flows.runs import find_run
-    from flows.settings import load_settings
-    from providers.read_trajectory import read_trajectory, shown
-
-    for event in read_trajectory(find_run(load_settings().runs, run) / "trajectory.jsonl"):
-        show(shown(event))
-
-
 @app.command("replay")
 def replay(run: Run, as_json: AsJson = False) -> None:
     """Do a run again from its trajectory, with no model; exits 1 when it ends differently."""
@@ -120,3 +119,19 @@ def diff(run: Run) -> None:
 
     patch = read_diff(load_settings().runs, run).removesuffix("\n")
     show(inert(patch) if sys.stdout.isatty() else patch)
+
+
+def _show_trajectory(run: str, *, as_json: bool) -> None:
+    from flows.runs import find_run
+    from flows.settings import load_settings
+    from providers.read_trajectory import read_trajectory, shown
+
+    path = find_run(load_settings().runs, run) / "trajectory.jsonl"
+    events = read_trajectory(path) if path.exists() else iter(())
+    if as_json:
+        show_json(list(events))
+    elif sys.stdout.isatty():
+        pager("\n".join(shown(event) for event in events))
+    else:
+        for event in events:
+            show(shown(event))

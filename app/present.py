@@ -40,8 +40,17 @@ def show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def _node(node: NodeReport) -> str:
     took = "" if node.status == "skipped" else f" in {_time(node.duration_ms)}"
     attempts = f", {len(node.attempts)} attempts" if len(node.attempts) > 1 else ""
-    turns = f", {node.turns} turns" if node.turns else ""
-    return f"{node.name}: {node.status}{took}{attempts}{turns}"
+    return f"{node.name}: {node.status}{took}{attempts}{_agent(node)}"
+
+
+def _agent(node: NodeReport) -> str:
+    """What an agent did and used, such as `, 3 turns (bash 2), 970 tokens, $0.0010`."""
+    if not node.turns:
+        return ""
+    from flows.report import tools_line
+
+    tools = f" ({tools_line(node)})" if node.tool_calls else ""
+    return f", {node.turns} turns{tools}, {node.usage.total} tokens, ${node.usage.cost_usd:.4f}"
 
 
 def _time(ms: int) -> str:

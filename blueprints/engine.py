@@ -4,6 +4,7 @@ The engine does not know how a node is made visible: `perform` is a plain call h
 Prefect task run in `flows/compile.py`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -169,6 +170,8 @@ def _line(node: Node, ctx: RunContext) -> NodeReport:
         attempts=result.attempts,
         usage=result.usage,
         turns=result.turns,
+        tool_calls=result.tool_calls,
+        decisions=result.decisions,
     )
 
 
@@ -188,6 +191,7 @@ def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
         fixes[-1],
         duration_ms=sum(fix.duration_ms for fix in fixes),
         turns=sum(fix.turns for fix in fixes),
+        tool_calls=dict(sum((Counter(fix.tool_calls) for fix in fixes), Counter())),
         usage=reduce(Usage.__add__, (fix.usage for fix in fixes), Usage()),
         decisions=reduce(Decisions.__add__, (fix.decisions for fix in fixes), Decisions()),
     )

@@ -28,7 +28,7 @@ class NodeResult:
     """How a node ended. A failure always says why in `error`.
 
     `output` is for later nodes, prompts and people. `attempts` is filled by validate nodes
-    only, `usage`, `turns` and `decisions` by agentic ones.
+    only, `usage`, `turns`, `tool_calls` (calls by tool name) and `decisions` by agentic ones.
     """
 
     status: NodeStatus
@@ -38,6 +38,7 @@ class NodeResult:
     attempts: tuple["Attempt", ...] = ()
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)
 
     @classmethod
@@ -101,6 +102,7 @@ class NodeReport:
     attempts: tuple[Attempt, ...] = ()
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)
 
 

@@ -72,11 +72,19 @@ def table_rows(report: RunReport) -> list[dict[str, str]]:
             "seconds": f"{node.duration_ms / 1000:.1f}",
             "attempts": str(len(node.attempts) or ""),
             "turns": str(node.turns or ""),
+            "tools": tools_line(node),
             "tokens": str(node.usage.total or ""),
+            "dollars": f"{node.usage.cost_usd:.4f}" if node.usage.total else "",
             "error": node.error or "",
         }
         for node in report.nodes
     ]
+
+
+def tools_line(node: NodeReport) -> str:
+    """The tools that an agent used, the most used first, such as `bash 3, read_file 1`."""
+    used = sorted(node.tool_calls.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{inert(name)} {count}" for name, count in used)
 
 
 def _facts(report: RunReport) -> str:
@@ -98,10 +106,14 @@ def _facts(report: RunReport) -> str:
 
 
 def _table(report: RunReport) -> str:
-    head = "| node | type | status | time | turns |\n|---|---|---|---|---|"
+    head = (
+        "| node | type | status | time | turns | tools | tokens | dollars |\n"
+        "|---|---|---|---|---|---|---|---|"
+    )
     rows = (
         f"| {_plain(n.name)} | {n.type} | {n.status} | {n.duration_ms / 1000:.1f} s "
-        f"| {n.turns or ''} |"
+        f"| {n.turns or ''} | {_plain(tools_line(n))} | {n.usage.total or ''} "
+        f"| {f'{n.usage.cost_usd:.4f}' if n.usage.total else ''} |"
         for n in report.nodes
     )
     return "\n".join((head, *rows))

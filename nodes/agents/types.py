@@ -86,6 +86,7 @@ class AgentResult:
             duration_ms=self.duration_ms,
             usage=self.usage,
             turns=self.turns,
+            tool_calls=dict(self.tool_calls),
             decisions=self.decisions,
         )
 

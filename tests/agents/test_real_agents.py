@@ -138,6 +138,41 @@ def test_a_trajectory_replays_to_the_same_tree(bench: Bench, agent: str) -> None
     assert [event["digest"] for event in bench.events("result")] == digests
 
 
+def test_an_edit_is_told_by_its_file(bench: Bench) -> None:
+    path = "/workspace/hours.py"
+    change = {"file_path": path, "old_string": "9", "new_string": "8"}
+    result = bench(
+        "claude-code",
+        reply("", call("Read", {"file_path": path})),
+        reply("", call("Edit", change)),
+        reply("Fixed."),
+    )
+    assert (result.status, inside(bench.sandbox, "cat hours.py")) == ("success", "OPENS = 8")
+    assert [line.rpartition(" · ")[0] for line in bench.lines] == [
+        f"Read {path} · ok",
+        f"Edit {path} · ok",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_that_kills_all_it_can_ends_clearly(bench: Bench, agent: str) -> None:
+    """Its own program dies with its shell; the supervisor and the container do not."""
+    result = bench(
+        agent,
+        reply("I end it.", shell(agent, "kill -9 1 $PPID; kill -9 -1")),
+        reply("Still here."),
+    )
+    assert result.usage.input >= 900
+    assert result.turns >= 1
+    if agent == "native":  # it is not inside: only its command was killed
+        assert (result.status, result.output) == ("success", "Still here.")
+    else:
+        assert (result.status, result.output) == ("failure", "I end it.")
+        assert "exit 137" in str(result.error)
+    assert inside(bench.sandbox, "echo alive") == "alive"
+
+
 @pytest.mark.parametrize("agent", COMMAND_LINES)
 def test_an_agent_that_never_ends_is_killed_with_its_tree(bench: Bench, agent: str) -> None:
     result = bench(

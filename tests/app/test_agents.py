@@ -30,8 +30,11 @@ def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
     assert (done.returncode, report["status"]) == (0, "success"), report
     assert report["agent"] == agent
     assert report["token_usage"]["output"] > 0
+    (mend,) = (node for node in report["nodes"] if node["turns"])
+    assert (mend["turns"], list(mend["tool_calls"].values())) == (2, [1])
+    assert mend["usage"]["cost_usd"] == pytest.approx(0.002)
     assert "hour < span.end" in git(repository, "show", f"{report['branch']}:opening_hours.py")
-    said = harness("runs", "trajectory", report["run_id"]).stdout
+    said = harness("runs", "show", report["run_id"], "--trajectory").stdout
     assert "A shop is closed now." in said
     (tmp_path / "replies.jsonl").unlink()
     again = json.loads(harness("runs", "replay", report["run_id"], "--json").stdout)

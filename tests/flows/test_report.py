@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from contracts.chat import Usage
 from contracts.run import Attempt, NodeReport, NodeResult, RunReport
 from flows.report import dumps, fenced, loads, markdown, table_rows, to_json
@@ -68,3 +70,19 @@ def test_the_table_has_a_row_for_each_node() -> None:
     assert [(row["node"], row["status"]) for row in table_rows(a_report())] == [
         ("verify", "failure")
     ]
+
+
+def test_what_an_agent_did_and_used_stands_beside_its_node() -> None:
+    node = NodeReport(
+        name="mend",
+        type="agentic",
+        status="success",
+        turns=4,
+        tool_calls={"read_file": 1, "bash": 2},
+        usage=Usage(input=900, output=70, cost_usd=0.001),
+    )
+    report = replace(a_report(), nodes=(node,))
+    assert "| 4 | bash 2, read_file 1 | 970 | 0.0010 |" in markdown(report, "").replace("\\_", "_")
+    (row,) = table_rows(report)
+    assert (row["tools"], row["dollars"]) == ("bash 2, read_file 1", "0.0010")
+    assert loads(dumps(report)) == report
