@@ -13,7 +13,7 @@ from contracts.errors import ModelUnavailable
 from providers.ask import Ask
 from providers.failures import OVERFLOW, explain, patience, unwrapped, wait_s
 from providers.litellm_door import litellm
-from providers.pieces import Call, End, Piece, Text
+from providers.pieces import Call, End, Piece, Text, Thought, thoughts
 from providers.prices import NO_PRICES, Prices, cost_usd, most_output
 from providers.script import read_script
 from providers.scripted import ScriptedModel, is_scripted, script_path
@@ -133,7 +133,19 @@ def _pieces(raw: Mapping[str, object]) -> Iterator[Piece]:
     text = (Text(message.content),) if message.content else ()
     calls = (Call(call) for call in message.tool_calls)
     end = End(whole.choices[0].finish_reason, usage_from(whole.usage or {}))
-    return iter((*text, *calls, end))
+    return iter((*_thoughts(whole.choices[0].message), *text, *calls, end))
+
+
+def _thoughts(message: Mapping[str, object]) -> Iterator[Thought]:
+    """What it thought, with signatures where there are some."""
+    blocks = message.get("thinking_blocks")
+    if not isinstance(blocks, list):
+        blocks = [{"thinking": message.get("reasoning_content")}]
+    for block in blocks:
+        text = block.get("thinking") if isinstance(block, Mapping) else None
+        if isinstance(text, str) and text:
+            yield Thought(text)
+        yield from thoughts([block])
 
 
 class _Choice(BaseModel, frozen=True, extra="ignore"):

@@ -1,6 +1,6 @@
 """A model's answer as it arrives: text at once, tool calls whole, the end last."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from contracts.chat import Message, Reply, Usage
@@ -19,10 +19,30 @@ class Text:
 
 @dataclass(frozen=True)
 class Thought:
-    """A bit of what it thinks; the signature comes by itself, after the last bit."""
+    """A bit of what it thinks; the signature comes by itself, after the last bit.
+
+    `redacted` is a thought that nobody may read, whole.
+    """
 
     text: str = ""
     signature: str = ""
+    redacted: str = ""
+
+    @property
+    def last(self) -> bool:
+        """Whether this ends a thought."""
+        return bool(self.signature or self.redacted)
+
+
+def thoughts(blocks: object) -> Iterator[Thought]:
+    """The signatures and redacted thoughts in litellm's `thinking_blocks`."""
+    for block in blocks if isinstance(blocks, list) else ():
+        if isinstance(block, Mapping):
+            signature, data = block.get("signature"), block.get("data")
+            if isinstance(signature, str) and signature:
+                yield Thought(signature=signature)
+            if isinstance(data, str) and data:
+                yield Thought(redacted=data)
 
 
 @dataclass(frozen=True)

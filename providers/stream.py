@@ -6,7 +6,7 @@ from typing import Protocol
 
 from contracts.chat import Usage
 from contracts.tool import ToolCall
-from providers.pieces import Call, End, Piece, Text, Thought
+from providers.pieces import Call, End, Piece, Text, Thought, thoughts
 from providers.usage import usage_from
 
 MAX_ARGUMENTS = 4_000_000
@@ -112,9 +112,7 @@ class Stream:
         if thought:
             self._said += len(thought)
             yield Thought(thought)
-        for block in getattr(delta, "thinking_blocks", None) or ():
-            if block.get("signature"):
-                yield Thought(signature=block["signature"])
+        yield from thoughts(getattr(delta, "thinking_blocks", None))
 
     def _forget(self) -> None:
         """Drop what litellm gathers of the answer, but for the counts in it."""

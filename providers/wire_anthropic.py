@@ -170,9 +170,20 @@ def body_from(pieces: Iterator[Piece], model: str) -> Json:
                 head = {"type": "tool_use", "id": call.id, "name": call.name}
                 blocks.append({**head, "input": _input(call.arguments)})
             case Thought():
-                pass
+                _think(blocks, piece)
     stop = {"stop_reason": _stop_reason(end), "stop_sequence": None}
     return {**_head(model), "content": blocks, **stop, "usage": _usage(end.usage)}
+
+
+def _think(blocks: list[dict[str, object]], piece: Thought) -> None:
+    """Add a bit of thought: to the last block, if that is a thought not yet signed."""
+    if piece.redacted:
+        blocks.append(dict(_opening(piece)))
+        return
+    if not blocks or blocks[-1].get("signature") != "":
+        blocks.append(dict(_opening(piece)))
+    blocks[-1]["thinking"] = f"{blocks[-1]['thinking']}{piece.text}"
+    blocks[-1]["signature"] = piece.signature
 
 
 def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
@@ -187,13 +198,17 @@ def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
             yield _event("content_block_stop", index=number)
             open_kind = ""
         if isinstance(piece, End):
-            delta = {"stop_reason": _stop_reason(piece), "stop_sequence": None}
-            yield _event("message_delta", delta=delta, usage=_usage(piece.usage))
+            end = {"stop_reason": _stop_reason(piece), "stop_sequence": None}
+            yield _event("message_delta", delta=end, usage=_usage(piece.usage))
             continue
         if not open_kind:
             number, open_kind = next(numbers), kind
             yield _event("content_block_start", index=number, content_block=_opening(piece))
-        yield _event("content_block_delta", index=number, delta=_delta(piece))
+        if (delta := _delta(piece)) is not None:
+            yield _event("content_block_delta", index=number, delta=delta)
+        if isinstance(piece, Thought) and piece.last:
+            yield _event("content_block_stop", index=number)
+            open_kind = ""
     yield _event("message_stop")
 
 
@@ -219,8 +234,8 @@ def _kind(piece: Piece) -> str:
     match piece:
         case Text():
             return "text"
-        case Thought():
-            return "thinking"
+        case Thought(redacted=data):
+            return "redacted" if data else "thinking"
         case Call(call):
             return f"call {call.id}"
         case End():
@@ -231,16 +246,20 @@ def _opening(piece: Text | Thought | Call) -> Json:
     match piece:
         case Text():
             return {"type": "text", "text": ""}
+        case Thought(redacted=data) if data:
+            return {"type": "redacted_thinking", "data": data}
         case Thought():
             return {"type": "thinking", "thinking": "", "signature": ""}
         case Call(call):
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
 
 
-def _delta(piece: Text | Thought | Call) -> Json:
+def _delta(piece: Text | Thought | Call) -> Json | None:
     match piece:
         case Text(text):
             return {"type": "text_delta", "text": text}
+        case Thought(redacted=data) if data:
+            return None
         case Thought(signature=signature) if signature:
             return {"type": "signature_delta", "signature": signature}
         case Thought(text):

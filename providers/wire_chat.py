@@ -70,7 +70,7 @@ def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
         match piece:
             case Text(text):
                 yield _chunk(head, {"content": text})
-            case Thought(text):
+            case Thought(text) if text:
                 yield _chunk(head, {"reasoning_content": text})
             case Call(call):
                 said = message_out(Message(role="assistant", tool_calls=(call,)))["tool_calls"]

@@ -19,6 +19,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     events: Sequence[str] = ()
     """Server-sent events instead of a body; the connection is closed after the last."""
+    named: bool = False
+    """Whether events go by the name of their type, as Anthropic's do."""
     pause_s: float = 0.0
     """Before each event."""
 
@@ -60,7 +62,8 @@ def provider(*answers: Answer) -> Iterator[Provider]:
             with suppress(ConnectionError):  # whoever listened has hung up
                 for event in answer.events:
                     time.sleep(answer.pause_s)
-                    self.wfile.write(f"data: {event}\n\n".encode())
+                    name = f"event: {json.loads(event)['type']}\n" if answer.named else ""
+                    self.wfile.write(f"{name}data: {event}\n\n".encode())
                     self.wfile.flush()
 
         def log_message(self, *args: object) -> None:

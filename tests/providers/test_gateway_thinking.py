@@ -1,0 +1,117 @@
+"""Thinking models behind the gateway: what they thought comes through signed, and goes back."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from contracts.chat import Usage
+from providers.client import Gateway
+from tests.providers import anthropic_events as events
+from tests.providers.conftest import AgentClient, Open, read_events
+from tests.providers.fake_provider import Answer, Provider, provider
+from tests.providers.running_gateway import running_gateway
+
+# litellm asks pydantic in a way that pydantic is about to drop.
+pytestmark = pytest.mark.filterwarnings("ignore:Accessing the")
+
+MODEL = "anthropic/claude-sonnet-4-5"
+THINKING = {"type": "enabled", "budget_tokens": 1024}
+BASH = {"name": "Bash", "description": "runs", "input_schema": {"type": "object"}}
+SAID = events.message(
+    events.thinking("sig-1", "The test ", "fails."),
+    events.redacted("c2VjcmV0"),
+    events.text("Let me ", "look."),
+    events.tool_use("Bash", '{"comm', 'and": "ls"}'),
+    stop_reason="tool_use",
+)
+BLOCKS = [
+    {"type": "thinking", "thinking": "The test fails.", "signature": "sig-1"},
+    {"type": "redacted_thinking", "data": "c2VjcmV0"},
+    {"type": "text", "text": "Let me look."},
+    {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}},
+]
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    with running_gateway() as client:
+        yield client
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    done = Answer(events=events.message(events.text("Done.")), named=True)
+    with provider(Answer(events=SAID, named=True), done) as running:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789")
+        monkeypatch.setenv("ANTHROPIC_API_BASE", running.url)
+        yield running
+
+
+def ask(client: AgentClient) -> list[dict[str, object]]:
+    options = {"thinking": THINKING, "tools": [BASH], "max_tokens": 4096}
+    turns = [{"role": "user", "content": "hello"}]
+    return read_events(client.post("/v1/messages", {"messages": turns, "stream": True, **options}))
+
+
+def blocks(said: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The blocks that a client makes of the events."""
+    made: list[dict[str, object]] = []
+    parts: list[str] = []
+    for event in said:
+        if event["type"] == "content_block_start":
+            assert isinstance(event["content_block"], dict)
+            made.append(dict(event["content_block"]))
+            parts = []
+        elif event["type"] == "content_block_delta":
+            delta = event["delta"]
+            assert isinstance(delta, dict)
+            if delta["type"] == "input_json_delta":
+                parts.append(delta["partial_json"])
+                made[-1]["input"] = json.loads("".join(parts))
+            else:
+                name = delta["type"].removesuffix("_delta")
+                made[-1][name] = f"{made[-1][name]}{delta[name]}"
+    return made
+
+
+def test_thoughts_come_through_with_their_signatures(agent: Open, served: Provider) -> None:
+    client = agent(MODEL)
+    said = ask(client)
+    assert blocks(said) == BLOCKS
+    assert said[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
+    assert served.requests[0]["thinking"] == THINKING
+    assert served.requests[0]["stream"] is True
+    spent = client.gate.spent()
+    assert spent.usage == Usage(
+        input=40, output=25, cache_read=900, cache_write=60, cost_usd=spent.usage.cost_usd
+    )
+    price = (40 * 3 + 900 * 0.3 + 60 * 3.75 + 25 * 15) / 1e6
+    assert spent.usage.cost_usd == pytest.approx(price)
+
+
+def test_what_it_thought_goes_back_as_it_was(agent: Open, served: Provider) -> None:
+    client = agent(MODEL)
+    said = blocks(ask(client))
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.py"}
+    turns = [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": said},
+        {"role": "user", "content": [result]},
+    ]
+    body = {"messages": turns, "thinking": THINKING, "tools": [BASH], "max_tokens": 4096}
+    answer = client.post("/v1/messages", {**body, "stream": True})
+    assert blocks(read_events(answer)) == [{"type": "text", "text": "Done."}]
+    sent = served.requests[1]["messages"][1]["content"]
+    assert [{k: v for k, v in block.items() if k != "cache_control"} for block in sent] == BLOCKS
+
+
+def test_a_whole_answer_has_its_thoughts_too(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = {"input_tokens": 40, "output_tokens": 25}
+    head = {"id": "m", "type": "message", "role": "assistant", "model": "claude"}
+    whole = {**head, "content": BLOCKS, "stop_reason": "tool_use", "usage": usage}
+    with provider(Answer(whole)) as running:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789")
+        monkeypatch.setenv("ANTHROPIC_API_BASE", running.url)
+        said = agent(MODEL).messages(thinking=THINKING, tools=[BASH]).json()
+    assert said["content"] == BLOCKS
