@@ -90,7 +90,10 @@ def up(kept: Kept) -> Running:
     Raises:
         Unavailable: `kept.unavailable`, when it did not answer in time; names its log.
     """
-    from filelock import FileLock
+    running = status(kept)
+    if running is not None and running.version == kept.version() and kept.healthy(running.url):
+        return running
+    from filelock import FileLock  # 50 ms that the usual case need not pay
 
     kept.folder.mkdir(parents=True, exist_ok=True)
     with FileLock(kept.folder / f"{kept.name}.lock"):

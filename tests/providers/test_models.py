@@ -52,3 +52,15 @@ def test_no_model_is_bad_input() -> None:
 
 def test_an_uncommon_provider_is_asked_of_litellm() -> None:
     assert provider_of("replicate/meta/llama") == "replicate"
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("deepseek/deepseek-reasoner", "cannot call tools, which agents must"),
+        ("openai/text-embedding-3-small", "is for embedding, not for chat"),
+    ],
+)
+def test_a_model_that_cannot_do_an_agents_work_is_refused(model: str, told: str) -> None:
+    with pytest.raises(OptionInvalid, match=told):
+        check_model(model, {"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k"})
