@@ -32,6 +32,8 @@ def run(
     budget_usd: Annotated[
         float | None, typer.Option(min=0.0001, help="US dollars the agents may spend.")
     ] = None,
+    user: Annotated[str | None, typer.Option(help="Whose notes the agents are given.")] = None,
+    company: Annotated[str | None, typer.Option(help="Whose company-wide notes.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Start it and return.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     run_id: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -53,6 +55,8 @@ def run(
         push=push,
         budget_usd=budget_usd or settings.budget_usd,
         options=_pairs(options or []),
+        user=user,
+        company=company,
     )
     run_request(request, settings, run_id or new_run_id(), detach=detach, as_json=as_json)
 

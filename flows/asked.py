@@ -41,6 +41,8 @@ class Asked:
     push: bool = False
     budget_usd: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    company: str | None = None
     cwd: str = "/"
 
 
@@ -65,6 +67,8 @@ def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | No
         push=request.push,
         budget_usd=request.budget_usd,
         options=dict(request.options),
+        user=request.user,
+        company=request.company,
         flow_run_id=flow_run.id if flow_run else None,
         started_at=known.started_at if known else datetime.now(UTC).isoformat(timespec="seconds"),
         process=process_label(os.getpid()),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from prefect import Flow, State, allow_failure, flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
@@ -18,6 +19,7 @@ from flows.form import (
     CONFIGURED,
     Agent,
     Budget,
+    Company,
     Intent,
     Model,
     Options,
@@ -25,9 +27,10 @@ from flows.form import (
     Ref,
     Repo,
     Secrets,
+    User,
     with_options_of,
 )
-from flows.memory_tasks import memory_in_prefect
+from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import run_name, tag_flow_run
 from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
@@ -79,6 +82,8 @@ def compile_blueprint(
         push: Push = False,
         budget_usd: Budget = None,
         options: Options = {},  # noqa: B006 - the form shows it; nobody changes it
+        user: User = "",
+        company: Company = "",
         secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
     ) -> State[RunReport]:
         """Run the blueprint; `flows/form.py` says what each parameter means."""
@@ -87,7 +92,11 @@ def compile_blueprint(
             over = finished(tools.runs, own_id())
             if over is not None:
                 return _end(over)
-            tools = replace(tools, memory=memory_in_prefect(tools.memory))
+            tools = replace(
+                tools,
+                memory=memory_in_prefect(tools.memory),
+                notes=partial(notes_in_prefect, tools.notes),
+            )
             request = RunRequest(
                 blueprint=blueprint,
                 blueprint_ref=blueprint_ref,
@@ -99,6 +108,8 @@ def compile_blueprint(
                 push=push,
                 budget_usd=budget_usd or tools.default_budget_usd,
                 options=options,
+                user=user or None,
+                company=company or None,
             )
             tools.check(request)
             tag_flow_run(request)

@@ -15,6 +15,7 @@ from flows.form import (
     Agent,
     BlueprintRef,
     Budget,
+    Company,
     Intent,
     Model,
     Options,
@@ -22,6 +23,7 @@ from flows.form import (
     Ref,
     Repo,
     Secrets,
+    User,
 )
 from flows.names import run_name
 from flows.plainly import plainly
@@ -56,6 +58,8 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
     push: Push = False,
     budget_usd: Budget = None,
     options: Options = {},  # noqa: B006 - the form shows it; nobody changes it
+    user: User = "",
+    company: Company = "",
     secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
 ) -> State[RunReport]:
     """Run the blueprint as this flow run; `flows/form.py` says what each parameter means."""
@@ -69,5 +73,7 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
         push=push,
         budget_usd=budget_usd,
         options=options,
+        user=user,
+        company=company,
         secrets=secrets,
     )

@@ -83,6 +83,24 @@ Options = Annotated[
     dict[str, str],
     Field(json_schema_extra=_shown("Options", "Options of the blueprint, name to value.")),
 ]
+User = Annotated[
+    str,
+    Field(
+        max_length=255,
+        json_schema_extra=_shown(
+            "User", "Whose private notes and examples the agents are given; nobody's if empty."
+        ),
+    ),
+]
+Company = Annotated[
+    str,
+    Field(
+        max_length=255,
+        json_schema_extra=_shown(
+            "Company", "Whose company-wide notes and examples the agents are given."
+        ),
+    ),
+]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)$")]
 """Names that the redactor knows to blank out, and none that change how programs run."""
 BlockName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,100}$")]

@@ -1,6 +1,9 @@
 """Memory around a run as Prefect tasks, each with an artifact."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from re import sub
 
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
@@ -8,6 +11,7 @@ from prefect.cache_policies import NO_CACHE
 
 from contracts.run import RunReport
 from flows.run_memory import Memory
+from flows.run_notes import Given, Notes, Seat
 from memory.around_run import Recall, Recorded
 
 
@@ -21,6 +25,27 @@ def memory_in_prefect(plain: Memory) -> Memory:
         return _record_task(plain, report, verdict_later)
 
     return replace(plain, surface=surface, record=record)
+
+
+@contextmanager
+def notes_in_prefect(
+    open_plain: Callable[[], AbstractContextManager[Notes]],
+) -> Iterator[Notes]:
+    """The same, each answer also an artifact of the task run that it is asked in."""
+    with open_plain() as plain:
+
+        def give(seat: Seat) -> Given:
+            given = plain.give(seat)
+            if given.explained:
+                name = sub(r"[^a-z0-9]+", "-", seat.node.lower()).strip("-")
+                create_markdown_artifact(
+                    given.explained,
+                    key=f"notes-{seat.run_id}-{name}",
+                    description=f"Notes and examples given to {seat.node}, and why",
+                )
+            return given
+
+        yield replace(plain, give=give)
 
 
 @task(

@@ -46,7 +46,7 @@ def markdown(report: RunReport, diff: str) -> str:
     """The report for a person: verdict, nodes, what changed."""
     parts = [
         f"# {report.blueprint}: {report.status}",
-        *([f"**{_plain(report.error)}**"] if report.error else []),
+        *([f"**{plain(report.error)}**"] if report.error else []),
         _facts(report),
         _table(report),
         *([f"## Diff\n\n{fenced(cap(inert(diff), DIFF_CAP), 'diff')}"] if diff else []),
@@ -90,17 +90,17 @@ def tools_line(node: NodeReport) -> str:
 def _facts(report: RunReport) -> str:
     rows = {
         "run": report.run_id,
-        "intent": _plain(report.intent),
-        "repository": _plain(report.repo),
+        "intent": plain(report.intent),
+        "repository": plain(report.repo),
         "branch": report.branch and f"`{report.branch}`{' (pushed)' if report.pushed else ''}",
         "pull request": report.pull_request,
         "base": report.base_commit,
         "commit": report.commit,
         "changes": str(report.diff_stat),
-        "agent and model": f"{report.agent}, {_plain(report.model)}",
+        "agent and model": f"{report.agent}, {plain(report.model)}",
         "tokens": f"{report.token_usage.total} ({report.cost_usd:.4f} USD)",
         "time": f"{report.total_duration_ms / 1000:.1f} s",
-        "notices": _plain("; ".join(report.notices)),
+        "notices": plain("; ".join(report.notices)),
     }
     return "\n".join(f"- {name}: {value}" for name, value in rows.items() if value)
 
@@ -111,8 +111,8 @@ def _table(report: RunReport) -> str:
         "|---|---|---|---|---|---|---|---|"
     )
     rows = (
-        f"| {_plain(n.name)} | {n.type} | {n.status} | {n.duration_ms / 1000:.1f} s "
-        f"| {n.turns or ''} | {_plain(tools_line(n))} | {n.usage.total or ''} "
+        f"| {plain(n.name)} | {n.type} | {n.status} | {n.duration_ms / 1000:.1f} s "
+        f"| {n.turns or ''} | {plain(tools_line(n))} | {n.usage.total or ''} "
         f"| {f'{n.usage.cost_usd:.4f}' if n.usage.total else ''} |"
         for n in report.nodes
     )
@@ -120,12 +120,12 @@ def _table(report: RunReport) -> str:
 
 
 def _details(node: NodeReport) -> str:
-    lines = [f"## {_plain(node.name)}: {node.status}"]
+    lines = [f"## {plain(node.name)}: {node.status}"]
     if node.error:
-        lines.append(_plain(node.error))
+        lines.append(plain(node.error))
     lines += [
         f"- attempt {attempt.number}: "
-        + ", ".join(f"{_plain(name)} {result.status}" for name, result in attempt.steps.items())
+        + ", ".join(f"{plain(name)} {result.status}" for name, result in attempt.steps.items())
         for attempt in node.attempts
     ]
     if node.output:
@@ -133,7 +133,7 @@ def _details(node: NodeReport) -> str:
     return "\n\n".join(lines)
 
 
-def _plain(text: str | None) -> str:
+def plain(text: str | None) -> str:
     """One line in which markdown and HTML have no power."""
     flat = html.escape(" ".join(inert(text or "").split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)

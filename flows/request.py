@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from blueprints.types import Blueprint
 from contracts.errors import OptionInvalid
+from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
 from nodes.types import Agentic, Node, Validate
 
@@ -34,6 +35,9 @@ class RunRequest:
     push: bool = False
     budget_usd: float | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    """Whose private notes the agents are given. None: nobody's."""
+    company: str | None = None
 
 
 class FlowRun(NamedTuple):
@@ -74,6 +78,15 @@ def check_agents(request: RunRequest, known: Collection[str]) -> None:
         raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known))}")
     for node in agentic_nodes(request.blueprint):
         check_allowed(node.agent or request.agent, node.allowed_tools)
+
+
+def check_viewer(request: RunRequest) -> None:
+    """Refuse a user or a company that nobody could have notes under.
+
+    Raises:
+        NoteInvalid: what is wrong with the id.
+    """
+    checked(Scope(user=request.user, company=request.company))
 
 
 def agents(request: RunRequest) -> set[str]:

@@ -63,6 +63,8 @@ def _request(asked: Asked) -> RunRequest:
         push=asked.push,
         budget_usd=asked.budget_usd,
         options=asked.options,
+        user=asked.user,
+        company=asked.company,
     )
 
 

@@ -20,6 +20,7 @@ from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.resume import check_same
 from flows.run_events import Append, RunEvents
 from flows.run_memory import Memory
+from flows.run_notes import Notes, with_notes
 from flows.signals import undisturbed
 from nodes.execute import RunAgent
 from nodes.text import Redact
@@ -65,6 +66,8 @@ class Workshop:
     memory: Memory
     propose: Propose
     """Opens the pull request of what was pushed."""
+    notes: Callable[[], AbstractContextManager[Notes]]
+    """The notebook, for as long as a run lasts."""
     agents: Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
     The agents begin with what the run has used before it stopped, if it did."""
@@ -101,7 +104,8 @@ def run_blueprint(
         folder = begin(workshop.runs, run_id, request, flow_run)
         with (
             workshop.event_log() as append,
-            _Record(request, start, folder, run_id, flow_run, workshop, append) as record,
+            workshop.notes() as book,
+            _Record(request, start, folder, run_id, flow_run, workshop, append, book) as record,
         ):
             if record.work is None:
                 _do_nodes(record, request, workshop, perform=perform, told=watch or Watch())
@@ -143,7 +147,7 @@ def _do_nodes(
         record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
         run_node = node_runner(
             sandbox,
-            run_agent,
+            with_notes(run_agent, record.book, request, run_id),
             perform=kept.perform(perform, request.model),
             watch=told,
             redact=workshop.redact,
@@ -165,7 +169,9 @@ class _Record:
         flow_run: FlowRun | None,
         workshop: Workshop,
         append: Append,
+        book: Notes,
     ) -> None:
+        self.book = book
         self.branch = f"harness/{run_id}/{request.blueprint.name}"
         self.ctx = RunContext(run_id=run_id, work_dir="")
         self.folder = folder
@@ -227,6 +233,11 @@ class _Record:
         self._shown = recall.shown
         self.events.surfaced(recall)
         return recall.text
+
+    def _surfaced(self) -> Surfaced:
+        if not agentic_nodes(self._request.blueprint):
+            return Surfaced()
+        return replace(self.book.given(self.ctx.run_id), playbooks=self._shown)
 
     def keep(self, ctx: RunContext) -> None:
         self.ctx = ctx
@@ -295,7 +306,7 @@ class _Record:
             diff_stat=work.diff_stat if work else verdict.diff_stat,
             pushed=self._pushed,
             pull_request=self._pull_request,
-            surfaced=Surfaced(playbooks=self._shown),
+            surfaced=self._surfaced(),
             started_at=self._started_at,
             notices=(
                 *(f"went on {when}, without running them again" for when in self.kept.now.went_on),

@@ -13,11 +13,13 @@ from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
 from flows.event_log import appending
 from flows.gateway import OpenRun, gateway, gateway_run
+from flows.memory_settings import load_memory_settings
 from flows.pull_requests import proposer
-from flows.request import AGENTS, RunRequest, check_agents, check_options, models
+from flows.request import AGENTS, RunRequest, check_agents, check_options, check_viewer, models
 from flows.request import agents as agents_of
 from flows.run import Opened, Tell, Workshop
 from flows.run_memory import OpenTools, memory
+from flows.run_notes import notes
 from flows.settings import Settings, environment, load_settings
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
@@ -74,6 +76,7 @@ def workshop(settings: Settings | None = None, *, replay: Path | None = None) ->
         keep_files_s=chosen.sandbox.resume_within_s,
         forget_files=_forget_files(chosen),
         memory=remembered,
+        notes=lambda: notes(load_memory_settings()),
         agents=_agents(chosen, redact, remembered.tools, replay),
         event_log=lambda: appending(chosen.home, owner(chosen)),
         propose=proposer(chosen.forges, environment()),
@@ -89,6 +92,7 @@ def _check(request: RunRequest, settings: Settings) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
     check_options(request)
     check_agents(request, AGENTS)
+    check_viewer(request)
     source = find_source(request.repo, request.ref)
     for model in sorted(models(request)):
         check_key(model, environment())

@@ -15,7 +15,7 @@ from typing import Literal, TypedDict, Unpack, overload
 from sqlalchemy import Connection, Engine
 
 from contracts.errors import ModelUnavailable
-from memory import agent_settings, note_content, note_store, note_vectors, rating, scope
+from memory import agent_settings, note_content, note_store, note_vectors, rating, scope, shown
 from memory.agent_settings import AgentSettings, Injecting
 from memory.database import open_database, reading, writing
 from memory.errors import NoteInvalid
@@ -39,6 +39,7 @@ from memory.note_types import (
 )
 from memory.rating import Rating
 from memory.scope import Scope
+from memory.shown import Shown
 from memory.types import Embedder, Vector
 
 Clock = Callable[[], datetime]
@@ -277,6 +278,21 @@ class Notebook:
         if viewer.agent is not None:
             agent_settings.known(viewer.agent, self.agents)
         return self._injector.inject(Request(viewer, task, options))
+
+    def log_shown(self, run_id: str, node: str, injection: Injection) -> None:
+        """Note which notes and examples a node of a run was given."""
+        with writing(self.engine) as connection:
+            shown.log(connection, run_id, node, injection, self.clock())
+
+    def shown_to(self, run_id: str) -> Sequence[Shown]:
+        """What a run was given, in the order of its nodes and of their prompts."""
+        with reading(self.engine) as connection:
+            return shown.of_run(connection, run_id)
+
+    def runs_given(self, entry_id: str) -> int:
+        """How many runs were given this note or example."""
+        with reading(self.engine) as connection:
+            return shown.runs_given(connection, entry_id)
 
     def rate(self, run_id: str, score: int, *, by: str = "") -> Rating:
         """Keep what a person thinks of a run, 0 to 100; a later rating replaces an earlier one.

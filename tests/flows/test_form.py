@@ -9,7 +9,8 @@ from flows.deployed import run_blueprint
 from flows.wiring import workshop
 from nodes.commands import command
 
-FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "options", "secrets"]
+FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "options", "user",
+          "company", "secrets"]  # fmt: skip
 
 
 def made() -> RunFlow:

@@ -1,0 +1,164 @@
+"""Notes and examples around a run: in the prompt, on the report, as an artifact."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from blueprints.dsl import agentic, blueprint
+from blueprints.types import Blueprint
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from flows.library import notebook
+from flows.memory_settings import EmbeddingSettings, MemorySettings
+from flows.memory_tasks import notes_in_prefect
+from flows.run import Workshop, run_blueprint
+from flows.run_notes import Seat, notes
+from memory.errors import NoteInvalid
+from memory.note_types import ExampleContent, NoteContent
+from memory.scope import Scope
+from nodes.execute import RunAgent
+from nodes.types import Agentic
+from providers.read_trajectory import read_trajectory
+from tests.flows.conftest import Ask
+from tests.flows.test_run import DONE
+
+WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
+SEAT = Seat("r1", "fix", Scope(agent="native", user="ann", company="acme"), "mend it")
+
+Prompts = dict[str, str]
+
+
+@pytest.fixture
+def words_only(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+
+
+@pytest.fixture
+def prompts() -> Prompts:
+    """What each node's agent was told of memory."""
+    return {}
+
+
+@pytest.fixture
+def listening(shop: Workshop, prompts: Prompts, words_only: None) -> Workshop:
+    """A workshop whose agents only keep what they are told."""
+
+    @contextmanager
+    def agents(*_: object) -> Iterator[RunAgent]:
+        def run_agent(node: Agentic, ctx: RunContext, _: Sandbox) -> NodeResult:
+            prompts[node.name] = ctx.memory
+            return NodeResult.success("done")
+
+        yield run_agent
+
+    return replace(shop, agents=agents)
+
+
+def two_agents() -> Blueprint:
+    return blueprint(
+        "two",
+        "Two agents",
+        [
+            agentic("think", "think", prompt=lambda _: "think"),
+            agentic("write", "write", prompt=lambda _: "write", agent="pi"),
+        ],
+    )
+
+
+def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
+    listening: Workshop, prompts: Prompts, ask: Ask
+) -> None:
+    with notebook() as book:
+        rule = book.add(NoteContent(text="never log names", scope=Scope(company="acme")))
+        own = book.add(NoteContent(text="short words", scope=Scope(agent="pi", user="ann")))
+        book.add(NoteContent(text="not for ann", scope=Scope(user="bob")))
+        shown = book.add(ExampleContent(input="mend", output="mended"))
+    asked = replace(ask(two_agents()), user="ann", company="acme")
+    report = run_blueprint(asked, listening, run_id="abcd1234")
+    assert "never log names" in prompts["think"]
+    assert "short words" not in prompts["think"]
+    assert "short words" in prompts["write"]
+    assert "not for ann" not in "".join(prompts.values())
+    assert set(report.surfaced.notes) == {rule.id, own.id}
+    assert report.surfaced.examples == (shown.id,)
+    with notebook() as book:
+        assert book.runs_given(rule.id) == 1
+        assert [one.node for one in book.shown_to("abcd1234")] == ["think"] * 2 + ["write"] * 3
+
+
+def test_a_run_without_a_user_is_given_nobodys_private_notes(
+    listening: Workshop, prompts: Prompts, ask: Ask
+) -> None:
+    with notebook() as book:
+        book.add(NoteContent(text="secret of ann", scope=Scope(user="ann")))
+        book.add(NoteContent(text="secret of acme", scope=Scope(company="acme")))
+    report = run_blueprint(ask(two_agents()), listening, run_id="abcd1234")
+    assert "secret" not in "".join(prompts.values())
+    assert report.surfaced.notes == ()
+
+
+def test_a_note_is_in_the_prompt_that_the_model_reads(
+    shop: Workshop, words_only: None, ask: Ask, model: Callable[..., str]
+) -> None:
+    with notebook() as book:
+        book.add(NoteContent(text="never log names", type="Constraint"))
+    node = agentic("think", "think", prompt=lambda _: "think")
+    asked = ask(blueprint("one", "One", [node]), model=model(DONE))
+    run_blueprint(asked, shop, run_id="abcd1234")
+    said = read_trajectory(shop.runs / "abcd1234" / "trajectory.jsonl")
+    assert "never log names" in str(next(one for one in said if one["kind"] == "request"))
+
+
+def test_a_run_goes_on_when_the_notebook_does_not_answer(own_home: Path) -> None:
+    away = WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"})
+    with notes(away) as book:
+        assert book.give(SEAT).text == ""
+        assert book.given("r1").notes == ()
+
+
+def test_notes_are_off_where_memory_is(own_home: Path) -> None:
+    with notebook(WORDS) as book:
+        book.add(NoteContent(text="a"))
+    with notes(WORDS.model_copy(update={"enabled": False})) as book_:
+        assert book_.give(SEAT).text == ""
+
+
+def test_an_odd_user_is_refused_before_anything_is_started(
+    shop: Workshop, ask: Ask, words_only: None
+) -> None:
+    with pytest.raises(NoteInvalid, match="user"):
+        shop.check(replace(ask(two_agents()), user="a\u202eb"))
+
+
+def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path) -> None:
+    with notebook(WORDS) as book:
+        made = book.add(NoteContent(text="| <script>alert(1)</script> `x` |"))
+        book.add(NoteContent(text="long " * 799))
+    with notes(WORDS) as opened:
+        told = opened.give(SEAT).explained
+    assert f"`harness notes show {made.id}`" in told
+    assert "<script>" not in told
+    assert "\\| &lt;script&gt;" in told
+    assert "notes by date, not by meaning: no embedding model is set" in told
+
+
+@pytest.mark.prefect
+def test_what_was_given_is_an_artifact(own_home: Path, prefect_api: str) -> None:
+    with notebook(WORDS) as book:
+        book.add(NoteContent(text="never log names"))
+
+    @flow
+    def one_run() -> str:
+        with notes_in_prefect(lambda: notes(WORDS)) as opened:
+            return opened.give(SEAT._replace(run_id="n1", node="fix (attempt 1)")).text
+
+    with temporary_settings({PREFECT_API_URL: prefect_api}):
+        assert "never log names" in one_run()
+        with get_client(sync_client=True) as client:
+            assert "notes-n1-fix-attempt-1" in {one.key for one in client.read_artifacts()}
