@@ -4,7 +4,16 @@ import sys
 
 import typer
 
-from app import cli_blueprints, cli_local, cli_memory, cli_run, cli_runs, cli_sandbox, cli_ui
+from app import (
+    cli_blueprints,
+    cli_local,
+    cli_memory,
+    cli_policy,
+    cli_run,
+    cli_runs,
+    cli_sandbox,
+    cli_ui,
+)
 from app.terminal import say, set_up_logging, show_json
 from contracts.errors import HarnessError
 
@@ -23,6 +32,8 @@ app.add_typer(cli_blueprints.app, name="blueprints")
 app.add_typer(cli_runs.app, name="runs")
 app.add_typer(cli_sandbox.app, name="sandbox")
 app.add_typer(cli_memory.app, name="memory")
+app.command("plan")(cli_policy.plan)
+app.add_typer(cli_policy.app, name="approvals")
 app.command("up")(cli_local.up)
 app.command("down")(cli_local.down)
 app.command("doctor")(cli_local.doctor)

@@ -113,6 +113,8 @@ class Settings(BaseSettings):
     ui: UiSettings = UiSettings()
     memory: dict[str, object] = Field(default_factory=dict)
     """The table [memory], which `flows/memory_settings.py` reads."""
+    policy: dict[str, object] = Field(default_factory=dict)
+    """The table [policy], which `flows/policy_settings.py` reads."""
 
     @property
     def runs(self) -> Path:

@@ -37,7 +37,7 @@ def run_in_prefect(
         HarnessError: whatever ended the run before it could report.
     """
     api = api_url(settings)
-    with _prefect_at(api):
+    with prefect_at(api):
         from flows.compile import compile_blueprint
 
         flow = compile_blueprint(
@@ -94,7 +94,12 @@ def _reopened(flow_run_id: str) -> "FlowRun | None":
 
 
 @contextmanager
-def _prefect_at(api: str) -> Iterator[None]:
+def prefect_at(api: str) -> Iterator[None]:
+    """Speak to the Prefect server there until the block ends.
+
+    Raises:
+        PrefectUnavailable: it went away meanwhile.
+    """
     from httpx import TransportError
     from prefect.settings import PREFECT_API_URL, temporary_settings
 

@@ -4,7 +4,7 @@ Knows nothing of Prefect: `flows/plans.py` calls `run_step` once for each step, 
 of the plan's dependencies and in as many threads as it likes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, cast
@@ -43,7 +43,8 @@ class PlanRun:
     """One run of one plan. `run_step` may be called from several threads.
 
     `notes` hold what the run did, also before it was interrupted: what is over is not done
-    again. `propose=None` means that nobody writes the content of steps with `compose`.
+    again; `known` are the entities of that time. `propose=None` means that nobody writes the
+    content of steps with `compose`.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class PlanRun:
         *,
         values: Mapping[str, Entity],
         notes: Notes,
+        known: Iterable[Entity] = (),
         person: Person = NOBODY,
         propose: Propose | None = None,
     ) -> None:
@@ -61,9 +63,11 @@ class PlanRun:
         self._registry = registry
         self._authority = authority
         self._notes = notes
-        self._held = Held(values)
+        self._held = Held(values, known)
         self._permit = Permit(self.world, self._held, notes, person=person, propose=propose)
         self._outcomes: dict[int, Outcome] = {}
+        for index, made in notes.made_by_step():
+            self._refill(index, made)
         for index, ended in notes.ended_before.items():
             if ended.status in OVER:
                 self._keep(
@@ -102,6 +106,12 @@ class PlanRun:
         self._keep(outcome)
         self._notes.ended(index, outcome.status, outcome.reason, outcome.entity)
         return outcome
+
+    def _refill(self, index: int, made: Entity) -> None:
+        """Give a place the tags of what was put into it before a break."""
+        operation = self._registry.get(self.plan.steps[index].op)
+        if operation is not None and operation.effect == "write" and operation.place:
+            self._held.put_into(operation.place, [made], origin=made.origin)
 
     def _keep(self, outcome: Outcome) -> None:
         if outcome.entity is not None:

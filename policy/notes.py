@@ -78,6 +78,10 @@ class Notes:
         """What this call gave before the run was interrupted."""
         return self._made.get((index, number))
 
+    def made_by_step(self) -> list[tuple[int, Entity]]:
+        """All that calls gave before the run was interrupted, with the steps that made it."""
+        return [(index, entity) for (index, _), entity in self._made.items()]
+
     def written_before(self, index: int, number: int) -> Entity | None:
         """What a model wrote for this call before the run was interrupted."""
         return self._written.get((index, number))

@@ -1,0 +1,58 @@
+"""Asks the person at the terminal, on stderr, one question at a time."""
+
+import sys
+import threading
+from getpass import getuser
+from typing import TYPE_CHECKING
+
+from app.terminal import say
+
+if TYPE_CHECKING:
+    from policy.approvals import Approvals
+    from policy.ask import Answer, Person, Question
+
+_turn = threading.Lock()
+
+
+def confirmed(question: str) -> bool:
+    """Whether the person says yes; anything else is no."""
+    return _said(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def ask_person(question: str) -> str:
+    """The person's own words; without a terminal nobody answers.
+
+    Raises:
+        OperationFailed: nobody is there.
+    """
+    from flows.plan_wiring import nobody_to_ask
+
+    return _said(f"{question}\n> ") if sys.stdin.isatty() else nobody_to_ask(question)
+
+
+def asking(approvals: "Approvals") -> "Person":
+    """Keeps every question as `harness approvals` does, and asks it here at once."""
+    from policy.ask import Person
+
+    def ask(question: "Question") -> "Answer":
+        from flows.plan_report import why
+
+        answer = approvals.ask(question)
+        if answer.status != "waiting":
+            return answer
+        waiting = approvals.list(run_id=question.run_id, pending=True)
+        found = next(one for one in waiting if one.action == question.action)
+        with _turn:
+            for line in ("stopped: CAPABILITY_VIOLATION", *why(found)):
+                say(f"  {line}")
+            status = "approved" if confirmed("do exactly this, once?") else "denied"
+        approvals.decide(found.id, "approved" if status == "approved" else "denied", by=getuser())
+        return approvals.ask(question)
+
+    return Person(ask=ask, use=approvals.use)
+
+
+def _said(question: str) -> str:
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()

@@ -1,0 +1,52 @@
+"""Sends a mail by SMTP."""
+
+import smtplib
+from email.message import EmailMessage
+from email.utils import make_msgid
+
+from flows.memory_settings import expand
+from flows.policy_settings import MailSettings
+from flows.settings import environment
+from policy.errors import OperationFailed
+from policy.outside_operations import Mail
+
+_TIMEOUT_S = 30.0
+
+
+def send_mail(mail: Mail, settings: MailSettings) -> None:
+    """Hand the mail to the configured server; to those it names and nobody else.
+
+    Raises:
+        OperationFailed: an address or the subject is none, or the server did not take it.
+    """
+    try:
+        message = _message(mail, settings.sender)
+        with smtplib.SMTP(settings.host, settings.port, timeout=_TIMEOUT_S) as server:
+            if settings.starttls:
+                server.starttls()
+            password = expand(settings.password, environment())
+            if settings.user and password:
+                server.login(settings.user, password)
+            refused = server.send_message(
+                message, from_addr=settings.sender, to_addrs=[*mail.to, *mail.cc]
+            )
+    except (OSError, ValueError, smtplib.SMTPException) as error:
+        where = f"{settings.host}:{settings.port}"
+        raise OperationFailed(f"the mail was not sent by {where}: {error}") from error
+    if refused:
+        raise OperationFailed(f"the server refused {', '.join(sorted(refused))}")
+
+
+def _message(mail: Mail, sender: str) -> EmailMessage:
+    for one in (*mail.to, *mail.cc):
+        if one.count("@") != 1 or any(char in one for char in ' ,;<>\r\n\0"()'):
+            raise ValueError(f"{one!r} is not one plain address")
+    if not mail.to:
+        raise ValueError("the mail is to nobody")
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = sender, ", ".join(mail.to), mail.subject
+    if mail.cc:
+        message["Cc"] = ", ".join(mail.cc)
+    message["Message-ID"] = make_msgid(domain="harness.localhost")
+    message.set_content(mail.body)
+    return message

@@ -1,0 +1,195 @@
+"""How a run of a plan ended, as JSON, as text and as a page of the Prefect UI."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from contracts.json import Json
+from contracts.run import Decisions
+from policy.notes import Ended
+from policy.references import refs_in
+from policy.registry import thawed
+from policy.types import Approval, Plan, Step
+
+PlanStatus = Literal["success", "failure", "waiting", "planned"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """One line of the report."""
+
+    index: int
+    op: str
+    status: str
+    reason: str = ""
+    output: Json = None
+    rule: str = ""
+    provenance: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanReport:
+    """What `harness plan --json` prints. `approvals` are the ids of those that wait."""
+
+    run_id: str
+    status: PlanStatus
+    prompt: str
+    plan: Plan
+    flow_run_id: str | None = None
+    flow_run_url: str | None = None
+    steps: tuple[StepReport, ...] = ()
+    approvals: tuple[str, ...] = ()
+    decisions: Decisions = field(default_factory=Decisions)
+    error: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """One JSON document."""
+        return {
+            "run_id": self.run_id,
+            "flow_run_id": self.flow_run_id,
+            "flow_run_url": self.flow_run_url,
+            "status": self.status,
+            "prompt": self.prompt,
+            "plan": {"id": self.plan.id, "steps": thawed(self.plan.as_json())},
+            "steps": [
+                {
+                    "index": step.index,
+                    "op": step.op,
+                    "status": step.status,
+                    "reason": step.reason,
+                    "output": thawed(step.output),
+                    "rule": step.rule,
+                    "provenance": list(step.provenance),
+                }
+                for step in self.steps
+            ],
+            "approvals": list(self.approvals),
+            "decisions": {"allowed": self.decisions.allowed, "denied": self.decisions.denied},
+            "error": self.error,
+        }
+
+
+def step_report(
+    plan: Plan, index: int, ended: Ended, decisions: Sequence[Mapping[str, Json]]
+) -> StepReport:
+    """How this step ended; the last decision about it says by which rule and which way."""
+    about = [body for body in decisions if body.get("step") == index]
+    last = about[-1] if about and ended.status in ("denied", "waiting") else {}
+    way = last.get("provenance", ())
+    return StepReport(
+        index=index,
+        op=plan.steps[index].op,
+        status=ended.status,
+        reason=ended.reason,
+        output=ended.entity.content if ended.entity and ended.status == "done" else None,
+        rule=str(last.get("rule", "")),
+        provenance=tuple(map(str, way)) if isinstance(way, (list, tuple)) else (),
+    )
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The plan as a person reads it before it runs."""
+    return [_line(index, step) for index, step in enumerate(plan.steps)]
+
+
+def _line(index: int, step: Step) -> str:
+    args = ", ".join(f"{name}={_short(value)}" for name, value in step.args.items())
+    extra = [
+        f"when {step.when}" if step.when else "",
+        f"for each of {step.foreach}" if step.foreach else "",
+        f"again up to {step.retry} times" if step.retry else "",
+        f"composed: {step.compose}" if step.compose else "",
+        f"data {', '.join(sorted(step.data_caps))}" if step.data_caps else "",
+    ]
+    told = "; ".join(part for part in extra if part)
+    return f"{index}. {step.op}({args})" + (f"   [{told}]" if told else "")
+
+
+def _short(value: Json) -> str:
+    refs = list(refs_in(value))
+    if len(refs) == 1 and refs[0].place == "":
+        return f"<{refs[0].ref}>"
+    text = repr(thawed(value))
+    return text if len(text) <= 120 else f"{text[:117]}…"
+
+
+def why(approval: Approval) -> list[str]:
+    """Why an action waits, and what led there: for a form and for a terminal."""
+    args = ", ".join(f"{name}={_short(value)}" for name, value in approval.arguments.items())
+    denied = approval.denied
+    lines = [
+        f"{approval.op}({args})",
+        f"{denied.rule}: {denied.reason}",
+    ]
+    if denied.provenance:
+        lines.append("it came this way: " + " → ".join((*denied.provenance, denied.argument)))
+    return lines
+
+
+def markdown(report: PlanReport) -> str:
+    """The report as an artifact. Everything from data stands in code blocks."""
+    lines = [f"# Plan {report.run_id}: {report.status}", "", _fenced(report.prompt), ""]
+    lines += [_fenced("\n".join(plan_lines(report.plan))), "", "| step | status | why |", "|-|-|-|"]
+    for step in report.steps:
+        way = " → ".join(step.provenance)
+        told = " ".join(part for part in (step.rule, step.reason, way) if part)
+        lines.append(f"| {step.index} {step.op} | {step.status} | {_cell(told)} |")
+    if report.approvals:
+        lines += ["", f"Waits for approval: {', '.join(report.approvals)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _fenced(text: str) -> str:
+    """The text in a code block that it cannot end."""
+    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def _cell(text: str) -> str:
+    plain = re.sub(r"[\s|`<>\[\]]+", " ", text).strip()
+    return f"`{plain}`" if plain else ""
+
+
+def plan_form(prompt: str, plan: Plan, missing: frozenset[str]) -> str:
+    """What the form shows before a plan runs."""
+    grants = ", ".join(sorted(missing))
+    lines = ["A plan was made of", "", _fenced(prompt), "", _fenced("\n".join(plan_lines(plan)))]
+    if missing:
+        lines += ["", f"To run it you grant it: **{grants}**"]
+    return "\n".join(lines) + "\n"
+
+
+def question_form(approval: Approval) -> str:
+    """What the form shows of an action that waits: what it is, and why it was stopped."""
+    return "\n".join(
+        (
+            f"**CAPABILITY_VIOLATION** in step {approval.step} of plan {approval.run_id}",
+            "",
+            _fenced("\n".join(why(approval))),
+            "",
+            "An approval is for exactly this, once.",
+        )
+    )
+
+
+def approval_json(approval: Approval) -> dict[str, object]:
+    """An approval as JSON."""
+    denied = approval.denied
+    return {
+        "id": approval.id,
+        "run_id": approval.run_id,
+        "status": approval.status,
+        "step": approval.step,
+        "op": approval.op,
+        "arguments": thawed(approval.arguments),
+        "rule": denied.rule,
+        "argument": denied.argument,
+        "tags": sorted(denied.tags),
+        "reason": denied.reason,
+        "provenance": list(denied.provenance),
+        "asked_at": approval.asked_at.isoformat(),
+        "expires_at": approval.expires_at.isoformat(),
+        "decided_by": approval.decided_by,
+    }

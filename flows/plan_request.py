@@ -1,0 +1,97 @@
+"""What somebody asks for when they want a plan, and how it stands in the event log."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from contracts.entity import CLEAN, Entity, Label
+from contracts.errors import RunNotFound
+from contracts.json import Json, canonical
+from flows.names import repo_name
+from policy.events import Draft
+from policy.log import EventLog
+from policy.plan_json import parse_plan
+from policy.types import Plan, Prompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """A prompt, and what its plan may work on and do.
+
+    `intent` is a text from an untrusted place, called `intent_from`: the planner never sees
+    it, the plan may refer to it. `flow_run` is the id of the Prefect flow run that suspends
+    itself to ask a person; empty when a process on a terminal runs the plan.
+    """
+
+    prompt: str
+    repo: str = "."
+    grants: frozenset[str] = frozenset()
+    intent: str | None = None
+    intent_from: str = ""
+    flow_run: str = ""
+
+    def entities(self, *, trusted: bool) -> dict[str, Entity]:
+        """What references may lead to when the plan begins, by name."""
+        name = f"repo:{repo_name(self.repo)}"
+        label = CLEAN if trusted else Label(taint=frozenset({name}))
+        held = {"place.workspace": Entity(content=self.repo, label=label, origin=name)}
+        if self.intent is not None:
+            source = f"intent:{self.intent_from}"
+            held["input.intent"] = Entity(
+                content=self.intent, label=Label(taint=frozenset({source})), origin=source
+            )
+        return held
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Names that a plan may refer to, and what each is."""
+        about = f"the text of {self.intent_from}, which is not to be trusted"
+        return {} if self.intent is None else {"intent": about}
+
+
+def note_plan(
+    log: EventLog, run_id: str, request: PlanRequest, plan: Plan, *, agreed: bool
+) -> None:
+    """Put the prompt and its plan into the log; only one that is agreed on is ever run."""
+    prompt = Prompt(text=request.prompt, at=datetime.now(UTC))
+    said = Entity(content=prompt.text, label=CLEAN, origin="prompt")
+    body: dict[str, Json] = {
+        "plan": plan.id,
+        "steps": plan.as_json(),
+        "agreed": agreed,
+        "prompt": request.prompt,
+        "repo": request.repo,
+        "grants": sorted(request.grants),
+        "intent": request.intent,
+        "intent_from": request.intent_from,
+        "flow_run": request.flow_run,
+    }
+    log.append(
+        [
+            Draft(kind="prompt", run_id=run_id, body={"prompt": prompt.id}, produces=(said,)),
+            Draft(kind="plan", run_id=run_id, body=body, consumes=(said.id,)),
+        ]
+    )
+
+
+def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[PlanRequest, Plan]:
+    """What a run was asked for, and the plan that was drafted, or agreed on, for it.
+
+    Raises:
+        RunNotFound: there is no such plan under this id.
+    """
+    found = [e for e in log.events(run_id, kind="plan") if not agreed or e.body.get("agreed")]
+    if not found:
+        raise RunNotFound(f"no plan runs or ran as {run_id!r}")
+    body: Mapping[str, Json] = found[0].body
+    prompt = Prompt(text=str(body["prompt"]), at=found[0].at)
+    grants = body["grants"]
+    request = PlanRequest(
+        prompt=prompt.text,
+        repo=str(body["repo"]),
+        grants=frozenset(str(one) for one in grants) if isinstance(grants, tuple) else frozenset(),
+        intent=None if body["intent"] is None else str(body["intent"]),
+        intent_from=str(body["intent_from"]),
+        flow_run=str(body["flow_run"]),
+    )
+    return request, parse_plan(canonical(body["steps"]), prompt=prompt.id)

@@ -1,0 +1,49 @@
+"""Goes on with a plan: here, visible in Prefect, or in the flow run that waits for it."""
+
+from flows.local import api_url
+from flows.plan_report import PlanReport
+from flows.plan_request import noted_plan
+from flows.plan_run import PlanShop
+from flows.settings import Settings
+from flows.start import prefect_at
+from policy.ask import Person
+from policy.types import Approval
+
+
+def run_plan_in_prefect(
+    shop: PlanShop, settings: Settings, run_id: str, person: Person | None = None
+) -> PlanReport:
+    """Run what can be run of the plan that was agreed on under this id.
+
+    Raises:
+        RunNotFound: there is none.
+        PrefectUnavailable: no server, or it went away.
+        HarnessError: whatever ended the run before it could report.
+    """
+    with prefect_at(api_url(settings)):
+        from flows.plans import compile_plan
+
+        state = compile_plan(shop, run_id, person)(return_state=True)
+        result: object = state.result(raise_on_failure=False)
+    if isinstance(result, PlanReport):
+        return result
+    if isinstance(result, BaseException):
+        raise result
+    raise TypeError(f"the plan gave {result!r}, which is no PlanReport")
+
+
+def go_on(shop: PlanShop, settings: Settings, approval: Approval) -> PlanReport | None:
+    """Let the run go on that this decided approval is about; None when that is elsewhere.
+
+    Raises:
+        RunNotFound: no plan runs or ran under the approval's run id.
+        PrefectUnavailable: no server, or it went away.
+    """
+    request, _ = noted_plan(shop.log, approval.run_id)
+    if not request.flow_run:
+        return run_plan_in_prefect(shop, settings, approval.run_id)
+    with prefect_at(api_url(settings)):
+        from flows.approve import resume
+
+        resume(request.flow_run, approval)
+    return None

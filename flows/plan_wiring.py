@@ -1,0 +1,120 @@
+"""Builds what plans are made and run with."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, replace
+from json import dumps, loads
+
+from blueprints.find import find_blueprint
+from contracts.json import Json
+from contracts.sandbox import SnapshotId
+from flows.complete import complete_through_gateway
+from flows.event_log import event_log
+from flows.plan_run import PlanShop
+from flows.plan_workspace import Opened, OpenSandbox
+from flows.policy_settings import PolicySettings, load_policy_settings
+from flows.request import RunRequest, new_run_id
+from flows.run import run_blueprint
+from flows.settings import Settings
+from flows.wiring import engine, owner, spec_for, workshop
+from policy.approvals import Approvals
+from policy.errors import OperationFailed
+from sandbox.container import DockerSandbox
+from sandbox.egress import Egress
+from sandbox.installs import let_out
+from sandbox.pool import take
+
+
+def nobody_to_ask(_: str) -> str:
+    """The person of a run that nobody sits at.
+
+    Raises:
+        OperationFailed: always.
+    """
+    raise OperationFailed("nobody sits at this run who could answer")
+
+
+@contextmanager
+def plan_shop(
+    settings: Settings,
+    *,
+    planner: str | None = None,
+    ask_person: Callable[[str], str] = nobody_to_ask,
+    policy: PolicySettings | None = None,
+    open_sandbox: Callable[[str], OpenSandbox] | None = None,
+) -> Iterator[PlanShop]:
+    """Everything a plan needs, from the settings. No model and no engine is asked yet.
+
+    Raises:
+        SettingsInvalid: the settings cannot be read.
+        StoreUnavailable: the event log cannot be opened.
+    """
+    chosen = policy or load_policy_settings()
+    with (
+        event_log(settings.home, owner(settings)) as log,
+        complete_through_gateway(settings, purpose="plan") as complete,
+    ):
+        yield PlanShop(
+            policy=chosen,
+            planner=planner or chosen.planner,
+            model=chosen.executor or settings.model,
+            repos=settings.repos,
+            log=log,
+            approvals=Approvals(
+                engine=log.engine,
+                append=lambda draft: log.append([draft]),
+                ttl_s=chosen.approval_ttl_s,
+            ),
+            complete=complete,
+            open_sandbox=open_sandbox or _sandboxes(settings),
+            run_blueprint=_blueprints(settings),
+            ask_person=ask_person,
+        )
+
+
+def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
+    wanted = settings.sandbox
+
+    def for_run(run_id: str) -> OpenSandbox:
+        @contextmanager
+        def open_it(checkpoint: SnapshotId | None) -> Iterator[Opened]:
+            docker = engine()
+            spec = spec_for(settings, docker, run_id, cli=False)
+            started: AbstractContextManager[DockerSandbox] = (
+                take(docker, spec) or DockerSandbox.start(docker, spec)
+                if checkpoint is None
+                else DockerSandbox.resume(docker, spec, checkpoint)
+            )
+            with (
+                Egress(wanted.egress, lambda _: None, addresses=wanted.egress_addresses) as egress,
+                started as sandbox,
+            ):
+                env = dict(wanted.env)
+                if wanted.egress:
+                    env |= let_out(sandbox, egress, ca_bundle=wanted.ca_bundle)
+                yield Opened(sandbox, env)
+
+        return open_it
+
+    return for_run
+
+
+def _blueprints(settings: Settings) -> Callable[[str, str, str], Json]:
+    def run(repo: str, name: str, intent: str) -> Json:
+        if ":" in name:
+            raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
+        shop = workshop(settings)
+        request = RunRequest(
+            blueprint=find_blueprint(name),
+            repo=repo,
+            intent=intent,
+            agent=shop.default_agent,
+            model=shop.default_model,
+            budget_usd=shop.default_budget_usd,
+        )
+        shop.check(request)
+        report = run_blueprint(request, shop, run_id=new_run_id())
+        found: Json = loads(dumps(asdict(replace(report, nodes=())), default=str))
+        return found
+
+    return run

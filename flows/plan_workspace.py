@@ -1,0 +1,159 @@
+"""The workspace of a plan: a sandbox that is opened when the first step needs it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from contracts.errors import RepoInvalid
+from contracts.sandbox import LastingSandbox, Sandbox, SnapshotId
+from policy.errors import OperationFailed
+from sandbox.branches import publish, push
+from sandbox.repos import Base, open_repo
+from sandbox.workspace import put_in, take_out
+
+MAX_FILES = 5_000
+MAX_BYTES = 64 * 1024 * 1024
+
+
+class Opened(NamedTuple):
+    """A sandbox, and the variables that its commands need to find the way out."""
+
+    sandbox: LastingSandbox
+    env: Mapping[str, str]
+
+
+OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
+"""Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
+
+
+class PlanWorkspace:
+    """The files that a plan works on: a git repository, or any folder.
+
+    Several threads may use it. `checkpoint` is where an earlier part of the run left it.
+    """
+
+    def __init__(
+        self,
+        repo: str,
+        open_sandbox: OpenSandbox,
+        *,
+        branch: str,
+        store: Path,
+        checkpoint: SnapshotId | None,
+    ) -> None:
+        self._repo = repo
+        self._open_sandbox = open_sandbox
+        self._branch = branch
+        self._store = store
+        self._checkpoint = checkpoint
+        self._stack = ExitStack()
+        self._opened: Opened | None = None
+        self._base: Base | None = None
+        self._lock = Lock()
+
+    def close(self) -> None:
+        """Remove the sandbox."""
+        self._stack.close()
+
+    def sandbox(self) -> Sandbox:
+        """The sandbox with the files in it.
+
+        Raises:
+            RepoInvalid: there is no such folder, or it is too large.
+            Unavailable: no sandbox can be started.
+        """
+        return self._open().sandbox
+
+    def env(self) -> Mapping[str, str]:
+        """The variables that commands need to find the way out."""
+        return self._open().env
+
+    def keep(self, ttl_s: float) -> SnapshotId | None:
+        """A checkpoint of the files as they are; None when nobody needed them."""
+        with self._lock:
+            return None if self._opened is None else self._opened.sandbox.checkpoint(ttl_s)
+
+    def push(self, remote: str, branch: str) -> str:
+        """Push what is committed as this branch; gives the commit.
+
+        Raises:
+            OperationFailed: no git repository, another remote than origin, or nothing to push.
+            GitFailed: git refused.
+        """
+        if not _is_git(self._repo) or remote != "origin":
+            raise OperationFailed(f"{self._repo!r} has no remote {remote!r}: only origin is pushed")
+        base = self._base_of()
+        work = take_out(self.sandbox(), base, branch, message="harness: what was not committed")
+        if work is None:
+            raise OperationFailed("there is nothing to push: nothing changed")
+        publish(base, work.branch, work.commit)
+        push(base, work.branch)
+        return work.commit
+
+    def _open(self) -> Opened:
+        with self._lock:
+            if self._opened is None:
+                opened = self._stack.enter_context(self._open_sandbox(self._checkpoint))
+                if self._checkpoint is None:
+                    self._fill(opened.sandbox)
+                self._opened = opened
+            return self._opened
+
+    def _fill(self, sandbox: Sandbox) -> None:
+        if _is_git(self._repo):
+            put_in(sandbox, self._base_of(), self._branch)
+        else:
+            sandbox.upload_files(dict(_files(Path(self._repo))))
+
+    def _base_of(self) -> Base:
+        if self._base is None:
+            self._base = open_repo(self._repo, None, store=self._store)
+        return self._base
+
+
+@contextmanager
+def plan_workspace(
+    repo: str,
+    open_sandbox: OpenSandbox,
+    *,
+    branch: str,
+    store: Path,
+    checkpoint: SnapshotId | None = None,
+) -> Iterator[PlanWorkspace]:
+    """The workspace, gone when the block ends."""
+    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, checkpoint=checkpoint)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def check_workspace(repo: str) -> None:
+    """Refuse what no plan could work on.
+
+    Raises:
+        RepoInvalid: neither a URL of a repository nor a folder that is there.
+    """
+    if "://" not in repo and "@" not in repo and not Path(repo).is_dir():
+        raise RepoInvalid(f"{repo!r} is no folder: name a folder, a git repository or its URL")
+
+
+def _is_git(repo: str) -> bool:
+    return not Path(repo).is_dir() or (Path(repo) / ".git").exists()
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Every plain file; links are left out, as they could lead anywhere."""
+    left, count = MAX_BYTES, 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        count, left = count + 1, left - path.stat().st_size
+        if count > MAX_FILES or left < 0:
+            raise RepoInvalid(
+                f"{str(folder)!r} holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: "
+                "name a smaller folder, or make it a git repository"
+            )
+        yield path.relative_to(folder).as_posix(), path.read_bytes()

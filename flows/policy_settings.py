@@ -1,0 +1,110 @@
+"""Settings of plans and policy: [policy] in `harness.toml`, and HARNESS_POLICY_… over it."""
+
+from tomllib import TOMLDecodeError, loads
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from contracts.errors import SettingsInvalid
+from flows.settings import config_file
+from policy.approvals import TTL_S
+from policy.authority import Authority
+from policy.file_labels import FileLabels
+
+
+class MailSettings(BaseModel, frozen=True, extra="forbid"):
+    """How `send_email` sends."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=25, ge=1, le=65535)
+    sender: str = "harness@localhost"
+    """The address that mails are from."""
+    starttls: bool = False
+    user: str | None = None
+    password: str | None = None
+    """`${NAME}` stands for a variable of the environment."""
+
+
+class PolicySettings(BaseSettings):
+    """All settings of plans and policy. What stands here is trusted: nothing else is."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HARNESS_POLICY_", env_nested_delimiter="__", frozen=True, extra="forbid"
+    )
+
+    planner: str = "ollama/qwen3:4b"
+    """The model that makes plans of prompts: any litellm name, or `scripted/<file>`."""
+    executor: str | None = None
+    """The model that composes, summarises and extracts. None: the setting `model`."""
+    grants: frozenset[str] = frozenset(
+        {"READ_FILE", "WRITE_FILE", "RUN_COMMAND", "GIT_COMMIT", "ASK_MODEL", "ASK_PERSON"}
+    )
+    """Capabilities that every plan has: by default those that leave nothing but the sandbox's
+    own files changed. `--grant` adds to them."""
+    principals: dict[str, frozenset[str]] = Field(default_factory=dict)
+    """Names, and the addresses that are theirs: mail, origins of web pages, git remotes."""
+    tags: frozenset[str] = frozenset()
+    """Data capabilities in use besides `share_with:…`, such as `pii`."""
+    files: dict[str, frozenset[str]] = Field(default_factory=dict)
+    """Patterns of files, such as `hr/**`, and the data capabilities that these carry."""
+    trust_workspace: bool = False
+    """What stands in the repository or folder is your own word, not an untrusted origin."""
+    approval_ttl_s: float = Field(default=TTL_S, gt=0)
+    """An approval nobody used by then is worth nothing."""
+    mail: MailSettings = MailSettings()
+
+    @property
+    def file_labels(self) -> FileLabels:
+        """Which files carry which tags."""
+        return FileLabels(caps=self.files)
+
+    def authority(self, grants: frozenset[str]) -> Authority:
+        """What is allowed, with these grants of the user's."""
+        tagged = frozenset().union(*self.files.values())
+        named = {cap for cap in self.tags | tagged if not cap.startswith("share_with:")}
+        return Authority(
+            grants=self.grants | grants, principals=self.principals, tags=frozenset(named)
+        )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        table = InitSettingsSource(settings_cls, init_kwargs=_table())
+        return (init_settings, env_settings, table)
+
+
+def _table() -> dict[str, object]:
+    """The table [policy]; empty where the file, or the table, is not there."""
+    path = config_file()
+    table = loads(path.read_text()).get("policy", {}) if path.exists() else {}
+    return dict(table)
+
+
+def load_policy_settings() -> PolicySettings:
+    """Read the settings.
+
+    Raises:
+        SettingsInvalid: a value cannot be used, or the file is not TOML.
+    """
+    try:
+        return PolicySettings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(("policy", *(str(part) for part in first["loc"])))
+        raise SettingsInvalid(
+            f"setting {place!r}: {first['msg']}. "
+            f"It comes from {config_file()} or a HARNESS_POLICY_ variable"
+        ) from error
+    except TOMLDecodeError as error:
+        raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error

@@ -1,0 +1,61 @@
+"""Lets the executor's model write the content of one step, as a call of its operation."""
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+
+from contracts.chat import ChatRequest, Complete, Message
+from contracts.json import Json
+from contracts.tool import Tool, ToolCall
+from policy.errors import OperationFailed
+from policy.permit import Propose
+from policy.registry import Operation, thawed
+from policy.types import Step
+
+_MAX_TOKENS = 4_000
+_CHARS = 200_000
+
+
+def composer(complete: Complete, model: str) -> Propose:
+    """Asks this model; its one tool is the step's operation, and calling it does nothing."""
+
+    def propose(
+        step: Step, operation: Operation, arguments: Mapping[str, Json]
+    ) -> Mapping[str, Json]:
+        tool = Tool(
+            name=operation.name,
+            description=operation.description,
+            parameters=operation.parameters,
+        )
+        request = ChatRequest(
+            model=model,
+            messages=[Message(role="user", content=_asked(step, arguments))],
+            tools=[tool],
+            max_tokens=_MAX_TOKENS,
+        )
+        calls = complete(request).message.tool_calls
+        if len(calls) != 1 or calls[0].name != operation.name:
+            names = ", ".join(call.name for call in calls) or "nothing"
+            raise OperationFailed(f"{model} was to call {operation.name} once, it called {names}")
+        return _arguments(calls[0], model)
+
+    return propose
+
+
+def _asked(step: Step, arguments: Mapping[str, Json]) -> str:
+    text = files("policy").joinpath("prompts/compose.md.j2").read_text()
+    made = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 - for a model
+    given = json.dumps(thawed(arguments), ensure_ascii=False, indent=1)[:_CHARS]
+    return made.from_string(text).render(op=step.op, wanted=step.compose, arguments=given)
+
+
+def _arguments(call: ToolCall, model: str) -> Mapping[str, Json]:
+    try:
+        found = json.loads(call.arguments)
+    except (ValueError, RecursionError) as error:
+        raise OperationFailed(f"{model} called {call.name} with no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise OperationFailed(f"{model} called {call.name} without arguments")
+    return found
