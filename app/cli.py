@@ -6,6 +6,7 @@ import typer
 
 from app import (
     cli_blueprints,
+    cli_events,
     cli_local,
     cli_memory,
     cli_policy,
@@ -34,6 +35,8 @@ app.add_typer(cli_sandbox.app, name="sandbox")
 app.add_typer(cli_memory.app, name="memory")
 app.command("plan")(cli_policy.plan)
 app.add_typer(cli_policy.app, name="approvals")
+app.add_typer(cli_events.app, name="events")
+cli_runs.app.command("events")(cli_events.run_events)
 app.command("up")(cli_local.up)
 app.command("down")(cli_local.down)
 app.command("doctor")(cli_local.doctor)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import ImageUnavailable, RunNotResumable, SandboxLost, Unavailable
@@ -11,7 +12,7 @@ from contracts.gate import OpenGate
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
-from flows.event_log import appending
+from flows.event_log import appending, event_log
 from flows.gateway import OpenRun, gateway, gateway_run
 from flows.memory_settings import load_memory_settings
 from flows.pull_requests import proposer
@@ -39,6 +40,9 @@ from sandbox.installs import let_out
 from sandbox.pool import take
 from sandbox.reap import forget_checkpoints, reap
 from sandbox.sources import find_source
+
+if TYPE_CHECKING:
+    from policy.log import EventLog
 
 MakeGated = Callable[[OpenGate, OnLine], Agent]
 
@@ -81,6 +85,16 @@ def workshop(settings: Settings | None = None, *, replay: Path | None = None) ->
         event_log=lambda: appending(chosen.home, owner(chosen)),
         propose=proposer(chosen.forges, environment()),
     )
+
+
+def open_event_log() -> AbstractContextManager["EventLog"]:
+    """The event log of this machine.
+
+    Raises:
+        SettingsInvalid: the settings cannot be read.
+    """
+    settings = load_settings()
+    return event_log(settings.home, owner(settings))
 
 
 def engine() -> Engine:

@@ -19,21 +19,21 @@ def standing(events: Iterable[Event], approval: str) -> Standing:
     come out as a revocation, everywhere. Nothing said later makes it valid again: a new question
     is a new approval.
     """
-    said = [_verdict(event) for event in events if _is_about(event, approval)]
+    said = [_status(event) for event in events if _is_about(event, approval)]
     return max(said, key=_STRONGER.index, default="unknown")
 
 
 def uses(events: Iterable[Event], approval: str) -> tuple[Event, ...]:
     """The events that used it: more than one where two machines did so without knowing."""
     about = (event for event in events if _is_about(event, approval))
-    return tuple(event for event in about if _verdict(event) == "used")
+    return tuple(event for event in about if _status(event) == "used")
 
 
 def was_approved_before(events: Iterable[Event], approval: str, later: Event) -> bool:
     """True when `later` follows the approval and nobody, anywhere, ever forbade it."""
     about = [event for event in events if _is_about(event, approval)]
-    forbidden = any(_verdict(event) in ("denied", "revoked", "expired") for event in about)
-    followed = any(_verdict(event) == "approved" and follows(later, event) for event in about)
+    forbidden = any(_status(event) in ("denied", "revoked", "expired") for event in about)
+    followed = any(_status(event) == "approved" and follows(later, event) for event in about)
     return followed and not forbidden
 
 
@@ -46,7 +46,7 @@ def _is_about(event: Event, approval: str) -> bool:
     return event.kind == "approval" and event.body.get("approval") == approval
 
 
-def _verdict(event: Event) -> Standing:
+def _status(event: Event) -> Standing:
     """A word that nobody knows forbids."""
-    said = event.body.get("verdict")
+    said = event.body.get("status")
     return next((word for word in _STRONGER if word == said), "denied")

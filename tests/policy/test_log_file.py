@@ -171,5 +171,5 @@ def test_an_export_is_made_of_plain_lines(lines: Lines) -> None:
     assert kinds == ["entity"] * 3 + ["event"] * 3
 
 
-def _verdict(verdict: str) -> Draft:
-    return Draft(kind="approval", run_id="run1", body={"approval": "a", "verdict": verdict})
+def _verdict(status: str) -> Draft:
+    return Draft(kind="approval", run_id="run1", body={"approval": "a", "status": status})

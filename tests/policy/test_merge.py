@@ -15,7 +15,7 @@ from policy.standing import standing, uses
 from policy.taint import data_flow, led_to, made_from, shrunk, way_to
 
 MACHINES = ("one", "two", "three")
-VERDICTS = ("pending", "approved", "denied", "revoked", "used", "expired")
+STATUSES = ("pending", "approved", "denied", "revoked", "used", "expired")
 KINDS: tuple[Kind, ...] = ("node", "source", "approval", "endorsement", "decision")
 
 
@@ -48,7 +48,7 @@ def drafts(draw: st.DrawFn, known: History, number: int) -> Draft:
     return Draft(
         kind=draw(st.sampled_from(KINDS)),
         run_id="run",
-        body={"approval": "a", "verdict": draw(st.sampled_from(VERDICTS))},
+        body={"approval": "a", "status": draw(st.sampled_from(STATUSES))},
         consumes=tuple(uses),
         produces=(made, *again, *clean),
     )
@@ -125,9 +125,9 @@ def test_a_label_covers_all_that_the_entity_was_made_from(known: tuple[History, 
             assert way_to(flow, name, tag)[-1].entity == name
 
 
-@given(machines(), st.permutations(VERDICTS))
+@given(machines(), st.permutations(STATUSES))
 def test_all_machines_think_the_same_of_an_approval(
-    known: tuple[History, ...], verdicts: list[str]
+    known: tuple[History, ...], statuses: list[str]
 ) -> None:
     everything = merge(merge(known[0], known[1]), known[2])
     assert standing(everything.in_order(), "a") == standing(everything.events.values(), "a")
@@ -154,5 +154,5 @@ def test_an_approval_used_on_two_machines_is_seen() -> None:
     assert len(uses(both.in_order(), "a")) == 2
 
 
-def said(verdict: str) -> Draft:
-    return Draft(kind="approval", run_id="run", body={"approval": "a", "verdict": verdict})
+def said(status: str) -> Draft:
+    return Draft(kind="approval", run_id="run", body={"approval": "a", "status": status})

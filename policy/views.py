@@ -1,0 +1,220 @@
+"""What a person sees of a run, made of its events: a ViewSpec that any page can render. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from contracts.json import Json
+from policy.events import Event
+from policy.merge import History
+from policy.taint import DataFlow, data_flow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows under a head, all of them text."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prose:
+    """A paragraph, as plain text: whoever renders it makes it inert."""
+
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Where else to look."""
+
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphNode:
+    """A box of the picture. `tainted` ones came in touch with what nobody vouches for."""
+
+    id: str
+    text: str
+    tainted: bool
+    denied: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphEdge:
+    """An arrow of the picture, from what was there before to what came of it."""
+
+    source: str
+    target: str
+    tainted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """The data flow: arrows lead down."""
+
+    title: str
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+
+Part = Table | Prose | Link | Graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewSpec:
+    """A page about some events. `generated_from` are their ids: the page can be made again."""
+
+    title: str
+    parts: tuple[Part, ...]
+    generated_from: tuple[str, ...] = field(repr=False)
+
+
+def run_view(history: History, run_id: str, *, links: Mapping[str, str] | None = None) -> ViewSpec:
+    """The page of one run. `links` are texts and where they lead."""
+    flow = data_flow(history)
+    events = tuple(event for event in history.in_order() if event.run_id == run_id)
+    origins = sorted({tag for e in events for name in e.produces for tag in flow.label(name).taint})
+    about = f"{len(events)} events. " + (
+        f"Untrusted content came from {', '.join(origins)}." if origins else "Nothing is tainted."
+    )
+    return ViewSpec(
+        title=f"Run {run_id}",
+        parts=(
+            Prose(text=about),
+            graph_of(events, flow),
+            _decisions(events),
+            _counts(events),
+            *(Link(text=text, url=url) for text, url in (links or {}).items()),
+        ),
+        generated_from=tuple(event.id for event in events),
+    )
+
+
+def graph_of_run(history: History, run_id: str) -> Graph:
+    """The data flow of one run."""
+    events = (event for event in history.in_order() if event.run_id == run_id)
+    return graph_of(events, data_flow(history))
+
+
+def graph_of(events: Iterable[Event], flow: DataFlow) -> Graph:
+    """One box for each event, and an arrow where one used what another made.
+
+    Arrows that others imply are left out. An arrow is tainted when what went along it was.
+    """
+    drawn = [event for event in events if event.kind != "snapshot"]
+    makers: dict[str, list[Event]] = {}
+    before: dict[str, set[str]] = {}
+    edges: list[GraphEdge] = []
+    for event in drawn:
+        direct = _makers(event, makers)
+        before[event.id] = {e.id for e in direct}.union(*(before[e.id] for e in direct))
+        implied = {name for e in direct for name in before[e.id]}
+        for maker in direct:
+            if maker.id not in implied:
+                edges.append(
+                    GraphEdge(
+                        source=maker.id,
+                        target=event.id,
+                        tainted=_tainted(set(maker.produces) & set(event.consumes), flow),
+                    )
+                )
+        for name in event.produces:
+            makers.setdefault(name, []).append(event)
+    return Graph(title="Data flow", nodes=tuple(_box(e, flow) for e in drawn), edges=tuple(edges))
+
+
+def one_line(event: Event) -> str:
+    """What happened, in a few words."""
+    return " · ".join((event.kind.replace("_", " "), *filter(None, _words(event))))
+
+
+def _makers(event: Event, makers: Mapping[str, list[Event]]) -> list[Event]:
+    found = {maker.id: maker for name in event.consumes for maker in makers.get(name, ())}
+    return list(found.values())
+
+
+def _box(event: Event, flow: DataFlow) -> GraphNode:
+    return GraphNode(
+        id=event.id,
+        text=" · ".join((one_line(event), *_origins(event, flow))),
+        tainted=_tainted(event.produces or event.consumes, flow),
+        denied=_denied(event),
+    )
+
+
+def _origins(event: Event, flow: DataFlow) -> list[str]:
+    """The tags that came in with this event."""
+    if event.consumes and event.kind != "egress":
+        return []
+    return sorted({_inert(tag) for name in event.produces for tag in flow.label(name).taint})
+
+
+def _tainted(names: Iterable[str], flow: DataFlow) -> bool:
+    return any(flow.label(name).taint for name in names)
+
+
+def _denied(event: Event) -> bool:
+    return event.body.get("verdict") == "denied" or event.body.get("kind") == "refused"
+
+
+def _decisions(events: Iterable[Event]) -> Table:
+    decisions = [event for event in events if event.kind == "decision"]
+    return Table(
+        title="Decisions",
+        head=("node", "asked", "verdict", "rule", "reason"),
+        rows=tuple(
+            (
+                _said(event, "node"),
+                _asked(event),
+                _said(event, "verdict"),
+                _said(event, "rule") or _said(event, "policy"),
+                _said(event, "reason"),
+            )
+            for event in decisions
+        ),
+    )
+
+
+def _counts(events: Iterable[Event]) -> Table:
+    counted = Counter(event.kind for event in events)
+    rows = tuple((kind, str(number)) for kind, number in counted.items())
+    return Table(title="Events", head=("kind", "number"), rows=rows)
+
+
+def _words(event: Event) -> Iterator[str]:
+    match event.kind:
+        case "decision":
+            yield from (_asked(event), _said(event, "verdict"))
+        case "egress":
+            yield from (f"{_said(event, 'host')}:{_said(event, 'port')}", _said(event, "kind"))
+        case "approval" | "endorsement":
+            yield from (_said(event, "op"), _said(event, "status"))
+        case "model_call":
+            yield from (_said(event, "node"), _said(event, "model").split("/")[-1])
+        case "report":
+            yield _said(event, "status")
+        case _:
+            for name in ("node", "op", "blueprint", "call", "commit", "status"):
+                yield _said(event, name)[: 8 if name == "commit" else 40]
+
+
+def _asked(event: Event) -> str:
+    question = event.body.get("question")
+    call = question.get("call") if isinstance(question, Mapping) else None
+    named: Json = call.get("name") if isinstance(call, Mapping) else _said(event, "op")
+    return _inert(str(named or ""))
+
+
+def _said(event: Event, name: str) -> str:
+    value = event.body.get(name)
+    return "" if value is None else _inert(str(value))
+
+
+def _inert(text: str) -> str:
+    """Without what moves a cursor, turns the direction of writing or is no XML."""
+    return "".join(char if char.isprintable() else " " for char in text)

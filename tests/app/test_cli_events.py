@@ -1,0 +1,168 @@
+"""`harness events` as a person and a script use it, on the logs of two machines."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from contracts.entity import Entity, Label
+from contracts.errors import HarnessError, OptionInvalid
+from flows.event_log import event_log
+from policy.errors import EntityNotFound, EventsInvalid
+from policy.events import Draft
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli() -> Cli:
+    """Runs a command; errors come out as they are."""
+
+    def run(*argv: str) -> Result:
+        result = CliRunner().invoke(app, ["events", *argv])
+        if isinstance(result.exception, HarnessError):
+            raise result.exception
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return run
+
+
+@pytest.fixture
+def happened(own_home: Path) -> tuple[str, str]:
+    """A prompt, a page and what was made of both; gives the ids of the page and of that."""
+    return write(own_home)
+
+
+def write(home: Path, words: str = "do it") -> tuple[str, str]:
+    tainted = Label(taint=frozenset({"web:example.org"}))
+    asked = Entity(content=words, label=Label(), origin="prompt")
+    page = Entity(content="\x1b[31mred", label=tainted, origin="page \x1b[31m")
+    made = Entity(content="made", label=tainted, origin="node do", sources=(asked.id, page.id))
+    (home / "owner").parent.mkdir(exist_ok=True)
+    name = home.name
+    (home / "owner").write_text(name)
+    with event_log(home, name) as log:
+        log.append(
+            [
+                Draft(kind="prompt", run_id="r1", produces=(asked,)),
+                Draft(kind="source", run_id="r1", produces=(page,)),
+                Draft(kind="node", run_id="r1", body={"node": "do"}, produces=(made,),
+                      consumes=(asked.id, page.id)),
+            ]
+        )  # fmt: skip
+    return page.id, made.id
+
+
+def test_events_are_shown_newest_last(cli: Cli, happened: tuple[str, str]) -> None:
+    lines = cli("log").stdout.splitlines()
+    assert [line.split()[4] for line in lines] == ["prompt", "source", "node"]
+    events = json.loads(cli("log", "--json", "--kind", "node", "--run", "r1").stdout)
+    assert [event["produces"] for event in events] == [[happened[1]]]
+    assert "no events" in cli("log", "--run", "none").stdout
+    with pytest.raises(OptionInvalid, match="there are prompt"):
+        cli("log", "--kind", "nonsense")
+
+
+def test_verify_says_what_is_wrong_and_fails(
+    cli: Cli, happened: tuple[str, str], own_home: Path
+) -> None:
+    assert json.loads(cli("verify", "--json").stdout)["ok"] is True
+    head = json.loads((own_home / "events.head").read_text())["heads"][0]
+    assert cli("verify", "--head", head).exit_code == 0
+    assert cli("verify", "--head", "0" * 64).exit_code == 1
+    (own_home / "events.head").unlink()
+    wrong = cli("verify")
+    assert wrong.exit_code == 1
+    assert "BAD head: none is kept" in wrong.stdout
+    assert cli("verify", "--accept").exit_code == 0
+
+
+def test_taint_tells_what_came_from_where(cli: Cli, happened: tuple[str, str]) -> None:
+    page, made = happened
+    told = json.loads(cli("taint", made[:10], "--json").stdout)
+    assert told["taint"] == ["web:example.org"]
+    assert [hop["entity"] for hop in told["ways"]["web:example.org"]] == [page, made]
+    shown = cli("taint", page).stdout
+    assert "led to 1 entities" in shown
+    assert "\x1b" not in shown
+    with pytest.raises(EntityNotFound):
+        cli("taint", "none")
+
+
+def test_logs_of_two_machines_become_one(
+    cli: Cli, happened: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = tmp_path / "mine.jsonl", tmp_path / "theirs.jsonl"
+    cli("export", str(mine))
+    other = tmp_path / "other"
+    write(other, "something else")
+    monkeypatch.setenv("HARNESS_HOME", str(other))
+    cli("export", str(theirs))
+    assert json.loads(cli("merge", str(mine), "--json").stdout)["new"] == 3
+    there = [event["id"] for event in json.loads(cli("log", "--json").stdout)]
+    monkeypatch.undo()
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
+    assert "3 new events, 0 were known" in cli("merge", str(theirs)).stdout
+    assert "0 new events, 3 were known" in cli("merge", str(theirs)).stdout
+    assert [event["id"] for event in json.loads(cli("log", "--json").stdout)] == there
+    assert cli("verify").exit_code == 0
+
+
+def test_a_file_that_was_cut_short_changes_nothing(
+    cli: Cli, happened: tuple[str, str], tmp_path: Path, own_home: Path
+) -> None:
+    file = tmp_path / "log.jsonl"
+    cli("export", str(file))
+    file.write_bytes(file.read_bytes()[:-30])
+    (own_home / "harness.db").unlink()
+    (own_home / "events.head").unlink()
+    with pytest.raises(EventsInvalid):
+        cli("merge", str(file))
+    with pytest.raises(OptionInvalid, match="cannot read"):
+        cli("merge", str(tmp_path))
+    assert "no events" in cli("log").stdout
+
+
+@pytest.mark.parametrize(("format_", "begins"), [
+    ("prov", "{"), ("svg", "<svg"), ("markdown", "# Run r1"),
+])  # fmt: skip
+def test_a_run_is_exported_in_other_words(
+    cli: Cli, happened: tuple[str, str], tmp_path: Path, format_: str, begins: str
+) -> None:
+    file = tmp_path / "out"
+    cli("export", str(file), "--format", format_, "--run", "r1")
+    assert file.read_text().startswith(begins)
+    assert cli("export", "-", "--format", format_, "--run", "r1").stdout == file.read_text()
+
+
+def test_parquet_goes_into_a_folder(cli: Cli, happened: tuple[str, str], tmp_path: Path) -> None:
+    cli("export", str(tmp_path / "out"), "--format", "parquet")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["entities.parquet", "events.parquet", "links.parquet"]
+
+
+@pytest.mark.parametrize("argv", [
+    ("--format", "svg"), ("--run", "r1"), ("--format", "prov", "--run", "none"),
+])  # fmt: skip
+def test_an_export_that_makes_no_sense_is_refused(
+    cli: Cli, happened: tuple[str, str], tmp_path: Path, argv: tuple[str, ...]
+) -> None:
+    with pytest.raises(OptionInvalid):
+        cli("export", str(tmp_path / "out"), *argv)
+    assert not (tmp_path / "out").exists()
+
+
+def test_replay_decides_again_and_fails_when_something_differs(
+    cli: Cli, happened: tuple[str, str], own_home: Path
+) -> None:
+    assert "the same" in cli("replay").stdout
+    with event_log(own_home, own_home.name) as log:
+        log.append([Draft(kind="decision", run_id="r2", body={"policy": "forged/1"})])
+    again = cli("replay", "--json")
+    assert again.exit_code == 1
+    assert json.loads(again.stdout)["same"] is False
+    assert cli("replay", "--run", "r1").exit_code == 0

@@ -1,0 +1,86 @@
+"""Deciding again: the same policy says the same; what was changed since is named."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from contracts.entity import Entity, Label
+from contracts.json import Json
+from contracts.tool import Allowed, Decision, Denied
+from policy.events import Draft
+from policy.merge import History
+from policy.replay import replay
+from tests.policy.conftest import OpenLog, draft, entity
+
+
+def no_odd_numbers(question: Mapping[str, Json]) -> Decision:
+    number = question.get("number")
+    if not isinstance(number, int):
+        raise ValueError("no number")
+    return Denied(reason="odd", rule="R1") if number % 2 else Allowed()
+
+
+POLICIES = {"numbers/1": no_odd_numbers}
+
+
+def decided(number: Json, verdict: str, *, rule: str = "", reason: str = "") -> Draft:
+    body: dict[str, Json] = {
+        "policy": "numbers/1",
+        "question": {"number": number},
+        "verdict": verdict,
+        "rule": rule,
+        "reason": reason,
+    }
+    return Draft(kind="decision", run_id="run1", body=body)
+
+
+@pytest.fixture
+def history(open_log: OpenLog) -> History:
+    log = open_log()
+    read = entity("text", "repo:x")
+    log.append([draft(read), draft(entity("made", "repo:x"), of=(read,))])
+    log.append([decided(2, "allowed"), decided(3, "denied", rule="R1", reason="odd")])
+    return log.history()
+
+
+def test_the_same_policy_decides_the_same(history: History) -> None:
+    done = replay(history, POLICIES)
+    assert (done.decisions, done.entities, done.same) == (2, 2, True)
+
+
+@pytest.mark.parametrize(("wrong", "what"), [
+    (decided(3, "allowed"), "the verdict was 'allowed', is 'denied'"),
+    (decided(2, "denied", rule="R1", reason="odd"), "the verdict was 'denied', is 'allowed'"),
+    (decided(3, "denied", rule="R2", reason="odd"), "the rule was 'R2', is 'R1'"),
+    (decided(3, "denied", rule="R1", reason="no"), "the reason was 'no', is 'odd'"),
+    (decided("three", "denied"), "no question: no number"),
+    (replace(decided(2, "allowed"), body={"policy": "numbers/2"}), "the policy was numbers/2"),
+    (Draft(kind="decision", run_id="run1"), "the policy was None"),
+])  # fmt: skip
+def test_a_decision_that_comes_out_otherwise_is_named(
+    open_log: OpenLog, wrong: Draft, what: str
+) -> None:
+    log = open_log()
+    log.append([decided(2, "allowed"), wrong])
+    differences = replay(log.history(), POLICIES).differences
+    assert any(what in str(difference) for difference in differences)
+    assert {difference.event for difference in differences} == {log.events()[1].id}
+
+
+def test_a_label_that_lost_a_tag_is_named_though_all_decisions_are_the_same(
+    open_log: OpenLog,
+) -> None:
+    log = open_log()
+    read = entity("text", "repo:x", caps=("pii",))
+    log.append([draft(read), draft(entity("washed"), of=(read,)), decided(2, "allowed")])
+    (difference,) = replay(log.history(), POLICIES).differences
+    assert (difference.was, difference.now) == ("clean", "also pii, repo:x")
+
+
+def test_an_entity_that_hides_its_source_is_named(open_log: OpenLog) -> None:
+    log = open_log()
+    read = entity("text", "repo:x")
+    hidden = Entity(content="made", label=Label(), origin="test", sources=(read.id,))
+    log.append([draft(read), draft(hidden)])
+    assert not replay(log.history(), POLICIES).same

@@ -1,0 +1,151 @@
+"""What a person sees: the page of a run, its picture, and paths through the graph."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from contracts.entity import Entity
+from contracts.json import Json
+from policy.errors import EntityNotFound
+from policy.events import Draft
+from policy.find import between, named, near, path
+from policy.merge import History
+from policy.picture import MAX_BOXES, svg
+from policy.view_text import markdown
+from policy.views import Graph, GraphEdge, GraphNode, Link, Prose, Table, ViewSpec, run_view
+from tests.policy.conftest import OpenLog, draft, entity
+
+NASTY = '\x1b\u202e"><script>alert(1)</script> | `x` [click](javascript:alert(1)) ![i](http://x)'
+
+
+@pytest.fixture
+def history(open_log: OpenLog) -> History:
+    """A prompt and a page become a draft; a mail of it is denied; something else is clean."""
+    log = open_log()
+    asked, page = entity("mail the notes"), entity("a page", "web:evil")
+    text, clean = entity("draft", "web:evil"), entity("clean")
+    question: Json = {"call": {"name": NASTY}}
+    body: dict[str, Json] = {
+        "verdict": "denied",
+        "rule": "C4",
+        "reason": NASTY,
+        "question": question,
+    }
+    log.append([draft(asked, kind="prompt"), draft(page, kind="source")])
+    log.append([draft(text, of=(asked, page)), draft(clean, of=(asked,))])
+    log.append([Draft(kind="decision", run_id="run1", body=body, consumes=(text.id, asked.id))])
+    log.append([draft(entity("other run"), run_id="run2")])
+    return log.history()
+
+
+def graph(history: History) -> Graph:
+    (found,) = [part for part in run_view(history, "run1").parts if isinstance(part, Graph)]
+    return found
+
+
+def test_the_graph_has_a_box_for_each_event_and_shows_the_tainted_way(history: History) -> None:
+    drawn = graph(history)
+    by_kind = [(node.text.split(" ·")[0], node.tainted, node.denied) for node in drawn.nodes]
+    assert by_kind == [
+        ("prompt", False, False),
+        ("source", True, False),
+        ("node", True, False),
+        ("node", False, False),
+        ("decision", True, True),
+    ]
+    place = {node.id: number for number, node in enumerate(drawn.nodes)}
+    ways = {(place[edge.source], place[edge.target]): edge.tainted for edge in drawn.edges}
+    assert ways == {(0, 2): False, (1, 2): True, (0, 3): False, (2, 4): True}
+
+
+def test_a_page_names_the_events_it_was_made_from(history: History) -> None:
+    view = run_view(history, "run1", links={"run": "/runs/run1"})
+    mine = [event.id for event in history.in_order() if event.run_id == "run1"]
+    assert list(view.generated_from) == mine
+    assert run_view(history, "run1", links={"run": "/runs/run1"}) == view
+    assert Link(text="run", url="/runs/run1") in view.parts
+    tables = [part for part in view.parts if isinstance(part, Table)]
+    assert tables[0].rows[0][2:4] == ("denied", "C4")
+
+
+def test_the_picture_is_well_formed_and_holds_no_script(history: History) -> None:
+    drawn = svg(graph(history))
+    root = ET.fromstring(drawn)  # noqa: S314 - our own text, and the point of the test
+    tags = {element.tag.split("}")[1] for element in root.iter()}
+    assert tags <= {"svg", "title", "style", "rect", "text", "path", "g", "defs", "marker"}
+    attributes = {name for element in root.iter() for name in element.attrib}
+    assert not [name for name in attributes if name.startswith("on") or "href" in name]
+    assert drawn.count('class="box tainted') == 3
+    assert drawn.count('class="way tainted"') == 2
+    assert "box tainted denied" in drawn
+
+
+def test_a_huge_run_is_drawn_in_part_and_says_so() -> None:
+    nodes = tuple(GraphNode(id=str(n), text=f"n{n}", tainted=False) for n in range(1_000))
+    edges = tuple(GraphEdge(source=str(n), target=str(n + 1), tainted=True) for n in range(999))
+    drawn = svg(Graph(title="Huge", nodes=nodes, edges=edges))
+    assert f"{1_000 - MAX_BOXES} not drawn" in drawn
+    assert drawn.count('class="box"') == MAX_BOXES
+
+
+def test_markdown_of_a_page_is_inert(history: History) -> None:
+    text = markdown(run_view(history, "run1", links={NASTY: "javascript:alert(1)"}))
+    assert "<script>" not in text
+    assert re.findall(r"(?<!\\)\]\((.*?)\)", text) == ["#"]
+    rows = [line for line in text.splitlines() if "denied" in line and line.startswith("|")]
+    assert [row.replace("\\|", "").count("|") for row in rows] == [4, 6]
+
+
+def test_an_empty_run_is_a_page_too() -> None:
+    view = run_view(History(), "none")
+    assert "Nothing is tainted" in markdown(view)
+    assert isinstance(view, ViewSpec)
+    assert isinstance(view.parts[0], Prose)
+    assert "0 steps" in svg(graph_of_none(view))
+
+
+def graph_of_none(view: ViewSpec) -> Graph:
+    return next(part for part in view.parts if isinstance(part, Graph))
+
+
+EDGES: Mapping[str, tuple[str, ...]] = {
+    "a": ("b", "c"), "b": ("d",), "c": ("d", "x"), "d": ("e",), "x": ("y",), "e": ("a",)
+}  # fmt: skip
+
+
+def onward(name: str) -> Iterable[str]:
+    return EDGES.get(name, ())
+
+
+def back(name: str) -> Iterable[str]:
+    return [source for source, targets in EDGES.items() if name in targets]
+
+
+def test_neighbours_paths_and_the_graph_between() -> None:
+    assert near("a", onward) == {"a": 0, "b": 1, "c": 1}
+    assert near("a", onward, steps=2) == {"a": 0, "b": 1, "c": 1, "d": 2, "x": 2}
+    assert near("y", onward) == {"y": 0}
+    assert path("a", "e", onward) in (("a", "b", "d", "e"), ("a", "c", "d", "e"))
+    assert path("a", "a", onward) == ("a",)
+    assert path("y", "a", onward) == ()
+    assert between("c", "d", onward, back) == {"a", "b", "c", "d", "e"}, "by the circle too"
+    assert between("c", "y", onward, back) >= {"c", "x", "y"}
+    assert between("y", "a", onward, back) == frozenset()
+
+
+def test_an_entity_is_named_by_its_beginning_or_by_its_event(history: History) -> None:
+    made = next(event for event in history.in_order() if event.kind == "source")
+    (name,) = made.produces
+    assert named(history, name[:12]) == name
+    assert named(history, made.id[:12]) == name
+    for wrong in ("", "nothing"):
+        with pytest.raises(EntityNotFound):
+            named(history, wrong)
+
+
+def test_a_name_that_several_begin_with_is_refused() -> None:
+    entities = {f"aa{n}": Entity(content=n, label=entity("").label, origin="t") for n in range(2)}
+    with pytest.raises(EntityNotFound, match="2 entities"):
+        named(History(entities=entities), "aa")
