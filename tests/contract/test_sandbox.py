@@ -55,8 +55,13 @@ def test_arguments_are_passed_as_they_are(sandbox: Sandbox) -> None:
 
 
 def test_a_megabyte_of_arguments_arrives(sandbox: Sandbox) -> None:
-    argv = ("python3", "-c", "import sys; print(len(''.join(sys.argv[1:])))", *["x" * 100_000] * 10)
-    assert sandbox.exec(Command(argv=argv)).stdout == b"1000000\n"
+    argv = (
+        "python3",
+        "-c",
+        "import sys; print(len(''.join(sys.argv[1:])))",
+        *["x" * (1 << 16)] * 16,
+    )
+    assert sandbox.exec(Command(argv=argv)).stdout == b"1048576\n"
 
 
 def test_a_command_starts_in_the_workspace(sandbox: Sandbox) -> None:

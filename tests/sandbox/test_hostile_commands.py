@@ -17,7 +17,7 @@ for _ in range(2):
     if os.fork():
         os._exit(0)
     os.setsid()
-os.execv("/bin/sleep", ["marked-sleep", "600"])
+os.execve("/usr/bin/env", ["env", "-i", "sleep", "600"], {})
 """
 BOMB = """
 import os

@@ -1,0 +1,62 @@
+"""`harness sandbox list` and `reap` show leftovers and clear them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from flows.settings import load_settings
+from flows.wiring import engine, owner
+from sandbox.container import DockerSandbox
+from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
+from sandbox.images import BASE_IMAGE
+from sandbox.pool import Pool
+from sandbox.process import process_label
+from sandbox.reap import reap
+from tests.app.conftest import Harness
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def spec(harness: Harness) -> Iterator[SandboxSpec]:
+    made = SandboxSpec(image=BASE_IMAGE, owner=owner(load_settings()), run_id="r-1")
+    yield made
+    reap(engine(), made.owner, everything=True)
+
+
+@pytest.fixture
+def left(spec: SandboxSpec) -> str:
+    """A container and a snapshot of a run that is dead; the container's id."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        dead = labels(spec) | {BOOT: process_label(process.pid)}
+    container = engine().create(create_flags(spec) | {"labels": dead})
+    engine().start(container)
+    engine().commit(container, dead)
+    return container
+
+
+def test_leftovers_are_listed_and_cleared_and_what_is_in_use_stays(
+    harness: Harness, spec: SandboxSpec, left: str
+) -> None:
+    with DockerSandbox.start(engine(), spec) as used:
+        Pool(engine(), spec, size=1).fill()
+        table = [line.split() for line in harness("sandbox", "list").stdout.splitlines()]
+        states = {
+            line[0]: " ".join(line[4:])
+            for line in table
+            if line[0] in (left[:12], used.container_id[:12])
+        }
+        assert states == {left[:12]: "left over", used.container_id[:12]: "in use"}
+        listed = json.loads(harness("sandbox", "list", "--json").stdout)
+        assert {info["id"] for info in listed} > {left, used.container_id}
+        reaped = harness("sandbox", "reap").stdout
+        assert "removed 1 containers and 1 snapshots" in reaped
+        remaining = json.loads(harness("sandbox", "list", "--json").stdout)
+        assert {info["run_id"] for info in remaining} == {"r-1", "pool"}
+        assert left not in {info["id"] for info in remaining}
+    everything = json.loads(harness("sandbox", "reap", "--all", "--json").stdout)
+    assert len(everything["containers"]) == 1
+    assert "no sandboxes" in harness("sandbox", "list").stdout
