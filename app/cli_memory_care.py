@@ -182,15 +182,18 @@ def export(
     file: Annotated[Path | None, typer.Argument(help="Where to; stdout if none.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write every playbook as a line of JSON."""
+    """Write every playbook and every execution as a line of JSON."""
     from flows.library import library
     from memory.portable import export as lines_of
+    from memory.types import Filter
 
     with library() as opened:
         lines = list(lines_of(opened))
+        number = len(opened.list(Filter(archived=True)))
     if file is not None:
         file.write_text("".join(f"{line}\n" for line in lines))
-        tell({"file": str(file), "playbooks": len(lines)}, f"wrote {len(lines)} to {file}", as_json)
+        told = {"file": str(file), "playbooks": number, "executions": len(lines) - number}
+        tell(told, f"wrote {number} playbooks to {file}", as_json)
     elif lines:
         show("\n".join(lines))
 

@@ -8,6 +8,8 @@ HarnessError                     exit 1
 │   ├── OperationInvalid
 │   ├── OptionInvalid
 │   ├── PlanInvalid
+│   ├── PlaybookInvalid              memory
+│   ├── PlaybookNotFound             memory
 │   ├── RepoInvalid
 │   ├── RunNotFound
 │   ├── RunNotReplayable
@@ -21,16 +23,21 @@ HarnessError                     exit 1
 │   ├── ModelUnavailable
 │   │   └── BudgetExceeded      exit 1   it may not be called any more
 │   ├── PrefectUnavailable
-│   └── SandboxLost
+│   ├── SandboxLost
+│   └── StoreUnavailable             memory; the database cannot be used
+│       ├── StoreCorrupt
+│       └── StoreTooNew
 ├── SandboxFileError             exit 1   one file in a sandbox could not be read or written
 │   ├── SandboxFileMissing
 │   ├── SandboxFileDenied
 │   ├── SandboxNotAFile
 │   └── SandboxFileTooLarge
 ├── ForgeRefused                 exit 1   a pull request could not be opened
+├── StaleUpdate                  exit 1   memory; somebody else changed the playbook in between
 ├── GitFailed                    exit 1   a git command failed
 └── WorkRefused                  exit 1   what came out of a sandbox failed verification
 
+Those with a room's name behind them are in that room's `errors.py`.
 A command that fails is not here: that is an `ExecResult` with its exit code.
 """
 

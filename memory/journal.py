@@ -30,6 +30,14 @@ _COUNTERS = {"success": "successes", "partial": "partials", "failure": "failures
 
 def record(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
     """Keep an execution and count it; False when it was kept before, and nothing is counted."""
+    new = restore(connection, key, execution, at)
+    if new and key is not None:
+        _count(connection, key, execution.outcome, execution.completed_at or at)
+    return new
+
+
+def restore(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
+    """Keep an execution that is counted already, or is not to be; False when it is there."""
     if execution.run_id is not None and _known(connection, key, execution.run_id):
         return False
     try:
@@ -37,8 +45,6 @@ def record(connection: Connection, key: int | None, execution: Execution, at: da
             connection.execute(insert(executions).values(**_columns(key, execution, at)))
     except IntegrityError:
         return False
-    if key is not None:
-        _count(connection, key, execution.outcome, at)
     return True
 
 

@@ -1,8 +1,10 @@
 """Input that is empty, huge, hostile or damaged, and places that cannot be written."""
 
+import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,10 @@ from contracts.errors import SettingsInvalid
 from memory.content import parse_content
 from memory.database import REVISION, back_up, open_database, writing
 from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.library import Changes, Library
-from memory.portable import export, import_
+from memory.library import Changes, Library, open_library
+from memory.portable import Imported, export, import_
 from memory.tables import metadata
-from memory.types import Content, Execution, Query, Step, StepResult
+from memory.types import Content, Execution, Outcome, Query, Reflection, Step, StepResult
 from policy import tables as policy
 from tests.memory.conftest import Open
 
@@ -103,7 +105,6 @@ def test_an_export_makes_the_same_playbooks_in_another_store(opened: Open, tmp_p
         library.record_execution(Execution(playbook_id=made.id, outcome="success"))
         library.add_lessons(made.id, ["one", "two", "three", "four"], run_id=None)
         lines = list(export(library))
-    from memory.library import open_library
     from tests.memory.conftest import WordEmbedder
 
     with open_library(
@@ -118,6 +119,55 @@ def test_an_export_makes_the_same_playbooks_in_another_store(opened: Open, tmp_p
         newer = other.update(made.id, Changes(notes="newer"))
         import_(other, lines)
         assert other.get(made.id) == newer
+
+
+def test_an_export_holds_executions_and_history(opened: Open, tmp_path: Path) -> None:
+    said = Reflection(what_failed=("too early",), improvements=("wait",))
+    failed = StepResult(name="push", outcome="failure", output="denied", duration_ms=7)
+    with opened() as library:
+        made = library.create(Content(title="rotate certificates", notes="first"))
+        library.update(made.id, Changes(notes="second"))
+        outcomes: tuple[Outcome, ...] = ("success", "failure", "pending")
+        for number, outcome in enumerate(outcomes):
+            done = Execution(playbook_id=made.id, run_id=f"r{number}", outcome=outcome, task="t")
+            library.record_execution(replace(done, step_results=(failed,), reflection=said))
+        library.record_execution(Execution(run_id="r9", outcome="neutral"))
+        lines = list(export(library))
+        wanted = library.get(made.id)
+        executions, history = library.list_executions(), library.history(made.id)
+    with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
+        assert len(import_(other, lines).executions) == 4
+        found = other.get(made.id)
+        assert replace(found, key=wanted.key) == wanted
+        assert other.list_executions() == executions
+        assert other.history(made.id) == history
+        assert import_(other, lines) == Imported(unchanged=(made.slug,))
+        assert other.undo(made.id).notes == "first"
+
+
+def test_executions_of_two_stores_add_up(opened: Open, tmp_path: Path) -> None:
+    with opened() as library:
+        made = library.create(Content(title="rotate certificates"))
+        lines = list(export(library))
+        with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
+            import_(other, lines)
+            other.record_execution(Execution(playbook_id=made.id, run_id="b", outcome="success"))
+            lines = list(export(other))
+        library.record_execution(Execution(playbook_id=made.id, run_id="a", outcome="failure"))
+        for _ in range(2):
+            import_(library, lines)
+        counts = library.get(made.id).counts
+    assert (counts.successes, counts.failures) == (1, 1)
+
+
+def test_an_export_of_format_1_is_still_read(on_sqlite: Library) -> None:
+    content = {"title": "rotate keys"}
+    counts = {"successes": 2, "partials": 0, "failures": 1}
+    old = {"format": 1, "id": "0" * 36, "slug": "rotate-keys", "version": 4, "lessons": []}
+    import_(on_sqlite, [json.dumps({**old, "content": content, "counts": counts})])
+    found = on_sqlite.get("rotate-keys")
+    assert (found.version, found.counts.successes) == (4, 2)
+    assert on_sqlite.update("rotate-keys", Changes(notes="n")).version == 5
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"format": 1}', '{"format": 2, "x": 1}', "\0"])
