@@ -1,6 +1,7 @@
 """The one door to chromadb: clients without telemetry, collections with settings that find all."""
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,23 @@ class VectorsAway(Exception):
     """The served Chroma does not answer."""
 
 
+def check_process() -> None:
+    """Refuse a process that was forked from one that used Chroma: there every call hangs, also
+    on a client of its own, and also when the parent closed its client before.
+
+    Raises:
+        VectorsAway: this is such a process.
+    """
+    if _used_in and os.getpid() not in _used_in:
+        raise VectorsAway(
+            "this process was forked from one that had the vector index open, where Chroma cannot "
+            "work: start it as a process of its own"
+        )
+
+
+_used_in: set[int] = set()
+
+
 @cache
 def broken() -> tuple[type[Exception], ...]:
     """What chromadb raises when it, or its folder, is not well."""
@@ -51,15 +69,19 @@ def open_folder(folder: Path) -> "ClientAPI":
     """A client on a folder that no other process has open."""
     import chromadb
 
+    _used_in.add(os.getpid())
     return chromadb.PersistentClient(str(folder), settings=_settings())
 
 
-def close(client: "ClientAPI") -> None:
-    """Let go of a folder."""
+def close(client: "ClientAPI") -> bool:
+    """Let go of a folder; False in a forked process, which cannot."""
+    if os.getpid() not in _used_in:
+        return False
     from chromadb.api.client import Client
 
     if isinstance(client, Client):
         client.close()
+    return True
 
 
 def connect(url: str) -> "ClientAPI":
@@ -70,6 +92,7 @@ def connect(url: str) -> "ClientAPI":
     """
     import chromadb
 
+    _used_in.add(os.getpid())
     parts = urlsplit(url)
     try:
         return chromadb.HttpClient(

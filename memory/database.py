@@ -1,9 +1,12 @@
 """Opens the database: SQLite beside the home, or any SQLAlchemy URL; migrated, and checked."""
 
+import os
 import shutil
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +23,7 @@ REVISION = "0003"
 """The newest migration that this program knows."""
 
 _BUSY_S = 60
+_SQLITE = {"timeout": _BUSY_S, "isolation_level": None}
 
 
 def open_database(where: str | Path) -> Engine:
@@ -117,16 +121,36 @@ def _url(where: str | Path) -> URL:
 
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+        return _forkable(create_engine(url, pool_pre_ping=True))
     path = Path(url.database or "")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(f"cannot make {path.parent}: {error.strerror}") from error
-    engine = create_engine(url, connect_args={"timeout": _BUSY_S, "isolation_level": None})
+    engine = _forkable(create_engine(url, connect_args=_SQLITE))
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+_open_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+
+
+def _forkable(engine: Engine) -> Engine:
+    """The same; a forked process makes connections of its own and leaves its parent's alone."""
+    _watch_forks()
+    _open_engines.add(engine)
+    return engine
+
+
+@cache
+def _watch_forks() -> None:
+    os.register_at_fork(after_in_child=_leave_connections)
+
+
+def _leave_connections() -> None:
+    for engine in _open_engines:
+        engine.dispose(close=False)
 
 
 def _set_up_sqlite(connection: object, _: object) -> None:

@@ -4,15 +4,14 @@ Chroma's folder is damaged when two processes have it open and one writes. So a 
 lock for every operation, and a generation that each write changes: whoever finds another
 generation than they left opens Chroma again before they look. A mark that a dead writer left
 makes the next one doubt the folder; `memory.probe` then tries it in a process of its own,
-because opening a damaged one can kill the process.
+because opening a damaged one can kill the process. A process that was forked from one with an
+open index has none and searches by words; it has to end by `os._exit`, as multiprocessing's do.
 """
 
 import fcntl
-import os
 import shutil
 import subprocess
 import sys
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,6 +82,7 @@ class ServedVectors:
         self._client = None
 
     def _open(self) -> "ClientAPI":
+        chroma_door.check_process()
         if self._client is None:
             self._client = chroma_door.connect(self._url)
         return self._client
@@ -117,12 +117,13 @@ class FolderVectors:
             self._start_anew()
 
     def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            chroma_door.close(client)
+        # A forked process keeps what it inherited: to let go of it hangs as well.
+        if self._client is not None and chroma_door.close(self._client):
+            self._client = None
 
     @contextmanager
     def _alone(self, *, writes: bool = False) -> Iterator["ClientAPI"]:
+        chroma_door.check_process()
         with self._locked(), _named_errors():
             if self._mark.exists() and not self._sound():
                 self._start_anew()
@@ -150,7 +151,6 @@ class FolderVectors:
         self.close()
         self._client = chroma_door.open_folder(self._data)
         self._seen = generation
-        _close_before_fork(self)
         return self._client
 
     def _changed(self) -> None:
@@ -196,21 +196,6 @@ def is_sound(data: Path, *, timeout_s: float = 300.0) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return tried.returncode == 0
-
-
-_open_ones: "weakref.WeakSet[FolderVectors]" = weakref.WeakSet()
-
-
-def _close_before_fork(vectors: FolderVectors) -> None:
-    """A child that inherits an open client hangs in it, so none is open while a process forks."""
-    if not _open_ones:
-        os.register_at_fork(before=_close_all)
-    _open_ones.add(vectors)
-
-
-def _close_all() -> None:
-    for vectors in tuple(_open_ones):
-        vectors.close()
 
 
 @contextmanager

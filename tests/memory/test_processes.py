@@ -173,3 +173,43 @@ def test_an_index_that_a_dead_writer_damaged_is_made_anew_by_the_next_search(
     with opened() as library:
         (hit,) = library.search(Query(text="rotate certificates"))
         assert set(hit.places) == {"words", "vectors"}
+
+
+FORK = """
+import os, sys
+from pathlib import Path
+from memory.library import open_library
+from memory.types import Content, Execution, Query
+from tests.memory.conftest import WordEmbedder
+
+def found(library):
+    return [sorted(hit.places) for hit in library.search(Query(text="rotate keys", limit=3))]
+
+folder = Path(sys.argv[1])
+embedder = WordEmbedder().embedder
+with open_library(folder / "harness.db", index=folder / "index", embedder=embedder) as library:
+    made = library.create(Content(title="rotate keys"))
+    print("parent", found(library), flush=True)
+    child = os.fork()
+    if not child:
+        print("child", found(library), flush=True)
+        library.record_execution(Execution(playbook_id=made.id, run_id="c", outcome="success"))
+        os._exit(0)  # as multiprocessing ends its own: Chroma never lets a forked one go
+    else:
+        os.waitpid(child, 0)
+        library.record_execution(Execution(playbook_id=made.id, run_id="p", outcome="success"))
+        print("counts", library.get(made.id).counts.successes, flush=True)
+        print("parent", found(library), flush=True)
+"""
+
+
+def test_a_forked_process_searches_by_words_and_neither_hangs_nor_harms(tmp_path: Path) -> None:
+    argv = (sys.executable, "-c", FORK, str(tmp_path))
+    seen = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    assert seen.stdout.splitlines() == [
+        "parent [['vectors', 'words']]",
+        "child [['words']]",
+        "counts 2",
+        "parent [['vectors', 'words']]",
+    ]
+    assert seen.stderr.count("searching by words only: this process was forked") == 1
