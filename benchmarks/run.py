@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.agents import rows as agents
+from benchmarks.chaos import rows as chaos
 from benchmarks.gateway import rows as gateway
 from benchmarks.memory import rows as memory
 from benchmarks.row import Row
@@ -16,6 +17,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "gateway": gateway.rows,
     "agents": agents.rows,
     "memory": memory.rows,
+    "chaos": chaos.rows,
 }
 
 

@@ -1,0 +1,1 @@
+"""Runs whose parts are killed at random moments, and runs that are cancelled."""
