@@ -42,8 +42,9 @@ class Checkpoint:
     """A run that can go on.
 
     `results` are by the name under which a node, step or fix was performed. `files` are the
-    sandbox's after the last of them; None means as they were put in. `work` is there once
-    every node is done; `published` is the commit that the user's branch shows.
+    sandbox's after the last of them; None means as they were put in. `ended` are the context's
+    results once the nodes came to their end, and `work` is then what they made of the
+    repository; `published` is the commit that the user's branch shows.
     """
 
     version: int = VERSION
@@ -52,6 +53,7 @@ class Checkpoint:
     replies: Mapping[str, int] = field(default_factory=dict)
     files: SnapshotId | None = None
     elapsed_ms: int = 0
+    ended: Mapping[str, NodeResult] | None = None
     work: Work | None = None
     published: str | None = None
     went_on: tuple[str, ...] = ()

@@ -107,8 +107,11 @@ def run_blueprint(
             workshop.notes() as book,
             _Record(request, start, folder, run_id, flow_run, workshop, append, book) as record,
         ):
-            if record.work is None:
+            if start.ended is None:
                 _do_nodes(record, request, workshop, perform=perform, told=watch or Watch())
+            else:
+                ctx = _context(request, {}, run_id, "", record.recalled())
+                record.ctx = replace(ctx, results=start.ended)
             record.publish()
             record.push_if_asked()
     return record.report
@@ -258,7 +261,7 @@ class _Record:
         message = f"harness: {self._request.intent or self._request.blueprint.description}"
         self.work = take_out(sandbox, self._base, self.branch, message=message)
         if done:
-            self.kept.save(replace(self.kept.now, work=self.work))
+            self.kept.save(replace(self.kept.now, ended=dict(self.ctx.results), work=self.work))
 
     def publish(self) -> None:
         """Bring the work onto a branch of the user's repository."""

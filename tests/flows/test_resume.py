@@ -7,18 +7,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from blueprints.types import Blueprint
-from contracts.errors import ModelUnavailable, RunNotResumable, SandboxLost
+from contracts.errors import GitFailed, ModelUnavailable, RunNotResumable, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
 from flows.asked import held
 from flows.resume import resumed
 from flows.run import Workshop, run_blueprint
 from flows.runs import CHECKPOINT, list_runs, read_entry
+from nodes.commands import shell
 from nodes.types import Node, Work
 from tests.flows.conftest import Ask
 from tests.flows.repositories import commit, git
@@ -253,6 +255,26 @@ def test_a_run_is_asked_for_again_as_it_was(
     again = resumed(shop.runs, "abcd")
     assert replace(again.request, blueprint=request.blueprint) == request
     assert Path.cwd() == tmp_path
+
+
+@pytest.mark.parametrize(("line", "status"), [("true", "success"), ("exit 3", "failure")])
+def test_a_run_that_could_not_hand_over_its_work_does_so_later_as_it_ended(
+    line: str, status: str, shop: Workshop, ask: Ask, repository: Path
+) -> None:
+    git(repository, "branch", "harness/abcd1234")  # stands in the way of harness/abcd1234/one
+    nodes = [deterministic("one", "one", shell(f"echo one >> lines.txt; {line}"))]
+    request = ask(blueprint("one", "One", nodes))
+    with pytest.raises(GitFailed):
+        run_blueprint(request, shop, run_id="abcd1234")
+    git(repository, "branch", "-D", "harness/abcd1234")
+    broken = replace(shop, open_sandbox=_never)
+    report = run_blueprint(request, broken, run_id="abcd1234")
+    assert (report.status, [node.status for node in report.nodes]) == (status, [status])
+    assert git(repository, "show", f"{report.branch}:lines.txt") == "one"
+
+
+def _never(*_: object) -> NoReturn:
+    raise AssertionError("no sandbox is wanted")
 
 
 DIES = """
