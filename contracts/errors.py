@@ -19,6 +19,7 @@ HarnessError                     exit 1
 │   └── SettingsInvalid
 ├── Unavailable                  exit 3   something needed does not answer
 │   ├── DockerUnavailable
+│   ├── HomeUnavailable
 │   ├── ImageUnavailable
 │   ├── ModelUnavailable
 │   │   └── BudgetExceeded      exit 1   it may not be called any more
@@ -114,6 +115,10 @@ class Unavailable(HarnessError):
 
 class DockerUnavailable(Unavailable):
     """No Docker engine answers."""
+
+
+class HomeUnavailable(Unavailable):
+    """What must be kept of a run cannot be written: no room, no permission, no disk."""
 
 
 class ImageUnavailable(Unavailable):

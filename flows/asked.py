@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from contracts.errors import RunNotResumable
+from contracts.errors import HomeUnavailable, RunNotResumable
 from flows.request import FlowRun, RunRequest
 from sandbox.process import process_label
 
@@ -105,10 +105,21 @@ def held(folder: Path, run_id: str) -> Iterator[None]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half."""
+    """Write a file so that a reader sees the old one or the new one, never half.
+
+    Raises:
+        HomeUnavailable: it cannot be written; the old one is still there.
+    """
     part = path.with_suffix(".part")
-    part.write_text(text, errors="surrogateescape")
-    part.replace(path)
+    try:
+        part.write_text(text, errors="surrogateescape")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise HomeUnavailable(
+            f"{path} cannot be written: {error.strerror}. Make room there; "
+            f"`harness runs resume {path.parent.name}` then goes on"
+        ) from error
 
 
 @cache

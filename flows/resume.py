@@ -9,7 +9,7 @@ from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotResumable
 from flows.asked import Asked, held, read_asked
 from flows.request import RunRequest
-from flows.runs import find_run, read_entry
+from flows.runs import CHECKPOINT, find_run, read_entry
 
 
 class Resumed(NamedTuple):
@@ -29,14 +29,14 @@ def resumed(folder: Path, run: str) -> Resumed:
         RunNotFound: no such run, or several.
         RunNotResumable: it is running or finished, or what it needs is gone.
     """
-    entry = read_entry(folder, run)
-    with held(folder, entry.run_id):
-        if not entry.resumable:
-            raise RunNotResumable(_why_not(entry.run_id, entry.state))
-    asked = read_asked(find_run(folder, entry.run_id))
+    own = find_run(folder, run)
+    with held(folder, own.name):
+        if not (own / CHECKPOINT).is_file():
+            raise RunNotResumable(_why_not(own.name, read_entry(folder, own.name).state))
+    asked = read_asked(own)
     if asked is None:
-        raise RunNotResumable(f"run {entry.run_id} has gone while it was looked at")
-    return Resumed(entry.run_id, _request(asked), asked.flow_run_id)
+        raise RunNotResumable(f"run {own.name} has gone while it was looked at")
+    return Resumed(own.name, _request(asked), asked.flow_run_id)
 
 
 def _why_not(run_id: str, state: str) -> str:
