@@ -5,10 +5,13 @@ import sys
 import typer
 
 from app import (
+    cli_agents,
     cli_blueprints,
     cli_events,
+    cli_examples,
     cli_local,
     cli_memory,
+    cli_notes,
     cli_policy,
     cli_run,
     cli_runs,
@@ -37,6 +40,9 @@ app.command("plan")(cli_policy.plan)
 app.add_typer(cli_policy.app, name="approvals")
 app.add_typer(cli_events.app, name="events")
 cli_runs.app.command("events")(cli_events.run_events)
+app.add_typer(cli_notes.app, name="notes")
+app.add_typer(cli_examples.app, name="examples")
+app.add_typer(cli_agents.app, name="agents")
 app.command("up")(cli_local.up)
 app.command("down")(cli_local.down)
 app.command("doctor")(cli_local.doctor)

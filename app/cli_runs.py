@@ -121,6 +121,22 @@ def diff(run: Run) -> None:
     show(inert(patch) if sys.stdout.isatty() else patch)
 
 
+@app.command("rate")
+def rate(
+    run: Run,
+    score: Annotated[int, typer.Argument(help="0 is useless, 100 is perfect.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say how good a run was; what is over 80 may teach notes and examples."""
+    import getpass
+
+    from flows.rate import rate_run
+
+    given = rate_run(run, score, by=getpass.getuser())
+    line = f"run {given.run_id} is rated {given.score}"
+    show_json(given._asdict()) if as_json else show(line)
+
+
 def _show_trajectory(run: str, *, as_json: bool) -> None:
     from flows.runs import find_run
     from flows.settings import load_settings

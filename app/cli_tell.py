@@ -1,4 +1,4 @@
-"""What every `harness memory` command does: tell a result, or let a person edit a text."""
+"""What every command about memory does: tell a result, or let a person edit a text."""
 
 import shlex
 import subprocess
@@ -17,7 +17,7 @@ def tell(document: object, line: str, as_json: bool) -> None:
         show(line)
 
 
-def edited(text: str) -> str | None:
+def edited(text: str, *, name: str = "playbook.json") -> str | None:
     """The text as the person leaves it in $VISUAL or $EDITOR; None when they changed nothing.
 
     Raises:
@@ -27,7 +27,7 @@ def edited(text: str) -> str | None:
 
     editor = environment().get("VISUAL") or environment().get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="harness-edit-") as folder:
-        path = Path(folder) / "playbook.json"
+        path = Path(folder) / name
         path.write_text(text)
         try:
             subprocess.run([*shlex.split(editor), str(path)], check=True)

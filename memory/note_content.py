@@ -153,9 +153,15 @@ def content_json(content: Content) -> dict[str, object]:
 
 def content_from(document: object) -> Content:
     """Content from what `content_json` gave."""
-    if isinstance(document, dict) and "text" in document:
-        return _NOTE.validate_python(document)
-    return _EXAMPLE.validate_python(document)
+    is_note = isinstance(document, dict) and "text" in document
+    return parse(document, "note" if is_note else "example")
+
+
+def parse(document: object, kind: Kind) -> Content:
+    """Content from outside; raises pydantic's ValidationError."""
+    if kind == "note":
+        return _NOTE.validate_python(document, extra="forbid")
+    return _EXAMPLE.validate_python(document, extra="forbid")
 
 
 def _json(adapter: TypeAdapter[C], content: C) -> dict[str, object]:

@@ -64,6 +64,11 @@ def render(
     return block
 
 
+def fits(entry: Entry, budget_tokens: int) -> bool:
+    """Whether a prompt of this budget can hold the note or example at all."""
+    return bool(_with(Block(), entry, budget_tokens).text)
+
+
 def show(note: Note) -> str:
     """One note with its label."""
     until = f"provisional until {note.expires_at:%Y-%m-%d}" if note.expires_at else ""

@@ -1,0 +1,215 @@
+"""What `harness notes` and `harness examples` share: who it is for, lists, approval, editing."""
+
+import getpass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from app.cli_tell import edited, tell
+from app.present import show_table
+from app.terminal import say, show, show_json
+from contracts.errors import OptionInvalid
+
+if TYPE_CHECKING:
+    from memory.errors import StaleUpdate
+    from memory.note_types import Author, Content, Entry, Governed, Kind, Where
+    from memory.notebook import Notebook
+
+Ref = Annotated[str, typer.Argument(help="An id, or the beginning of one.")]
+Refs = Annotated[list[str], typer.Argument(help="Ids, or the beginnings of some.")]
+Agent = Annotated[str | None, typer.Option(help="Only for this agent.")]
+User = Annotated[str | None, typer.Option(help="Only for this user.")]
+Company = Annotated[str | None, typer.Option(help="Only for this company.")]
+Pending = Annotated[bool, typer.Option("--pending", help="Not given to anybody yet.")]
+Days = Annotated[
+    float | None, typer.Option("--provisional", metavar="DAYS", min=0.001, help="Holds so long.")
+]
+Protected = Annotated[
+    bool | None, typer.Option("--protected/--unprotected", help="Only a person may revoke it.")
+]
+File = Annotated[Path | None, typer.Option(help="The whole content as JSON.")]
+Version = Annotated[int | None, typer.Option(help="Refuse when it is at another version.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+Change = Callable[["Notebook", str, "Author"], "Entry"]
+
+
+def me() -> "Author":
+    """The person at this terminal."""
+    from memory.note_types import Author
+
+    return Author("person", getpass.getuser())
+
+
+def governed(
+    agent: str | None,
+    user: str | None,
+    company: str | None,
+    *,
+    pending: bool,
+    days: float | None,
+    protected: bool | None,
+) -> "Governed":
+    """What the options say of a new note or example besides its words."""
+    from memory.note_types import Governed
+    from memory.scope import Scope
+
+    return Governed(
+        scope=Scope(agent=agent, user=user, company=company),
+        status="Pending" if pending else "Active",
+        expires_at=until(days),
+        protection="Protected" if protected else "Normal",
+    )
+
+
+def until(days: float | None) -> datetime | None:
+    """When something provisional ends.
+
+    Raises:
+        OptionInvalid: no calendar goes so far.
+    """
+    try:
+        return None if days is None else datetime.now(UTC) + timedelta(days=days)
+    except OverflowError as error:
+        raise OptionInvalid(f"--provisional {days:g} days: no calendar goes so far") from error
+
+
+def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
+    """One note or example that was just changed."""
+    from memory.note_content import kind_of
+    from memory.note_json import full
+
+    line = f"{word} {kind_of(entry)} {entry.id} ({entry.status}, version {entry.version})"
+    tell(full(entry), line, as_json)
+
+
+def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
+    """Print a list."""
+    from flows.library import notebook
+    from memory.note_json import full
+    from memory.note_types import Note
+    from memory.scope import label
+
+    with notebook() as book:
+        found = book.list(kind, where)
+    if as_json:
+        show_json([full(entry) for entry in found])
+        return
+    if not found:
+        show(f"no {kind}s: `harness {kind}s add …` keeps one")
+        return
+    rows = [
+        (
+            entry.id[:8],
+            entry.status,
+            entry.note_type if isinstance(entry, Note) else str(entry.score),
+            label(entry.scope),
+            _short(entry),
+        )
+        for entry in found
+    ]
+    show_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
+
+
+def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:
+    """Print one note or example, and what should be seen beside it."""
+    from flows.library import notebook
+    from memory.note_json import full
+
+    with notebook() as book:
+        entry = book.get(ref, kind)
+        versions = book.history(entry.id) if history else []
+        given = book.runs_given(entry.id)
+    if as_json:
+        past = [asdict(version) for version in versions]
+        told = {**full(entry), "runs_given": given}
+        show_json(told | ({"history": past} if history else {}))
+        return
+    for line in (*_facts(entry), f"given to {given} runs"):
+        show(line)
+    for version in versions:
+        show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}")
+
+
+def change_each(kind: "Kind", refs: Sequence[str], change: Change, word: str, json_: bool) -> None:
+    """Do the same to each; all must be there before any is changed."""
+    from flows.library import notebook
+    from memory.note_json import full
+
+    with notebook() as book:
+        found = [book.get(ref, kind).id for ref in refs]
+        after = [change(book, ref, me()) for ref in found]
+    line = "\n".join(f"{word} {entry.id}" for entry in after)
+    tell([full(entry) for entry in after], line, json_)
+
+
+def rewrite(
+    kind: "Kind",
+    ref: str,
+    change: Callable[["Notebook", "Entry"], "Content | None"],
+    version: int | None,
+    as_json: bool,
+) -> None:
+    """Change one; without anything to change, in $EDITOR. Who comes too late loses nothing."""
+    from flows.library import notebook
+    from memory.errors import StaleUpdate
+    from memory.note_json import as_document, read_document
+
+    with notebook() as book:
+        before = book.get(ref, kind)
+        wanted = change(book, before)
+        if wanted is None:
+            text = edited(as_document(before), name=f"{kind}.json")
+            if text is None:
+                tell_entry(before, "unchanged:", as_json)
+                return
+            wanted = read_document(text, kind)
+        names = [name for name in type(wanted).__dataclass_fields__ if hasattr(before, name)]
+        fields = {name: getattr(wanted, name) for name in names}
+        after = replace(before, **{**fields, "version": version or before.version})
+        try:
+            tell_entry(book.edit(after, author=me()), "changed", as_json)
+        except StaleUpdate as error:
+            _keep_edit(after, error)
+
+
+def _keep_edit(entry: "Entry", error: "StaleUpdate") -> NoReturn:
+    from flows.settings import load_settings
+    from memory.note_content import kind_of
+    from memory.note_json import as_document
+
+    path = load_settings().home / "edits" / f"{entry.id}-from-version-{entry.version}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(as_document(entry))
+    say(f"your text is in {path}: `harness {kind_of(entry)}s edit {entry.id} --file` takes it")
+    raise error
+
+
+def _facts(entry: "Entry") -> list[str]:
+    from memory.note_content import kind_of
+    from memory.note_types import Note
+    from memory.scope import label
+
+    what = f"[{entry.note_type}]" if isinstance(entry, Note) else f"[score {entry.score}]"
+    lines = [f"{kind_of(entry)} {entry.id}, version {entry.version}: {entry.status} {what}"]
+    lines.append(f"for {label(entry.scope)}; {entry.protection}")
+    lines.append(f"by {entry.author.kind} {entry.author.name}, {entry.created_at:%Y-%m-%d %H:%M}")
+    if entry.source_run:
+        lines.append(f"from run {entry.source_run}, confidence {entry.confidence}")
+    if entry.expires_at:
+        lines.append(f"provisional until {entry.expires_at:%Y-%m-%d %H:%M}")
+    lines += [f"{flag.kind} {flag.other}: {flag.why}" for flag in entry.flags]
+    if isinstance(entry, Note):
+        return [*lines, "", entry.text]
+    return [*lines, "", "asked:", entry.input, "", "answered:", entry.output]
+
+
+def _short(entry: "Entry") -> str:
+    from memory.note_content import searched_text
+    from nodes.text import inert
+
+    return " ".join(inert(searched_text(entry)).split())[:60]

@@ -1,0 +1,226 @@
+"""`harness notes`: what agents should know, for whom, and who stands for it."""
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from app import cli_note_types
+from app.cli_entries import (
+    Agent,
+    AsJson,
+    Company,
+    Days,
+    File,
+    Pending,
+    Protected,
+    Ref,
+    Refs,
+    User,
+    Version,
+    change_each,
+    governed,
+    list_entries,
+    me,
+    rewrite,
+    show_entry,
+    tell_entry,
+    until,
+)
+from app.cli_tell import tell
+
+if TYPE_CHECKING:
+    from memory.note_types import Content, Entry, Note, NoteContent, Type
+    from memory.notebook import Notebook
+
+    N = TypeVar("N", Note, NoteContent)
+
+Type_ = Annotated[
+    str | None, typer.Option("--type", help="Preference, Constraint, Context, Example or Issue.")
+]
+NoteType_ = Annotated[str | None, typer.Option("--note-type", help="A finer type of your own.")]
+
+app = typer.Typer(help="Notes that agents are given, by scope.", no_args_is_help=True)
+app.add_typer(cli_note_types.app, name="types")
+
+
+@app.command("add")
+def add(
+    text: Annotated[str, typer.Argument(help="What an agent should know; - for stdin.")],
+    type_: Type_ = None,
+    note_type: NoteType_ = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    pending: Pending = False,
+    days: Days = None,
+    protected: Protected = None,
+    run: Annotated[str | None, typer.Option(help="The run that taught it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a note; agents whose agent, user and company fit are given it."""
+    from flows.library import notebook
+    from memory.note_types import NoteContent
+
+    said = sys.stdin.read() if text == "-" else text
+    known = governed(agent, user, company, pending=pending, days=days, protected=protected)
+    with notebook() as book:
+        content = NoteContent(text=said, **vars(known))
+        content = _typed(book, content, type_, note_type)
+        made = book.add(content, author=me(), source_run=run)
+        _warn(book, made)
+    tell_entry(made, "kept", as_json)
+
+
+@app.command("list")
+def list_(
+    status: Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")] = None,
+    type_: Type_ = None,
+    note_type: NoteType_ = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    text: Annotated[str, typer.Option(help="With all of these words.")] = "",
+    run: Annotated[str | None, typer.Option(help="That this run taught.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List notes, the newest change first."""
+    from memory.note_content import STATUSES, TYPES, one_of
+    from memory.note_types import Where
+
+    where = Where(
+        status=one_of("status", status, STATUSES) if status else None,
+        type=one_of("type", type_, TYPES) if type_ else None,
+        note_type=note_type,
+        agent=agent,
+        user=user,
+        company=company,
+        text=text,
+        source_run=run,
+        limit=limit,
+    )
+    list_entries("note", where, as_json)
+
+
+@app.command("show")
+def show(
+    note: Ref,
+    history: Annotated[bool, typer.Option("--history", help="Every version.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show one note."""
+    show_entry("note", note, history, as_json)
+
+
+@app.command("edit")
+def edit(
+    note: Ref,
+    text: Annotated[str | None, typer.Option(help="What it says from now on.")] = None,
+    type_: Type_ = None,
+    note_type: NoteType_ = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    days: Days = None,
+    protected: Protected = None,
+    file: File = None,
+    version: Version = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last change back.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change a note; without options, in $EDITOR. An empty scope option clears it."""
+    from memory.note_json import read_document
+    from memory.note_types import Note
+
+    if undo:
+        change_each(
+            "note", [note], lambda book, ref, by: book.undo(ref, author=by), "undid", as_json
+        )
+        return
+    given = {"agent": agent, "user": user, "company": company}
+    named = {name: value or None for name, value in given.items() if value is not None}
+    options = (text, type_, note_type, days, protected)
+
+    def change(book: "Notebook", before: "Entry") -> "Content | None":
+        if file is not None:
+            return read_document(file.read_text(), "note")
+        if not isinstance(before, Note) or not (named or any(o is not None for o in options)):
+            return None
+        wanted = replace(
+            before,
+            text=before.text if text is None else text,
+            scope=replace(before.scope, **named),
+            expires_at=before.expires_at if days is None else until(days),
+        )
+        if protected is not None:
+            wanted = replace(wanted, protection="Protected" if protected else "Normal")
+        return _typed(book, wanted, type_, note_type)
+
+    rewrite("note", note, change, version, as_json)
+
+
+@app.command("approve")
+def approve(notes: Refs, as_json: AsJson = False) -> None:
+    """Make notes Active: agents are given them from now on."""
+    change_each("note", notes, lambda b, ref, by: b.approve(ref, author=by), "approved", as_json)
+
+
+@app.command("revoke")
+def revoke(notes: Refs, as_json: AsJson = False) -> None:
+    """Give notes to nobody any more; they stay to be looked at."""
+    change_each("note", notes, lambda b, ref, by: b.revoke(ref, author=by), "revoked", as_json)
+
+
+@app.command("rm")
+def rm(notes: Refs, as_json: AsJson = False) -> None:
+    """Delete notes for good, with their history."""
+    change_each("note", notes, lambda book, ref, _: book.remove(ref), "deleted", as_json)
+
+
+@app.command("preview")
+def preview(
+    task: Annotated[str, typer.Argument(help="What the agent would be asked.")] = "",
+    agent: Annotated[str | None, typer.Option(help="The agent; else the configured one.")] = None,
+    user: Annotated[str | None, typer.Option(help="Whose run it would be.")] = None,
+    company: Annotated[str | None, typer.Option(help="Of which company.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print exactly what an agent would be given for a task."""
+    from flows.library import notebook
+    from flows.settings import load_settings
+    from memory.note_json import given
+    from memory.scope import Scope
+
+    viewer = Scope(agent=agent or load_settings().agent, user=user, company=company)
+    with notebook() as book:
+        injection = book.inject(viewer, task)
+    left = [f"left out: {one.entry.id}: {one.why}" for one in injection.left_out]
+    lines = [injection.text or "nothing would be given", *injection.why, *left]
+    tell(given(injection), "\n".join(lines), as_json)
+
+
+def _typed(book: "Notebook", content: "N", type_: str | None, note_type: str | None) -> "N":
+    """The content with the types that are asked for; a note type brings its own type."""
+    from memory.note_content import TYPES, one_of
+
+    if note_type is not None:
+        known = {one.name.lower(): one.type for one in book.note_types()}
+        kind: Type = known.get(note_type.lower(), content.type)
+        wanted = kind if type_ is None else one_of("type", type_, TYPES)
+        return replace(content, note_type=note_type, type=wanted)
+    if type_ is not None:
+        return replace(content, type=one_of("type", type_, TYPES), note_type="")
+    return content
+
+
+def _warn(book: "Notebook", made: "Note") -> None:
+    """Say it when some agent could never be given the note."""
+    from app.terminal import say
+    from memory.note_render import fits
+
+    for name in book.agents:
+        budget = book.agent(name).budget_tokens
+        if made.scope.agent in (None, name) and not fits(made, budget):
+            say(f"note: agent {name} is never given it: longer than its {budget} tokens")

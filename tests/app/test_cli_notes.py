@@ -1,0 +1,221 @@
+"""`harness notes`, `examples`, `agents` and `runs rate` as a person and a script use them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import app
+from contracts.errors import HarnessError, OptionInvalid, RunNotFound
+from flows.library import notebook
+from flows.settings import load_settings
+from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
+from memory.note_types import NoteContent
+
+Cli = Callable[..., Result]
+MARKUP = "<script>alert(1)</script> [bold]x[/bold] \"'; DROP TABLE entries; --"
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command without an embedding model; errors come out as they are."""
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+
+    def run(*argv: str, **options: str) -> Result:
+        result = CliRunner().invoke(app, list(argv), **options)  # type: ignore[arg-type]  # input=
+        if isinstance(result.exception, HarnessError):
+            raise result.exception
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return run
+
+
+def data(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def test_a_note_is_added_listed_shown_and_previewed(cli: Cli) -> None:
+    made = data(cli("notes", "add", "Never log names", "--type", "constraint",
+                    "--company", "acme", "--protected", "--json"))  # fmt: skip
+    assert (made["type"], made["status"], made["scope"]["company"]) == (
+        "Constraint", "Active", "acme",
+    )  # fmt: skip
+    assert [one["id"] for one in data(cli("notes", "list", "--company", "acme", "--json"))] == [
+        made["id"]
+    ]
+    assert data(cli("notes", "list", "--status", "Pending", "--json")) == []
+    assert "Never log names" in cli("notes", "list").stdout
+    assert "for company acme; Protected" in cli("notes", "show", made["id"][:8], "--history").stdout
+    given = data(cli("notes", "preview", "log it", "--company", "acme", "--json"))
+    assert [one["id"] for one in given["notes"]] == [made["id"]]
+    assert "nothing would be given" in cli("notes", "preview", "log it").stdout
+
+
+def test_a_note_is_approved_revoked_and_deleted_with_others(cli: Cli) -> None:
+    ids = [data(cli("notes", "add", f"note {n}", "--pending", "--json"))["id"] for n in range(2)]
+    assert [one["status"] for one in data(cli("notes", "approve", *ids, "--json"))] == [
+        "Active"
+    ] * 2
+    assert {one["status"] for one in data(cli("notes", "revoke", *ids, "--json"))} == {"Revoked"}
+    with pytest.raises(NoteNotFound):
+        cli("notes", "rm", ids[0], "nothing-of-this-name")
+    assert len(data(cli("notes", "list", "--json"))) == 2
+    cli("notes", "rm", *ids)
+    assert data(cli("notes", "list", "--json")) == []
+
+
+def test_a_note_is_edited_by_options_and_undone(cli: Cli) -> None:
+    made = data(cli("notes", "add", "a", "--user", "ann", "--json"))
+    after = data(cli("notes", "edit", made["id"], "--text", "b", "--type", "Issue",
+                     "--user", "", "--agent", "pi", "--provisional", "7", "--json"))  # fmt: skip
+    assert (after["text"], after["type"], after["version"]) == ("b", "Issue", 2)
+    assert after["scope"] == {"agent": "pi", "user": None, "company": None}
+    assert after["expires_at"] is not None
+    assert data(cli("notes", "edit", made["id"], "--undo", "--json"))[0]["text"] == "a"
+
+
+def test_who_edits_too_late_is_told_and_keeps_the_text(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = data(cli("notes", "add", "first", "--json"))
+    theirs = tmp_path / "theirs.py"
+    theirs.write_text(
+        "import sys, pathlib\nfrom app.cli import app\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "path.write_text(path.read_text().replace('first', 'mine'))\n"
+        f"app(['notes', 'edit', '{made['id']}', '--text', 'theirs'])\n"
+    )
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"env PYTHONPATH={Path.cwd()} {_python()} {theirs}")
+    with pytest.raises(StaleUpdate, match="at version 2 by now"):
+        cli("notes", "edit", made["id"])
+    assert data(cli("notes", "show", made["id"], "--json"))["text"] == "theirs"
+    (kept,) = (load_settings().home / "edits").iterdir()
+    assert data(cli("notes", "edit", made["id"], "--file", str(kept), "--json"))["text"] == "mine"
+
+
+def test_a_script_names_the_version_that_it_read(cli: Cli) -> None:
+    made = data(cli("notes", "add", "first", "--json"))
+    cli("notes", "edit", made["id"], "--text", "second")
+    with pytest.raises(StaleUpdate):
+        cli("notes", "edit", made["id"], "--text", "late", "--version", "1")
+
+
+def test_an_example_is_kept_listed_by_score_and_edited(cli: Cli) -> None:
+    low = data(cli("examples", "add", "Sales?", "1.2M", "--score", "40", "--json"))
+    high = data(cli("examples", "add", "Sales of Q1?", "April to June", "--score", "90", "--json"))
+    found = data(cli("examples", "list", "--best", "--json"))
+    assert [one["id"] for one in found] == [high["id"], low["id"]]
+    after = data(cli("examples", "edit", low["id"], "--score", "0", "--json"))
+    assert (after["score"], after["input"]) == (0, "Sales?")
+    assert "Asked:" in cli("examples", "preview", high["id"]).stdout
+
+
+def test_note_types_are_listed_set_and_removed(cli: Cli) -> None:
+    names = [one["name"] for one in data(cli("notes", "types", "list", "--json"))]
+    assert names == ["Constraint", "Preference", "Issue", "Context", "Example"]
+    cli("notes", "types", "set", "Law", "--type", "constraint", "--priority", "300")
+    made = data(cli("notes", "add", "a", "--note-type", "law", "--json"))
+    assert (made["type"], made["note_type"], made["priority"]) == ("Constraint", "Law", 300)
+    cli("notes", "rm", made["id"])
+    assert data(cli("notes", "types", "rm", "Law", "--json")) == {"deleted": "Law"}
+
+
+def test_an_agents_settings_are_shown_and_changed(cli: Cli) -> None:
+    assert [one["agent"] for one in data(cli("agents", "list", "--json"))] == [
+        "claude-code", "native", "pi",
+    ]  # fmt: skip
+    after = data(cli("agents", "set", "pi", "--max-notes", "2", "--note-strategy", "recent",
+                     "--no-examples", "--json"))  # fmt: skip
+    assert (after["max_notes"], after["note_strategy"], after["inject_examples"]) == (
+        2, "Recent", False,
+    )  # fmt: skip
+    assert "2 Recent; examples none" in cli("agents", "show", "pi").stdout
+
+
+def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
+    own = load_settings().runs / "abcd1234"
+    own.mkdir(parents=True)
+    (own / "run.json").write_text("{}")
+    assert data(cli("runs", "rate", "abcd", "95", "--json"))["score"] == 95
+    with notebook() as book:
+        rated = book.rating("abcd1234")
+    assert rated is not None
+    assert rated.score == 95
+    with pytest.raises(RunNotFound):
+        cli("runs", "rate", "ffff", "95")
+    with pytest.raises(NoteInvalid, match="out of range"):
+        cli("runs", "rate", "abcd", "101")
+
+
+@pytest.mark.parametrize(
+    ("argv", "error", "said"),
+    [
+        (("notes", "add", "a", "--type", "Rumour"), NoteInvalid, "no type 'Rumour'; there are"),
+        (("notes", "add", "a", "--note-type", "Law"), NoteInvalid, "no note type 'Law'"),
+        (("notes", "add", "a", "--agent", "smith"), AgentUnknown, "no agent 'smith'"),
+        (("notes", "add", "  "), NoteInvalid, "cannot be empty"),
+        (("notes", "add", "x" * 4_001), NoteInvalid, "4,001 characters; at most 4,000"),
+        (("notes", "add", "a", "--user", "u" * 256), NoteInvalid, "256 characters"),
+        (("notes", "add", "a", "--user", "a\u202eb"), NoteInvalid, "cannot be printed"),
+        (("notes", "add", "a", "--provisional", "1e300"), OptionInvalid, "no calendar"),
+        (("notes", "list", "--status", "Old"), NoteInvalid, "no status 'Old'"),
+        (("notes", "types", "set", "Law", "--priority", "1001"), NoteInvalid, "not from 0"),
+        (("notes", "types", "set", "Issue", "--type", "Context"), NoteInvalid, "stays Issue"),
+        (("examples", "add", "a", "b", "--score", "101"), NoteInvalid, "out of range"),
+        (("examples", "add", "a", "b", "--score", "-1"), NoteInvalid, "out of range"),
+        (("examples", "show", "nothing"), NoteNotFound, "harness examples list"),
+        (("agents", "show", "smith"), AgentUnknown, "claude-code, native, pi"),
+        (("agents", "set", "pi", "--max-notes", "21"), NoteInvalid, "from 1 to 20"),
+        (("agents", "set", "pi", "--max-examples", "0"), NoteInvalid, "from 1 to 10"),
+        (("agents", "set", "pi", "--note-strategy", "Best"), NoteInvalid, "Relevant, Recent, All"),
+        (("notes", "preview", "x", "--agent", "smith"), AgentUnknown, "no agent"),
+    ],
+)
+def test_bad_input_is_refused_in_one_clear_line(
+    cli: Cli, argv: tuple[str, ...], error: type[HarnessError], said: str
+) -> None:
+    with pytest.raises(error, match=said) as raised:
+        cli(*argv)
+    assert raised.value.exit_code == 2
+    assert "\n" not in str(raised.value)
+
+
+def test_markup_in_every_field_comes_back_as_it_was_given(cli: Cli) -> None:
+    made = data(cli("notes", "add", MARKUP, "--user", MARKUP, "--company", MARKUP, "--json"))
+    assert (made["text"], made["scope"]["user"]) == (MARKUP, MARKUP)
+    pair = data(cli("examples", "add", MARKUP, MARKUP, "--json"))
+    assert (pair["input"], pair["output"]) == (MARKUP, MARKUP)
+    assert MARKUP in cli("notes", "show", made["id"]).stdout
+
+
+def test_a_note_longer_than_a_budget_is_kept_and_told(cli: Cli) -> None:
+    cli("agents", "set", "pi", "--budget-tokens", "300")
+    result = cli("notes", "add", "word " * 500, "--json")
+    assert data(result)["status"] == "Active"
+    assert "agent pi is never given it" in result.stderr
+    preview = data(cli("notes", "preview", "x", "--agent", "pi", "--json"))
+    assert preview["notes"] == []
+    assert "of 300 tokens" in preview["left_out"][0]["why"]
+
+
+@pytest.mark.parametrize(
+    "document", ["", "[]", "{}", '{"text": 3}', '{"text": "a", "colour": "red"}', "{"]
+)
+def test_a_file_that_is_no_note_is_refused(cli: Cli, tmp_path: Path, document: str) -> None:
+    with notebook() as book:
+        kept = book.add(NoteContent(text="a"))
+    path = tmp_path / "note.json"
+    path.write_text(document)
+    with pytest.raises(NoteInvalid, match="not a note"):
+        cli("notes", "edit", kept.id, "--file", str(path))
+
+
+def _python() -> str:
+    import sys
+
+    return sys.executable
