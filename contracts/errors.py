@@ -16,7 +16,8 @@ HarnessError                     exit 1
 │   ├── RunNotResumable
 │   ├── RunNotRunning
 │   ├── SecretMissing
-│   └── SettingsInvalid
+│   ├── SettingsInvalid
+│   └── WebhookRefused
 ├── Unavailable                  exit 3   something needed does not answer
 │   ├── DockerUnavailable
 │   ├── HomeUnavailable
@@ -105,6 +106,10 @@ class RunNotReplayable(BadInput):
 
 class SettingsInvalid(BadInput):
     """`harness.toml` or a HARNESS_ variable holds a value that cannot be used."""
+
+
+class WebhookRefused(BadInput):
+    """A webhook is not signed by who should have sent it, or was taken before."""
 
 
 class Unavailable(HarnessError):

@@ -8,10 +8,11 @@ deployed again while neither it nor our code has changed, so that what people se
 import hashlib
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from contracts.errors import PrefectUnavailable
+from contracts.errors import OptionInvalid, PrefectUnavailable
 from flows import local
 from flows.server import asking
 from flows.settings import Settings, environment
@@ -54,6 +55,7 @@ def workers(api: str) -> tuple[str, ...] | None:
 
     with asking(api) as client:
         try:
+            client.read_work_pool(POOL)  # the question for workers has no such error of its own
             found = client.read_workers_for_work_pool(POOL)
         except ObjectNotFound:
             return None
@@ -69,6 +71,27 @@ def without_worker(api: str) -> str | None:
             return f"no worker is online in the work pool {POOL!r}: `harness up` starts one"
         case _:
             return None
+
+
+def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> str:
+    """Start a run of the deployment of this name; the id of its flow run.
+
+    Raises:
+        OptionInvalid: no such deployment, or its form refuses a value.
+        PrefectUnavailable: the server does not answer.
+    """
+    from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+
+    with asking(api) as client:
+        try:
+            found = client.read_deployment_by_name(f"{name}/{name}")
+            run = client.create_flow_run_from_deployment(found.id, parameters=dict(parameters))
+        except ObjectNotFound as error:
+            raise OptionInvalid(f"no deployment {name!r} on {api}") from error
+        except PrefectHTTPStatusError as error:
+            why = " ".join(error.response.text.split())[:500]
+            raise OptionInvalid(f"deployment {name!r} refuses this: {why}") from error
+    return str(run.id)
 
 
 def deployment_names() -> tuple[str, ...]:

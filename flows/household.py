@@ -9,6 +9,7 @@ from flows.deploy import deploy
 from flows.kept import Kept
 from flows.memory_settings import load_memory_settings
 from flows.pages import pages
+from flows.receiver import receiver
 from flows.settings import Settings
 from flows.worker import worker
 from flows.zombies import watch_for_zombies
@@ -82,6 +83,7 @@ def _all(settings: Settings, api: str) -> tuple[tuple[Kept, bool], ...]:
         (chroma(settings, chroma_url), is_ours(chroma_url)),
         (pool.keeper(settings), settings.sandbox.pool_size > 0),
         (pages(settings), True),
+        (receiver(settings), settings.webhooks.secret is not None),
         (worker(settings, api), True),
     )
 

@@ -131,6 +131,8 @@ def free_port(wanted: int = 0) -> int:
     """
     for port in (wanted, 0):
         with socket.socket() as probe, suppress(OSError):
+            # Else a port whose server was stopped a minute ago would seem to be taken.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             return int(probe.getsockname()[1])
     raise Unavailable("no free port on 127.0.0.1")

@@ -9,6 +9,7 @@ a run works on.
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Literal
@@ -64,6 +65,44 @@ class ForgeSettings(BaseModel, frozen=True, extra="forbid"):
     """Open it as a draft."""
 
 
+class WebhookRule(BaseModel, frozen=True, extra="forbid"):
+    """What starts a run, and which."""
+
+    on: Literal["issue labelled", "check failed"]
+    """What happened on the forge."""
+    label: str = "harness"
+    """The label of an issue; only people who may triage can give one."""
+    repository: str = "*"
+    """A pattern of the repository's full name, such as `team/*`."""
+    deployment: str
+    """What is started."""
+    parameters: dict[str, object] = Field(default_factory=dict)
+    """Values of its form, besides repository, intent and ref."""
+
+
+class WebhookSettings(BaseModel, frozen=True, extra="forbid"):
+    """The receiver of GitHub's webhooks, kept under `harness up` where a secret is set."""
+
+    secret: SecretStr | None = None
+    """The secret of the webhook; best as HARNESS_WEBHOOKS__SECRET. None: no receiver."""
+    host: str = "127.0.0.1"
+    """Where it listens; a reverse proxy with TLS leads there."""
+    port: int = Field(default=4281, ge=0, le=65535)
+    """Another free one is taken when it is in use."""
+    repositories: dict[str, str] = Field(default_factory=dict)
+    """Full name of a repository to the path or URL that its runs work on. No others are heard."""
+    rules: tuple[WebhookRule, ...] = (
+        WebhookRule(on="issue labelled", deployment="implement"),
+        WebhookRule(on="check failed", deployment="fix-tests"),
+    )
+    """The first that fits is taken."""
+
+    def digest(self) -> str:
+        """Tells two settings apart; tells no secret."""
+        known = self.secret.get_secret_value() if self.secret else ""
+        return sha256(f"{self.model_dump_json()} {known}".encode()).hexdigest()
+
+
 class UiSettings(BaseModel, frozen=True, extra="forbid"):
     """Where the pages are served."""
 
@@ -111,6 +150,7 @@ class Settings(BaseSettings):
     """Runs started by deployments that this machine does at the same time; more wait."""
     sandbox: SandboxSettings = SandboxSettings()
     ui: UiSettings = UiSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     memory: dict[str, object] = Field(default_factory=dict)
     """The table [memory], which `flows/memory_settings.py` reads."""
     policy: dict[str, object] = Field(default_factory=dict)

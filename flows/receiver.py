@@ -1,0 +1,72 @@
+"""The receiver of webhooks, as a kept process, and what it does with one."""
+
+import json
+import sys
+
+from contracts.errors import Unavailable, WebhookRefused
+from flows import kept, local
+from flows.deploy import start_deployment, without_worker
+from flows.kept import Kept, Launch
+from flows.settings import Settings, config_file, environment
+from flows.webhooks import Deliveries, check_signature, start_for
+
+
+def receiver(settings: Settings) -> Kept:
+    """The receiver, as it is kept where `webhooks.secret` is set; other settings replace it."""
+
+    def launch() -> Launch:
+        host, port = settings.webhooks.host, kept.free_port(settings.webhooks.port)
+        env = {
+            **environment(),
+            "HARNESS_HOME": str(settings.home),
+            "HARNESS_CONFIG": str(config_file().absolute()),
+            "HARNESS_WEBHOOKS__PORT": str(port),
+        }
+        url = f"http://{host}:{port}"
+        return Launch((sys.executable, "-m", "app.web.webhooks"), env, url)
+
+    return Kept(
+        name="webhooks",
+        title="the receiver of webhooks",
+        folder=settings.home / "webhooks",
+        launch=launch,
+        healthy=_answers,
+        version=settings.webhooks.digest,
+    )
+
+
+def receive(settings: Settings, body: bytes, *, event: str, signature: str, delivery: str) -> str:
+    """Start what the delivery asks for; one line on what came of it.
+
+    Raises:
+        WebhookRefused: no secret is set, it does not fit, or the delivery was taken before.
+        Unavailable: no Prefect server answers; the delivery may come again.
+    """
+    secret = settings.webhooks.secret
+    if secret is None:
+        raise WebhookRefused("no secret is set: `webhooks.secret`")
+    check_signature(secret.get_secret_value(), body, signature)
+    try:
+        start = start_for(event, json.loads(body), settings.webhooks)
+    except ValueError as error:
+        raise WebhookRefused(f"the body is no JSON: {error}") from error
+    if start is None:
+        return "no rule fits: nothing is started"
+    note = Deliveries(settings.home / "webhooks" / "taken").take(body, delivery)
+    try:
+        api = local.api_url(settings)
+        warning = without_worker(api)
+        run = start_deployment(api, start.deployment, start.parameters)
+    except Unavailable:
+        note.unlink()
+        raise
+    return f"started {start.deployment} as flow run {run}" + (f"; {warning}" if warning else "")
+
+
+def _answers(url: str) -> bool:
+    import httpx
+
+    try:
+        return httpx.get(f"{url}/health", timeout=5.0).is_success
+    except httpx.HTTPError:
+        return False

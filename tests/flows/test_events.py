@@ -1,0 +1,54 @@
+"""What docs/how-to/events.md says of `POST /api/events`, on a real server."""
+
+from datetime import UTC, datetime
+from time import monotonic, sleep
+from uuid import uuid4
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.prefect
+
+
+def test_an_event_starts_a_deployment_with_what_it_carries(prefect_api: str) -> None:
+    from flows.deployed import fix_tests
+
+    with httpx.Client(base_url=prefect_api) as server:
+        flow = server.post("/flows/", json={"name": "fix-tests"}).json()["id"]
+        schema = fix_tests.parameters.model_dump()
+        made = {"name": "by-event", "flow_id": flow, "parameter_openapi_schema": schema}
+        deployment = server.post("/deployments/", json=made).raise_for_status().json()["id"]
+        template = {"__prefect_kind": "jinja", "template": "{{ event.payload.repo }}"}
+        action = {
+            "type": "run-deployment",
+            "source": "selected",
+            "deployment_id": deployment,
+            "parameters": {"repo": template},
+        }
+        trigger = {
+            "type": "event",
+            "posture": "Reactive",
+            "expect": ["nightly.build.broken"],
+            "threshold": 1,
+            "within": 0,
+        }
+        automation = {"name": "broken nights", "trigger": trigger, "actions": [action]}
+        server.post("/automations/", json=automation).raise_for_status()
+        runs: list[dict[str, object]] = []
+        give_up = monotonic() + 60
+        while not runs and monotonic() < give_up:
+            server.post("/events", json=[event({"repo": "/srv/git/app"})]).raise_for_status()
+            sleep(2)
+            of_it = {"deployments": {"id": {"any_": [deployment]}}}
+            runs = server.post("/flow_runs/filter", json=of_it).json()
+        assert runs[0]["parameters"] == {"repo": "/srv/git/app"}
+
+
+def event(payload: dict[str, str]) -> dict[str, object]:
+    return {
+        "event": "nightly.build.broken",
+        "id": str(uuid4()),
+        "occurred": datetime.now(UTC).isoformat(),
+        "resource": {"prefect.resource.id": "ci.nightly"},
+        "payload": payload,
+    }
