@@ -30,6 +30,7 @@ from flows.form import (
     User,
     with_options_of,
 )
+from flows.limits import turn
 from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import run_name, tag_flow_run
 from flows.plainly import plainly
@@ -37,6 +38,7 @@ from flows.request import FlowRun, RunRequest
 from flows.run import Workshop, run_blueprint
 from flows.runs import finished, read_diff, read_report
 from flows.secrets import secrets_set
+from flows.settings import load_settings
 from flows.signals import cancelled_from_prefect, undisturbed
 from nodes.types import Node
 
@@ -113,8 +115,9 @@ def compile_blueprint(
             )
             tools.check(request)
             tag_flow_run(request)
+            limits = load_settings().limits
             try:
-                with cancelled_from_prefect(str(flow_run.id)):
+                with cancelled_from_prefect(str(flow_run.id)), turn(request, limits):
                     report = run_blueprint(
                         request,
                         tools,

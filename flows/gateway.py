@@ -56,6 +56,14 @@ def status(settings: Settings) -> Running | None:
     return kept.status(process(settings))
 
 
+def down_if_idle(settings: Settings) -> None:
+    """Stop the gateway unless a run is using it."""
+    kept_one = process(settings)
+    running = kept.status(kept_one)
+    if running is not None and kept_one.idle(running.url):
+        kept.down(kept_one)
+
+
 def down(settings: Settings) -> bool:
     """Stop the gateway, and with it what any run asks; False when none was running."""
     return kept.down(process(settings))
@@ -172,4 +180,4 @@ def _secret_file(folder: Path) -> Path:
 
 
 def _folder(settings: Settings) -> Path:
-    return settings.home / "gateway"
+    return settings.home / settings.gateway

@@ -55,8 +55,15 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
 
 def take_down(settings: Settings) -> tuple[Member, ...]:
     """Stop what is ours, the server last; what is configured stays, and so does all state."""
-    ours = (*reversed(neighbours(settings, "")), *_unwanted(settings, ""), local.server(settings))
+    beside = (*reversed(neighbours(settings, "")), *_unwanted(settings, ""))
+    ours = (*beside, *_gateways(settings), local.server(settings))
     return tuple(Member(one.name, "stopped") for one in ours if kept.down(one))
+
+
+def _gateways(settings: Settings) -> tuple[Kept, ...]:
+    """Gateways of runs with secrets of their own; each ends with its run unless that died."""
+    names = sorted(path.name for path in settings.home.glob("gateway-*"))
+    return tuple(gateway.process(settings.model_copy(update={"gateway": name})) for name in names)
 
 
 def fallen(settings: Settings) -> tuple[Kept, ...]:

@@ -15,9 +15,14 @@ def run_name(blueprint: str, repo: str, run_id: str) -> str:
 
 def repo_name(repo: str) -> str:
     """The last part of a path or URL, without `.git`."""
-    there = Path(repo).expanduser()
-    whole = str(there.resolve()) if there.exists() else repo
+    whole = whole_name(repo)
     return whole.rstrip("/").rpartition("/")[2].removesuffix(".git") or whole
+
+
+def whole_name(repo: str) -> str:
+    """A path as it is from the root, however it was written; a URL as it is."""
+    there = Path(repo).expanduser()
+    return str(there.resolve()) if there.exists() else repo
 
 
 def tags(request: RunRequest) -> list[str]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from tomllib import TOMLDecodeError
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import (
@@ -63,6 +63,15 @@ class ForgeSettings(BaseModel, frozen=True, extra="forbid"):
     """The variable that holds the token. Not set: no pull request is opened."""
     draft: bool = True
     """Open it as a draft."""
+
+
+class LimitSettings(BaseModel, frozen=True, extra="forbid"):
+    """How many runs may go on at once, over all workers of the server; the others queue."""
+
+    per_repository: Annotated[int, Field(ge=1)] | None = None
+    """On one repository. None: any number."""
+    per_model: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """Model name to runs that may use it. A model not named: any number."""
 
 
 class WebhookRule(BaseModel, frozen=True, extra="forbid"):
@@ -129,6 +138,8 @@ class Settings(BaseSettings):
         env_prefix="HARNESS_", env_nested_delimiter="__", frozen=True, extra="forbid"
     )
 
+    gateway: str = Field(default="gateway", pattern=r"^[a-z0-9-]+$")
+    """Which gateway to models a run asks: each name is a process with keys of its own."""
     home: Path = Path("~/.harness")
     """Reports, repositories, the local Prefect server's database."""
     model: str = DEFAULT_MODEL
@@ -146,6 +157,7 @@ class Settings(BaseSettings):
     """Model name to dollars for a million tokens of each kind; these go before litellm's."""
     server_port: int = Field(default=4200, ge=0, le=65535)
     """Port of the local Prefect server; another free one is taken when it is in use."""
+    limits: LimitSettings = LimitSettings()
     max_runs: int = Field(default=8, ge=1)
     """Runs started by deployments that this machine does at the same time; more wait."""
     sandbox: SandboxSettings = SandboxSettings()

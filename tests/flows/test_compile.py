@@ -2,13 +2,18 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from dataclasses import replace
+from pathlib import Path
+from threading import Thread
 from time import sleep
 from typing import Any
 
 import httpx
 import pytest
+from prefect import State, get_client
 from prefect.blocks.system import Secret
+from prefect.concurrency.sync import concurrency
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
@@ -19,7 +24,10 @@ from contracts.errors import RepoInvalid, SandboxLost, SecretMissing
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.compile import compile_blueprint
+from flows.limits import limits_for
+from flows.request import RunRequest
 from flows.run import Workshop
+from flows.settings import LimitSettings
 from flows.start import go_on
 from flows.wiring import workshop
 from nodes.commands import command, shell
@@ -229,3 +237,47 @@ def test_a_secret_block_that_is_missing_is_named(run: Run) -> None:
     error, flow_run = run(made, secrets={"TEAM_TOKEN": "nobody-made-it"})
     assert isinstance(error, SecretMissing)
     assert "no Secret block 'nobody-made-it'" in flow_run["state"]["message"]
+
+
+def test_a_run_over_the_limit_queues_and_says_so(
+    shop: Workshop, repository: Path, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
+    made = blueprint("queues", "Queues", [deterministic("do", "do it", command("true"))])
+    flow = compile_blueprint(made, lambda: shop)
+    asked = RunRequest(blueprint=made, repo=str(repository), agent="native", model="")
+    limits = limits_for(asked, LimitSettings(per_repository=1))
+    with get_client(sync_client=True) as client:
+        client.upsert_global_concurrency_limit_by_name(next(iter(limits)), 1)
+    done: list[State[RunReport]] = []
+
+    def start() -> None:
+        done.append(flow(repo=str(repository), return_state=True))
+
+    waits = Thread(target=copy_context().run, args=(start,))
+    with concurrency(list(limits), strict=True):
+        waits.start()
+        assert _state_of(api, "queues", "Queued")
+        assert done == []
+    waits.join(timeout=60)
+    assert [state.name for state in done] == ["Completed"]
+
+
+def test_only_limits_that_are_set_hold_a_run_back(shop: Workshop) -> None:
+    fix = agentic("mend", "mend it", prompt=lambda _: "mend")
+    made = blueprint("asks", "Asks", [fix])
+    asked = RunRequest(blueprint=made, repo="/srv/app", agent="native", model="ollama/qwen3:4b")
+    assert limits_for(asked, LimitSettings()) == {}
+    limits = LimitSettings(per_model={"ollama/qwen3:4b": 2, "other": 1})
+    assert limits_for(asked, limits) == {"harness model ollama-qwen3:4b": 2}
+
+
+def _state_of(api: httpx.Client, flow: str, wanted: str) -> bool:
+    """Whether the newest run of the flow comes to this state within half a minute."""
+    newest = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC"}
+    for _ in range(300):
+        found = api.post("/flow_runs/filter", json=newest).json()
+        if found and found[0]["state_name"] == wanted:
+            return True
+        sleep(0.1)
+    return False
