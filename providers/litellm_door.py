@@ -16,9 +16,11 @@ from providers.wire_openai import message_out
 def litellm() -> ModuleType:
     """The litellm module, ready to call. The first call takes 3 to 4 seconds."""
     # Without the first, importing waits for a price list from the network; without the
-    # second it loads any `.env` file that it finds above its own folder.
+    # second it loads any `.env` file that it finds above its own folder; without the third,
+    # a thread of its logging takes as much time as the answer did, for loggers we have not.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ["LITELLM_MODE"] = "PRODUCTION"
+    os.environ["LOGGING_EXECUTOR_MAX_PENDING_TASKS"] = "0"
     import litellm as module
 
     module.suppress_debug_info = True

@@ -12,7 +12,7 @@ from providers.usage import usage_from
 MAX_ARGUMENTS = 4_000_000
 """Characters that the arguments of one call may have; what is beyond is cut off."""
 
-_REMEMBERED = 64
+_REMEMBERED = 2
 
 
 class StreamCut(ValueError):
