@@ -74,8 +74,8 @@ def _asked_again(own: Path, report: RunReport) -> Iterator[RunRequest]:
     before = Path.cwd()
     try:
         asked = read_asked(own)
-        if asked is None:
-            raise RunNotReplayable("what it was asked is gone")
+        if asked is None or not asked.blueprint_ref:
+            raise RunNotReplayable("it was not noted what it was asked")
         os.chdir(asked.cwd)
         blueprint = find_blueprint(asked.blueprint_ref, repo=report.repo)
     except (OSError, HarnessError) as error:

@@ -1,7 +1,7 @@
 """The only place that builds what a run works with."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -59,7 +59,8 @@ _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 def workshop(settings: Settings | None = None, *, replay: Path | None = None) -> Workshop:
     """Everything a run needs, from the settings. Connects to nothing yet.
 
-    With `replay`, agents get the replies of that trajectory and no model is asked.
+    With `replay`, agents get the replies of that trajectory: no model is asked, and memory
+    is neither read nor written.
 
     Raises:
         SettingsInvalid: the settings cannot be read.
@@ -81,7 +82,7 @@ def workshop(settings: Settings | None = None, *, replay: Path | None = None) ->
         forget_files=_forget_files(chosen),
         memory=remembered,
         notes=lambda: notes(load_memory_settings()),
-        agents=_agents(chosen, redact, remembered.tools, replay),
+        agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay),
         event_log=lambda: appending(chosen.home, owner(chosen)),
         propose=proposer(chosen.forges, environment()),
     )
@@ -255,6 +256,10 @@ def _agents(
             )
 
     return agents
+
+
+def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:
+    return nullcontext(lambda: None)
 
 
 def _cli_agents(request: RunRequest) -> set[str]:

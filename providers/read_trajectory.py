@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from contracts.toolbox import PLAYBOOK_TOOLS
 from providers.ask import text_of
 
 Event = Mapping[str, object]
@@ -51,7 +52,8 @@ def first_difference(old: Path, new: Path) -> Difference | None:
     """The first step at which a replay did something else, or None.
 
     A step is a reply, a decision, a tool's result, or a last question that got no answer;
-    results are compared by digests, which leave durations out.
+    results are compared by digests, which leave durations out. What memory answered is no
+    step: it has moved on since.
     """
     pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NOTHING)
     for step, (was, now) in enumerate(pairs, start=1):
@@ -62,11 +64,22 @@ def first_difference(old: Path, new: Path) -> Difference | None:
 
 def _steps(path: Path) -> Iterator[Event]:
     last: Event = _NOTHING
+    asked_memory: set[object] = set()
     for last in read_trajectory(path):
+        asked_memory |= set(_memory_calls(last))
+        if last.get("kind") == "result" and last.get("call") in asked_memory:
+            continue
         if last.get("kind") in ("reply", "decision", "result"):
             yield last
     if last.get("kind") in ("request", "broken"):
         yield {**last, "kind": "unanswered"}
+
+
+def _memory_calls(event: Event) -> Iterator[object]:
+    """Ids of the calls of playbook tools in a reply; some agents put more before the name."""
+    for call in _list(_map(event.get("message")).get("tool_calls")):
+        if str(_map(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
+            yield call.get("id")
 
 
 def _essence(event: Event) -> tuple[object, ...]:

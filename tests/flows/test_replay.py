@@ -66,6 +66,8 @@ def test_a_run_of_an_older_harness_is_refused(
 ) -> None:
     run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id=RUN)
     path = shop.runs / RUN / "run.json"
-    path.write_text(json.dumps({"run_id": RUN}))
-    with pytest.raises(RunNotReplayable, match="run abcd1234 cannot be replayed"):
+    asked = json.loads(path.read_text())
+    del asked["blueprint_ref"]
+    path.write_text(json.dumps(asked))
+    with pytest.raises(RunNotReplayable, match="run abcd1234 cannot be replayed: it was not noted"):
         again()

@@ -57,3 +57,21 @@ def test_the_first_step_that_differs_is_named(tmp_path: Path) -> None:
     )
     short = write(tmp_path / "short", REPLY)
     assert str(first_difference(old, short)).endswith("is 'nothing'")
+
+
+def test_a_last_question_without_an_answer_is_a_step(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", REPLY)
+    new = write(
+        tmp_path / "new", REPLY, {**REQUEST}, {"kind": "broken", "node": "fix", "why": "no"}
+    )
+    assert (
+        str(first_difference(old, new))
+        == "step 2 differs: was 'nothing', is 'fix · unanswered · no'"
+    )
+
+
+def test_what_memory_answered_is_no_difference(tmp_path: Path) -> None:
+    function = {"name": "mcp__playbooks__playbook_search", "arguments": "{}"}
+    asked = {**REPLY, "message": {"tool_calls": [{"id": "c", "function": function}]}}
+    old = write(tmp_path / "old", asked, RESULT)
+    assert first_difference(old, write(tmp_path / "new", asked, {**RESULT, "digest": "bb"})) is None
