@@ -1,24 +1,13 @@
-"""Calls models from this process: scripted ones here, all others by litellm."""
+"""Calls models from this process, for whoever needs no gateway: benchmarks and tests."""
 
 import time
 from collections.abc import Iterator
 
-from contracts.chat import ChatRequest, Complete, Reply
-from providers.answer import Pause, RunModels, answer
+from contracts.chat import ChatRequest, Reply
+from providers.answer import Pause, answer
 from providers.ask import Ask
 from providers.pieces import Piece, collect
 from providers.scripted import is_scripted, reply_for
-
-
-def complete_for_run() -> Complete:
-    """A `complete` for one run: each scripted model keeps its place, whoever calls it."""
-    models = RunModels()
-
-    def call(request: ChatRequest) -> Reply:
-        started = time.monotonic()
-        return reply_from(models.answer(request.model, Ask.of(request)), started)
-
-    return call
 
 
 def complete(request: ChatRequest, *, pause: Pause = time.sleep) -> Reply:

@@ -4,14 +4,10 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
-
-from contracts.chat import ChatRequest, Complete, Message, Reply
-from providers.wire_openai import message_out
 
 Redact = Callable[[str], str]
 
@@ -51,41 +47,9 @@ class Trajectory:
                 self._file.flush()
 
 
-def record(complete: Complete, trajectory: Trajectory) -> Complete:
-    """The same `complete`, with each request and reply written down.
-
-    A request is written without what was written before: only the messages since the
-    assistant last spoke. A request that no reply follows was one that failed.
-    """
-
-    def recorded(request: ChatRequest) -> Reply:
-        trajectory.write(
-            "request",
-            model=request.model,
-            messages=[message_out(message) for message in _news(request.messages)],
-            tools=[tool.name for tool in request.tools],
-        )
-        reply = complete(request)
-        trajectory.write(
-            "reply",
-            message=message_out(reply.message),
-            usage=asdict(reply.usage),
-            stop_reason=reply.stop_reason,
-            latency_ms=reply.latency_ms,
-        )
-        return reply
-
-    return recorded
-
-
 def digest(text: str) -> str:
     """A short digest of a tool's result, without durations, addresses and times of day."""
     return hashlib.sha256(_CHANGING.sub("", text).encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def _news(messages: Sequence[Message]) -> Sequence[Message]:
-    said = [i for i, message in enumerate(messages) if message.role == "assistant"]
-    return messages[said[-1] + 1 :] if said else messages
 
 
 def _redacted(value: object, redact: Redact) -> object:

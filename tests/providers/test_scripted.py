@@ -7,8 +7,11 @@ import pytest
 from contracts.chat import ChatRequest, Message, Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.tool import ToolCall
-from providers.chat import complete, complete_for_run
+from providers.answer import RunModels
+from providers.ask import Ask
+from providers.chat import complete
 from providers.litellm_door import litellm
+from providers.pieces import collect
 from providers.scripted import scripted_complete
 
 ASK = ChatRequest(model="scripted/any", messages=[Message(role="user", content="go")])
@@ -124,10 +127,11 @@ def test_without_a_run_the_conversation_tells_the_place(script: Path) -> None:
 
 def test_within_a_run_a_second_conversation_goes_on_where_the_first_ended(script: Path) -> None:
     write(script, {"content": "one"}, {"content": "two"})
-    run, other_run = complete_for_run(), complete_for_run()
-    request = ChatRequest(model=f"scripted/{script}", messages=ASK.messages)
-    assert [run(request).message.content for _ in range(2)] == ["one", "two"]
-    assert other_run(request).message.content == "one"
+    model, ask = f"scripted/{script}", Ask.of(ASK)
+    run, other_run = RunModels(), RunModels()
+    said = [collect(run.answer(model, ask))[0].content for _ in range(2)]
+    assert said == ["one", "two"]
+    assert collect(other_run.answer(model, ask))[0].content == "one"
 
 
 def test_litellm_knows_scripted_models(script: Path) -> None:
