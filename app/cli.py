@@ -7,6 +7,7 @@ import typer
 from app import (
     cli_agents,
     cli_blueprints,
+    cli_curate,
     cli_events,
     cli_examples,
     cli_local,
@@ -43,6 +44,7 @@ cli_runs.app.command("events")(cli_events.run_events)
 app.add_typer(cli_notes.app, name="notes")
 app.add_typer(cli_examples.app, name="examples")
 app.add_typer(cli_agents.app, name="agents")
+app.command("curate")(cli_curate.curate)
 app.command("up")(cli_local.up)
 app.command("down")(cli_local.down)
 app.command("doctor")(cli_local.doctor)

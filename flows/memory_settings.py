@@ -62,6 +62,16 @@ class MemorySettings(BaseSettings):
     """What a model makes of a run becomes lessons without a person."""
     reflect_model: str | None = None
     """Who reflects on a run. None: nobody."""
+    curate: Literal["off", "rated", "success"] = "rated"
+    """Which runs teach notes and examples without being asked: successful ones that a person
+    rated above 80, or all successful ones. What they teach waits for a person."""
+    curate_model: str | None = None
+    """Who looks at runs. None: the model of the settings."""
+    curate_budget_usd: float = Field(default=0.5, gt=0)
+    """What one look may cost."""
+    approve_confidence: int | None = Field(default=None, ge=0, le=100)
+    """Approve without a person what the curator is so sure of, if it only describes, denies
+    nothing that is kept, and is for nobody else than the run was. None: never."""
     max_age_days: float = Field(default=90.0, ge=0)
     """`prune` archives what was not used for this long."""
     min_confidence: float = Field(default=0.3, ge=0, le=1)

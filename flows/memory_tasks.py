@@ -4,15 +4,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from re import sub
+from typing import TYPE_CHECKING
 
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from contracts.run import RunReport
+from flows.report import plain as plain_text
 from flows.run_memory import Memory
 from flows.run_notes import Given, Notes, Seat
 from memory.around_run import Recall, Recorded
+
+if TYPE_CHECKING:
+    from memory.curation import Curated
 
 
 def memory_in_prefect(plain: Memory) -> Memory:
@@ -45,7 +50,22 @@ def notes_in_prefect(
                 )
             return given
 
-        yield replace(plain, give=give)
+        yield replace(plain, give=give, learn=lambda run_id: _learn_task(plain, run_id))
+
+
+@task(
+    name="curate run",
+    task_run_name="curate run",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
+    curated = plain.learn(run_id)
+    if curated is not None:
+        create_markdown_artifact(
+            taught(curated), key=f"curated-{run_id}", description="What the run taught"
+        )
+    return curated
 
 
 @task(
@@ -75,6 +95,19 @@ def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recor
             _recorded(recorded), key=f"execution-{report.run_id}", description="What was recorded"
         )
     return recorded
+
+
+def taught(curated: "Curated") -> str:
+    """What came of a run, as Markdown."""
+    if curated.fault:
+        return plain_text(curated.fault)
+    kept = [
+        f"- {entry.status}: `{entry.id}` {plain_text(entry.author.kind)}, {entry.confidence} of 100"
+        for entry in curated.written
+    ]
+    same = [f"- known already: `{entry_id}`" for entry_id in curated.merged]
+    refused = [f"- refused: {plain_text(r.words[:200])}: {r.why}" for r in curated.refused]
+    return "\n".join([*kept, *same, *refused]) or "The run taught nothing."
 
 
 def explain(shown: Recall) -> str:

@@ -222,6 +222,8 @@ class _Record:
         outage = self._tell_events()
         runs.finish(self.folder, self.report, self.work.diff if self.work else "")
         self._memory.record(self.report, self._request.blueprint.verdict_later)
+        if error is None and self.book.earned(self.report):
+            self.book.learn(self.report.run_id)
         if error is None:
             self.kept.drop()
         if outage is not None and error is None:

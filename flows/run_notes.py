@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from contracts.errors import Unavailable
-from contracts.run import NodeResult, RunContext, Surfaced
+from contracts.errors import HarnessError, Unavailable
+from contracts.run import NodeResult, RunContext, RunReport, Surfaced
 from contracts.sandbox import Sandbox
 from flows.memory_settings import MemorySettings
 from flows.report import plain
@@ -18,6 +18,7 @@ from nodes.execute import RunAgent
 from nodes.types import Agentic
 
 if TYPE_CHECKING:
+    from memory.curation import Curated
     from memory.injection import Injection
     from memory.note_types import Entry
     from memory.notebook import Notebook
@@ -50,11 +51,20 @@ class Notes:
     """Takes a node; gives what its prompt is to hold, and notes that it was given."""
     given: Callable[[str], Surfaced]
     """Takes a run's id; gives the ids of all notes and examples that it was given."""
+    earned: Callable[[RunReport], bool]
+    """Takes a run that has ended; says whether it is to teach something without being asked."""
+    learn: Callable[[str], "Curated | None"]
+    """Takes a run's id; gives what it taught."""
 
 
 def no_notes() -> Notes:
     """A notebook that nobody reads."""
-    return Notes(give=lambda _: Given(), given=lambda _: Surfaced())
+    return Notes(
+        give=lambda _: Given(),
+        given=lambda _: Surfaced(),
+        earned=lambda _: False,
+        learn=lambda _: None,
+    )
 
 
 @contextmanager
@@ -93,7 +103,27 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
                 examples=tuple(i for i, kind in kinds.items() if kind == "example"),
             )
 
-        yield Notes(give=give, given=given) if options.enabled else no_notes()
+        def earned(report: RunReport) -> bool:
+            from flows.curation import is_earned  # as above
+
+            try:
+                return is_earned(book(), report, options)
+            except Unavailable as error:
+                _log.warning("run %s is not looked at: %s", report.run_id, error)
+                return False
+
+        known = Notes(give=give, given=given, earned=earned, learn=_learn)
+        yield known if options.enabled else no_notes()
+
+
+def _learn(run_id: str) -> "Curated | None":
+    from flows.curation import curate_run  # brings in SQLAlchemy, as late as can be
+
+    try:
+        return curate_run(run_id)
+    except HarnessError as error:
+        _log.warning("run %s taught nothing: %s", run_id, error)
+        return None
 
 
 def with_notes(run_agent: RunAgent, book: Notes, request: RunRequest, run_id: str) -> RunAgent:

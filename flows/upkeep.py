@@ -1,8 +1,11 @@
 """The flows that look after this machine, each by a schedule of `prefect.yaml`."""
 
+from datetime import UTC, datetime
+
 from prefect import flow, get_run_logger
 
-from flows.library import library
+from flows.curation import ago, curate_since
+from flows.library import library, notebook
 from flows.memory_settings import load_memory_settings
 from flows.settings import load_settings
 from flows.wiring import engine, owner
@@ -39,3 +42,22 @@ def reindex_memory() -> None:
     with library() as opened:
         opened.reindex()
         get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)
+
+
+@flow(name="curate-memory")
+def curate_memory(since: str = "24h") -> None:
+    """Let recent runs that earned it teach notes and examples; they wait for a person.
+
+    Args:
+        since: How far back to look, as 90m, 24h or 7d.
+    """
+    with notebook() as book:
+        get_run_logger().info("made %d vectors that were missing", book.embed_waiting())
+    for curated in curate_since(ago(since, datetime.now(UTC))):
+        get_run_logger().info(
+            "run %s: %d proposed, %d known already, %d refused",
+            curated.run_id,
+            len(curated.written),
+            len(curated.merged),
+            len(curated.refused),
+        )

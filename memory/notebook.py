@@ -15,11 +15,22 @@ from typing import Literal, TypedDict, Unpack, overload
 from sqlalchemy import Connection, Engine
 
 from contracts.errors import ModelUnavailable
-from memory import agent_settings, note_content, note_store, note_vectors, rating, scope, shown
+from memory import (
+    agent_settings,
+    likeness,
+    note_content,
+    note_search,
+    note_store,
+    note_vectors,
+    rating,
+    scope,
+    shown,
+)
 from memory.agent_settings import AgentSettings, Injecting
 from memory.database import open_database, reading, writing
 from memory.errors import NoteInvalid
 from memory.injection import Injection, Injector, Request
+from memory.likeness import Neighbour
 from memory.note_store import PERSON
 from memory.note_types import (
     DESCRIPTIVE,
@@ -105,6 +116,8 @@ class Notebook:
     def add(self, content: NoteContent, **known: Unpack[_Known]) -> Note: ...
     @overload
     def add(self, content: ExampleContent, **known: Unpack[_Known]) -> Example: ...
+    @overload
+    def add(self, content: Content, **known: Unpack[_Known]) -> Entry: ...
     def add(self, content: Content, **known: Unpack[_Known]) -> Entry:
         """Keep a new note or example; one that no person wrote is Pending, whatever it asks for.
 
@@ -219,6 +232,28 @@ class Notebook:
         """Every version, the newest first."""
         with reading(self.engine) as connection:
             return note_store.history(connection, note_store.get(connection, ref).key)
+
+    def neighbours(self, content: Content) -> Sequence[Neighbour]:
+        """What says nearly the same and could be given together with it; none without a model."""
+        made = self._embed([note_content.searched_text(content)])
+        if not made or self.embedder is None:
+            return []
+        with reading(self.engine) as connection:
+            return likeness.neighbours(connection, content, made[0], self.embedder.name)
+
+    def add_flag(self, ref: str, flag: Flag) -> None:
+        """Have a person see something beside an entry; its content stays as it is."""
+        with writing(self.engine) as connection:
+            entry = note_store.get(connection, ref)
+            note_store.set_flags(connection, entry, tuple(dict.fromkeys((*entry.flags, flag))))
+
+    def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
+        """The notes that a viewer may be given, in the order of strategy Recent."""
+        with reading(self.engine) as connection:
+            keys = note_search.ordered(
+                connection, "note", viewer, "Recent", at=self.clock(), limit=limit
+            )
+            return note_search.in_order(connection, keys)
 
     def note_types(self) -> Sequence[NoteType]:
         """All note types, the most important first."""

@@ -174,6 +174,10 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
         (("agents", "set", "pi", "--max-examples", "0"), NoteInvalid, "from 1 to 10"),
         (("agents", "set", "pi", "--note-strategy", "Best"), NoteInvalid, "Relevant, Recent, All"),
         (("notes", "preview", "x", "--agent", "smith"), AgentUnknown, "no agent"),
+        (("curate",), OptionInvalid, "either which RUN"),
+        (("curate", "abcd", "--since", "24h"), OptionInvalid, "either which RUN"),
+        (("curate", "--since", "yesterday"), OptionInvalid, "90m, 24h, 7d"),
+        (("curate", "ffff"), RunNotFound, "no run 'ffff'"),
     ],
 )
 def test_bad_input_is_refused_in_one_clear_line(

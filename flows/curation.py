@@ -1,0 +1,131 @@
+"""What runs teach: a run's folder is read, a model asked, proposals left. No Prefect here."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from contracts.chat import Complete
+from contracts.errors import OptionInvalid
+from contracts.run import RunReport
+from flows.asked import Asked, read_asked
+from flows.complete import complete_through_gateway
+from flows.library import notebook
+from flows.memory_settings import MemorySettings, load_memory_settings
+from flows.runs import each_run, find_run, read_report
+from flows.settings import Settings, load_settings
+from memory import curation
+from memory.curation import Curated, Rule
+from memory.notebook import Notebook
+from memory.proposals import Story
+from memory.scope import Scope
+from providers.read_trajectory import read_trajectory, shown
+
+RATED_WELL = 80
+"""A run rated above this teaches without being asked."""
+
+_LINES = 200
+_LINE = 600
+_OUTPUT = 2_000
+
+
+def curate_run(run: str, *, model: str | None = None) -> Curated:
+    """Look at one run, by its id or the beginning of it, whoever asked and however it ended.
+
+    Raises:
+        RunNotFound: no such run, several, or one that has not reported yet.
+        ModelUnavailable: nobody answers.
+    """
+    settings, options = load_settings(), load_memory_settings()
+    with notebook(options) as book, _curator(settings, options) as complete:
+        told = story(settings.runs, run, book)
+        return _curate(book, complete, model or _model(settings, options), told, options)
+
+
+def curate_since(since: datetime) -> Iterator[Curated]:
+    """Look at every run since then that earned it and that nobody looked at yet."""
+    settings, options = load_settings(), load_memory_settings()
+    with notebook(options) as book, _curator(settings, options) as complete:
+        for entry in each_run(settings.runs):
+            if datetime.fromisoformat(entry.started_at) < since:
+                break
+            known = entry.state != "success" or curation.is_curated(book, entry.run_id)
+            if not known and _is_good(book, entry.run_id, options):
+                told = story(settings.runs, entry.run_id, book)
+                yield _curate(book, complete, _model(settings, options), told, options)
+
+
+def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
+    """Whether a run that has ended is to be looked at without being asked."""
+    if options.curate == "off" or report.status != "success":
+        return False
+    return _is_good(book, report.run_id, options) and not curation.is_curated(book, report.run_id)
+
+
+def story(runs: Path, run: str, book: Notebook) -> Story:
+    """A run as the curator reads it: the person's own words apart from all the rest.
+
+    Raises:
+        RunNotFound: as `read_report`.
+    """
+    own = find_run(runs, run)
+    report = read_report(runs, own.name)
+    asked = read_asked(own) or Asked(
+        run_id=own.name, blueprint="", repo="", intent="", started_at="", process=""
+    )
+    rated = book.rating(own.name)
+    return Story(
+        run_id=own.name,
+        status=report.status,
+        intent=report.intent,
+        agent=report.agent,
+        viewer=Scope(user=asked.user, company=asked.company),
+        rating=rated.score if rated else None,
+        said=tuple(_said(own / "trajectory.jsonl", report)),
+    )
+
+
+def _said(trajectory: Path, report: RunReport) -> Iterator[str]:
+    """The last lines of what was said, then how each node ended."""
+    events = read_trajectory(trajectory) if trajectory.exists() else iter(())
+    yield from [shown(event)[:_LINE] for event in events][-_LINES:]
+    for node in report.nodes:
+        ended = " ".join((node.error or node.output)[-_OUTPUT:].split())
+        yield f"node {node.name}: {node.status}: {ended}"
+
+
+def _curate(
+    book: Notebook, complete: Complete, model: str, told: Story, options: MemorySettings
+) -> Curated:
+    rule = Rule(confidence=options.approve_confidence)
+    return curation.curate_run(book, complete, model, told, rule=rule)
+
+
+def _is_good(book: Notebook, run_id: str, options: MemorySettings) -> bool:
+    rated = book.rating(run_id)
+    if rated is not None:
+        return rated.score > RATED_WELL
+    return options.curate == "success"
+
+
+def _model(settings: Settings, options: MemorySettings) -> str:
+    return options.curate_model or settings.model
+
+
+def _curator(settings: Settings, options: MemorySettings) -> AbstractContextManager[Complete]:
+    budget = options.curate_budget_usd
+    return complete_through_gateway(settings, purpose="curate", budget_usd=budget)
+
+
+def ago(text: str, now: datetime) -> datetime:
+    """The moment that `24h`, `7d` or `90m` before now was.
+
+    Raises:
+        OptionInvalid: it is no length of time.
+    """
+    units = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+    number, unit = text[:-1], text[-1:]
+    try:
+        return now - timedelta(**{units[unit]: float(number)})
+    except (KeyError, ValueError, OverflowError) as error:
+        raise OptionInvalid(f"--since {text!r}: write it as 90m, 24h, 7d or 2w") from error
