@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.asking import ask_person, asking, confirmed
-from app.cli_tell import tell
+from app.cli_tell import intent_text, tell
 from app.present import show_table
 from app.terminal import say, show, show_json
 from contracts.errors import OptionInvalid
@@ -139,24 +139,14 @@ def _request(
 
     if not prompt.strip():
         raise OptionInvalid("the prompt is empty: say what you want")
-    if intent_from is None:
-        if untrusted:
-            raise OptionInvalid("--untrusted is about the file of --intent-from: name one")
-        return PlanRequest(prompt=prompt, repo=repo, grants=frozenset(grants))
-    text = _read(intent_from)
-    if untrusted:
-        name = intent_from.name
+    text = intent_text(intent_from, untrusted=untrusted)
+    granted = frozenset(grants)
+    if intent_from is not None and untrusted:
         return PlanRequest(
-            prompt=prompt, repo=repo, grants=frozenset(grants), intent=text, intent_from=name
+            prompt=prompt, repo=repo, grants=granted, intent=text, intent_from=intent_from.name
         )
-    return PlanRequest(prompt=f"{prompt}\n\n{text}", repo=repo, grants=frozenset(grants))
-
-
-def _read(path: Path) -> str:
-    try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionInvalid(f"--intent-from {str(path)!r} cannot be read: {error}") from error
+    words = "\n\n".join(part for part in (prompt, text) if part)
+    return PlanRequest(prompt=words, repo=repo, grants=granted)
 
 
 def _shown(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from app.cli_tell import intent_text
 from app.present import show_report
 from app.terminal import say, show, show_json
 from contracts.errors import HarnessError, OptionInvalid, RunNotFound
@@ -22,6 +23,12 @@ def run(
     blueprint: Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")],
     repo: Annotated[str, typer.Option(help="Path or URL of the git repository.")] = ".",
     intent: Annotated[str, typer.Option(help="What you want, in your own words.")] = "",
+    intent_from: Annotated[
+        Path | None, typer.Option(help="A file to take the intent from, such as an issue.")
+    ] = None,
+    untrusted: Annotated[
+        bool, typer.Option("--untrusted", help="Nobody vouches for --intent-from.")
+    ] = False,
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit; HEAD if none.")] = None,
     agent: Annotated[str | None, typer.Option(help="Who does agentic nodes.")] = None,
     model: Annotated[str | None, typer.Option(help="A litellm name, or scripted/<file>.")] = None,
@@ -44,11 +51,13 @@ def run(
     from flows.settings import load_settings
 
     settings = load_settings()
+    text = intent_text(intent_from, untrusted=untrusted)
     request = RunRequest(
         blueprint=find_blueprint(blueprint, repo=repo),
         blueprint_ref=blueprint,
         repo=repo,
-        intent=intent,
+        intent="\n\n".join(part for part in (intent, text) if part),
+        intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
         ref=ref,
         agent=agent or settings.agent,
         model=model or settings.model,

@@ -2,6 +2,7 @@
 
 import shlex
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -15,6 +16,22 @@ def tell(document: object, line: str, as_json: bool) -> None:
         show_json(document)
     else:
         show(line)
+
+
+def intent_text(path: Path | None, *, untrusted: bool) -> str:
+    """The text of `--intent-from`, - for stdin; empty when none is named.
+
+    Raises:
+        OptionInvalid: it cannot be read, or `--untrusted` is about nothing.
+    """
+    if path is None:
+        if untrusted:
+            raise OptionInvalid("--untrusted is about the file of --intent-from: name one")
+        return ""
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionInvalid(f"--intent-from {str(path)!r} cannot be read: {error}") from error
 
 
 def edited(text: str, *, name: str = "playbook.json") -> str | None:

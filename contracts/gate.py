@@ -21,17 +21,35 @@ OURSELVES = "harness"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What an agent's guard goes by, besides the tools it allows. Nothing here is from data.
+
+    `trusted` are the user's own words: a path or host that they name, the user decided on.
+    `taint` names the untrusted origins that the agent sees. `protected` and `secret` are
+    patterns of files, `hosts` is where the run's egress leads.
+    """
+
+    trusted: str = ""
+    taint: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Terms:
     """What a token is worth: one agent, one model, these tools and so many turns.
 
-    `allowed_tools` are the words of `nodes.agents.allowed`; None allows all. A limit of
-    None is no limit; the run's budget holds in any case.
+    `allowed_tools` are the words of `nodes.agents.allowed`; None allows all. Without
+    `bounds` nothing else is asked. A limit of None is no limit; the run's budget holds in
+    any case.
     """
 
     node: str
     agent: str
     model: str
     allowed_tools: tuple[str, ...] | None = None
+    bounds: Bounds | None = None
     turns: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None

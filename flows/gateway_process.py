@@ -10,8 +10,9 @@ from time import sleep
 from contracts.gate import OURSELVES, Terms
 from contracts.tool import Allowed, Guard
 from flows.settings import environment
-from nodes.agents.allowed import guard_for
+from nodes.agents.allowed import TOOLS, guard_for
 from nodes.text import redactor
+from policy.guard import AgentGuard, guarded
 from providers.gateway import gateway
 from providers.ledger import Ledger
 from providers.models import check_model
@@ -25,16 +26,20 @@ _LOOK_S = 2.0
 def main(port: str, secret_file: Path) -> None:
     """Serve until SIGTERM, or until the secret is gone or another: its home is somebody else's."""
     secret = secret_file.read_text()
-    ledger = Ledger(make_guard=_guard, redact=redactor(environment()), is_over=is_dead)
+    ledger = Ledger(make_guard=make_guard, redact=redactor(environment()), is_over=is_dead)
     threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
     app = gateway(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))
     serve(app, f"127.0.0.1:{port}")
 
 
-def _guard(_: str, terms: Terms) -> Guard:
+def make_guard(_: str, terms: Terms) -> Guard:
+    """What a token's agent may do: the tools that its node allows, within the run's bounds."""
     if terms.agent == OURSELVES:
         return lambda _: Allowed()
-    return guard_for(terms.allowed_tools, terms.agent)
+    allowed = guard_for(terms.allowed_tools, terms.agent)
+    if terms.bounds is None:
+        return allowed
+    return guarded((allowed, AgentGuard(terms.bounds, TOOLS[terms.agent].get)))
 
 
 def _look(ledger: Ledger, secret_file: Path, secret: str) -> None:

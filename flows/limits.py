@@ -14,8 +14,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.runtime import flow_run
 from prefect.states import Running
 
-from flows.names import repo_name, whole_name
-from flows.request import RunRequest, models
+from flows.request import RunRequest, models, repo_name, whole_name
 from flows.settings import LimitSettings
 
 QUEUED = "Queued"

@@ -1,28 +1,14 @@
 """What a flow run is called and how it is tagged, so that people find it among many."""
 
-from pathlib import Path
-
 from prefect import get_client
 from prefect.runtime import flow_run
 
-from flows.request import RunRequest
+from flows.request import RunRequest, repo_name
 
 
 def run_name(blueprint: str, repo: str, run_id: str) -> str:
     """As in `fix-tests · my-project · 3f9a0c1d`."""
     return f"{blueprint} · {repo_name(repo)} · {run_id}"
-
-
-def repo_name(repo: str) -> str:
-    """The last part of a path or URL, without `.git`."""
-    whole = whole_name(repo)
-    return whole.rstrip("/").rpartition("/")[2].removesuffix(".git") or whole
-
-
-def whole_name(repo: str) -> str:
-    """A path as it is from the root, however it was written; a URL as it is."""
-    there = Path(repo).expanduser()
-    return str(there.resolve()) if there.exists() else repo
 
 
 def tags(request: RunRequest) -> list[str]:

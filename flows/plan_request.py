@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from contracts.entity import CLEAN, Entity, Label
 from contracts.errors import RunNotFound
 from contracts.json import Json, canonical
-from flows.names import repo_name
+from flows.request import repo_name
 from policy.events import Draft
 from policy.log import EventLog
 from policy.plan_json import parse_plan

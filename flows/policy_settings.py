@@ -1,5 +1,6 @@
 """Settings of plans and policy: [policy] in `harness.toml`, and HARNESS_POLICY_… over it."""
 
+from collections.abc import Sequence
 from tomllib import TOMLDecodeError, loads
 
 from pydantic import BaseModel, Field, ValidationError
@@ -11,10 +12,13 @@ from pydantic_settings import (
 )
 
 from contracts.errors import SettingsInvalid
+from contracts.gate import Bounds
+from flows.request import RunRequest, repo_name
 from flows.settings import config_file
 from policy.approvals import TTL_S
 from policy.authority import Authority
 from policy.file_labels import FileLabels
+from policy.guard import PROTECTED, SECRET
 
 
 class MailSettings(BaseModel, frozen=True, extra="forbid"):
@@ -57,6 +61,12 @@ class PolicySettings(BaseSettings):
     approval_ttl_s: float = Field(default=TTL_S, gt=0)
     """An approval nobody used by then is worth nothing."""
     mail: MailSettings = MailSettings()
+    guard: bool = True
+    """Agents ask before what leaves the sandbox, or changes what others run."""
+    protected: tuple[str, ...] = PROTECTED
+    """Patterns of files that an agent changes only when the user names them."""
+    secret: tuple[str, ...] = SECRET
+    """Patterns of files that hold secrets: who has read one reaches nobody."""
 
     @property
     def file_labels(self) -> FileLabels:
@@ -69,6 +79,19 @@ class PolicySettings(BaseSettings):
         named = {cap for cap in self.tags | tagged if not cap.startswith("share_with:")}
         return Authority(
             grants=self.grants | grants, principals=self.principals, tags=frozenset(named)
+        )
+
+    def bounds(self, request: RunRequest, hosts: Sequence[str]) -> Bounds | None:
+        """What the guard of this run's agents goes by; None when there is to be none."""
+        if not self.guard:
+            return None
+        repo, place = f"repo:{repo_name(request.repo)}", request.intent_from
+        return Bounds(
+            trusted="" if place else request.intent,
+            taint=(repo, place) if place else (repo,),
+            protected=self.protected,
+            secret=self.secret,
+            hosts=(*hosts, *request.blueprint.egress),
         )
 
     @classmethod

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from blueprints.types import Blueprint
@@ -50,6 +51,18 @@ class FlowRun(NamedTuple):
 def new_run_id() -> str:
     """Eight hex digits, as in branch names."""
     return secrets.token_hex(4)
+
+
+def repo_name(repo: str) -> str:
+    """The last part of a path or URL, without `.git`."""
+    whole = whole_name(repo)
+    return whole.rstrip("/").rpartition("/")[2].removesuffix(".git") or whole
+
+
+def whole_name(repo: str) -> str:
+    """A path as it is from the root, however it was written; a URL as it is."""
+    there = Path(repo).expanduser()
+    return str(there.resolve()) if there.exists() else repo
 
 
 def check_options(request: RunRequest) -> None:

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import ImageUnavailable, RunNotResumable, SandboxLost, Unavailable
-from contracts.gate import OpenGate
+from contracts.gate import Bounds, OpenGate
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
 from flows.event_log import appending, event_log
 from flows.gateway import OpenRun, gateway, gateway_run
 from flows.memory_settings import load_memory_settings
+from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
 from flows.request import AGENTS, RunRequest, check_agents, check_options, check_viewer, models
 from flows.request import agents as agents_of
@@ -246,7 +248,9 @@ def _agents(
                     spent_usd=used.cost_usd,
                     replay=replay,
                 )
-                made = _gated(stack.enter_context(opened))
+                run = stack.enter_context(opened)
+                bounds = load_policy_settings().bounds(request, settings.sandbox.egress)
+                made = _gated(run._replace(open_gate=bounded(run.open_gate, bounds)))
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
@@ -260,6 +264,11 @@ def _agents(
 
 def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:
     return nullcontext(lambda: None)
+
+
+def bounded(open_gate: OpenGate, bounds: Bounds | None) -> OpenGate:
+    """The same gate, whose guard also goes by these bounds."""
+    return lambda terms: open_gate(replace(terms, bounds=bounds))
 
 
 def _cli_agents(request: RunRequest) -> set[str]:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from contracts.gate import OpenGate
+from contracts.gate import Bounds, OpenGate
 from contracts.toolbox import Toolbox
+from flows.wiring import bounded
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import gated_native
@@ -51,6 +52,7 @@ class Bench:
         limits: AgentLimits | None = None,
         model: str | None = None,
         toolbox: Toolbox | None = None,
+        bounds: Bounds | None = None,
     ) -> AgentResult:
         script = self._folder / "replies.jsonl"
         script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -66,7 +68,7 @@ class Bench:
         )
         with self._gateway.run(terms) as open_gate:
             inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)
-            return AGENTS[agent](open_gate, self.lines.append)(task, inside)
+            return AGENTS[agent](bounded(open_gate, bounds), self.lines.append)(task, inside)
 
     def events(self, kind: str) -> list[dict[str, object]]:
         found = map(json.loads, self.trajectory.read_text().splitlines())

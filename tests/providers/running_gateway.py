@@ -7,9 +7,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from contracts.gate import Terms
-from contracts.tool import Guard
-from nodes.agents.allowed import guard_for
+from flows.gateway_process import make_guard
 from providers.client import Gateway
 from providers.gateway import gateway
 from providers.ledger import Ledger
@@ -17,10 +15,6 @@ from providers.models import check_model
 from providers.serve import address, bound, config
 
 SECRET = "only-for-the-host"
-
-
-def make_guard(_: str, terms: Terms) -> Guard:
-    return guard_for(terms.allowed_tools, terms.agent)
 
 
 @contextmanager

@@ -1,0 +1,196 @@
+"""The guard of an agent: each of its tool calls is an operation, decided by the same rules.
+
+What an agent asks for is made of all that it saw. So it works freely inside the sandbox;
+whatever leaves, or changes what others run, must be named by the user or allowed by one.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from posixpath import basename, normpath
+from typing import Annotated
+
+from contracts.entity import CLEAN, Entity, Label, derived
+from contracts.gate import Bounds
+from contracts.json import Json
+from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
+from policy.authority import Authority
+from policy.errors import OperationFailed
+from policy.file_labels import matches
+from policy.registry import Registry, operation
+from policy.resolve import Call, World
+from policy.shell import touched
+from policy.step_check import check_step
+from policy.types import Plan, Step
+
+PROTECTED = (
+    ".github/**", ".gitlab-ci.yml", ".circleci/**", ".buildkite/**", "Jenkinsfile",
+    "azure-pipelines.yml", ".travis.yml", ".ci/**", ".pre-commit-config.yaml", ".husky/**",
+    ".git/**", "*.lock", "package-lock.json", "pnpm-lock.yaml", "go.sum", "npm-shrinkwrap.json",
+)  # fmt: skip
+"""Files that decide what others run: CI, hooks, and what gets installed."""
+
+SECRET = (
+    ".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc",
+    "credentials", "credentials.*", "secrets.*", "*.kdbx", "*.p12",
+)  # fmt: skip
+"""Files that are taken to hold a secret."""
+
+_PATHS = ("path", "file_path", "notebook_path")
+_INSIDE = "WORK_INSIDE"
+_LEAVE = "LEAVE"
+_GRANTED = frozenset({_INSIDE, _LEAVE})
+_ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
+
+
+@operation(effect="write", requires=[_INSIDE], place="sandbox")
+def work_inside(call: Annotated[object, "content"]) -> Json:
+    """Work on files and processes of the sandbox."""
+    return _by_the_agent(call)
+
+
+@operation(effect="write", requires=[_LEAVE])
+def change_protected(path: Annotated[object, "authority"]) -> Json:
+    """Change what decides what others run."""
+    return _by_the_agent(path)
+
+
+@operation(effect="egress", requires=[_LEAVE])
+def reach(host: Annotated[object, "recipient"], data: Annotated[object, "content"]) -> Json:
+    """Reach a host outside."""
+    return _by_the_agent(host, data)
+
+
+def _by_the_agent(*_: object) -> Json:
+    raise OperationFailed("agents run their tools themselves: these are only decided on here")
+
+
+_REGISTRY = Registry([work_inside, change_protected, reach])
+_SEEN: Json = {"$ref": "input.seen"}
+
+
+class AgentGuard:
+    """Decides about the calls of one agent. Several threads may ask it.
+
+    `word_of` gives the word of `allowed.py` that a tool falls under. What the agent has seen
+    only grows: a secret that it read stays with it.
+    """
+
+    def __init__(self, bounds: Bounds, word_of: Callable[[str], str | None]) -> None:
+        self._bounds = bounds
+        self._word_of = word_of
+        self._seen = [
+            Entity(content=one, label=Label(taint=frozenset({one})), origin=one)
+            for one in bounds.taint
+        ]
+        self._lock = threading.Lock()
+
+    def __call__(self, call: ToolCall) -> Decision:
+        """Decide, and remember which secrets the call would show to the agent."""
+        arguments = _arguments(call)
+        with self._lock:
+            decision = next(
+                (
+                    denied
+                    for step in self._steps(self._word_of(call.name), arguments)
+                    if isinstance(denied := self._decide(step), Denied)
+                ),
+                Allowed(),
+            )
+            if isinstance(decision, Allowed):
+                self._remember(_named(arguments))
+        return decision
+
+    def _steps(self, word: str | None, arguments: Mapping[str, object]) -> Iterable[Step]:
+        yield _step("work_inside", {"call": _SEEN}, self._label.caps)
+        changed: set[str] = set()
+        if word == "shell":
+            line = touched(str(arguments.get("command", "")))
+            self._remember(line.named)  # before it leaves in the same line
+            changed |= line.changed
+            for host in sorted(line.hosts):
+                to: Json = host if self._may_reach(host) else _SEEN
+                yield _step("reach", {"host": to, "data": _SEEN}, self._label.caps)
+        elif word in ("write", "edit"):
+            changed |= _named(arguments)
+        for path in sorted(filter(self._is_protected, changed)):
+            known = self._user_named(path)
+            yield _step("change_protected", {"path": path if known else _SEEN}, self._label.caps)
+
+    def _decide(self, step: Step) -> Decision:
+        plan = Plan(steps=(step,), prompt="")
+        seen = derived(None, origin="what the agent saw", of=self._seen)
+        inside = Entity(content=None, label=CLEAN, origin="sandbox")
+        world = World(
+            registry=_REGISTRY,
+            authority=Authority(grants=_GRANTED),
+            plan=plan.id,
+            values={"input.seen": seen, "place.sandbox": inside},
+            entities={entity.id: entity for entity in self._seen},
+        )
+        return check_step(Call(plan=plan, index=0), world)
+
+    @property
+    def _label(self) -> Label:
+        return derived(None, origin="", of=self._seen).label
+
+    def _remember(self, paths: Iterable[str]) -> None:
+        for path in sorted(paths):
+            if basename(path) in _ENV_SAMPLES:
+                continue
+            if any(matches(pattern, _plain(path)) for pattern in self._bounds.secret):
+                label = Label(caps=frozenset({f"secret:{basename(path)}"}))
+                made = Entity(content=None, label=label, origin=f"read {path}")
+                if made not in self._seen:
+                    self._seen.append(made)
+
+    def _is_protected(self, path: str) -> bool:
+        return any(matches(pattern, _plain(path)) for pattern in self._bounds.protected)
+
+    def _user_named(self, path: str) -> bool:
+        said = set(self._bounds.trusted.replace("`", " ").replace('"', " ").split())
+        words = {word.rstrip(".,;:!?)'").lstrip("('").lower() for word in said}
+        return bool(words & {path.lower(), _plain(path).lower(), basename(path).lower()})
+
+    def _may_reach(self, host: str) -> bool:
+        return any(_covers(allowed, host) for allowed in self._bounds.hosts)
+
+
+def guarded(guards: Iterable[Guard]) -> Guard:
+    """All of these: the first that denies decides."""
+    held = tuple(guards)
+
+    def decide(call: ToolCall) -> Decision:
+        decisions = (guard(call) for guard in held)
+        return next((one for one in decisions if isinstance(one, Denied)), Allowed())
+
+    return decide
+
+
+def _step(op: str, args: Mapping[str, Json], caps: frozenset[str]) -> Step:
+    found = _REGISTRY.get(op)
+    needed = found.requires if found else frozenset()
+    return Step(op=op, args=args, tool_caps=needed, data_caps=caps)
+
+
+def _arguments(call: ToolCall) -> Mapping[str, object]:
+    """The arguments as the agent will read them; of a key that stands twice the last counts."""
+    try:
+        found = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _named(arguments: Mapping[str, object]) -> set[str]:
+    return {str(arguments[name]) for name in _PATHS if arguments.get(name)}
+
+
+def _plain(path: str) -> str:
+    """The path as patterns see it: relative to the workspace."""
+    return normpath(path).removeprefix("/workspace/").lstrip("/")
+
+
+def _covers(allowed: str, host: str) -> bool:
+    name = allowed.partition(":")[0].lower()
+    return host.endswith(name[1:]) if name.startswith("*.") else host == name
