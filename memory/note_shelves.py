@@ -17,7 +17,7 @@ from memory import scope
 from memory.note_cache import Remembered
 from memory.note_ranking import FARTHEST, Candidate, choose, reach
 from memory.note_tables import entries, entry_vectors, note_types
-from memory.note_types import Kind
+from memory.note_types import STANDING, Kind
 from memory.scope import Scope
 from memory.types import Vector
 
@@ -46,7 +46,7 @@ class Where(NamedTuple):
 class Shelf:
     """Active entries of one scope, row by row, with vectors of length one.
 
-    `standing` are those that hold whatever the task is: constraints.
+    `standing` are those that hold whatever the task is: constraints and preferences.
     """
 
     keys: "Numbers"
@@ -136,7 +136,7 @@ def _read(connection: Connection, where: Where, length: int) -> Shelf:
     return Shelf(
         keys=np.array([row.key for row in rows], dtype=np.int64),
         priorities=np.array([row.priority for row in rows], dtype=np.int64),
-        standing=np.array([row.type == "Constraint" for row in rows], dtype=np.bool_),
+        standing=np.array([row.type in STANDING for row in rows], dtype=np.bool_),
         expires=np.array(
             [row.expires_at.timestamp() if row.expires_at else np.inf for row in rows],
             dtype=np.float64,

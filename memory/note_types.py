@@ -17,6 +17,9 @@ FlagKind = Literal["near", "contradicts"]
 PROVISIONAL_FOR = timedelta(days=7)
 """How long a provisional note holds unless somebody says otherwise."""
 
+STANDING: tuple[Type, ...] = ("Constraint", "Preference")
+"""Types that tell what to do, whatever the task is."""
+
 DESCRIPTIVE: tuple[Type, ...] = ("Context", "Example", "Issue")
 """Types that say how things are. The others tell what to do, so no agent may write them."""
 

@@ -5,14 +5,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated, NamedTuple, get_args
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.web.pages import page
-from contracts.run import NodeReport
+from app.web.pages import back, page
+from contracts.run import NodeReport, RunReport
 from flows import runs
+from flows.library import library, notebook
+from flows.report import tools_line
 from flows.settings import load_settings
+from flows.wiring import open_event_log
+from memory.errors import NoteNotFound, PlaybookNotFound
+from memory.library import Library
+from memory.note_types import Entry
+from memory.notebook import Notebook
+from memory.shown import Shown
+from policy.picture import svg
+from policy.views import graph_of_run
 from providers.read_trajectory import read_trajectory, shown
 
 LISTED = 200
@@ -54,27 +64,73 @@ def list_runs(request: Request, asked: Annotated[RunFilter, Query()]) -> Respons
 
 @router.get("/runs/{run_id}")
 def show_run(request: Request, run_id: str) -> Response:
-    """One run: verdict, timeline, what was shown and said, diff."""
+    """One run: verdict, timeline, what was given and said, what led to what, diff."""
     folder = load_settings().runs
     own = runs.find_run(folder, run_id)
-    run = runs.read_entry(folder, run_id)
-    if not (own / "report.json").is_file():
-        return page(request, "run", {"run": run, "report": None})
-    report = runs.read_report(folder, run_id)
-    lines = runs.read_diff(folder, run_id).splitlines()[:DIFF_LINES]
+    run = runs.read_entry(folder, own.name)
+    report = runs.read_report(folder, own.name) if (own / "report.json").is_file() else None
+    values: dict[str, object] = {"run": run, "report": report}
+    if report is not None:
+        values |= _told(own, report) | _remembered(report)
+    return page(request, "run", values)
+
+
+@router.get("/runs/{run_id}/graph.svg")
+def graph(run_id: str) -> Response:
+    """What led to what in a run, as a picture; tainted ways are red and dashed."""
+    own = runs.find_run(load_settings().runs, run_id)
+    with open_event_log() as log:
+        history = log.history(own.name)
+    headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+    picture = svg(graph_of_run(history, own.name))
+    return Response(picture, media_type="image/svg+xml", headers=headers)
+
+
+@router.post("/runs/{run_id}/rate")
+def rate(request: Request, run_id: str, score: Annotated[int, Form()]) -> Response:
+    """Keep what a person thinks of a run."""
+    own = runs.find_run(load_settings().runs, run_id)
+    with notebook() as opened:
+        opened.rate(own.name, score)
+    return back(request, f"/runs/{own.name}")
+
+
+def _told(own: Path, report: RunReport) -> dict[str, object]:
+    lines = (own / "diff.patch").read_text(errors="replace").splitlines()[:DIFF_LINES]
     said = list(islice(_said(own / "trajectory.jsonl"), SAID + 1))
     timeline = spans(report.nodes)
-    values = {
-        "run": run,
-        "report": report,
+    return {
         "timeline": timeline,
         "total_ms": max(sum(span.duration_ms for span in timeline), 1),
-        "shown": report.surfaced.playbooks,
         "said": said[:SAID],
         "more": len(said) > SAID,
         "diff": [(_kind(line), line) for line in lines],
+        "tools": {node.name: tools_line(node) for node in report.nodes},
+        "answered": next((n.output for n in reversed(report.nodes) if n.type == "agentic"), ""),
     }
-    return page(request, "run", values)
+
+
+def _remembered(report: RunReport) -> dict[str, object]:
+    with library() as opened:
+        playbooks = [_titled(opened, ref) for ref in report.surfaced.playbooks]
+    with notebook() as book:
+        given = [_entry(book, shown) for shown in book.shown_to(report.run_id)]
+        rating = book.rating(report.run_id)
+    return {"playbooks": playbooks, "given": given, "rating": rating}
+
+
+def _titled(opened: Library, ref: str) -> tuple[str, str]:
+    try:
+        return ref, opened.get(ref).title
+    except PlaybookNotFound:
+        return ref, "(deleted since)"
+
+
+def _entry(book: Notebook, shown: Shown) -> tuple[Shown, Entry | None]:
+    try:
+        return shown, book.get(shown.entry_id)
+    except NoteNotFound:
+        return shown, None
 
 
 def spans(nodes: Sequence[NodeReport]) -> Sequence[Span]:

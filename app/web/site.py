@@ -4,14 +4,22 @@ import logging
 from pathlib import Path
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 
-from app.web import dashboard, playbook_pages, run_pages
+from app.web import (
+    agent_pages,
+    dashboard,
+    example_pages,
+    note_pages,
+    playbook_pages,
+    run_pages,
+)
 from app.web.pages import page
 from app.web.safety import guarded
 from contracts.errors import BadInput, HarnessError, RunNotFound, Unavailable
-from memory.errors import PlaybookNotFound, StaleUpdate
+from memory.errors import AgentUnknown, NoteNotFound, PlaybookNotFound, StaleUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -21,9 +29,10 @@ def site(*, token: str | None = None) -> FastAPI:
     made = FastAPI(title="Harness", docs_url=None, redoc_url=None, openapi_url=None)
     made.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     made.middleware("http")(guarded(token))
-    for room in (dashboard, run_pages, playbook_pages):
+    for room in (dashboard, run_pages, playbook_pages, note_pages, example_pages, agent_pages):
         made.include_router(room.router)
     made.add_exception_handler(HarnessError, _told)
+    made.add_exception_handler(RequestValidationError, _misfit)
     made.add_exception_handler(404, _no_page)
     made.add_exception_handler(Exception, _broken)
     return made
@@ -32,7 +41,7 @@ def site(*, token: str | None = None) -> FastAPI:
 def _told(request: Request, error: Exception) -> Response:
     """An error of ours: its own sentence is the page."""
     match error:
-        case RunNotFound() | PlaybookNotFound():
+        case RunNotFound() | PlaybookNotFound() | NoteNotFound() | AgentUnknown():
             status = 404
         case StaleUpdate():
             status = 409
@@ -43,6 +52,15 @@ def _told(request: Request, error: Exception) -> Response:
         case _:
             status = 500
     return page(request, "error", {"title": "That did not work", "why": str(error)}, status=status)
+
+
+def _misfit(request: Request, error: Exception) -> Response:
+    """What a form sent cannot be: the first misfit, in words."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it is registered
+    first = error.errors()[0]
+    field = first["loc"][-1]
+    why = f"{field}: {first['msg']}, but it is {str(first['input'])[:80]!r}"
+    return page(request, "error", {"title": "That does not fit", "why": why}, status=422)
 
 
 def _no_page(request: Request, error: Exception) -> Response:

@@ -10,10 +10,11 @@ from app.web.site import site
 from blueprints.dsl import agentic, blueprint
 from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
 from flows.asked import begin
-from flows.library import library
+from flows.library import library, notebook
 from flows.request import RunRequest
 from flows.runs import finish
 from memory.library import Library
+from memory.notebook import Notebook
 
 HERE = "http://127.0.0.1:4280"
 
@@ -52,3 +53,10 @@ def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "
         surfaced=Surfaced(playbooks=(shown,) if shown else ()),
     )
     finish(own, report, "--- a/x\n+++ b/x\n-old line\n+new line\n")
+
+
+@pytest.fixture
+def book(opened: Library) -> Iterator[Notebook]:
+    """The notebook that the pages show, without vectors."""
+    with notebook() as made:
+        yield made

@@ -1,0 +1,96 @@
+"""Agents: what each is given of the notebook, tried out before it is kept."""
+
+from typing import Annotated, get_args
+
+from fastapi import APIRouter, Form, Query, Request
+from fastapi.responses import Response
+
+from app.web.entry_forms import InjectingForm, ScopeForm, TryOutForm
+from app.web.pages import back, page
+from contracts.errors import BadInput
+from flows.library import notebook
+from memory.agent_settings import ExampleStrategy, NoteStrategy
+from memory.errors import StaleUpdate
+from memory.injection import Injection
+from memory.notebook import Notebook
+
+router = APIRouter()
+
+
+class PreviewForm(ScopeForm, frozen=True):
+    """Whom and what a preview is for."""
+
+    task: str = ""
+
+
+@router.get("/agents")
+def list_agents(request: Request) -> Response:
+    """All agents and what each is given."""
+    with notebook() as opened:
+        agents = [opened.agent(name) for name in opened.agents]
+    return page(request, "agents", {"agents": agents})
+
+
+@router.get("/agents/{name}")
+def show_agent(request: Request, name: str) -> Response:
+    """The settings of one agent."""
+    with notebook() as opened:
+        given = InjectingForm.model_validate(opened.agent(name), from_attributes=True)
+    return _agent(request, name, given, asked=PreviewForm(agent=name))
+
+
+@router.post("/agents/{name}/preview")
+def try_out(request: Request, name: str, form: Annotated[TryOutForm, Form()]) -> Response:
+    """What the agent would be given with these settings; nothing is kept."""
+    asked = PreviewForm(agent=name, user=form.user, company=form.company, task=form.task)
+    with notebook() as opened:
+        shown = opened.inject(asked.scope(), form.task, options=form.options())
+    return _agent(request, name, form, asked=asked, shown=shown)
+
+
+@router.post("/agents/{name}")
+def change_agent(request: Request, name: str, form: Annotated[InjectingForm, Form()]) -> Response:
+    """Keep the settings; who was overtaken is told."""
+    with notebook() as opened:
+        try:
+            opened.set_agent(form.settings(name))
+        except (BadInput, StaleUpdate) as error:
+            mine = form.model_copy(update={"version": opened.agent(name).version})
+            return _agent(request, name, mine, PreviewForm(agent=name), refused=str(error))
+    return back(request, f"/agents/{name}")
+
+
+@router.get("/preview")
+def preview(request: Request, asked: Annotated[PreviewForm, Query()]) -> Response:
+    """What an agent would be given for a task, with its settings of now."""
+    with notebook() as opened:
+        shown = _shown(opened, asked)
+        values = {"asked": asked, "shown": shown, "agents": opened.agents}
+    return page(request, "preview", values)
+
+
+def _shown(opened: Notebook, asked: PreviewForm) -> Injection | None:
+    if not asked.agent:
+        return None
+    return opened.inject(asked.scope(), asked.task)
+
+
+def _agent(
+    request: Request,
+    name: str,
+    given: InjectingForm,
+    asked: PreviewForm,
+    *,
+    shown: Injection | None = None,
+    refused: str = "",
+) -> Response:
+    values = {
+        "name": name,
+        "given": given,
+        "asked": asked,
+        "shown": shown,
+        "refused": refused,
+        "note_strategies": get_args(NoteStrategy),
+        "example_strategies": get_args(ExampleStrategy),
+    }
+    return page(request, "agent", values, status=409 if refused else 200)

@@ -1,0 +1,147 @@
+"""What the forms of notes, examples and agents send, and what is made of it."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, time
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator
+
+from memory.agent_settings import AgentSettings, ExampleStrategy, Injecting, NoteStrategy
+from memory.note_types import (
+    Example,
+    ExampleContent,
+    Note,
+    NoteContent,
+    NoteType,
+    Protection,
+    Status,
+    Type,
+)
+from memory.scope import Scope
+
+Day = Annotated[date | None, BeforeValidator(lambda given: given or None)]
+"""A day of the calendar; an empty field is none."""
+
+
+class ScopeForm(BaseModel, frozen=True):
+    """Whom something is for; an empty field means any."""
+
+    agent: str = ""
+    user: str = ""
+    company: str = ""
+
+    def scope(self) -> Scope:
+        """The same as the notebook knows it."""
+        return Scope(agent=self.agent or None, user=self.user or None, company=self.company or None)
+
+
+class GovernedForm(ScopeForm, frozen=True):
+    """What people decide about a note or an example; `version` is the one that they saw."""
+
+    status: Status = "Active"
+    until: Day = None
+    protection: Protection = "Normal"
+    source_run: str = ""
+    version: int = 0
+
+    def expires_at(self) -> datetime | None:
+        """The end of the last day that it holds."""
+        return datetime.combine(self.until, time.max, UTC) if self.until else None
+
+
+class NoteForm(GovernedForm, frozen=True):
+    """A note as the form sends it."""
+
+    text: str = ""
+    type: Type = "Context"
+    note_type: str = ""
+
+    def content(self) -> NoteContent:
+        """The note that is meant."""
+        return NoteContent(
+            text=_lines(self.text),
+            type=self.type,
+            note_type=self.note_type,
+            scope=self.scope(),
+            status=self.status,
+            expires_at=self.expires_at(),
+            protection=self.protection,
+        )
+
+    def changed(self, note: Note) -> Note:
+        """The note with this content, as changed from the version that the person saw."""
+        return replace(note, **vars(self.content()), version=self.version)
+
+
+class ExampleForm(GovernedForm, frozen=True):
+    """An example as the form sends it."""
+
+    input: str = ""
+    output: str = ""
+    score: int = 100
+
+    def content(self) -> ExampleContent:
+        """The example that is meant."""
+        return ExampleContent(
+            input=_lines(self.input),
+            output=_lines(self.output),
+            score=self.score,
+            scope=self.scope(),
+            status=self.status,
+            expires_at=self.expires_at(),
+            protection=self.protection,
+        )
+
+    def changed(self, example: Example) -> Example:
+        """The example with this content, as changed from the version that the person saw."""
+        return replace(example, **vars(self.content()), version=self.version)
+
+
+class NoteTypeForm(BaseModel, frozen=True):
+    """A note type as the form sends it."""
+
+    name: str
+    type: Type
+    priority: int
+    description: str = ""
+
+    def wanted(self) -> NoteType:
+        """The note type that is meant."""
+        return NoteType(**self.model_dump())
+
+
+_INJECTING = set(Injecting.__dataclass_fields__)
+
+
+class InjectingForm(BaseModel, frozen=True):
+    """What an agent is given; a box that is not ticked is not sent."""
+
+    inject_notes: bool = False
+    max_notes: int = 5
+    note_strategy: NoteStrategy = "Relevant"
+    inject_examples: bool = False
+    max_examples: int = 3
+    example_strategy: ExampleStrategy = "Semantic"
+    budget_tokens: int = 1_500
+    version: int = 0
+
+    def options(self) -> Injecting:
+        """The same as the notebook knows it."""
+        return Injecting(**self.model_dump(include=_INJECTING))
+
+    def settings(self, agent: str) -> AgentSettings:
+        """The settings of this agent, as changed from the version that the person saw."""
+        return AgentSettings(agent=agent, version=self.version, **vars(self.options()))
+
+
+class TryOutForm(InjectingForm, frozen=True):
+    """Settings to try out, and for whom and what."""
+
+    user: str = ""
+    company: str = ""
+    task: str = ""
+
+
+def _lines(text: str) -> str:
+    """Browsers end lines with CR LF."""
+    return text.replace("\r\n", "\n")

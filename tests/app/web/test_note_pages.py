@@ -1,0 +1,161 @@
+from dataclasses import replace
+
+import pytest
+from starlette.testclient import TestClient
+
+from memory.note_types import Author, ExampleContent, NoteContent
+from memory.notebook import Notebook
+from memory.scope import Scope
+
+HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}"
+
+
+def note(**given: object) -> dict[str, object]:
+    return {"text": "t", "type": "Context", "status": "Active", "version": 1, **given}
+
+
+def example(**given: object) -> dict[str, object]:
+    return {"input": "i", "output": "o", "score": 90, "status": "Active", "version": 1, **given}
+
+
+def test_empty_lists_say_what_to_do(client: TestClient, book: Notebook) -> None:
+    assert "Write a note" in client.get("/notes").text
+    assert "Write an example" in client.get("/examples").text
+
+
+def test_a_note_is_written_for_whom_it_is_meant(client: TestClient, book: Notebook) -> None:
+    given = note(text="one\r\ntwo", type="Constraint", company="acme", until="2030-01-31")
+    assert client.post("/notes", data=given).status_code == 200
+    (made,) = book.list("note")
+    assert (made.text, made.type, made.scope) == ("one\ntwo", "Constraint", Scope(company="acme"))
+    assert made.expires_at is not None
+    assert made.expires_at.date().isoformat() == "2030-01-31"
+
+
+def test_notes_are_found_by_type_scope_status_and_text(client: TestClient, book: Notebook) -> None:
+    book.add(NoteContent(text="for ann", type="Preference", scope=Scope(user="ann")))
+    book.add(NoteContent(text="for all"), author=Author("curator", "m"))
+    for asked, hidden in (
+        ({"type": "Preference"}, "for all"),
+        ({"scope": "everyone"}, "for ann"),
+        ({"status": "Pending"}, "for ann"),
+        ({"text": "ann"}, "for all"),
+    ):
+        assert f">{hidden}</a>" not in client.get("/notes", params=asked).text
+
+
+def test_the_chosen_ones_are_approved_or_revoked_together(
+    client: TestClient, book: Notebook
+) -> None:
+    curator = Author("curator", "m")
+    ids = [book.add(NoteContent(text=text), author=curator).id for text in ("a", "b", "c")]
+    client.post("/notes/status", data={"status": "Active", "chosen": ids[:2]})
+    assert [book.get(id_).status for id_ in ids] == ["Active", "Active", "Pending"]
+    client.post("/notes/status", data={"status": "Revoked", "chosen": ids})
+    assert {book.get(id_).status for id_ in ids} == {"Revoked"}
+
+
+def test_who_was_overtaken_is_told_and_keeps_the_own_text(
+    client: TestClient, book: Notebook
+) -> None:
+    made = book.add(NoteContent(text="first"))
+    book.edit(replace(made, text="theirs"))
+    answer = client.post(f"/notes/{made.id}", data=note(text="mine"))
+    assert (answer.status_code, ">mine</textarea>" in answer.text) == (409, True)
+    assert book.get(made.id, "note").text == "theirs"
+    again = client.post(f"/notes/{made.id}", data=note(text="mine", version=2))
+    assert again.status_code == 200
+    assert book.get(made.id, "note").text == "mine"
+
+
+def test_an_edit_in_the_list_is_a_row(client: TestClient, book: Notebook) -> None:
+    made = book.add(NoteContent(text="first"))
+    row = client.get(f"/notes/{made.id}/edit", headers={"hx-request": "true"}).text
+    assert row.startswith("<td")
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        ("/notes", note(text="")),
+        ("/notes", note(text="x" * 5000)),
+        ("/notes", note(agent="nobody")),
+        ("/examples", example(score=101)),
+        ("/examples", example(output="")),
+        ("/examples", example(user="a\x00b")),
+    ],
+)
+def test_what_cannot_be_kept_is_said_in_the_form(
+    client: TestClient, book: Notebook, path: str, given: dict[str, object]
+) -> None:
+    answer = client.post(path, data=given)
+    assert (answer.status_code, 'role="alert"' in answer.text) == (409, True)
+    assert (book.count("note"), book.count("example")) == (0, 0)
+
+
+def test_hostile_text_is_shown_as_text(client: TestClient, book: Notebook) -> None:
+    scope = Scope(user=HOSTILE, company=HOSTILE)
+    one = book.add(NoteContent(text=HOSTILE, scope=scope), source_run="r1")
+    two = book.add(ExampleContent(input=HOSTILE, output=HOSTILE, scope=scope))
+    seen = {"agent": "native", "user": HOSTILE, "company": HOSTILE, "task": HOSTILE}
+    pages = ["/notes", f"/notes/{one.id}", f"/notes/{one.id}/edit", "/examples"]
+    pages += [f"/examples/{two.id}", f"/examples/{two.id}/edit"]
+    texts = [client.get(path).text for path in pages]
+    texts.append(client.get("/preview", params=seen).text)
+    for text in texts:
+        assert "<script>alert" not in text
+        assert "{{ 7 * 7 }}" in text
+
+
+def test_an_example_is_changed_and_undone(client: TestClient, book: Notebook) -> None:
+    made = book.add(ExampleContent(input="i", output="o"))
+    client.post(f"/examples/{made.id}", data=example(output="better", score=95))
+    assert (book.get(made.id, "example").output, book.get(made.id, "example").score) == (
+        "better",
+        95,
+    )
+    client.post(f"/examples/{made.id}/undo")
+    assert book.get(made.id, "example").output == "o"
+
+
+def test_a_note_type_of_ones_own_comes_and_goes(client: TestClient, book: Notebook) -> None:
+    client.post("/note-types", data={"name": "Runbook", "type": "Context", "priority": 70})
+    assert "Runbook" in client.get("/notes/new").text
+    client.post("/note-types/remove", data={"name": "Runbook"})
+    assert "Runbook" not in [one.name for one in book.note_types()]
+
+
+def test_a_preview_is_what_the_agent_would_be_given(client: TestClient, book: Notebook) -> None:
+    book.add(NoteContent(text="never touch main", type="Constraint", scope=Scope(company="acme")))
+    seen = {"agent": "native", "company": "acme", "task": "anything"}
+    assert "| never touch main" in client.get("/preview", params=seen).text
+    other = {**seen, "company": "other"}
+    assert "never touch main" not in client.get("/preview", params=other).text
+
+
+def test_settings_of_an_agent_are_tried_out_before_they_are_kept(
+    client: TestClient, book: Notebook
+) -> None:
+    for text in ("first", "second"):
+        book.add(NoteContent(text=text, type="Constraint"))
+    one = {"inject_notes": "true", "max_notes": 1, "note_strategy": "Recent"}
+    text = client.post("/agents/native/preview", data=one).text
+    assert ("| second" in text, "| first" in text) == (True, False)
+    assert book.agent("native").max_notes == 5
+    client.post("/agents/native", data=one)
+    assert (book.agent("native").max_notes, book.agent("native").inject_examples) == (1, False)
+
+
+def test_settings_out_of_range_are_refused(client: TestClient, book: Notebook) -> None:
+    answer = client.post("/agents/native", data={"inject_notes": "true", "max_notes": 21})
+    assert (answer.status_code, "from 1 to 20" in answer.text) == (409, True)
+
+
+def test_a_misfit_is_said_in_one_line(client: TestClient, book: Notebook) -> None:
+    answer = client.post("/examples", data=example(score="many"))
+    assert (answer.status_code, "score: " in answer.text) == (422, True)
+
+
+@pytest.mark.parametrize("path", ["/notes/gone", "/examples/gone", "/agents/nobody"])
+def test_what_is_not_there_is_said(client: TestClient, book: Notebook, path: str) -> None:
+    assert client.get(path).status_code == 404
