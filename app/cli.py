@@ -8,6 +8,7 @@ from app import (
     cli_agents,
     cli_blueprints,
     cli_curate,
+    cli_entities,
     cli_events,
     cli_examples,
     cli_local,
@@ -40,6 +41,7 @@ app.add_typer(cli_memory.app, name="memory")
 app.command("plan")(cli_policy.plan)
 app.add_typer(cli_policy.app, name="approvals")
 app.add_typer(cli_events.app, name="events")
+cli_events.app.command("find")(cli_entities.find)
 cli_runs.app.command("events")(cli_events.run_events)
 app.add_typer(cli_notes.app, name="notes")
 app.add_typer(cli_examples.app, name="examples")

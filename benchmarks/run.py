@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.agents import rows as agents
 from benchmarks.chaos import rows as chaos
+from benchmarks.events import rows as events
 from benchmarks.gateway import rows as gateway
 from benchmarks.memory import rows as memory
 from benchmarks.row import Row
@@ -16,6 +17,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "sandbox": sandbox.rows,
     "gateway": gateway.rows,
     "agents": agents.rows,
+    "events": events.rows,
     "memory": memory.rows,
     "chaos": chaos.rows,
 }

@@ -4,6 +4,8 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from contracts.run import RunReport
 from flows.report import markdown, table_rows
+from policy.view_spec import ViewSpec
+from policy.view_text import markdown as view_markdown
 
 
 def publish_report(report: RunReport, diff: str) -> None:
@@ -17,4 +19,13 @@ def publish_report(report: RunReport, diff: str) -> None:
         table_rows(report),
         key=f"nodes-{report.run_id}",
         description=f"Nodes of run {report.run_id}",
+    )
+
+
+def publish_view(view: ViewSpec, run_id: str) -> None:
+    """Attach what the run's events tell: the data flow as a picture, the decisions as a table."""
+    create_markdown_artifact(
+        view_markdown(view, pictures=True),
+        key=f"events-{run_id}",
+        description="What led to what: tainted ways are red",
     )

@@ -14,7 +14,7 @@ from blueprints.engine import Perform, Watch
 from blueprints.types import Blueprint
 from contracts.errors import RunNotFound
 from contracts.run import NodeResult, RunReport
-from flows.artifacts import publish_report
+from flows.artifacts import publish_report, publish_view
 from flows.form import (
     CONFIGURED,
     Agent,
@@ -130,6 +130,7 @@ def compile_blueprint(
                 with undisturbed():
                     report = _cut_short(tools, own_id())
             publish_report(report, read_diff(tools.runs, report.run_id))
+            publish_view(tools.view(report.run_id), report.run_id)
             return _end(report)
 
     return blueprint_flow

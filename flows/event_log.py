@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from flows.memory_settings import load_memory_settings
 from flows.run_events import Append
 from policy.events import Draft
+from policy.view_spec import ViewSpec
+from policy.views import run_view
 
 if TYPE_CHECKING:
     from policy.log import EventLog
@@ -45,6 +47,16 @@ def appending(home: Path, replica: str) -> Iterator[Append]:
         finally:
             if opening.exception() is None:
                 opening.result().engine.dispose()
+
+
+def view_of(home: Path, replica: str, run_id: str) -> ViewSpec:
+    """The page of one run, made of its events.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, LogUnavailable, LogDamaged.
+    """
+    with event_log(home, replica) as log:
+        return run_view(log.history(run_id), run_id)
 
 
 def _open(home: Path, replica: str) -> "EventLog":

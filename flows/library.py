@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from contracts.errors import SettingsInvalid
 from flows.memory_settings import (
     EmbeddingSettings,
     MemorySettings,
@@ -14,6 +15,8 @@ from flows.settings import environment, load_settings
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
+from policy.entity_search import EntitySearch
+from policy.log import EventLog
 from providers.embed import PRESETS, embedder
 
 
@@ -50,6 +53,21 @@ def notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
         embedder=_embedder(chosen.embedding),
     ) as opened:
         yield opened
+
+
+def entity_search(log: EventLog) -> EntitySearch:
+    """Entities found by what they mean, with the embedding model of memory.
+
+    Raises:
+        SettingsInvalid: the settings name none.
+    """
+    made = _embedder(load_memory_settings().embedding)
+    if made is None:
+        raise SettingsInvalid(
+            "entities are found by meaning with an embedding model, and the setting "
+            "`memory.embedding.provider` is 'none': name one, or use --near"
+        )
+    return EntitySearch(engine=log.engine, embed=made.embed, model=made.name)
 
 
 def _embedder(wanted: EmbeddingSettings) -> Embedder | None:

@@ -25,6 +25,7 @@ from flows.signals import undisturbed
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.errors import LogDamaged
+from policy.view_spec import ViewSpec
 from sandbox.branches import publish, push, remote_of
 from sandbox.egress import OnEvent
 from sandbox.repos import Base, open_repo
@@ -73,6 +74,8 @@ class Workshop:
     The agents begin with what the run has used before it stopped, if it did."""
     event_log: Callable[[], AbstractContextManager[Append]]
     """Opens the event log while the run waits for its sandbox."""
+    view: Callable[[str], ViewSpec]
+    """The page of a run, by its id, as its events tell it."""
 
 
 def run_blueprint(
@@ -150,7 +153,7 @@ def _do_nodes(
         record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
         run_node = node_runner(
             sandbox,
-            with_notes(run_agent, record.book, request, run_id),
+            with_notes(run_agent, record.events.following(record.book), request, run_id),
             perform=kept.perform(perform, request.model),
             watch=told,
             redact=workshop.redact,
@@ -246,7 +249,7 @@ class _Record:
 
     def keep(self, ctx: RunContext) -> None:
         self.ctx = ctx
-        self.events.keep(ctx)
+        self.events.keep(ctx, self.kept.now.files)
 
     def _tell_events(self) -> HarnessError | None:
         """Write the end into the event log; what hinders that is a notice in the report."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from contracts.entity import Entity, Label, joined
@@ -9,6 +10,7 @@ from contracts.json import Json
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.report import to_json
 from flows.request import RunRequest, agentic_nodes
+from flows.run_notes import Given, Notes, Seat
 from flows.trajectory_events import Rules, text_entity, told
 from memory.around_run import Recall
 from nodes.text import Redact
@@ -51,6 +53,8 @@ class RunEvents:
         self._known: set[str] = set()
         self._intent = self._read_intent()
         self._memory: Entity | None = None
+        self._given: dict[str, Entity] = {}
+        self._files: str | None = None
         self._workspace = self._read_repository(commit)
         self._told = frozenset(told or ())
         self._waiting: list[Draft] = []
@@ -68,21 +72,45 @@ class RunEvents:
         hits = [hit.playbook for hit in recall.found.hits if hit.playbook.id in recall.shown]
         learned = [p for p in hits if p.source != "person" or any(x.run_id for x in p.lessons)]
         taint = frozenset(f"playbook:{playbook.slug}" for playbook in learned)
-        self._memory = text_entity(recall.text, origin="memory", label=Label(taint=taint))
+        said = self._redact(recall.text)
+        self._memory = text_entity(said, origin="memory", label=Label(taint=taint))
         shown: list[Json] = [playbook.slug for playbook in hits]
         self._waiting.append(self._draft("memory", {"playbooks": shown}, made=(self._memory,)))
+
+    def following(self, notes: Notes) -> Notes:
+        """The same notebook; what it gives to a node is told with the node.
+
+        Notes are written by agents too, so they carry the tag `notebook`.
+        """
+
+        def give(seat: Seat) -> Given:
+            given = notes.give(seat)
+            if given.text:
+                label = Label(taint=frozenset({"notebook"}))
+                made = text_entity(self._redact(given.text), origin="notebook", label=label)
+                self._given[_plain(seat.node)] = made
+                self._waiting.append(self._draft("memory", {"node": seat.node}, made=(made,)))
+            return given
+
+        return replace(notes, give=give)
 
     def begin(self) -> None:
         """Write what the run starts from: when that cannot be written, nothing is run."""
         self._flush()
 
-    def keep(self, ctx: RunContext) -> None:
-        """A node has ended: write it, and all that was said and tried in it."""
+    def keep(self, ctx: RunContext, files: str | None = None) -> None:
+        """A node has ended: write it, and all that was said and tried in it.
+
+        `files` names the snapshot that holds the workspace as it is now, if there is one.
+        """
         for node in self._request.blueprint.nodes:
             if node.name in ctx.results and node.name not in self._known:
                 self._node_ended(node, ctx)
                 if node.name in self._told:
                     self._waiting.clear()
+        if files is not None and files != self._files:
+            self._waiting.append(self._draft("snapshot", {"files": files}, (self._workspace,)))
+            self._files = files
         self._flush()
 
     def finish(self, report: RunReport) -> None:
@@ -138,7 +166,8 @@ class RunEvents:
         """What the node could see. The first sees all; what it makes carries that on."""
         first = not self._known
         agent = node.name in self._rules()
-        context = [self._intent, *([self._memory] if self._memory else [])]
+        held = (self._intent, self._memory, self._given.get(node.name))
+        context = [entity for entity in held if entity is not None]
         return (self._workspace, *(context if first or agent else ()))
 
     def _rules(self) -> Mapping[str, Rules]:
@@ -202,7 +231,11 @@ class RunEvents:
 
 def _node(line: Mapping[str, object]) -> str:
     """The node that a line of the trajectory is about, whichever attempt it was."""
-    return str(line.get("node", "")).split(" (attempt ")[0]
+    return _plain(str(line.get("node", "")))
+
+
+def _plain(name: str) -> str:
+    return name.split(" (attempt ", maxsplit=1)[0]
 
 
 class _Tail:

@@ -13,7 +13,7 @@ from contracts.gate import Bounds, OpenGate
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
-from flows.event_log import appending, event_log
+from flows.event_log import appending, event_log, view_of
 from flows.gateway import OpenRun, gateway, gateway_run
 from flows.memory_settings import load_memory_settings
 from flows.policy_settings import load_policy_settings
@@ -86,6 +86,7 @@ def workshop(settings: Settings | None = None, *, replay: Path | None = None) ->
         notes=lambda: notes(load_memory_settings()),
         agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay),
         event_log=lambda: appending(chosen.home, owner(chosen)),
+        view=lambda run_id: view_of(chosen.home, owner(chosen), run_id),
         propose=proposer(chosen.forges, environment()),
     )
 

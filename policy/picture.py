@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-from policy.views import Graph, GraphNode
+from policy.view_spec import Graph, GraphNode
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN, _TITLE = 250, 30, 22, 24, 16, 34
 _LETTERS = 38

@@ -2,16 +2,19 @@
 
 import html
 import re
+from base64 import b64encode
 
-from policy.views import Graph, Link, Prose, Table, ViewSpec
-
-
-def markdown(view: ViewSpec) -> str:
-    """The page, for places that have no pictures of ours; the graph is a list of its arrows."""
-    return "\n\n".join((f"# {_plain(view.title)}", *map(_part, view.parts))) + "\n"
+from policy.picture import svg
+from policy.view_spec import Graph, Link, Part, Prose, Table, ViewSpec
 
 
-def _part(part: Prose | Table | Link | Graph) -> str:
+def markdown(view: ViewSpec, *, pictures: bool = False) -> str:
+    """The page; the graph is a picture in it, or a table of its arrows."""
+    parts = (_part(part, pictures=pictures) for part in view.parts)
+    return "\n\n".join((f"# {_plain(view.title)}", *parts)) + "\n"
+
+
+def _part(part: Part, *, pictures: bool) -> str:
     match part:
         case Prose():
             return _plain(part.text)
@@ -20,7 +23,8 @@ def _part(part: Prose | Table | Link | Graph) -> str:
         case Link():
             return f"[{_plain(part.text)}]({_url(part.url)})"
         case Graph():
-            return f"## {_plain(part.title)}\n\n{_graph(part)}"
+            drawn = _picture(part) if pictures else _graph(part)
+            return f"## {_plain(part.title)}\n\n{drawn}"
 
 
 def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
@@ -28,6 +32,12 @@ def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
         return "None."
     lines = (head, tuple("---" for _ in head), *rows)
     return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
+
+
+def _picture(graph: Graph) -> str:
+    """An image without an address, in which nothing can run."""
+    data = b64encode(svg(graph).encode()).decode()
+    return f"![{_plain(graph.title)}](data:image/svg+xml;base64,{data})"
 
 
 def _graph(graph: Graph) -> str:

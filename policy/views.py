@@ -1,77 +1,13 @@
-"""What a person sees of a run, made of its events: a ViewSpec that any page can render. Pure."""
+"""What a person sees of a run, made of its events. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from contracts.json import Json
 from policy.events import Event
 from policy.merge import History
 from policy.taint import DataFlow, data_flow
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Rows under a head, all of them text."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prose:
-    """A paragraph, as plain text: whoever renders it makes it inert."""
-
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """Where else to look."""
-
-    text: str
-    url: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphNode:
-    """A box of the picture. `tainted` ones came in touch with what nobody vouches for."""
-
-    id: str
-    text: str
-    tainted: bool
-    denied: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphEdge:
-    """An arrow of the picture, from what was there before to what came of it."""
-
-    source: str
-    target: str
-    tainted: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Graph:
-    """The data flow: arrows lead down."""
-
-    title: str
-    nodes: tuple[GraphNode, ...]
-    edges: tuple[GraphEdge, ...]
-
-
-Part = Table | Prose | Link | Graph
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewSpec:
-    """A page about some events. `generated_from` are their ids: the page can be made again."""
-
-    title: str
-    parts: tuple[Part, ...]
-    generated_from: tuple[str, ...] = field(repr=False)
+from policy.view_spec import Graph, GraphEdge, GraphNode, Link, Prose, Table, ViewSpec
 
 
 def run_view(history: History, run_id: str, *, links: Mapping[str, str] | None = None) -> ViewSpec:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli import app
 from contracts.entity import Entity, Label
-from contracts.errors import HarnessError, OptionInvalid
+from contracts.errors import HarnessError, OptionInvalid, SettingsInvalid
 from flows.event_log import event_log
 from policy.errors import EntityNotFound, EventsInvalid
 from policy.events import Draft
@@ -166,3 +166,24 @@ def test_replay_decides_again_and_fails_when_something_differs(
     assert again.exit_code == 1
     assert json.loads(again.stdout)["same"] is False
     assert cli("replay", "--run", "r1").exit_code == 0
+
+
+def test_entities_are_found_by_meaning_and_in_the_graph(
+    cli: Cli, happened: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, made = happened
+    near = json.loads(cli("find", "--near", page[:12], "--json").stdout)
+    assert {one["id"] for one in near} == {page, made}
+    way = json.loads(cli("find", "--between", page, made, "--json").stdout)
+    assert {one["id"] for one in way} == {page, made}
+    assert "\x1b" not in cli("find", "--near", page).stdout
+    assert (
+        json.loads(cli("find", "do it", "--limit", "1", "--json").stdout)[0]["origin"] == "prompt"
+    )
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+    with pytest.raises(SettingsInvalid, match="name one"):
+        cli("find", "do it")
+    with pytest.raises(OptionInvalid, match="say one of"):
+        cli("find")
+    with pytest.raises(EntityNotFound):
+        cli("find", "--near", "none")

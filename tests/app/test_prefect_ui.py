@@ -23,3 +23,9 @@ def test_a_run_is_visible_node_by_node_with_its_report(
     page.locator("a", has_text=f"report-{report['run_id']}").first.click()
     page.get_by_role("heading", name="fix-tests: success").last.wait_for()
     assert "return any(span.start <= hour < span.end" in page.inner_text("body")
+    page.goto(report["flow_run_url"])
+    page.get_by_text("Artifacts", exact=True).click()
+    page.locator("a", has_text=f"events-{report['run_id']}").first.click()
+    page.get_by_role("heading", name="Data flow").last.wait_for()
+    picture = page.locator("img[src^='data:image/svg']").last
+    assert picture.evaluate("image => image.complete && image.naturalWidth") > 200

@@ -11,17 +11,23 @@ import pytest
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
+from contracts.run import NodeResult, RunContext, Surfaced
+from contracts.tool import Allowed
 from flows.event_log import event_log
+from flows.policies import POLICIES
 from flows.request import RunRequest
 from flows.run import Workshop, run_blueprint
-from flows.run_events import Append
+from flows.run_events import Append, RunEvents
+from flows.run_notes import Given, Notes
 from flows.runs import read_report
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
 from policy.events import Event
 from policy.log import EventLog
+from policy.replay import replay
 from policy.taint import data_flow, way_to
 from policy.verify import verify
+from policy.view_text import markdown
 from tests.flows.repositories import git
 
 Ask = Callable[..., RunRequest]
@@ -49,9 +55,10 @@ def test_a_run_without_an_agent_is_told_by_its_nodes(
 ) -> None:
     report = run_blueprint(ask(two_commands()), shop, run_id="abcd1234")
     events = log.events("abcd1234")
-    assert [event.kind for event in events] == ["prompt", "source", "node", "node", "report"]
-    assert [event.body.get("node") for event in events[2:4]] == ["one", "two"]
-    assert events[4].body["status"] == report.status == "success"
+    kinds = ["prompt", "source", "node", "snapshot", "node", "snapshot", "report"]
+    assert [event.kind for event in events] == kinds
+    assert [event.body["node"] for event in events if event.kind == "node"] == ["one", "two"]
+    assert events[-1].body["status"] == report.status == "success"
     assert verify(log).ok
 
 
@@ -200,3 +207,55 @@ def checked() -> Blueprint:
 
 def of_node(log: EventLog, node: str) -> list[Event]:
     return [event for event in log.events() if event.body.get("node") == node]
+
+
+def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: EventLog) -> None:
+    kept: list[str] = []
+    events = RunEvents(
+        log.append, ask(two_commands()), run_id="r1", commit="c0", folder=shop.runs, redact=str
+    )
+    ctx = RunContext(run_id="r1", work_dir="/workspace")
+    for number, name in enumerate(("one", "two")):
+        ctx = ctx.with_result(name, NodeResult.success())
+        kept.append(f"files-{number}")
+        events.keep(ctx, kept[-1])
+        events.keep(ctx, kept[-1])
+    assert [event.body["files"] for event in log.events("r1", kind="snapshot")] == kept
+
+
+def test_notes_given_to_an_agent_taint_what_it_makes(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    book = Notes(give=lambda seat: Given(text="Use tabs."), given=lambda _: Surfaced())
+
+    @contextmanager
+    def notes() -> Iterator[Notes]:
+        yield book
+
+    request = ask(checked(), model=model(WRITE_42, DONE))
+    run_blueprint(request, replace(shop, notes=notes), run_id="r1")
+    flow = data_flow(log.history("r1"))
+    (said,) = (e for e in flow.history.entities.values() if e.origin == "notebook")
+    (mended,) = of_node(log, "mend")[-1].produces
+    assert "Use tabs" in str(said.content)
+    assert way_to(flow, mended, "notebook")[0].entity == said.id
+
+
+def test_a_run_is_a_page_with_its_decisions_and_its_data_flow(
+    shop: Workshop, ask: Ask, model: Callable[..., str]
+) -> None:
+    run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
+    page = markdown(shop.view("r1"), pictures=True)
+    assert "Untrusted content came from repo:repository" in page
+    assert "](data:image/svg+xml;base64," in page
+    assert any("bash | denied" in line for line in page.splitlines())
+
+
+def test_what_was_decided_in_a_run_is_decided_the_same_again(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
+    done = replay(log.history("r1"), POLICIES)
+    assert (done.decisions, done.same) == (2, True)
+    forgetful = {name: lambda _: Allowed() for name in POLICIES}
+    assert not replay(log.history("r1"), forgetful).same

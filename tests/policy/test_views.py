@@ -13,8 +13,9 @@ from policy.events import Draft
 from policy.find import between, named, near, path
 from policy.merge import History
 from policy.picture import MAX_BOXES, svg
+from policy.view_spec import Graph, GraphEdge, GraphNode, Link, Prose, Table, ViewSpec
 from policy.view_text import markdown
-from policy.views import Graph, GraphEdge, GraphNode, Link, Prose, Table, ViewSpec, run_view
+from policy.views import run_view
 from tests.policy.conftest import OpenLog, draft, entity
 
 NASTY = '\x1b\u202e"><script>alert(1)</script> | `x` [click](javascript:alert(1)) ![i](http://x)'
