@@ -11,14 +11,14 @@ import pytest
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
-from contracts.run import NodeResult, RunContext, Surfaced
+from contracts.run import NodeResult, RunContext
 from contracts.tool import Allowed
 from flows.event_log import event_log
 from flows.policies import POLICIES
 from flows.request import RunRequest
 from flows.run import Workshop, run_blueprint
 from flows.run_events import Append, RunEvents
-from flows.run_notes import Given, Notes
+from flows.run_notes import Given, Notes, no_notes
 from flows.runs import read_report
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
@@ -226,7 +226,7 @@ def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: Event
 def test_notes_given_to_an_agent_taint_what_it_makes(
     shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
-    book = Notes(give=lambda seat: Given(text="Use tabs."), given=lambda _: Surfaced())
+    book = replace(no_notes(), give=lambda seat: Given(text="Use tabs."))
 
     @contextmanager
     def notes() -> Iterator[Notes]:
