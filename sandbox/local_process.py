@@ -8,12 +8,13 @@ import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from pwd import struct_passwd
 from typing import IO, TypedDict
 
 from contracts.sandbox import Command, ExecResult, OnOutput, Stream
 from sandbox.output import Kept
 from sandbox.supervisor.frames import CHUNK
-from sandbox.supervisor.users import User, find_user
+from sandbox.supervisor.users import find_user
 
 
 def start(command: Command, cwd: Path) -> "subprocess.Popen[bytes]":
@@ -24,7 +25,7 @@ def start(command: Command, cwd: Path) -> "subprocess.Popen[bytes]":
         LookupError: its user is unknown, or one that nobody may be here.
     """
     user = None if command.user is None else find_user(command.user)
-    home = str(cwd) if user is None else user.home
+    home = str(cwd) if user is None else user.pw_dir
     env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "LANG": "C.UTF-8"}
     return subprocess.Popen(
         command.argv,
@@ -44,12 +45,14 @@ class _AsUser(TypedDict, total=False):
     extra_groups: tuple[int, ...]
 
 
-def _as(user: User | None) -> _AsUser:
-    if user is None or user.uid == os.geteuid():
+def _as(user: struct_passwd | None) -> _AsUser:
+    if user is None or user.pw_uid == os.geteuid():
         return {}
     if os.geteuid() != 0:
-        raise LookupError(f"user {user.uid} is not you, and only root may run commands as another")
-    return {"user": user.uid, "group": user.gid, "extra_groups": ()}
+        raise LookupError(
+            f"user {user.pw_uid} is not you, and only root may run commands as another"
+        )
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()}
 
 
 class _Watch:

@@ -39,7 +39,7 @@ class Jobs:
         name = request.get("user")
         try:
             user = self.agent if name is None else find_user(name)
-            tree = Tree(self.free_mark(channel), user.uid)
+            tree = Tree(self.free_mark(channel), user.pw_uid)
             job = Job(self.pump, channel, tree, has_input=request["input"])
         except LookupError as error:
             self.say(channel, no_process(126, str(error)))

@@ -13,11 +13,11 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pwd import struct_passwd
 from typing import Any
 
 from sandbox.supervisor.tasks import TASKS, be_task
 from sandbox.supervisor.tree import AGENT
-from sandbox.supervisor.users import User
 
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a program must not."""
@@ -40,7 +40,7 @@ class Launcher:
         self._env = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
 
     def start(
-        self, request: dict[str, Any], user: User, mark: int, pipes: tuple[int, int, int]
+        self, request: dict[str, Any], user: struct_passwd, mark: int, pipes: tuple[int, int, int]
     ) -> int:
         """The pid of a new process with these pipes as 0, 1 and 2.
 
@@ -52,7 +52,7 @@ class Launcher:
             with self._first_to_go():
                 if request["task"] in TASKS:
                     return os.fork() or be_task(request, pipes)
-                env = {**self._env, "HOME": user.home, **request["env"]}
+                env = {**self._env, "HOME": user.pw_dir, **request["env"]}
                 with _as(user):
                     return _spawn(request["argv"], request["cwd"], env, pipes)
         except BlockingIOError as error:
@@ -69,9 +69,9 @@ class Launcher:
 
 
 @contextmanager
-def _as(user: User) -> Iterator[None]:
-    os.setresgid(user.gid, user.gid, user.gid)
-    os.setresuid(user.uid, user.uid, 0)
+def _as(user: struct_passwd) -> Iterator[None]:
+    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+    os.setresuid(user.pw_uid, user.pw_uid, 0)
     try:
         yield
     finally:

@@ -45,8 +45,8 @@ class Tree:
         return not alive
 
 
-def marked() -> list[tuple[int, int]]:
-    """Living processes that bear a mark, with it; zombies do not count."""
+def marked(*, zombies: bool = False) -> list[tuple[int, int]]:
+    """Living processes that bear a mark, with it; and, when asked, zombies."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         try:
@@ -56,7 +56,7 @@ def marked() -> list[tuple[int, int]]:
             continue
         groups = status.partition(b"\nGroups:")[2].partition(b"\n")[0].split()
         dead = status.partition(b"\nState:\t")[2][:1] in (b"Z", b"X")
-        if len(groups) == 1 and not dead and name != "1":
+        if len(groups) == 1 and (zombies or not dead) and name != "1":
             mark = int(groups[0])
             if FIRST_MARK <= mark < FIRST_MARK + MARKS:
                 found.append((int(name), mark))
