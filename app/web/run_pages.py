@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from app.web.pages import back, page
 from contracts.run import NodeReport, RunReport
 from flows import runs
+from flows.curation import curate_run
 from flows.library import library, notebook
 from flows.report import tools_line
 from flows.settings import load_settings
@@ -93,6 +94,13 @@ def rate(request: Request, run_id: str, score: Annotated[int, Form()]) -> Respon
     with notebook() as opened:
         opened.rate(own.name, score)
     return back(request, f"/runs/{own.name}")
+
+
+@router.post("/runs/{run_id}/curate")
+def curate(request: Request, run_id: str) -> Response:
+    """Ask the curator what the run teaches; its proposals wait for a person."""
+    curated = curate_run(run_id)
+    return page(request, "curated", {"curated": curated})
 
 
 def _told(own: Path, report: RunReport) -> dict[str, object]:

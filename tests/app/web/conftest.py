@@ -15,6 +15,9 @@ from flows.request import RunRequest
 from flows.runs import finish
 from memory.library import Library
 from memory.notebook import Notebook
+from tests.flows.conftest import ask, model, repository, shop
+
+__all__ = ["ask", "model", "repository", "shop"]
 
 HERE = "http://127.0.0.1:4280"
 
@@ -28,7 +31,7 @@ def client() -> Iterator[TestClient]:
 @pytest.fixture
 def opened(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     """The library that the pages show, without vectors."""
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING_PROVIDER", "none")
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
     with library() as opened:
         yield opened
 

@@ -3,12 +3,15 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
 from memory.library import Library
+from memory.note_types import Author, NoteContent, Where
+from memory.notebook import Notebook
 from memory.types import Content
 from tests.app.conftest import harness_argv
 from tests.app.web.conftest import a_run
@@ -16,18 +19,24 @@ from tests.app.web.conftest import a_run
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture
-def pages(opened: Library, own_home: Path) -> Iterator[str]:
-    """The address of `harness ui`."""
-    opened.create(Content(title="Rotate keys", use_case="when they are due"))
-    opened.create(Content(title="Bake bread", use_case="on Sunday"))
-    a_run(own_home / "runs", "aaaa1111")
+@contextmanager
+def served() -> Iterator[str]:
+    """The address of `harness ui`, until the block ends."""
     argv = harness_argv("ui", "--port", "0", "--json")
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         printed = "".join(iter(process.stdout.readline, "}\n")) + "}"
         yield json.loads(printed)["url"].rstrip("/")
         process.terminate()
+
+
+@pytest.fixture
+def pages(opened: Library, own_home: Path) -> Iterator[str]:
+    opened.create(Content(title="Rotate keys", use_case="when they are due"))
+    opened.create(Content(title="Bake bread", use_case="on Sunday"))
+    a_run(own_home / "runs", "aaaa1111")
+    with served() as url:
+        yield url
 
 
 def test_the_list_follows_what_is_typed(pages: str, page: Page) -> None:
@@ -65,3 +74,24 @@ def test_pages_can_be_read_without_javascript(pages: str, page: Page) -> None:
         plain.get_by_label("Find").fill("rotate keys")
         plain.get_by_role("button", name="Show").click()
         assert plain.get_by_text("Bake bread").count() == 0
+
+
+def test_a_note_is_edited_in_its_row(pages: str, page: Page, book: Notebook) -> None:
+    made = book.add(NoteContent(text="use tabs", type="Preference"))
+    page.goto(f"{pages}/notes")
+    page.get_by_role("link", name="edit use tabs").press("Enter")
+    page.locator("[name=text] >> nth=-1").fill("use spaces")
+    page.get_by_role("button", name="Keep").press("Enter")
+    page.get_by_text("use spaces").first.wait_for()
+    assert book.get(made.id, "note").text == "use spaces"
+
+
+def test_chosen_notes_are_approved_together(pages: str, page: Page, book: Notebook) -> None:
+    for text in ("one", "two"):
+        book.add(NoteContent(text=text), author=Author("curator", "m"))
+    page.goto(f"{pages}/notes?status=Pending")
+    for text in ("one", "two"):
+        page.get_by_label(f"choose {text}").check()
+    page.get_by_role("button", name="approve").click()
+    page.get_by_text("Active").nth(1).wait_for()
+    assert book.count("note", Where(status="Active")) == 2
