@@ -47,7 +47,7 @@ def verdict(name: str, result: NodeResult) -> str:
 
 
 class Tree:
-    """The nodes so far, the running one with its newest lines. Called from one thread."""
+    """The nodes so far, those that run with their newest lines. Lanes call it from threads."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -61,7 +61,7 @@ class Tree:
         self._lines = []
 
     def complete(self, name: str, result: NodeResult) -> None:
-        self._running.pop()
+        self._running = [entry for entry in self._running if entry[0] != name]
         self._done.append((len(self._running), name, result))
         self._lines = []
 

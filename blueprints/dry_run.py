@@ -6,7 +6,7 @@ from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid
 from contracts.run import Attempt, NodeResult, NodeType, RunContext
 from nodes.execute import step_name
-from nodes.types import NODE_TYPES, Agentic, Node, Validate
+from nodes.types import NODE_TYPES, Agentic, Compete, Node, Validate, inner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,8 @@ def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[PlannedNode, 
     planned: list[PlannedNode] = []
     for node in blueprint.nodes:
         planned.append(_planned(node, ctx))
-        if isinstance(node, Validate):
-            planned.append(_planned(node.on_failure, _failing(node, ctx)))
+        within = _failing(node, ctx) if isinstance(node, Validate) else ctx
+        planned += [_planned(found, within) for found in inner(node)]
         ctx = ctx.with_result(node.name, NodeResult.success(f"[output of {node.name}]"))
     return tuple(planned)
 
@@ -43,11 +43,17 @@ def _planned(node: Node, ctx: RunContext) -> PlannedNode:
         name=node.name,
         type=NODE_TYPES[type(node)],
         description=node.description,
-        steps=tuple(step.name for step in node.steps) if isinstance(node, Validate) else (),
+        steps=tuple(step.name for step in node.steps)
+        if isinstance(node, Validate | Compete)
+        else (),
         max_retries=node.max_retries if isinstance(node, Validate) else None,
         prompt=_prompt(node, ctx) if isinstance(node, Agentic) else None,
         allowed_tools=node.allowed_tools if isinstance(node, Agentic) else None,
     )
+
+
+def _steps(node: Node) -> tuple[str, ...]:
+    return tuple(s.name for s in node.steps) if isinstance(node, Validate | Compete) else ()
 
 
 def _prompt(node: Agentic, ctx: RunContext) -> str:

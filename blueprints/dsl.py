@@ -12,14 +12,18 @@ from blueprints.types import Blueprint
 from nodes.types import (
     DEFAULT_MAX_RETRIES,
     Agentic,
+    Compete,
     Condition,
     Deterministic,
+    Judge,
     Node,
+    Parallel,
     Preflight,
     Prompt,
     Step,
     Validate,
     Work,
+    smallest,
 )
 
 
@@ -125,4 +129,56 @@ def validate(
         max_retries=max_retries,
         skip=skip,
         timeout_s=timeout_s,
+    )
+
+
+def parallel(
+    name: str,
+    description: str,
+    lanes: Sequence[Sequence[Node]],
+    *,
+    skip: Condition | None = None,
+) -> Parallel:
+    """Nodes beside each other, in lanes of their own order; all work in the same files."""
+    return Parallel(name=name, description=description, lanes=tuple(map(tuple, lanes)), skip=skip)
+
+
+def compete(  # noqa: PLR0913 - one keyword for each thing that the agents share
+    name: str,
+    description: str,
+    n: int = 2,
+    *,
+    prompt: Prompt,
+    steps: Sequence[Step],
+    agents: Sequence[str] = (),
+    judge: Judge = smallest,
+    allowed_tools: Sequence[str] | None = None,
+    max_turns: int = 50,
+    skip: Condition | None = None,
+    timeout_s: float | None = None,
+) -> Compete:
+    """`n` agents do the same, each in a fork of the files; the best that passes the steps wins.
+
+    `agents` are taken in turn, the run's own when there are none. The agents are nodes called
+    `name-1`, `name-2` …; `timeout_s` is for each of them.
+    """
+    entrants = tuple(
+        agentic(
+            f"{name}-{number + 1}",
+            description,
+            prompt=prompt,
+            agent=agents[number % len(agents)] if agents else None,
+            allowed_tools=allowed_tools,
+            max_turns=max_turns,
+            timeout_s=timeout_s,
+        )
+        for number in range(n)
+    )
+    return Compete(
+        name=name,
+        description=description,
+        entrants=entrants,
+        steps=tuple(steps),
+        judge=judge,
+        skip=skip,
     )

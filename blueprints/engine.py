@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from time import monotonic
 
+from blueprints.lanes import KeepLane, RunLane, run_compete, run_parallel
 from blueprints.types import Blueprint
 from contracts.chat import Usage
 from contracts.run import Decisions, NodeReport, NodeResult, RunContext, RunReport
-from contracts.sandbox import Sandbox
+from contracts.sandbox import LastingSandbox
 from nodes.execute import RunAgent, RunNode, execute_node, step_name
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import Redact, cap, inert
-from nodes.types import NODE_TYPES, Node, Validate
+from nodes.types import NODE_TYPES, Compete, Node, Parallel, Validate, inner
 
 Perform = Callable[[Node, Callable[[], NodeResult]], NodeResult]
 """Calls the function it is given, once, in its own way."""
@@ -46,13 +47,24 @@ class Watch:
     """Node name and one line of what its commands print or its agent does."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Lanes:
+    """How nodes beside each other are run."""
+
+    perform: Callable[[], Perform] = lambda: call
+    """Gives each lane a `Perform` of its own."""
+    keep: KeepLane = _ignore
+    """What becomes of the work of an agent that did not win."""
+
+
 def node_runner(
-    sandbox: Sandbox,
+    sandbox: LastingSandbox,
     run_agent: RunAgent,
     *,
     perform: Perform = call,
     watch: Watch | None = None,
     redact: Redact = _same,
+    lanes: Lanes | None = None,
 ) -> RunNode:
     """The function that runs any node: skips, performs, bounds, redacts and tells.
 
@@ -60,6 +72,18 @@ def node_runner(
         ValueError: the context's `work_dir` is not the sandbox's.
     """
     told = watch or Watch()
+    beside = lanes or Lanes()
+
+    def run_lane_in(place: LastingSandbox) -> RunLane:
+        run = node_runner(
+            place, run_agent, perform=beside.perform(), watch=told, redact=redact, lanes=beside
+        )
+        return lambda nodes, ctx: run_nodes(nodes, ctx, run)
+
+    def run_lanes(node: Parallel | Compete, ctx: RunContext) -> NodeResult:
+        if isinstance(node, Parallel):
+            return run_parallel(node, ctx, lambda: run_lane_in(sandbox))
+        return run_compete(node, ctx, sandbox=sandbox, run_lane_in=run_lane_in, keep=beside.keep)
 
     def run_node(node: Node, ctx: RunContext) -> NodeResult:
         if ctx.work_dir != sandbox.work_dir:
@@ -74,7 +98,14 @@ def node_runner(
             if node.skip is not None and node.skip(ctx):
                 return NodeResult.skipped()
             inside = NodeSandbox(sandbox, env=ctx.env, timeout_s=node.timeout_s, sink=sink)
-            result = execute_node(node, ctx, sandbox=inside, run_agent=run_agent, run_node=run_node)
+            result = execute_node(
+                node,
+                ctx,
+                sandbox=inside,
+                run_agent=run_agent,
+                run_node=run_node,
+                run_lanes=run_lanes,
+            )
             return _tidy(_late(result, node, inside), redact)
 
         told.on_node_start(node.name)
@@ -109,7 +140,7 @@ def execute_blueprint(
     blueprint: Blueprint,
     ctx: RunContext,
     *,
-    sandbox: Sandbox,
+    sandbox: LastingSandbox,
     run_agent: RunAgent,
     watch: Watch | None = None,
 ) -> RunReport:
@@ -149,7 +180,7 @@ def node_reports(nodes: Sequence[Node], ctx: RunContext) -> tuple[NodeReport, ..
     """One line for each node that has a result; a fix that ran has a line of its own."""
     lines: list[NodeReport] = []
     for node in nodes:
-        entries: list[Node] = [node, node.on_failure] if isinstance(node, Validate) else [node]
+        entries = (node, *inner(node))
         lines += [_line(entry, ctx) for entry in entries if entry.name in ctx.results]
     return tuple(lines)
 
@@ -177,6 +208,8 @@ def _line(node: Node, ctx: RunContext) -> NodeReport:
 
 def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
     ctx = ctx.with_result(node.name, result)
+    for name, beside in result.lanes.items():
+        ctx = ctx.with_result(name, beside)
     if not isinstance(node, Validate) or not result.attempts:
         return ctx
     for name, step in result.attempts[-1].steps.items():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contracts.errors import BlueprintInvalid
-from nodes.types import Node, Validate
+from nodes.types import Node, inner
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -47,10 +47,5 @@ class Blueprint:
             )
 
     def all_names(self) -> list[str]:
-        """Names of all nodes in order, the fix node of each validate node included."""
-        names: list[str] = []
-        for node in self.nodes:
-            names.append(node.name)
-            if isinstance(node, Validate):
-                names.append(node.on_failure.name)
-        return names
+        """Names of all nodes in order, those inside others included."""
+        return [found.name for node in self.nodes for found in (node, *inner(node))]

@@ -8,7 +8,7 @@ from typing import Literal
 from contracts.chat import Usage
 
 NodeStatus = Literal["success", "failure", "skipped"]
-NodeType = Literal["preflight", "deterministic", "agentic", "validate"]
+NodeType = Literal["preflight", "deterministic", "agentic", "validate", "parallel", "compete"]
 RunStatus = Literal["success", "failure", "cancelled", "waiting"]
 
 
@@ -28,7 +28,8 @@ class NodeResult:
     """How a node ended. A failure always says why in `error`.
 
     `output` is for later nodes, prompts and people. `attempts` is filled by validate nodes
-    only, `usage`, `turns`, `tool_calls` (calls by tool name) and `decisions` by agentic ones.
+    only, `lanes` by those with nodes beside each other: the results of these by name. `usage`,
+    `turns`, `tool_calls` (calls by tool name) and `decisions` are of agentic ones.
     """
 
     status: NodeStatus
@@ -36,6 +37,7 @@ class NodeResult:
     error: str | None = None
     duration_ms: int = 0
     attempts: tuple["Attempt", ...] = ()
+    lanes: Mapping[str, "NodeResult"] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
     tool_calls: Mapping[str, int] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """What a run has done so far, kept so that another process can go on where it stopped."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from contracts.run import NodeResult
 from contracts.sandbox import LastingSandbox, SnapshotId
 from flows.asked import write_whole
 from flows.runs import CHECKPOINT
-from nodes.types import Agentic, Node
+from nodes.types import Agentic, Node, inner
 from sandbox.repos import Base
 from sandbox.workspace import Work
 
@@ -61,8 +62,8 @@ class Checkpoint:
     @property
     def used(self) -> Used:
         """What agents have used in the results that are kept."""
-        cost = sum(result.usage.cost_usd for result in self.results.values())
-        return Used(cost, self.replies)
+        results = [r for top in self.results.values() for r in (top, *top.lanes.values())]
+        return Used(sum(result.usage.cost_usd for result in results), self.replies)
 
 
 class Checkpoints:
@@ -141,13 +142,10 @@ class Checkpoints:
 
     def _keep(self, node: Node, result: NodeResult, model: str) -> NodeResult:
         results = {**self.now.results, node.name: result}
-        replies = dict(self.now.replies)
-        if isinstance(node, Agentic) and result.turns:
-            asked = node.model or model
-            replies[asked] = replies.get(asked, 0) + result.turns
+        replies = Counter(self.now.replies) + _replies(node, result, model)
         before = self.now.files
         files = self._files()
-        self.save(replace(self.now, results=results, replies=replies, files=files))
+        self.save(replace(self.now, results=results, replies=dict(replies), files=files))
         if before is not None and before != files:
             self._forget(files)
         return result
@@ -167,6 +165,16 @@ class Checkpoints:
         """Nothing is changing now: whatever does, does so later than this."""
         self._clean_at = time() - _TICK_S / 2
         self._drift = time() - monotonic()
+
+
+def _replies(node: Node, result: NodeResult, model: str) -> Counter[str]:
+    """How many replies of each model a node took; a fix is counted when it is performed."""
+    turns = {node.name: result.turns} | {n: lane.turns for n, lane in result.lanes.items()}
+    asked: Counter[str] = Counter()
+    for found in (node, *inner(node)):
+        if isinstance(found, Agentic):
+            asked[found.model or model] += turns.get(found.name, 0)
+    return asked
 
 
 def begin(folder: Path, base: Base) -> Checkpoint:

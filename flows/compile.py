@@ -124,6 +124,7 @@ def compile_blueprint(
                         run_id=own_id(),
                         flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
                         perform=task_runner(),
+                        lanes=task_runner,
                         watch=_logged(watch or Watch()),
                     )
             except (KeyboardInterrupt, TerminationSignal):

@@ -10,7 +10,7 @@ from blueprints.types import Blueprint
 from contracts.errors import OptionInvalid
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
-from nodes.types import Agentic, Node, Validate
+from nodes.types import Agentic, inner
 
 AGENTS = ("native", "claude-code", "pi")
 """Agents that can be asked for."""
@@ -114,10 +114,5 @@ def models(request: RunRequest) -> set[str]:
 
 def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
     """All nodes that an agent does, fixes included."""
-    return [node for top in blueprint.nodes for node in _agentic(top)]
-
-
-def _agentic(node: Node) -> list[Agentic]:
-    if isinstance(node, Validate):
-        return [node.on_failure]
-    return [node] if isinstance(node, Agentic) else []
+    every = (node for top in blueprint.nodes for node in (top, *inner(top)))
+    return [node for node in every if isinstance(node, Agentic)]

@@ -1,5 +1,6 @@
 """One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -7,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from blueprints.engine import Perform, Watch, call, node_runner, report, run_nodes
+from blueprints.engine import Lanes, Perform, Watch, call, node_runner, report, run_nodes
 from contracts.errors import ForgeRefused, HarnessError, RunNotResumable, SandboxLost, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import LastingSandbox, Sandbox, SnapshotId
@@ -85,6 +86,7 @@ def run_blueprint(
     run_id: str,
     flow_run: FlowRun | None = None,
     perform: Perform = call,
+    lanes: Callable[[], Perform] = lambda: call,
     watch: Watch | None = None,
 ) -> RunReport:
     """Run the blueprint on the repository and give the report.
@@ -111,7 +113,14 @@ def run_blueprint(
             _Record(request, start, folder, run_id, flow_run, workshop, append, book) as record,
         ):
             if start.ended is None:
-                _do_nodes(record, request, workshop, perform=perform, told=watch or Watch())
+                _do_nodes(
+                    record,
+                    request,
+                    workshop,
+                    perform=perform,
+                    lanes=lanes,
+                    told=watch or Watch(),
+                )
             else:
                 ctx = _context(request, {}, run_id, "", record.recalled())
                 record.ctx = replace(ctx, results=start.ended)
@@ -136,7 +145,13 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
 
 
 def _do_nodes(
-    record: "_Record", request: RunRequest, workshop: Workshop, *, perform: Perform, told: Watch
+    record: "_Record",
+    request: RunRequest,
+    workshop: Workshop,
+    *,
+    perform: Perform,
+    lanes: Callable[[], Perform],
+    told: Watch,
 ) -> None:
     kept = record.kept
     run_id = record.ctx.run_id
@@ -157,6 +172,7 @@ def _do_nodes(
             perform=kept.perform(perform, request.model),
             watch=told,
             redact=workshop.redact,
+            lanes=Lanes(perform=lanes, keep=record.keep_lane),
         )
         record.events.begin()
         with _collected(record, sandbox):
@@ -188,6 +204,7 @@ class _Record:
             forget=lambda but: workshop.forget_files(run_id, but),
         )
         self.work = start.work
+        self._lanes: list[str] = []
         self._request = request
         self._base = start.base
         self._flow_run = flow_run
@@ -268,6 +285,13 @@ class _Record:
         if done:
             self.kept.save(replace(self.kept.now, ended=dict(self.ctx.results), work=self.work))
 
+    def keep_lane(self, name: str, fork: LastingSandbox) -> None:
+        """Keep what an agent made that did not win, as a branch of the bare repository."""
+        branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
+        lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
+        if lost is not None:
+            self._lanes.append(f"what {name} made is kept: {self._base.bare} has {branch}")
+
     def publish(self) -> None:
         """Bring the work onto a branch of the user's repository."""
         if self.work is None:
@@ -319,6 +343,7 @@ class _Record:
             notices=(
                 *(f"went on {when}, without running them again" for when in self.kept.now.went_on),
                 *((_goes_on(self.ctx.run_id),) if error is not None else ()),
+                *self._lanes,
                 *self._base.notices,
                 *(work.notices if work else ()),
                 *self.egress.notices,

@@ -277,13 +277,16 @@ def _cli_agents(request: RunRequest) -> set[str]:
 
 
 def _gated(run: OpenRun) -> dict[str, MakeAgent]:
-    """All agents; the first to work in the sandbox leads its port to the gateway."""
-    led: set[int] = set()
+    """All agents; the first to work in a sandbox leads its port to the gateway."""
 
     def lead(agent: Agent) -> Agent:
         def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-            if not led:
-                led.add(sandbox.forward(GATEWAY_PORT, run.gateway.connect))
+            try:
+                sandbox.forward(GATEWAY_PORT, run.gateway.connect)
+            except SandboxLost:
+                raise
+            except Unavailable:
+                pass  # it is led there: nothing else in a sandbox outlives its command
             return agent(task, sandbox)
 
         return work

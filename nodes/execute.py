@@ -8,10 +8,13 @@ from typing import assert_never
 from contracts.run import Attempt, NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.text import cap
-from nodes.types import Agentic, Deterministic, Node, Preflight, Validate
+from nodes.types import Agentic, Compete, Deterministic, Node, Parallel, Preflight, Validate
 
 RunNode = Callable[[Node, RunContext], NodeResult]
 """Runs one node of any type; a validate node asks it for its steps and fixes."""
+
+RunLanes = Callable[[Parallel | Compete, RunContext], NodeResult]
+"""Runs the nodes that stand beside each other in a node."""
 
 RunAgent = Callable[[Agentic, RunContext, Sandbox], NodeResult]
 """Lets an agent do an agentic node."""
@@ -24,6 +27,7 @@ def execute_node(
     sandbox: Sandbox,
     run_agent: RunAgent,
     run_node: RunNode,
+    run_lanes: RunLanes,
 ) -> NodeResult:
     """Execute one node and give its result, with the time it took.
 
@@ -39,6 +43,8 @@ def execute_node(
             result = run_agent(node, ctx, sandbox)
         case Validate():
             result = _validate(node, ctx, run_node)
+        case Parallel() | Compete():
+            result = run_lanes(node, ctx)
         case _:
             assert_never(node)
     return replace(result, duration_ms=round((monotonic() - started) * 1000))

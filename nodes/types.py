@@ -1,6 +1,6 @@
 """The four node types. A node is data: what to do, never how it is run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.errors import BlueprintInvalid
@@ -94,12 +94,79 @@ class Validate(_Common):
             )
 
 
-Node = Preflight | Deterministic | Agentic | Validate
+@dataclass(frozen=True, kw_only=True)
+class Parallel(_Common):
+    """Lanes of nodes, at the same time and in the same files; fails when any node in them does."""
+
+    lanes: tuple[tuple["Node", ...], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.lanes or not all(self.lanes):
+            raise BlueprintInvalid(f"parallel node {self.name!r} has an empty lane, or none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What one agent of a compete node made: its results and its checks', lines changed."""
+
+    name: str
+    results: Mapping[str, NodeResult]
+    lines: int
+
+    @property
+    def passed(self) -> bool:
+        """True when neither the agent nor a check failed."""
+        return all(result.status != "failure" for result in self.results.values())
+
+
+Judge = Callable[[RunContext, Sequence[Entry]], str]
+"""Names the winner among the entries that passed; there is at least one."""
+
+
+def smallest(_: RunContext, entries: Sequence[Entry]) -> str:
+    """The judge for want of another: the fewest lines changed, the first of equals."""
+    return min(entries, key=lambda entry: entry.lines).name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compete(_Common):
+    """Agents that do the same in forks of the files; the run goes on with the winner's."""
+
+    entrants: tuple[Agentic, ...]
+    steps: tuple[Step, ...]
+    judge: Judge = smallest
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.entrants) < 2 or not self.steps:
+            raise BlueprintInvalid(
+                f"compete node {self.name!r} needs two agents or more, and a step to judge by"
+            )
+
+
+Node = Preflight | Deterministic | Agentic | Validate | Parallel | Compete
+
+
+def inner(node: Node) -> tuple[Node, ...]:
+    """The nodes inside a node, at any depth, that have a line of their own in a report."""
+    match node:
+        case Validate():
+            return (node.on_failure,)
+        case Parallel():
+            return tuple(n for lane in node.lanes for top in lane for n in (top, *inner(top)))
+        case Compete():
+            return node.entrants
+        case _:
+            return ()
+
 
 NODE_TYPES: dict[type[Node], NodeType] = {
     Preflight: "preflight",
     Deterministic: "deterministic",
     Agentic: "agentic",
     Validate: "validate",
+    Parallel: "parallel",
+    Compete: "compete",
 }
 """The word for each node type in reports, logs and tags."""

@@ -85,10 +85,14 @@ class DockerSandbox:
     def fork(self, snapshot: SnapshotId) -> Self:
         """Start another sandbox of the same kind from a snapshot; this one goes on.
 
+        What is forwarded here is forwarded there too.
+
         Raises:
             SandboxLost: the snapshot is gone.
         """
-        return type(self)(self._engine, self._spec, self._shelf)._started(snapshot)
+        forked = type(self)(self._engine, self._spec, self._shelf)
+        forked._forwards = dict(self._forwards)
+        return forked._started(snapshot)
 
     @property
     def work_dir(self) -> str:

@@ -122,14 +122,14 @@ class ScriptedSandbox:
         """Copy the workspace aside; see `Sandbox.snapshot`."""
         self._check_alive()
         self._snapshots += 1
-        name = f"snapshot-{self._snapshots}"
-        shutil.copytree(self._work_dir, self._home / name, symlinks=True)
-        return SnapshotId(name)
+        kept = self._home / f"snapshot-{self._snapshots}"
+        shutil.copytree(self._work_dir, kept, symlinks=True)
+        return SnapshotId(str(kept))
 
     def restore(self, snapshot: SnapshotId) -> None:
         """Copy the workspace back; see `Sandbox.restore`. Processes are not ended."""
         self._check_alive()
-        self._take(self._home / snapshot)
+        self._take(Path(snapshot))
 
     def changed_since(self, moment: float) -> bool:
         """Look at every file of the workspace; see `LastingSandbox.changed_since`."""
@@ -147,7 +147,7 @@ class ScriptedSandbox:
         """Another one with these files; see `LastingSandbox.fork`."""
         self._check_alive()
         forked = type(self)(self._answers)
-        forked._take(self._home / snapshot)
+        forked._take(Path(snapshot))
         return forked
 
     def teardown(self) -> None:

@@ -56,5 +56,7 @@ def test_a_fork_has_the_files_and_a_life_of_its_own(sandbox: LastingSandbox) -> 
     try:
         fork.write_file("shared", b"after")
         assert (fork.read_file("shared"), sandbox.read_file("shared")) == (b"after", b"before")
+        sandbox.restore(fork.snapshot())
+        assert sandbox.read_file("shared") == b"after"
     finally:
         fork.teardown()

@@ -18,7 +18,15 @@ from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
-from blueprints.dsl import agentic, blueprint, deterministic, step, validate
+from blueprints.dsl import (
+    agentic,
+    blueprint,
+    compete,
+    deterministic,
+    parallel,
+    step,
+    validate,
+)
 from blueprints.types import Blueprint
 from contracts.errors import RepoInvalid, SandboxLost, SecretMissing
 from contracts.run import NodeResult, RunContext, RunReport
@@ -31,6 +39,7 @@ from flows.settings import LimitSettings
 from flows.start import go_on
 from flows.wiring import workshop
 from nodes.commands import command, shell
+from tests.flows.repositories import git
 from tests.flows.test_run import DONE, WRITE_42
 
 pytestmark = pytest.mark.prefect
@@ -140,6 +149,26 @@ def test_what_a_node_raises_ends_the_flow_run(run: Run) -> None:
     result, flow_run = run(blueprint("buggy", "Raises", [deterministic("bug", "bug", buggy)]))
     assert isinstance(result, ZeroDivisionError)
     assert flow_run["state_name"] == "Failed"
+
+
+def test_lanes_are_task_runs_and_what_lost_is_kept(
+    run: Run, api: httpx.Client, model: Callable[..., str], shop: Workshop
+) -> None:
+    lanes = [[deterministic(name, name, command("true"))] for name in ("left", "right")]
+    steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
+    tried = compete("try", "Try", 2, prompt=lambda _: "go", steps=steps)
+    made = blueprint("lanes", "Lanes", [parallel("both", "Both", lanes), tried])
+    report, flow_run = run(made, model=model(WRITE_42, WRITE_42, DONE, DONE))
+    assert isinstance(report, RunReport)
+    assert report.status == "success"
+    states = {name: task["state_name"] for name, task in task_runs(api, flow_run).items()}
+    wanted = {"both", "left", "right", "try", "try-1", "try-2", "try-1/answer", "try-2/answer"}
+    assert {name: states[name] for name in wanted} == dict.fromkeys(wanted, "Completed")
+    [kept] = [notice for notice in report.notices if "lanes.try-2" in notice]
+    [bare] = shop.repos.glob("*.git")
+    branch = f"harness/{report.run_id}/lanes.try-2"
+    assert git(bare, "show", f"{branch}:answer.txt") == "42"
+    assert str(bare) in kept
 
 
 def test_a_retried_flow_run_goes_on_where_it_stopped(

@@ -33,7 +33,12 @@ class Runner:
         self.ran.append(node.name)
         self.limits.append(node.timeout_s)
         return execute_node(
-            node, ctx, sandbox=self.sandbox, run_agent=self.agent, run_node=self.__call__
+            node,
+            ctx,
+            sandbox=self.sandbox,
+            run_agent=self.agent,
+            run_node=self.__call__,
+            run_lanes=self.__call__,
         )
 
     def agent(self, node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:

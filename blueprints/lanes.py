@@ -1,0 +1,139 @@
+"""Nodes beside each other: lanes in the same files, and agents that compete in forks of them.
+
+A lane runs in a thread of its own with the context of the one that began it, so that what
+makes nodes visible sees them as children. Who is interrupted does not wait for its lanes:
+they end with their sandbox.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from threading import Thread
+from typing import TypeVar
+
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, LastingSandbox
+from nodes.types import Agentic, Compete, Deterministic, Entry, Node, Parallel
+
+RunLane = Callable[[Sequence[Node], RunContext], RunContext]
+"""Runs nodes in order, up to the first that fails, and gives the context with their results."""
+
+KeepLane = Callable[[str, LastingSandbox], None]
+"""Keeps the work of an entrant that did not win, under the entrant's name."""
+
+Made = TypeVar("Made")
+
+
+def run_parallel(node: Parallel, ctx: RunContext, run_lane: Callable[[], RunLane]) -> NodeResult:
+    """Run all lanes to their own end; a failure when any of their nodes failed."""
+    ended = _at_once([partial(run_lane(), lane, ctx) for lane in node.lanes])
+    results = {k: r for after in ended for k, r in after.results.items() if k not in ctx.results}
+    failed = [name for name, result in results.items() if result.status == "failure"]
+    ran = NodeResult(
+        status="failure" if failed else "success",
+        output="\n".join(f"{name}: {result.status}" for name, result in results.items()),
+        lanes=results,
+    )
+    return replace(ran, error=f"failed: {', '.join(failed)}") if failed else ran
+
+
+def run_compete(
+    node: Compete,
+    ctx: RunContext,
+    *,
+    sandbox: LastingSandbox,
+    run_lane_in: Callable[[LastingSandbox], RunLane],
+    keep: KeepLane,
+) -> NodeResult:
+    """Let all entrants work in forks of the files as they are, and go on with the winner's."""
+    start = sandbox.snapshot()
+    with ExitStack() as stack:
+        forks = [stack.enter_context(_ending(sandbox.fork(start))) for _ in node.entrants]
+        raced = _at_once(
+            [
+                partial(_race, node, entrant, ctx, fork, run_lane_in(fork))
+                for fork, entrant in zip(forks, node.entrants, strict=True)
+            ]
+        )
+        winner = _winner(node, ctx, raced)
+        for fork, entry in zip(forks, raced, strict=True):
+            if entry.name == winner:
+                sandbox.restore(fork.snapshot())
+            else:
+                keep(entry.name, fork)
+    result = NodeResult(
+        status="success" if winner else "failure",
+        output="\n".join(_told(entry, winner) for entry in raced),
+        lanes={name: result for entry in raced for name, result in entry.results.items()},
+    )
+    return result if winner else replace(result, error="no entrant passed the steps")
+
+
+def _race(
+    node: Compete,
+    entrant: Agentic,
+    ctx: RunContext,
+    fork: LastingSandbox,
+    run_lane: RunLane,
+) -> Entry:
+    own = replace(ctx, work_dir=fork.work_dir)
+    base = _git(fork, "rev-parse", "HEAD").strip()
+    after = run_lane([entrant], own)
+    for step in node.steps:
+        check = Deterministic(
+            name=f"{entrant.name}/{step.name}", description=node.description, exec=step.exec
+        )
+        after = run_lane([check], after)
+    results = {k: r for k, r in after.results.items() if k not in ctx.results}
+    return Entry(name=entrant.name, results=results, lines=_lines_changed(fork, base))
+
+
+def _winner(node: Compete, ctx: RunContext, raced: Sequence[Entry]) -> str | None:
+    passed = [entry for entry in raced if entry.passed]
+    return node.judge(ctx, passed) if passed else None
+
+
+def _told(entry: Entry, winner: str | None) -> str:
+    failed = [name for name, result in entry.results.items() if result.status == "failure"]
+    how = f"failed at {', '.join(failed)}" if failed else "passed"
+    return f"{entry.name}: {how}, {entry.lines} lines changed{' (won)' * (entry.name == winner)}"
+
+
+def _lines_changed(fork: LastingSandbox, base: str) -> int:
+    """Lines added and removed since the base, new files included, by git in the fork."""
+    _git(fork, "add", "--all", "--intent-to-add")
+    stat = _git(fork, "diff", "--shortstat", "--no-ext-diff", base)
+    return sum(int(count) for count in re.findall(r"(\d{1,9}) (?:insertion|deletion)", stat))
+
+
+def _git(fork: LastingSandbox, *args: str) -> str:
+    done = fork.exec(Command(argv=("git", *args), timeout_s=60.0))
+    return done.stdout.decode("utf-8", "replace")
+
+
+@contextmanager
+def _ending(fork: LastingSandbox) -> Iterator[LastingSandbox]:
+    try:
+        yield fork
+    finally:
+        fork.teardown()
+
+
+def _at_once(calls: Sequence[Callable[[], Made]]) -> list[Made]:
+    """What the calls give, in their order; what the first of them raised is raised."""
+    futures: list[Future[Made]] = [Future() for _ in calls]
+    for call, future in zip(calls, futures, strict=True):
+        lane = copy_context()
+        Thread(target=lane.run, args=(_fulfil, call, future), daemon=True).start()
+    return [future.result() for future in futures]
+
+
+def _fulfil(call: Callable[[], Made], future: Future[Made]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - it is raised where the lanes are waited for
+        future.set_exception(error)

@@ -1,0 +1,154 @@
+"""Nodes beside each other: lanes in the same files, agents that compete in forks of them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from blueprints.dry_run import dry_run
+from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel, step, validate
+from blueprints.engine import Lanes, execute_blueprint, node_runner, run_nodes
+from contracts.errors import BlueprintInvalid, SandboxLost
+from contracts.run import NodeResult, RunContext, RunReport
+from contracts.sandbox import Command, LastingSandbox, Sandbox
+from nodes.commands import command, shell
+from nodes.types import Agentic, Compete, Entry, Node
+from sandbox.scripted import ScriptedSandbox
+
+LINES = {"try-1": 5, "try-2": 2, "try-3": 1}
+"""How many lines each agent writes; the third writes no answer, and so does not pass."""
+
+
+def run(sandbox: ScriptedSandbox, *nodes: Node) -> RunReport:
+    made = blueprint("lanes", "Lanes", nodes)
+    ctx = RunContext(run_id="abcd1234", work_dir=sandbox.work_dir)
+    return execute_blueprint(made, ctx, sandbox=sandbox, run_agent=agent_writes)
+
+
+def agent_writes(node: Agentic, _: RunContext, sandbox: Sandbox) -> NodeResult:
+    answer = "no" if node.name == "try-3" else "42"
+    sandbox.write_file("answer.txt", f"{answer}\n".encode() * LINES[node.name])
+    return NodeResult.success(node.name)
+
+
+def waits_for(path: str, makes: str) -> Node:
+    line = f"touch {makes}; for i in $(seq 200); do test -e {path} && exit 0; sleep 0.05; done"
+    return deterministic(makes, makes, shell(f"{line}; exit 1"))
+
+
+@pytest.fixture
+def started(sandbox: ScriptedSandbox) -> ScriptedSandbox:
+    """A workspace with one commit."""
+    who = "git config user.email a@b && git config user.name a"
+    line = f"git init -q . && {who} && echo x > start.txt && git add . && git commit -qm x"
+    assert sandbox.exec(Command(argv=("sh", "-c", line))).ok
+    return sandbox
+
+
+def trying(**changes: object) -> Compete:
+    steps = [step("answer", command("grep", "-q", "42", "answer.txt"))]
+    made = compete("try", "Try it", 3, prompt=lambda _: "go", steps=steps)
+    return Compete(**{**vars(made), **changes})
+
+
+def test_lanes_run_at_the_same_time(sandbox: ScriptedSandbox) -> None:
+    lanes = [[waits_for("b", makes="a")], [waits_for("a", makes="b")]]
+    report = run(sandbox, parallel("both", "both", lanes))
+    assert report.status == "success"
+    assert {node.name: node.status for node in report.nodes} == {
+        "both": "success", "a": "success", "b": "success"
+    }  # fmt: skip
+
+
+def test_a_lane_stops_at_its_first_failure_and_the_others_go_on(sandbox: ScriptedSandbox) -> None:
+    lanes = [
+        [deterministic("bad", "bad", command("false")), deterministic("x", "x", command("true"))],
+        [deterministic("good", "good", command("true"))],
+    ]
+    report = run(sandbox, parallel("both", "both", lanes))
+    assert report.status == "failure"
+    assert [(node.name, node.status) for node in report.nodes] == [
+        ("both", "failure"), ("bad", "failure"), ("good", "success")
+    ]  # fmt: skip
+    assert report.nodes[0].error == "failed: bad"
+
+
+def test_a_later_node_sees_what_lanes_gave(sandbox: ScriptedSandbox) -> None:
+    def look(ctx: RunContext, _: Sandbox) -> NodeResult:
+        return NodeResult.success(ctx.results["said"].output)
+
+    lanes = [[deterministic("said", "said", command("echo", "hello"))]]
+    report = run(sandbox, parallel("one", "one", lanes), deterministic("look", "look", look))
+    assert report.nodes[-1].output.strip() == "hello"
+
+
+def test_what_a_lane_raises_ends_the_run(sandbox: ScriptedSandbox) -> None:
+    def lost(_: RunContext, __: Sandbox) -> NodeResult:
+        raise SandboxLost("gone")
+
+    with pytest.raises(SandboxLost):
+        run(sandbox, parallel("one", "one", [[deterministic("lost", "lost", lost)]]))
+
+
+def test_the_smallest_change_that_passes_wins(started: ScriptedSandbox) -> None:
+    report = run(started, trying())
+    assert report.status == "success"
+    assert started.read_file("answer.txt") == b"42\n42\n"
+    assert report.nodes[0].output.splitlines() == [
+        "try-1: passed, 5 lines changed",
+        "try-2: passed, 2 lines changed (won)",
+        "try-3: failed at try-3/answer, 1 lines changed",
+    ]
+
+
+def test_a_judge_may_choose_another(started: ScriptedSandbox) -> None:
+    def largest(_: RunContext, entries: Sequence[Entry]) -> str:
+        return max(entries, key=lambda entry: entry.lines).name
+
+    run(started, trying(judge=largest))
+    assert started.read_file("answer.txt") == b"42\n" * 5
+
+
+def test_when_nobody_passes_the_files_stay_as_they_were(started: ScriptedSandbox) -> None:
+    steps = (step("never", command("false")),)
+    report = run(started, trying(steps=steps))
+    assert report.error == "node 'try' failed: no entrant passed the steps"
+    assert not started.exec(Command(argv=("test", "-e", "answer.txt"))).ok
+
+
+def test_those_that_did_not_win_are_kept(started: ScriptedSandbox) -> None:
+    kept: dict[str, bytes] = {}
+
+    def keep(name: str, fork: LastingSandbox) -> None:
+        kept[name] = fork.read_file("answer.txt")
+
+    runner = node_runner(started, agent_writes, lanes=Lanes(keep=keep))
+    ctx = RunContext(run_id="abcd1234", work_dir=started.work_dir)
+    run_nodes([trying()], ctx, runner)
+    assert kept == {"try-1": b"42\n" * 5, "try-3": b"no\n"}
+
+
+def test_a_dry_run_shows_every_lane() -> None:
+    fix = agentic("fix", "fix", prompt=lambda _: "fix it")
+    check = validate("check", "check", steps=[step("s", command("true"))], on_failure=fix)
+    planned = dry_run(blueprint("lanes", "Lanes", [parallel("p", "p", [[check]]), trying()]))
+    assert [(node.name, node.type) for node in planned] == [
+        ("p", "parallel"), ("check", "validate"), ("fix", "agentic"),
+        ("try", "compete"), ("try-1", "agentic"), ("try-2", "agentic"), ("try-3", "agentic"),
+    ]  # fmt: skip
+
+
+def test_names_in_lanes_are_names_of_the_blueprint() -> None:
+    twice = deterministic("same", "same", command("true"))
+    with pytest.raises(BlueprintInvalid, match="uses a node name twice: 'same'"):
+        blueprint("lanes", "Lanes", [parallel("p", "p", [[twice], [twice]])])
+
+
+@pytest.mark.parametrize("lanes", [[], [[]]])
+def test_a_parallel_node_without_nodes_is_refused(lanes: list[list[Node]]) -> None:
+    with pytest.raises(BlueprintInvalid, match="empty lane"):
+        parallel("p", "p", lanes)
+
+
+def test_one_agent_does_not_compete() -> None:
+    with pytest.raises(BlueprintInvalid, match="two agents or more"):
+        compete("c", "c", 1, prompt=lambda _: "go", steps=[step("s", command("true"))])
