@@ -1,12 +1,14 @@
 """What a blueprint would do: its nodes and the prompts it would give. Nothing is executed."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid
 from contracts.run import Attempt, NodeResult, NodeType, RunContext
 from nodes.execute import step_name
-from nodes.types import NODE_TYPES, Agentic, Compete, Node, Validate, inner
+from nodes.types import NODE_TYPES, Agentic, Compete, Node, Parallel, Validate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +31,37 @@ def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[PlannedNode, 
         BlueprintInvalid: a prompt cannot be made; names the node.
     """
     ctx = RunContext(run_id="00000000", work_dir="/workspace", intent=intent)
+    return tuple(_plan(blueprint.nodes, ctx).nodes)
+
+
+class _Plan(NamedTuple):
+    nodes: list[PlannedNode]
+    ctx: RunContext
+
+
+def _plan(nodes: Sequence[Node], ctx: RunContext) -> _Plan:
     planned: list[PlannedNode] = []
-    for node in blueprint.nodes:
-        planned.append(_planned(node, ctx))
-        within = _failing(node, ctx) if isinstance(node, Validate) else ctx
-        planned += [_planned(found, within) for found in inner(node)]
-        ctx = ctx.with_result(node.name, NodeResult.success(f"[output of {node.name}]"))
-    return tuple(planned)
+    for node in nodes:
+        within = _inside(node, ctx)
+        planned += [_planned(node, ctx), *within.nodes]
+        ctx = within.ctx.with_result(node.name, NodeResult.success(f"[output of {node.name}]"))
+    return _Plan(planned, ctx)
+
+
+def _inside(node: Node, ctx: RunContext) -> _Plan:
+    """The nodes in a node, and the context with what those leave behind that always run."""
+    match node:
+        case Validate():
+            return _Plan([_planned(node.on_failure, _failing(node, ctx))], ctx)
+        case Compete():
+            return _Plan([_planned(entrant, ctx) for entrant in node.entrants], ctx)
+        case Parallel():
+            lanes = [_plan(lane, ctx) for lane in node.lanes]
+            for lane in lanes:
+                ctx = replace(ctx, results={**ctx.results, **lane.ctx.results})
+            return _Plan([found for lane in lanes for found in lane.nodes], ctx)
+        case _:
+            return _Plan([], ctx)
 
 
 def _planned(node: Node, ctx: RunContext) -> PlannedNode:

@@ -137,6 +137,18 @@ def test_a_dry_run_shows_every_lane() -> None:
     ]  # fmt: skip
 
 
+def test_a_dry_run_gives_a_lane_what_came_before_it_and_not_what_runs_beside_it() -> None:
+    def reads(name: str) -> Node:
+        return agentic(f"reads-{name}", "reads", prompt=lambda ctx: ctx.results[name].output)
+
+    first = deterministic("first", "first", command("true"))
+    dry_run(blueprint("lanes", "Lanes", [parallel("p", "p", [[first, reads("first")]])]))
+    dry_run(blueprint("lanes", "Lanes", [parallel("p", "p", [[first]]), reads("first")]))
+    beside = parallel("p", "p", [[first], [reads("first")]])
+    with pytest.raises(BlueprintInvalid, match="the prompt of node 'reads-first' cannot be made"):
+        dry_run(blueprint("lanes", "Lanes", [beside]))
+
+
 def test_names_in_lanes_are_names_of_the_blueprint() -> None:
     twice = deterministic("same", "same", command("true"))
     with pytest.raises(BlueprintInvalid, match="uses a node name twice: 'same'"):
