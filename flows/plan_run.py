@@ -125,7 +125,7 @@ def report_of(shop: PlanShop, run_id: str) -> PlanReport:
     entities = shop.log.entities(name for event in events for name in event.produces)
     ended = Notes(run_id, _append(shop), events, entities).ended_before
     decisions = [event.body for event in events if event.kind == "decision"]
-    allowed = sum(body.get("allowed") is True for body in decisions)
+    allowed = sum(body.get("verdict") == "allowed" for body in decisions)
     return PlanReport(
         run_id=run_id,
         status=_status(plan, ended),

@@ -5,10 +5,14 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, ValidationError
 
+from contracts.gate import Bounds
 from contracts.json import Json
 from contracts.tool import Decision, ToolCall
 from flows.trajectory_events import ALLOWED_TOOLS
-from nodes.agents.allowed import guard_for
+from nodes.agents.allowed import TOOLS, guard_for
+from policy.again import POLICY, decide_again
+from policy.guard import GUARD, AgentGuard, guarded
+from policy.registry import thawed
 from policy.replay import Decide
 
 
@@ -34,5 +38,23 @@ def allowed_tools(question: Mapping[str, Json]) -> Decision:
     return guard_for(asked.allowed_tools, asked.agent)(call)
 
 
-POLICIES: Mapping[str, Decide] = MappingProxyType({ALLOWED_TOOLS: allowed_tools})
+class _Bounded(_Question, frozen=True, extra="forbid"):
+    bounds: Bounds
+    read: tuple[str, ...]
+
+
+def agent_guard(question: Mapping[str, Json]) -> Decision:
+    """Whether a node's tools and its run's bounds let its agent make this call."""
+    try:
+        asked = _Bounded.model_validate(thawed(question))
+    except ValidationError as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
+    allowed = guard_for(asked.allowed_tools, asked.agent)
+    return guarded((allowed, AgentGuard(asked.bounds, TOOLS[asked.agent].get, asked.read)))(call)
+
+
+POLICIES: Mapping[str, Decide] = MappingProxyType(
+    {ALLOWED_TOOLS: allowed_tools, GUARD: agent_guard, POLICY: decide_again}
+)
 """All that this Harness knows; an older version stays here for as long as logs may name it."""

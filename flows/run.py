@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from blueprints.engine import Lanes, Perform, Watch, call, node_runner, report, run_nodes
 from contracts.errors import ForgeRefused, HarnessError, RunNotResumable, SandboxLost, Unavailable
+from contracts.gate import Bounds
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import LastingSandbox, Sandbox, SnapshotId
 from flows import checkpoints, runs
@@ -73,6 +74,8 @@ class Workshop:
     agents: Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
     The agents begin with what the run has used before it stopped, if it did."""
+    bounds: Callable[[RunRequest], Bounds | None]
+    """What the guard of this request's agents goes by, besides the tools that nodes allow."""
     event_log: Callable[[], AbstractContextManager[Append]]
     """Opens the event log while the run waits for its sandbox."""
     view: Callable[[str], ViewSpec]
@@ -226,6 +229,7 @@ class _Record:
             folder=folder,
             redact=workshop.redact,
             told=start.results if start.went_on else None,
+            bounds=workshop.bounds(request),
         )
 
     def __enter__(self) -> "_Record":

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from contracts.entity import Entity, Label, joined
+from contracts.gate import Bounds
 from contracts.json import Json
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.report import to_json
@@ -43,11 +44,13 @@ class RunEvents:
         folder: Path,
         redact: Redact,
         told: Collection[str] | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self._append = append
         self._request = request
         self._run_id = run_id
         self._redact = redact
+        self._bounds = bounds
         self._trajectory = _Tail(folder / "trajectory.jsonl")
         self._egress = _Tail(folder / "egress.jsonl")
         self._known: set[str] = set()
@@ -175,6 +178,7 @@ class RunEvents:
             node.name: Rules(
                 agent=node.agent or self._request.agent,
                 allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
+                bounds=self._bounds,
             )
             for node in agentic_nodes(self._request.blueprint)
         }

@@ -2,16 +2,22 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 
 from contracts.entity import CLEAN, Entity, Label
+from contracts.gate import Bounds
 from contracts.json import Json
+from contracts.tool import ToolCall
+from nodes.agents.allowed import TOOLS
 from nodes.text import cap, inert
 from policy.events import Draft
+from policy.guard import GUARD, AgentGuard
 
 KEPT = 4_000
 """Characters of one text that an event keeps; the trajectory holds more."""
+
+_CALL = ("id", "name", "arguments")
 
 ALLOWED_TOOLS = "allowed-tools/1"
 """The policy by which calls are decided: the words of `nodes.agents.allowed`."""
@@ -23,6 +29,7 @@ class Rules:
 
     agent: str
     allowed_tools: tuple[str, ...] | None = None
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +76,11 @@ class _Telling:
     _reply: Entity | None = None
     _results: list[Entity] = field(default_factory=list)
     _model: str = ""
+    _guard: AgentGuard | None = None
+
+    def __post_init__(self) -> None:
+        if self.rules.bounds is not None:
+            self._guard = AgentGuard(self.rules.bounds, TOOLS[self.rules.agent].get)
 
     @property
     def view(self) -> list[str]:
@@ -110,16 +122,23 @@ class _Telling:
         self, line: Mapping[str, object], call: dict[str, Json] | None, reply: Entity
     ) -> None:
         words = self.rules.allowed_tools
+        question: dict[str, Json] = {
+            "agent": self.rules.agent,
+            "allowed_tools": None if words is None else list(words),
+            "call": call,
+        }
+        if self.rules.bounds is not None and self._guard is not None:
+            bounds: dict[str, Json] = asdict(self.rules.bounds)
+            question |= {"bounds": bounds, "read": list(self._guard.secrets)}
+            if call is not None:
+                self._guard(ToolCall(**{name: str(call[name]) for name in _CALL}))
         body: dict[str, Json] = {
             "node": self.node,
-            "policy": ALLOWED_TOOLS,
+            "policy": ALLOWED_TOOLS if self._guard is None else GUARD,
             "verdict": _text(line.get("verdict")),
+            "rule": _text(line.get("rule")),
             "reason": _text(line.get("reason")),
-            "question": {
-                "agent": self.rules.agent,
-                "allowed_tools": None if words is None else list(words),
-                "call": call,
-            },
+            "question": question,
         }
         self._add("decision", body, [reply.id])
 

@@ -85,6 +85,7 @@ def workshop(settings: Settings | None = None, *, replay: Path | None = None) ->
         memory=remembered,
         notes=lambda: notes(load_memory_settings()),
         agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay),
+        bounds=_bounds(chosen),
         event_log=lambda: appending(chosen.home, owner(chosen)),
         view=lambda run_id: view_of(chosen.home, owner(chosen), run_id),
         propose=proposer(chosen.forges, environment()),
@@ -250,8 +251,8 @@ def _agents(
                     replay=replay,
                 )
                 run = stack.enter_context(opened)
-                bounds = load_policy_settings().bounds(request, settings.sandbox.egress)
-                made = _gated(run._replace(open_gate=bounded(run.open_gate, bounds)))
+                gate = bounded(run.open_gate, _bounds(settings)(request))
+                made = _gated(run._replace(open_gate=gate))
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
@@ -265,6 +266,10 @@ def _agents(
 
 def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:
     return nullcontext(lambda: None)
+
+
+def _bounds(settings: Settings) -> Callable[[RunRequest], Bounds | None]:
+    return lambda request: load_policy_settings().bounds(request, settings.sandbox.egress)
 
 
 def bounded(open_gate: OpenGate, bounds: Bounds | None) -> OpenGate:

@@ -63,7 +63,7 @@ class PlanRun:
         self._registry = registry
         self._authority = authority
         self._notes = notes
-        self._held = Held(values, known)
+        self._held = Held(values, known, note=notes.came)
         self._permit = Permit(self.world, self._held, notes, person=person, propose=propose)
         self._outcomes: dict[int, Outcome] = {}
         for index, made in notes.made_by_step():
@@ -103,8 +103,8 @@ class PlanRun:
         if before is not None and before.status in OVER:
             return before
         outcome = self._outcome(index)
-        self._keep(outcome)
         self._notes.ended(index, outcome.status, outcome.reason, outcome.entity)
+        self._keep(outcome)
         return outcome
 
     def _refill(self, index: int, made: Entity) -> None:

@@ -20,7 +20,7 @@ from policy.file_labels import matches
 from policy.registry import Registry, operation
 from policy.resolve import Call, World
 from policy.shell import touched
-from policy.step_check import check_step
+from policy.step_check import RULES, check_step
 from policy.types import Plan, Step
 
 PROTECTED = (
@@ -69,14 +69,20 @@ _REGISTRY = Registry([work_inside, change_protected, reach])
 _SEEN: Json = {"$ref": "input.seen"}
 
 
+GUARD = f"agent-guard/{RULES}"
+"""How decisions of these rules are named in the event log."""
+
+
 class AgentGuard:
     """Decides about the calls of one agent. Several threads may ask it.
 
     `word_of` gives the word of `allowed.py` that a tool falls under. What the agent has seen
-    only grows: a secret that it read stays with it.
+    only grows: a secret that it read stays with it. `read` are those of before.
     """
 
-    def __init__(self, bounds: Bounds, word_of: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, bounds: Bounds, word_of: Callable[[str], str | None], read: Iterable[str] = ()
+    ) -> None:
         self._bounds = bounds
         self._word_of = word_of
         self._seen = [
@@ -84,6 +90,8 @@ class AgentGuard:
             for one in bounds.taint
         ]
         self._lock = threading.Lock()
+        self.secrets: list[str] = []
+        self._remember(read)
 
     def __call__(self, call: ToolCall) -> Decision:
         """Decide, and remember which secrets the call would show to the agent."""
@@ -143,6 +151,7 @@ class AgentGuard:
                 made = Entity(content=None, label=label, origin=f"read {path}")
                 if made not in self._seen:
                     self._seen.append(made)
+                    self.secrets.append(path)
 
     def _is_protected(self, path: str) -> bool:
         return any(matches(pattern, _plain(path)) for pattern in self._bounds.protected)

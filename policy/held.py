@@ -1,7 +1,7 @@
 """What a run of a plan holds so far: labelled values, and everything that they are made of."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -15,7 +15,16 @@ class Held:
     nothing is checked on labels that are about to change.
     """
 
-    def __init__(self, values: Mapping[str, Entity], entities: Iterable[Entity] = ()) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Entity],
+        entities: Iterable[Entity] = (),
+        *,
+        note: Callable[[Entity], None],
+    ) -> None:
+        self._note = note
+        for entity in values.values():
+            note(entity)
         self._values = dict(values)
         self._entities = {entity.id: entity for entity in (*entities, *values.values())}
         self._lock = threading.Lock()
@@ -33,7 +42,8 @@ class Held:
             return MappingProxyType(dict(self._entities))
 
     def keep(self, name: str | None, entity: Entity) -> None:
-        """Hold an entity, under a name if references are to find it."""
+        """Hold an entity and note it, under a name if references are to find it."""
+        self._note(entity)
         with self._lock:
             self._entities[entity.id] = entity
             if name is not None:

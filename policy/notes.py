@@ -6,8 +6,9 @@ from typing import NamedTuple
 from contracts.entity import Entity
 from contracts.json import Json
 from contracts.tool import Decision, Denied
+from policy.again import POLICY, question_of
 from policy.events import Draft, Event, Kind
-from policy.resolve import Resolved
+from policy.resolve import Call, Resolved, World, resolve
 
 Append = Callable[[Draft], object]
 
@@ -36,8 +37,15 @@ class Notes:
         self._made: dict[tuple[int, int], Entity] = {}
         self._written: dict[tuple[int, int], Entity] = {}
         self._begun: set[tuple[int, int]] = set()
+        self._known = set(entities or ())
         for event in past:
             self._read(event, entities or {})
+
+    def came(self, entity: Entity) -> None:
+        """An entity is there: from outside, or made of others on the way; noted once."""
+        if entity.id not in self._known:
+            kind: Kind = "step" if entity.sources else "source"
+            self._note(kind, {"origin": entity.origin}, entity.sources, entity)
 
     def ended(self, index: int, status: str, reason: str, entity: Entity | None) -> None:
         """A step is over, or waits."""
@@ -45,18 +53,18 @@ class Notes:
         sources = entity.sources if entity else ()
         self._note("step", body, sources, entity)
 
-    def decided(self, index: int, decision: Decision, resolved: Resolved | None, by: str) -> None:
-        """The policy, in the version `by`, decided about a step on these labels."""
-        denied = decision if isinstance(decision, Denied) else None
+    def decided(self, call: Call, world: World, decision: Decision) -> None:
+        """The policy decided about a call; the note holds all that it went by."""
+        resolved = resolve(call, world)
         body: dict[str, Json] = {
-            "step": index,
-            "allowed": denied is None,
-            "policy": by,
-            "values": resolved.names if resolved else {},
+            "step": call.index,
+            "policy": POLICY,
+            "verdict": "allowed",
+            "question": question_of(call, world),
         }
-        if denied is not None:
-            body |= told(denied)
-        used = resolved.used if resolved else ()
+        if isinstance(decision, Denied):
+            body |= {"verdict": "denied", **told(decision)}
+        used = () if isinstance(resolved, Denied) else resolved.used
         self._note("decision", body, tuple(entity.id for entity in used), None)
 
     def begins(self, index: int, number: int, resolved: Resolved) -> None:
@@ -93,6 +101,8 @@ class Notes:
     def _note(
         self, kind: Kind, body: dict[str, Json], used: tuple[str, ...], made: Entity | None
     ) -> None:
+        if made is not None:
+            self._known.add(made.id)
         self._append(
             Draft(
                 kind=kind,

@@ -69,13 +69,7 @@ class Permit:
         """What the policy says against the call now; it is noted."""
         world = self._world()
         decision = check_step(call, world)
-        resolved = resolve(call, world)
-        self._notes.decided(
-            call.index,
-            decision,
-            resolved if isinstance(resolved, Resolved) else None,
-            policy_version(world),
-        )
+        self._notes.decided(call, world, decision)
         return decision if isinstance(decision, Denied) else None
 
     def ready(self, call: Call, number: int) -> Ready:

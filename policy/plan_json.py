@@ -72,6 +72,15 @@ def parse_plan(text: str, *, prompt: str) -> Plan:
     return Plan(steps=tuple(_step(step, i) for i, step in enumerate(steps)), prompt=prompt)
 
 
+def parse_step(text: str) -> Step:
+    """Read one step, as `Step.as_json` writes it.
+
+    Raises:
+        PlanInvalid: it is none.
+    """
+    return parse_plan(f"[{text}]", prompt="").steps[0]
+
+
 def _document(text: str) -> Json:
     if len(text) > MAX_CHARS:
         raise PlanInvalid(f"the plan has {len(text)} characters, more than {MAX_CHARS}")

@@ -69,7 +69,7 @@ def refs_in(value: Json, place: str = "") -> Iterator[Found]:
         if isinstance(text, str):
             yield Found(place, parse_ref(text))
             return
-        for key, item in value.items():
+        for key, item in sorted(value.items()):
             yield from refs_in(item, f"{place}/{key}")
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for index, item in enumerate(value):

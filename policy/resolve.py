@@ -121,7 +121,8 @@ def resolve(call: Call, world: World) -> Resolved | Denied:
         return Denied(reason=f"no rule for {step.op!r}", rule="C1", argument="/op")
     values = world.values if call.item is None else {**world.values, "item": call.item}
     try:
-        parts = {name: _entities(value, values, f"/{name}") for name, value in step.args.items()}
+        args = sorted(step.args.items())  # so that it is the same from its canonical JSON
+        parts = {name: _entities(value, values, f"/{name}") for name, value in args}
         control: dict[str, tuple[Entity, ...]] = {
             name: (_entity(ref, values, f"/{name}"),)
             for name, ref in (("when", step.when), ("foreach", step.foreach))

@@ -117,7 +117,7 @@ def _c3(resolved: Resolved, world: World) -> Iterator[Denied]:
 
 
 def _c4(resolved: Resolved, world: World) -> Iterator[Denied]:
-    for name, role in resolved.operation.roles.items():
+    for name, role in sorted(resolved.operation.roles.items()):
         entities = resolved.parts.get(name, ()) if role in _STEERING else ()
         yield from _tainted(entities, name, f"decide /{name} of {resolved.step.op}", "C4", world)
 

@@ -57,6 +57,7 @@ def _guarded(account: Account, piece: Piece) -> Piece:
         tool=piece.call.name,
         verdict="denied" if denied else "allowed",
         reason=decision.reason if isinstance(decision, Denied) else "",
+        rule=decision.rule if isinstance(decision, Denied) else "",
     )
     if isinstance(decision, Denied):
         return Call(account.refusals.refuse(piece.call, decision))

@@ -8,8 +8,13 @@ from pathlib import Path
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.run import RunContext
+from flows.event_log import event_log
+from flows.policies import POLICIES
 from flows.request import RunRequest
 from flows.run import Workshop, run_blueprint
+from flows.settings import load_settings
+from flows.wiring import owner
+from policy.replay import replay
 
 Ask = Callable[..., RunRequest]
 
@@ -44,6 +49,12 @@ def test_what_a_readme_tells_an_agent_to_send_away_stays(
     told = (shop.runs / "abcd1234" / "trajectory.jsonl").read_text()
     assert "repo:repository would decide /host of reach" in told
     assert "repo:repository would decide /path of change_protected" in told
+    with event_log(load_settings().home, owner(load_settings())) as log:
+        history = log.history("abcd1234")
+    decided = [event for event in history.in_order() if event.kind == "decision"]
+    assert [event.body["verdict"] for event in decided].count("denied") == 2
+    again = replay(history, POLICIES)
+    assert again.same, again.differences
 
 
 def test_what_the_user_names_an_agent_may_change(

@@ -20,8 +20,10 @@ from flows.plan_run import PlanShop, begin, draft_plan
 from flows.plan_start import run_plan_in_prefect
 from flows.plan_wiring import plan_shop
 from flows.plan_workspace import Opened
+from flows.policies import POLICIES
 from flows.policy_settings import MailSettings, PolicySettings
 from flows.settings import Settings, load_settings
+from policy.replay import replay
 from sandbox.scripted import ScriptedSandbox
 from tests.mailbox import Mailbox, mail_server
 
@@ -185,6 +187,10 @@ def test_approved_exactly_that_one_mail_leaves_also_after_a_restart(
     assert run_plan_in_prefect(again, settings, "r1").status == "success"
     assert sent_to(mailbox) == [["team@example.org", "other@example.net"]]
     assert mailbox.mails[0].text.startswith("Hello 1,")
+    history = again.log.history("r1")
+    replayed = replay(history, POLICIES)
+    assert replayed.same, replayed.differences
+    assert replayed.decisions > 2
 
 
 def test_independent_steps_run_at_the_same_time(

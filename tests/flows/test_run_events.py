@@ -23,6 +23,7 @@ from flows.runs import read_report
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
 from policy.events import Event
+from policy.guard import GUARD
 from policy.log import EventLog
 from policy.replay import replay
 from policy.taint import data_flow, way_to
@@ -80,7 +81,7 @@ def test_model_calls_decisions_and_tool_calls_are_events(
     ]
     denied = log.events("r1", kind="decision")[1]
     assert "curl" in str(denied.body["question"])
-    assert denied.body["policy"] == "allowed-tools/1"
+    assert denied.body["policy"] == GUARD
     assert verify(log).ok
 
 

@@ -32,7 +32,7 @@ class Told:
     @property
     def decisions(self) -> list[tuple[Json, ...]]:
         """Each once in a row: a `foreach` decides the same about each of its items."""
-        kept = ("step", "allowed", "rule", "argument")
+        kept = ("step", "verdict", "rule", "argument")
         bodies = [draft.body for draft in self.drafts if draft.kind == "decision"]
         return [key for key, _ in groupby(tuple(b.get(k) for k in kept) for b in bodies)]
 

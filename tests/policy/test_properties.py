@@ -1,9 +1,12 @@
 """What holds for every plan: untrusted bytes change no decision, and labels only grow."""
 
+import json
 import random
 
 from contracts.entity import Entity, Label, joined
-from contracts.json import Json
+from contracts.json import Json, canonical
+from contracts.tool import Denied
+from policy.again import decide_again
 from policy.types import Plan
 from tests.policy.random_plans import BOTH, CLEAN, PII, WEB, random_plan, run, shaped
 
@@ -36,7 +39,7 @@ def plans() -> list[tuple[Plan, frozenset[str]]]:
 
 
 def test_rewriting_untrusted_bytes_changes_no_decision_and_no_steering_argument() -> None:
-    both = {True: 0, False: 0}
+    both = {"allowed": 0, "denied": 0}
     for number, (plan, grants) in enumerate(plans()):
         first, second = (
             run(plan, inputs(random.Random(f"{number} {n}")), grants)  # noqa: S311
@@ -45,7 +48,7 @@ def test_rewriting_untrusted_bytes_changes_no_decision_and_no_steering_argument(
         assert first.decisions == second.decisions, plan
         assert first.done == second.done, plan
         for decision in first.decisions:
-            both[bool(decision[1])] += 1
+            both[str(decision[1])] += 1
     assert min(both.values()) > PLANS / 2
 
 
@@ -57,3 +60,17 @@ def test_labels_only_grow() -> None:
         for entity in world.entities.values():
             sources = [world.entities[source].label for source in entity.sources]
             assert entity.label.covers(joined(sources))
+
+
+def test_every_decision_is_made_again_from_its_note_alone() -> None:
+    for number, (plan, grants) in enumerate(plans()[:200]):
+        told = run(plan, inputs(random.Random(number)), grants)  # noqa: S311
+        for draft in told.drafts:
+            if draft.kind == "decision":
+                question = json.loads(canonical(draft.body["question"]))
+                again = decide_again(question)
+                denied = again if isinstance(again, Denied) else Denied(reason="")
+                assert (denied.rule, denied.reason) == (
+                    draft.body.get("rule", ""),
+                    draft.body.get("reason", ""),
+                )
