@@ -8,6 +8,7 @@ from benchmarks.chaos import rows as chaos
 from benchmarks.events import rows as events
 from benchmarks.gateway import rows as gateway
 from benchmarks.memory import rows as memory
+from benchmarks.policy import rows as policy
 from benchmarks.row import Row
 from benchmarks.runs import rows as runs
 from benchmarks.sandbox import rows as sandbox
@@ -19,6 +20,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "agents": agents.rows,
     "events": events.rows,
     "memory": memory.rows,
+    "policy": policy.rows,
     "chaos": chaos.rows,
 }
 

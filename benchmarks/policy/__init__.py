@@ -1,0 +1,1 @@
+"""How fast the policy decides, and how little it nags."""
