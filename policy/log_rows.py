@@ -4,11 +4,11 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, String, Text, bindparam, delete, exists, insert, select, update
 
 from contracts.entity import Entity
 from policy.errors import EventsInvalid
-from policy.events import Event, entity_line, event_of, later
+from policy.events import Event, entity_line, later
 from policy.tables import entities, entity_edges, event_entities, event_heads, events
 
 _MANY = 500
@@ -19,11 +19,18 @@ Edge = tuple[str, str, str]
 
 # Statements that every append needs are made once: building them took longer than running them.
 _HEADS = (
-    select(events.c.line).join(event_heads, event_heads.c.id == events.c.id).order_by(events.c.id)
+    select(events.c.id, events.c.line)
+    .join(event_heads, event_heads.c.id == events.c.id)
+    .order_by(events.c.id)
 )
-_KNOWN_ENTITIES = select(entities.c.id).where(entities.c.id.in_(bindparam("ids", expanding=True)))
 _KNOWN_EVENTS = select(events.c.id).where(events.c.id.in_(bindparam("ids", expanding=True)))
-_ADD_ENTITIES, _ADD_EVENTS, _ADD_LINKS = insert(entities), insert(events), insert(event_entities)
+_ADD_ENTITIES = insert(entities).from_select(
+    ["id", "origin", "line"],
+    select(
+        bindparam("new", type_=String), bindparam("from", type_=Text), bindparam("said", type_=Text)
+    ).where(~exists().where(entities.c.id == bindparam("new", type_=String))),
+)
+_ADD_EVENTS, _ADD_LINKS = insert(events), insert(event_entities)
 _MOVE_HEAD = (
     update(event_heads).where(event_heads.c.id == bindparam("old")).values(id=bindparam("new"))
 )
@@ -39,8 +46,9 @@ class Tip(NamedTuple):
 
 def tip(connection: Connection) -> Tip:
     """Where the log ends."""
-    found = [event_of(row[0]) for row in connection.execute(_HEADS)]
-    return Tip(tuple(event.id for event in found), later(event.clock for event in found))
+    found = connection.execute(_HEADS).all()
+    clocks = (json.loads(line)["clock"] for _, line in found)
+    return Tip(tuple(name for name, _ in found), later(clocks))
 
 
 def known_events(connection: Connection, ids: Collection[str]) -> set[str]:
@@ -78,17 +86,12 @@ def add_entities(connection: Connection, made: Iterable[Entity]) -> None:
         EventsInvalid: one holds text that cannot be kept.
     """
     wanted = {entity.id: entity for entity in made}
-    known = {
-        row[0]
-        for some in slices(wanted)
-        for row in connection.execute(_KNOWN_ENTITIES, {"ids": some})
-    }
-    new = [entity for name, entity in wanted.items() if name not in known]
-    if not new:
+    if not wanted:
         return
-    rows = [{"id": e.id, "origin": e.origin, "line": _kept(entity_line(e))} for e in new]
+    rows = [{"new": e.id, "from": e.origin, "said": _kept(entity_line(e))} for e in wanted.values()]
     connection.execute(_ADD_ENTITIES, rows)
-    _add_edges(connection, {(e.id, "part_of", e.part_of) for e in new if e.part_of is not None})
+    parts = {(e.id, "part_of", e.part_of) for e in wanted.values() if e.part_of is not None}
+    _add_edges(connection, parts)
 
 
 def move_heads(connection: Connection, old: Sequence[str], new: str) -> None:
