@@ -40,6 +40,7 @@ from flows.runs import finished, read_diff, read_report
 from flows.secrets import secrets_set
 from flows.settings import load_settings
 from flows.signals import cancelled_from_prefect, undisturbed
+from flows.telemetry import traced
 from nodes.types import Node
 
 RunFlow = Flow[..., State[RunReport]]
@@ -115,21 +116,26 @@ def compile_blueprint(
             )
             tools.check(request)
             tag_flow_run(request)
-            limits = load_settings().limits
-            try:
-                with cancelled_from_prefect(str(flow_run.id)), turn(request, limits):
-                    report = run_blueprint(
-                        request,
-                        tools,
-                        run_id=own_id(),
-                        flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
-                        perform=task_runner(),
-                        lanes=task_runner,
-                        watch=_logged(watch or Watch()),
-                    )
-            except (KeyboardInterrupt, TerminationSignal):
-                with undisturbed():
-                    report = _cut_short(tools, own_id())
+            settings = load_settings()
+            with traced(settings.telemetry, request, own_id()) as trace:
+                try:
+                    with (
+                        cancelled_from_prefect(str(flow_run.id)),
+                        turn(request, settings.limits),
+                    ):
+                        report = run_blueprint(
+                            request,
+                            trace.workshop(tools),
+                            run_id=own_id(),
+                            flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
+                            perform=trace.perform(task_runner()),
+                            lanes=lambda: trace.perform(task_runner()),
+                            watch=_logged(watch or Watch()),
+                        )
+                except (KeyboardInterrupt, TerminationSignal):
+                    with undisturbed():
+                        report = _cut_short(tools, own_id())
+                trace.ended(report, tools.runs / own_id() / "trajectory.jsonl")
             publish_report(report, read_diff(tools.runs, report.run_id))
             publish_view(tools.view(report.run_id), report.run_id)
             return _end(report)

@@ -8,6 +8,7 @@ from flows.chroma import chroma, is_ours
 from flows.deploy import deploy
 from flows.kept import Kept
 from flows.memory_settings import load_memory_settings
+from flows.metrics import metrics
 from flows.pages import pages
 from flows.receiver import receiver
 from flows.settings import Settings
@@ -90,6 +91,7 @@ def _all(settings: Settings, api: str) -> tuple[tuple[Kept, bool], ...]:
         (chroma(settings, chroma_url), is_ours(chroma_url)),
         (pool.keeper(settings), settings.sandbox.pool_size > 0),
         (pages(settings), True),
+        (metrics(settings), True),
         (receiver(settings), settings.webhooks.secret is not None),
         (worker(settings, api), True),
     )

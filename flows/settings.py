@@ -74,6 +74,15 @@ class LimitSettings(BaseModel, frozen=True, extra="forbid"):
     """Model name to runs that may use it. A model not named: any number."""
 
 
+class TelemetrySettings(BaseModel, frozen=True, extra="forbid"):
+    """Traces and metrics by OpenTelemetry."""
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://.*[^/]$")
+    """A collector's address for OTLP over HTTP, such as `http://127.0.0.1:4318`. None: off."""
+    service: str = "harness"
+    """What the collector calls us."""
+
+
 class WebhookRule(BaseModel, frozen=True, extra="forbid"):
     """What starts a run, and which."""
 
@@ -162,6 +171,9 @@ class Settings(BaseSettings):
     """Runs started by deployments that this machine does at the same time; more wait."""
     sandbox: SandboxSettings = SandboxSettings()
     ui: UiSettings = UiSettings()
+    metrics_port: int = Field(default=9464, ge=0, le=65535)
+    """Where `harness up` gives Prometheus the figures of the runs, on this machine only."""
+    telemetry: TelemetrySettings = TelemetrySettings()
     webhooks: WebhookSettings = WebhookSettings()
     memory: dict[str, object] = Field(default_factory=dict)
     """The table [memory], which `flows/memory_settings.py` reads."""

@@ -7,6 +7,7 @@ from prefect import flow, get_run_logger
 from flows.curation import ago, curate_since
 from flows.library import library, notebook
 from flows.memory_settings import load_memory_settings
+from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
 from flows.wiring import engine, owner
 from sandbox.reap import reap
@@ -19,6 +20,13 @@ def reap_sandboxes() -> None:
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.images)
     )
+
+
+@flow(name="expire-approvals")
+def expire_approvals() -> None:
+    """Mark the approvals whose time is over; a run that waits for one asks anew."""
+    with plan_shop(load_settings()) as shop:
+        get_run_logger().info("%d approvals expired", shop.approvals.expire())
 
 
 @flow(name="prune-memory")

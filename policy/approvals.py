@@ -104,6 +104,11 @@ class Approvals:
         with reading(self.engine) as connection:
             return [_approval(row) for row in connection.execute(query)]
 
+    def expire(self) -> int:
+        """Mark what nobody may decide or use any more; how many."""
+        with writing(self.engine) as connection:
+            return self._expire(connection)
+
     def _add(self, connection: Connection, question: Question) -> None:
         now = self.now()
         row = {
@@ -129,10 +134,11 @@ class Approvals:
             changed |= {"decided_by": by, "reason": reason, "decided_at": _text(self.now())}
         connection.execute(update(approvals).where(approvals.c.id == name).values(changed))
 
-    def _expire(self, connection: Connection) -> None:
+    def _expire(self, connection: Connection) -> int:
         old = approvals.c.expires_at <= _text(self.now())
         waits = or_(approvals.c.status == "pending", approvals.c.status == "approved")
-        connection.execute(update(approvals).where(old, waits).values(status="expired"))
+        done = connection.execute(update(approvals).where(old, waits).values(status="expired"))
+        return done.rowcount
 
     def _tell(self, approval: Approval, status: str) -> None:
         self.append(

@@ -19,7 +19,7 @@ from flows.worker import worker
 pytestmark = pytest.mark.prefect
 
 NO_DOCKER = SandboxSettings(pool_size=0)
-ALL = {"server", "gateway", "pages", "worker"}
+ALL = {"server", "gateway", "pages", "metrics", "worker"}
 
 
 @pytest.fixture(scope="module")
@@ -95,5 +95,10 @@ def test_a_configured_server_is_used_and_never_stopped(
     here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         assert up(here)["server"] == Member("server", "yours", prefect_api.removesuffix("/api"))
-        assert [member.name for member in take_down(here)] == ["worker", "pages", "gateway"]
+        assert [member.name for member in take_down(here)] == [
+            "worker",
+            "metrics",
+            "pages",
+            "gateway",
+        ]
     assert httpx.get(f"{prefect_api}/health").is_success

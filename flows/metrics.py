@@ -1,0 +1,119 @@
+"""The figures of this machine's runs for Prometheus, as a process that `harness up` keeps.
+
+They are counted from the reports in the folder of runs, so they are right after any restart.
+"""
+
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from contracts.run import RunReport
+from flows import kept
+from flows.kept import Kept, Launch
+from flows.report import loads
+from flows.runs import list_runs
+from flows.settings import Settings, environment, load_settings
+
+Labels = tuple[str, ...]
+
+NEWEST = 200
+"""Runs that are looked at for whether they are still going on."""
+
+
+def metrics(settings: Settings) -> Kept:
+    """The exporter, as it is kept; another free port is taken where its own is in use."""
+
+    def launch() -> Launch:
+        port = kept.free_port(settings.metrics_port)
+        argv = (sys.executable, "-m", "flows.metrics", str(port))
+        env = {**environment(), "HARNESS_HOME": str(settings.home)}
+        return Launch(argv, env, f"http://127.0.0.1:{port}/metrics")
+
+    return Kept(
+        name="metrics",
+        title="the exporter of figures",
+        folder=settings.home / "metrics",
+        launch=launch,
+        healthy=_answers,
+        version=lambda: str(settings.metrics_port),
+    )
+
+
+class Runs(Collector):
+    """Counts the reports below a folder; one that was counted is not read again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._counted: set[Path] = set()
+        self._runs: Counter[Labels] = Counter()
+        self._seconds: Counter[Labels] = Counter()
+        self._cost: Counter[Labels] = Counter()
+        self._tokens: Counter[Labels] = Counter()
+
+    def collect(self) -> Iterable[Metric]:
+        """What there is now."""
+        for path in set(self._folder.glob("*/report.json")) - self._counted:
+            self._count(loads(path.read_text()))
+            self._counted.add(path)
+        run, model = ("blueprint", "status"), ("model",)
+        yield from _counter("harness_runs", "Runs that ended", run, self._runs)
+        yield from _counter("harness_run_seconds", "How long they took", run, self._seconds)
+        yield from _counter("harness_cost_usd", "What models cost", model, self._cost)
+        yield from _counter("harness_tokens", "Tokens used", ("model", "kind"), self._tokens)
+        yield self._going_on()
+
+    def _count(self, report: RunReport) -> None:
+        run = (report.blueprint, report.status)
+        self._runs[run] += 1
+        self._seconds[run] += round(report.total_duration_ms / 1000)
+        self._cost[(report.model,)] += report.cost_usd  # type: ignore[assignment]  # typed for int
+        usage = report.token_usage
+        for kind in ("input", "output", "cache_read", "cache_write"):
+            self._tokens[(report.model, kind)] += getattr(usage, kind)
+
+    def _going_on(self) -> Metric:
+        states = Counter(entry.state for entry in list_runs(self._folder, limit=NEWEST))
+        now = GaugeMetricFamily("harness_runs_now", "Runs by what they are now", labels=["state"])
+        for state in ("running", "lost", "waiting"):
+            now.add_metric([state], states[state])
+        return now
+
+
+def _counter(
+    name: str, about: str, labels: Labels, counts: Counter[Labels]
+) -> Iterator[CounterMetricFamily]:
+    family = CounterMetricFamily(name, about, labels=labels)
+    for values, number in sorted(counts.items()):
+        family.add_metric(values, number)
+    yield family
+
+
+def _answers(url: str) -> bool:
+    import httpx
+
+    try:
+        return httpx.get(url, timeout=5.0).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def main() -> None:
+    """Serve on this machine until told to end."""
+    registry = CollectorRegistry()
+    registry.register(Runs(load_settings().runs))
+    start_http_server(int(sys.argv[1]), addr="127.0.0.1", registry=registry)
+    stop = threading.Event()
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sign, lambda *_: stop.set())
+    stop.wait()
+
+
+if __name__ == "__main__":
+    main()
