@@ -12,7 +12,7 @@ import fcntl
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -23,7 +23,10 @@ from memory.chroma_door import Entry, VectorsBroken
 from memory.types import Filter
 
 if TYPE_CHECKING:
+    from chromadb import Collection
     from chromadb.api import ClientAPI
+
+    Part = Callable[[str], Collection]
 
 
 class Vectors(Protocol):
@@ -62,17 +65,17 @@ class ServedVectors:
 
     def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
         with _named_errors():
-            _write(self._open(), self._name, live, archived, gone)
+            _write(_named(self._open(), self._name), live, archived, gone)
 
     def nearest(
         self, vector: Sequence[float], where: Filter, limit: int
     ) -> list[tuple[int, float]]:
         with _named_errors():
-            return _nearest(self._open(), self._name, vector, where, limit)
+            return _nearest(_named(self._open(), self._name), vector, where, limit)
 
     def keys(self) -> tuple[set[int], set[int]]:
         with _named_errors():
-            return _keys(self._open(), self._name)
+            return _keys(_named(self._open(), self._name))
 
     def drop(self) -> None:
         with _named_errors():
@@ -95,21 +98,22 @@ class FolderVectors:
         self._folder = folder
         self._name = name
         self._client: ClientAPI | None = None
+        self._parts: dict[str, Collection] = {}
         self._seen = ""
 
     def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
         with self._alone(writes=True) as client:
-            _write(client, self._name, live, archived, gone)
+            _write(self._named(client), live, archived, gone)
 
     def nearest(
         self, vector: Sequence[float], where: Filter, limit: int
     ) -> list[tuple[int, float]]:
         with self._alone() as client:
-            return _nearest(client, self._name, vector, where, limit)
+            return _nearest(self._named(client), vector, where, limit)
 
     def keys(self) -> tuple[set[int], set[int]]:
         with self._alone() as client:
-            return _keys(client, self._name)
+            return _keys(self._named(client))
 
     def drop(self) -> None:
         """Remove the folder's contents, also when they cannot be opened."""
@@ -117,9 +121,20 @@ class FolderVectors:
             self._start_anew()
 
     def close(self) -> None:
+        self._parts = {}
         # A forked process keeps what it inherited: to let go of it hangs as well.
         if self._client is not None and chroma_door.close(self._client):
             self._client = None
+
+    def _named(self, client: "ClientAPI") -> "Part":
+        """The collections, asked for once a client: that takes as long as a search."""
+
+        def part(name: str) -> "Collection":
+            if name not in self._parts:
+                self._parts[name] = _named(client, self._name)(name)
+            return self._parts[name]
+
+        return part
 
     @contextmanager
     def _alone(self, *, writes: bool = False) -> Iterator["ClientAPI"]:
@@ -206,15 +221,15 @@ def _named_errors() -> Iterator[None]:
         raise VectorsBroken(f"{type(error).__name__}: {error}") from error
 
 
+def _named(client: "ClientAPI", name: str) -> "Part":
+    return lambda part: chroma_door.collection(client, f"{name}-{part}")
+
+
 def _write(
-    client: "ClientAPI",
-    name: str,
-    live: Sequence[Entry],
-    archived: Sequence[Entry],
-    gone: Sequence[int],
+    named: "Part", live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]
 ) -> None:
     for entries, others, part in ((live, archived, "live"), (archived, live, "archived")):
-        into = chroma_door.collection(client, f"{name}-{part}")
+        into = named(part)
         leaving = [*gone, *(entry.key for entry in others)]
         for start in range(0, len(leaving), chroma_door.BATCH):
             into.delete(ids=[str(key) for key in leaving[start : start + chroma_door.BATCH]])
@@ -223,22 +238,17 @@ def _write(
 
 
 def _nearest(
-    client: "ClientAPI", name: str, vector: Sequence[float], where: Filter, limit: int
+    named: "Part", vector: Sequence[float], where: Filter, limit: int
 ) -> list[tuple[int, float]]:
     parts = ("live", "archived") if where.archived else ("live",)
     found = [
-        pair
-        for part in parts
-        for pair in chroma_door.nearest(
-            chroma_door.collection(client, f"{name}-{part}"), vector, where, limit
-        )
+        pair for part in parts for pair in chroma_door.nearest(named(part), vector, where, limit)
     ]
     return sorted(found, key=lambda pair: (pair[1], pair[0]))[:limit]
 
 
-def _keys(client: "ClientAPI", name: str) -> tuple[set[int], set[int]]:
-    live, archived = (chroma_door.collection(client, f"{name}-{p}") for p in ("live", "archived"))
-    return chroma_door.keys(live), chroma_door.keys(archived)
+def _keys(named: "Part") -> tuple[set[int], set[int]]:
+    return chroma_door.keys(named("live")), chroma_door.keys(named("archived"))
 
 
 def _drop(client: "ClientAPI", name: str) -> None:

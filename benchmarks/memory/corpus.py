@@ -97,7 +97,7 @@ def contents(count: int, seed: int = 0) -> list[Content]:
 
 def vectors(made: Sequence[Content], seed: int = 0) -> list[Floats]:
     """A unit vector for each."""
-    real = np.array(minilm.embed([_text(content) for content in made[:REAL]]), dtype=np.float32)
+    real = np.array(minilm.embed([text(content) for content in made[:REAL]]), dtype=np.float32)
     noise = np.random.default_rng(seed)
     rest = [
         real[number % len(real)]
@@ -137,7 +137,7 @@ def fill(library: Library, made: Sequence[Content], made_vectors: Sequence[Float
                     "playbook_key": key,
                     "model": model,
                     "dimensions": len(made_vectors[key - 1]),
-                    "digest": text_digest(_text(c)),
+                    "digest": text_digest(text(c)),
                     "vector": made_vectors[key - 1].tobytes(),
                 }
                 for key, c in part
@@ -166,7 +166,7 @@ def _content(number: int, lot: random.Random) -> Content:
     )
 
 
-def _text(content: Content) -> str:
+def text(content: Content) -> str:
     return embedded_text(content.title, content.use_case)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.memory import contention, retrieval, surface
+from benchmarks.memory import contention, peers, retrieval, surface
 from benchmarks.row import Row
 
 
@@ -10,4 +10,5 @@ def rows() -> Iterator[Row]:
     """Finding, speed, and what is lost; about ten minutes, most of it spent filling stores."""
     yield from retrieval.rows()
     yield from surface.rows()
+    yield from peers.rows()
     yield from contention.rows()

@@ -208,3 +208,24 @@ def test_variables_in_keys_are_expanded() -> None:
     assert expand("a-${KEY}", {"KEY": "x"}) == "a-x"
     assert expand("${KEY}", {}) is None
     assert expand(None, {}) is None
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("list",),
+        ("list", "--archived"),
+        ("list", "--category", "deployment"),
+        ("search", "deploy go service to kubernetes"),
+        ("show", "deploy-to-production"),
+        ("stats",),
+        ("prune", "--dry-run"),
+        ("prune",),
+        ("reindex",),
+    ],
+)
+def test_every_row_of_playbookds_command_line_has_its_counterpart(
+    cli: Cli, kept: str, argv: tuple[str, ...]
+) -> None:
+    assert cli(*argv).stdout.strip()
+    assert data(cli("show", kept, "--json"))["status"] == "active"

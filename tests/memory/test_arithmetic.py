@@ -150,3 +150,8 @@ def test_words_are_cut_to_one_stem() -> None:
 def test_a_title_weighs_more_than_a_process() -> None:
     found = impacts(Content(title="alpha", process="beta"))
     assert found["alpha"] > found["beta"]
+
+
+def test_a_word_said_ten_times_weighs_more_than_once_and_far_less_than_ten_times() -> None:
+    once, often = (impacts(Content(title="x", process="key " * n))["key"] for n in (1, 10))
+    assert once < often < 3 * once
