@@ -85,7 +85,6 @@ class Checkpoints:
         self._ttl_s = ttl_s
         self._forget = forget
         self._sandbox: LastingSandbox | None = None
-        self._looking: Thread | None = None
         self._clean_at = 0.0
         self._drift = 0.0
         self._began = monotonic() - start.elapsed_ms / 1000
@@ -96,19 +95,16 @@ class Checkpoints:
         return round((monotonic() - self._began) * 1000)
 
     def prepare(self, sandbox: LastingSandbox) -> None:
-        """Let the sandbox find out where commands can write, while its repository is put in."""
+        """Let the sandbox find out where commands can write, while other things are done."""
 
         def look() -> None:
             with suppress(SandboxLost):  # whoever works in it will tell
                 sandbox.changed_since(time())
 
-        self._looking = Thread(target=look, name="checkpoints", daemon=True)
-        self._looking.start()
+        Thread(target=look, name="checkpoints", daemon=True).start()
 
     def follow(self, sandbox: LastingSandbox) -> None:
         """From here on keep this sandbox's files; they are as the checkpoint has them."""
-        if self._looking is not None:
-            self._looking.join()
         sleep(_TICK_S)
         self._sandbox = sandbox
         self._clean()

@@ -1,5 +1,7 @@
 """Whether files were touched since a moment: cheaper than one more snapshot of the same."""
 
+from threading import Lock
+
 from contracts.sandbox import Command, Sandbox
 
 TIMEOUT_S = 10.0
@@ -9,10 +11,14 @@ _WRITABLE = ("find", "/", "-xdev", "-type", "d", "-writable", "-prune", "-print0
 
 
 class Touched:
-    """Looks at the places where the commands of one sandbox can write."""
+    """Looks at the places where the commands of one sandbox can write.
+
+    The first look must find these places: a tenth of a second, which a thread may spend ahead.
+    """
 
     def __init__(self) -> None:
         self._places: tuple[str, ...] = ()
+        self._finding = Lock()
 
     def since(self, moment: float, sandbox: Sandbox) -> bool:
         """False only when nothing there has a later change time; it cannot be set back inside.
@@ -20,7 +26,8 @@ class Touched:
         Raises:
             SandboxLost: the sandbox is gone.
         """
-        self._places = self._places or _writable(sandbox)
+        with self._finding:
+            self._places = self._places or _writable(sandbox)
         newer = ("-newerct", f"@{moment:.3f}", "-print", "-quit")
         looked = sandbox.exec(
             Command(argv=("find", *self._places, "-xdev", *newer), timeout_s=TIMEOUT_S)
