@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from contracts.json import Json
 from policy.events import Event
 from policy.merge import History
 from policy.taint import DataFlow, data_flow
@@ -140,10 +139,12 @@ def _words(event: Event) -> Iterator[str]:
 
 
 def _asked(event: Event) -> str:
+    """The tool of an agent's call, or the operation of a plan's step."""
     question = event.body.get("question")
-    call = question.get("call") if isinstance(question, Mapping) else None
-    named: Json = call.get("name") if isinstance(call, Mapping) else _said(event, "op")
-    return _inert(str(named or ""))
+    if not isinstance(question, Mapping):
+        return _said(event, "op")
+    asked = question.get("call") or question.get("operation")
+    return _inert(str(asked.get("name") or "")) if isinstance(asked, Mapping) else ""
 
 
 def _said(event: Event, name: str) -> str:

@@ -24,6 +24,7 @@ from flows.policies import POLICIES
 from flows.policy_settings import MailSettings, PolicySettings
 from flows.settings import Settings, load_settings
 from policy.replay import replay
+from policy.verify import verify
 from sandbox.scripted import ScriptedSandbox
 from tests.mailbox import Mailbox, mail_server
 
@@ -191,6 +192,7 @@ def test_approved_exactly_that_one_mail_leaves_also_after_a_restart(
     replayed = replay(history, POLICIES)
     assert replayed.same, replayed.differences
     assert replayed.decisions > 2
+    assert verify(again.log).findings == ()
 
 
 def test_independent_steps_run_at_the_same_time(

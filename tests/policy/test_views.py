@@ -83,6 +83,13 @@ def test_the_picture_is_well_formed_and_holds_no_script(history: History) -> Non
     assert "box tainted denied" in drawn
 
 
+def test_a_decision_about_a_step_names_its_operation(open_log: OpenLog) -> None:
+    log = open_log()
+    question: Json = {"operation": {"name": "send_email"}, "index": 1}
+    log.append([Draft(kind="decision", run_id="run1", body={"question": question, "step": 1})])
+    assert [node.text for node in graph(log.history()).nodes] == ["decision · send_email"]
+
+
 def test_a_huge_run_is_drawn_in_part_and_says_so() -> None:
     nodes = tuple(GraphNode(id=str(n), text=f"n{n}", tainted=False) for n in range(1_000))
     edges = tuple(GraphEdge(source=str(n), target=str(n + 1), tainted=True) for n in range(999))
