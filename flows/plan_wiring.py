@@ -6,6 +6,8 @@ from dataclasses import asdict, replace
 from json import dumps, loads
 
 from blueprints.find import find_blueprint
+from blueprints.load import load_file
+from contracts.errors import OperationInvalid
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
 from flows.complete import complete_through_gateway
@@ -19,6 +21,7 @@ from flows.settings import Settings
 from flows.wiring import engine, owner, spec_for, workshop
 from policy.approvals import Approvals
 from policy.errors import OperationFailed
+from policy.registry import Operation
 from sandbox.container import DockerSandbox
 from sandbox.egress import Egress
 from sandbox.installs import let_out
@@ -69,6 +72,7 @@ def plan_shop(
             open_sandbox=open_sandbox or _sandboxes(settings),
             run_blueprint=_blueprints(settings),
             ask_person=ask_person,
+            own=tuple(_own(chosen)),
         )
 
 
@@ -97,6 +101,21 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
         return open_it
 
     return for_run
+
+
+def _own(policy: PolicySettings) -> Iterator[Operation]:
+    """The operations that stand in the files which the configuration names.
+
+    Raises:
+        OperationInvalid: a file is not there, or holds none.
+    """
+    for path in policy.operations:
+        module = load_file(str(path.expanduser()), repo=None)
+        named = vars(module).values() if module else ()
+        found = [one for one in named if isinstance(one, Operation)]
+        if not found:
+            raise OperationInvalid(f"[policy] operations: {str(path)!r} holds no operation")
+        yield from found
 
 
 def _blueprints(settings: Settings) -> Callable[[str, str, str], Json]:

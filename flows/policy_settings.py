@@ -1,6 +1,7 @@
 """Settings of plans and policy: [policy] in `harness.toml`, and HARNESS_POLICY_… over it."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from tomllib import TOMLDecodeError, loads
 
 from pydantic import BaseModel, Field, ValidationError
@@ -60,6 +61,8 @@ class PolicySettings(BaseSettings):
     """What stands in the repository or folder is your own word, not an untrusted origin."""
     approval_ttl_s: float = Field(default=TTL_S, gt=0)
     """An approval nobody used by then is worth nothing."""
+    operations: tuple[Path, ...] = ()
+    """Files of Python with operations of your own, made with `policy.registry.operation`."""
     mail: MailSettings = MailSettings()
     guard: bool = True
     """Agents ask before what leaves the sandbox, or changes what others run."""

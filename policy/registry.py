@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, cast, get_args, get_origin
 
@@ -54,13 +55,13 @@ class Operation:
     place: str | None = None
     vouched: bool = False
 
-    @property
+    @cached_property
     def required(self) -> frozenset[str]:
         """Parameters without a default."""
         fields = self.arguments.model_fields
         return frozenset(name for name in fields if fields[name].is_required())
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, object]:
         """The JSON Schema of the arguments."""
         return self.arguments.model_json_schema()

@@ -1,0 +1,110 @@
+"""A plan as a deployment: it suspends itself, shows a form, and goes on as a person says."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+from prefect.flow_runs import resume_flow_run
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from tests.flows.test_deployed import prefect
+from tests.mailbox import Mailbox, mail_server
+
+pytestmark = [pytest.mark.prefect, pytest.mark.docker]
+
+OUT = "other@example.net"
+PLAN = {
+    "steps": [
+        {"op": "read_file", "args": {"path": "q2.md"}, "tool_caps": ["READ_FILE"], "deps": []},
+        {
+            "op": "send_email",
+            "args": {"to": {"$ref": "step0.result"}, "subject": "Q2", "body": "Hello"},
+            "tool_caps": ["SEND_EMAIL"],
+            "deps": [0],
+        },
+    ]
+}
+"""A careless plan: the note itself says who gets the mail."""
+
+
+@pytest.fixture
+def mailbox(own_home: Path, tmp_path: Path) -> Iterator[Mailbox]:
+    """Notes, a planner and a mail server, for workers of this home."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "q2.md").write_text(OUT)
+    (tmp_path / "plan.jsonl").write_text(json.dumps({"content": json.dumps(PLAN)}) + "\n")
+    own_home.mkdir(exist_ok=True)
+    with mail_server() as box:
+        (own_home / "harness.toml").write_text(
+            f'[policy]\nplanner = "scripted/{tmp_path / "plan.jsonl"}"\n'
+            f"[policy.mail]\nport = {box.port}\n"
+        )
+        yield box
+
+
+class Deployed:
+    """One flow run of the deployment, pushed on by a worker that does one thing at a time."""
+
+    def __init__(self, api: str, notes: Path) -> None:
+        self._api = api
+        self._notes = notes
+        given = json.dumps(
+            {
+                "prompt": "send the notes",
+                "repo": str(notes),
+                "grants": ["SEND_EMAIL"],
+                "ask_first": False,
+            }
+        )
+        told = prefect(api, "deployment", "run", "run-plan/run-plan", "--params", given)
+        self.id = next(word for word in told.replace("/", " ").split() if word.count("-") == 4)
+
+    def work(self) -> str:
+        """Let a worker take it as far as it goes; gives the state's name."""
+        worker = ("worker", "start", "--pool", "plans", "--run-once", "--limit", "1")
+        prefect(self._api, *worker, cwd=self._notes.parent)
+        return str(self._run()["state"]["name"])  # type: ignore[index]  # JSON of the server's
+
+    def form(self) -> str:
+        """What the form shows that waits."""
+        keyset = self._run()["state"]["state_details"]["run_input_keyset"]  # type: ignore[index]
+        found = httpx.get(f"{self._api}/flow_runs/{self.id}/input/{keyset['description']}")
+        return str(found.json())
+
+    def answer(self, **said: str) -> None:
+        """Press the form's button."""
+        with temporary_settings({PREFECT_API_URL: self._api}):
+            _resume(self.id, said)
+
+    def _run(self) -> dict[str, object]:
+        found: dict[str, object] = httpx.get(f"{self._api}/flow_runs/{self.id}").json()
+        return found
+
+
+def _resume(name: str, said: dict[str, str]) -> None:
+    resume_flow_run(UUID(name), run_input=said)
+
+
+@pytest.fixture
+def deployed(prefect_api: str, mailbox: Mailbox, tmp_path: Path) -> Deployed:
+    prefect(prefect_api, "work-pool", "create", "plans", "--type", "process", "--overwrite")
+    prefect(prefect_api, "deploy", "--name", "run-plan", "--pool", "plans")
+    return Deployed(prefect_api, tmp_path / "notes")
+
+
+@pytest.mark.timeout(600)
+def test_an_action_that_is_stopped_waits_in_a_form_that_says_why(
+    deployed: Deployed, mailbox: Mailbox
+) -> None:
+    assert deployed.work() == "Suspended"
+    shown = deployed.form()
+    assert "C4: repo:notes would decide /to of send_email" in shown
+    assert "repo:notes → step0 read_file q2.md → /to" in shown
+    assert OUT in shown
+    assert mailbox.mails == []
+    deployed.answer(answer="approve", reason="I know them")
+    assert deployed.work() == "Completed"
+    assert [mail.to for mail in mailbox.mails] == [[OUT]]
