@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-FARTHEST = 0.7
+FARTHEST = 0.85
 """Cosine distance past which a note has nothing to do with a task."""
 
-BAND = 0.15
-"""How much farther than the nearest a note may be and still count as meant by the task."""
+BAND = 0.05
+"""Notes that are so little farther than the nearest are as near; the specific one comes first."""
 
 
 class Candidate(NamedTuple):
@@ -19,9 +19,12 @@ class Candidate(NamedTuple):
     distance: float
 
 
-def reach(nearest: float) -> float:
-    """The distance up to which something is meant by a task, given that of the nearest."""
-    return min(FARTHEST, nearest + BAND)
+def reach(nearest: float, last: float) -> float:
+    """The distance up to which something is meant by a task.
+
+    `nearest` is the distance of the nearest, `last` that of the last that there is room for.
+    """
+    return min(FARTHEST, max(nearest + BAND, last))
 
 
 def choose(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
-from memory import note_shelves, note_store, note_vectors, scope
+from memory import note_shelves, note_store, scope
 from memory.agent_settings import Injecting
 from memory.note_shelves import SPARE, Query, Shelves
 from memory.note_tables import entries, note_types
@@ -66,11 +66,11 @@ class Search:
             return Found(entries=found.entries, why=why)
         query = Query(kind, self.viewer, self.model, self.vector, self.at)
         near = note_shelves.nearest(self.connection, self.shelves, self.generation, query, limit)
-        waiting = note_vectors.count_waiting(self.connection, self.model, kind)
         why = f"{kind}s by meaning"
-        if waiting:
-            why += f"; {waiting} have no vector yet and were not looked at"
-        return Found(entries=in_order(self.connection, list(near)), why=why, distances=near)
+        if near.waiting:
+            why += f"; {near.waiting} have no vector yet and were not looked at"
+        entries_ = in_order(self.connection, list(near.distances))
+        return Found(entries=entries_, why=why, distances=near.distances)
 
     def _by_order(self, kind: Kind, order: Order, limit: int) -> Found:
         most = limit * (1 + SPARE)

@@ -6,16 +6,16 @@ scopes, so another user's note is never even compared. An exact scan of 10,000 v
 milliseconds, finds everything, and has no index of its own that could be stale or damaged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from memory import scope
 from memory.note_cache import Remembered
-from memory.note_ranking import FARTHEST, Candidate, choose, reach
+from memory.note_ranking import Candidate, choose, reach
 from memory.note_tables import entries, entry_vectors, note_types
 from memory.note_types import STANDING, Kind
 from memory.scope import Scope
@@ -46,7 +46,8 @@ class Where(NamedTuple):
 class Shelf:
     """Active entries of one scope, row by row, with vectors of length one.
 
-    `standing` are those that hold whatever the task is: constraints and preferences.
+    `standing` are those that hold whatever the task is: constraints and preferences. `waiting`
+    is the number of entries that have no vector of the model yet.
     """
 
     keys: "Numbers"
@@ -54,6 +55,7 @@ class Shelf:
     standing: "Flags"
     expires: "Moments"
     vectors: "Floats"
+    waiting: int
 
 
 Shelves = Remembered[Where, Shelf]
@@ -69,6 +71,13 @@ class Query(NamedTuple):
     at: datetime
 
 
+class Near(NamedTuple):
+    """Keys and distances, best first, and how many entries could not be compared."""
+
+    distances: dict[int, float]
+    waiting: int
+
+
 class _Measured(NamedTuple):
     """A shelf and how far each of its rows is from the query."""
 
@@ -79,20 +88,32 @@ class _Measured(NamedTuple):
 
 def nearest(
     connection: Connection, shelves: Shelves, generation: int, query: Query, limit: int
-) -> dict[int, float]:
-    """Keys and distances of what the viewer may see and the query means, best first.
+) -> Near:
+    """What the viewer may see and the query means, best first.
 
     Behind the `limit` best come up to `SPARE` times as many more.
     """
     most = limit * (1 + SPARE)
     measured = list(_measured(connection, shelves, generation, query))
-    closest = min((float(one.away.min()) for one in measured), default=FARTHEST)
+    waiting = sum(one.shelf.waiting for one in measured)
+    measured = [one for one in measured if len(one.away)]
+    far = _reach(measured, limit)
     found = choose(
-        [c for one in measured for c in _best(one, one.away <= reach(closest), most)],
+        [c for one in measured for c in _best(one, one.away <= far, most)],
         [c for one in measured for c in _best(one, one.shelf.standing & (one.away <= 2), most)],
         limit,
     )
-    return {one.key: one.distance for one in found[:most]}
+    return Near({one.key: one.distance for one in found[:most]}, waiting)
+
+
+def _reach(measured: Sequence[_Measured], limit: int) -> float:
+    import numpy as np
+
+    if not measured:
+        return 0.0
+    away = np.concatenate([one.away for one in measured])
+    first = np.partition(away, limit - 1)[:limit] if limit < len(away) else away
+    return reach(float(first.min()), float(first.max()))
 
 
 def _measured(
@@ -107,10 +128,9 @@ def _measured(
         shelf = shelves.get(generation, where)
         if shelf is None:
             shelf = shelves.put(generation, where, _read(connection, where, len(unit)))
-        if len(shelf.keys):
-            lasts = shelf.expires > query.at.timestamp()
-            away = np.where(lasts, 1.0 - shelf.vectors @ unit, np.inf).astype(np.float32)
-            yield _Measured(scope.level(one), shelf, away)
+        lasts = shelf.expires > query.at.timestamp()
+        away = np.where(lasts, 1.0 - shelf.vectors @ unit, np.inf).astype(np.float32)
+        yield _Measured(scope.level(one), shelf, away)
 
 
 def _best(one: _Measured, wanted: "Flags", limit: int) -> Iterator[Candidate]:
@@ -129,6 +149,7 @@ def _read(connection: Connection, where: Where, length: int) -> Shelf:
     """The shelf as the database has it now; vectors of another length are left out."""
     import numpy as np
 
+    everything = select(func.count()).select_from(entries).where(*_active(where))
     rows = connection.execute(_entries(where, length)).all()
     vectors = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f4")
     vectors = vectors.reshape(len(rows), length)
@@ -141,8 +162,18 @@ def _read(connection: Connection, where: Where, length: int) -> Shelf:
             [row.expires_at.timestamp() if row.expires_at else np.inf for row in rows],
             dtype=np.float64,
         ),
+        waiting=connection.execute(everything).scalar_one() - len(rows),
         vectors=(vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32),
     )
+
+
+def _active(where: Where) -> list[ColumnElement[bool]]:
+    columns = entries.c
+    return [
+        columns.kind == where.kind,
+        columns.scope == where.scope,
+        columns.status == "Active",
+    ]
 
 
 def _entries(where: Where, length: int) -> "Select[tuple[int, str, datetime | None, int, bytes]]":
@@ -155,11 +186,5 @@ def _entries(where: Where, length: int) -> "Select[tuple[int, str, datetime | No
         func.coalesce(note_types.c.priority, 0).label("priority"),
         entry_vectors.c.vector,
     ).select_from(joined)
-    mine = (
-        entries.c.kind == where.kind,
-        entries.c.scope == where.scope,
-        entries.c.status == "Active",
-        entry_vectors.c.model == where.model,
-        entry_vectors.c.dimensions == length,
-    )
-    return query.where(*mine).order_by(entries.c.key)
+    made_alike = (entry_vectors.c.model == where.model, entry_vectors.c.dimensions == length)
+    return query.where(*_active(where), *made_alike).order_by(entries.c.key)

@@ -1,6 +1,5 @@
 """What the notebook holds: notes and examples, whom they are for, and who stands for them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -156,11 +155,3 @@ class Where:
     descending: bool = True
     limit: int | None = None
     offset: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Totals:
-    """How many entries of one kind there are."""
-
-    by_status: Mapping[Status, int]
-    waiting_for_vectors: int

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from memory.note_tables import entries, entry_vectors
-from memory.note_types import Kind
 from memory.stored_vectors import Unembedded, to_bytes
 from memory.types import Vector
 
@@ -27,12 +26,6 @@ def waiting(connection: Connection, model: str, limit: int) -> list[Unembedded]:
     query = select(entries.c.key, entries.c.text).where(*_without(model))
     rows = connection.execute(query.order_by(entries.c.key).limit(limit))
     return [Unembedded(row.key, row.text) for row in rows]
-
-
-def count_waiting(connection: Connection, model: str, kind: Kind) -> int:
-    """How many entries of this kind wait for a vector."""
-    query = select(func.count()).select_from(entries).where(entries.c.kind == kind)
-    return int(connection.execute(query.where(*_without(model))).scalar_one())
 
 
 def texts(connection: Connection, keys: Sequence[int]) -> dict[int, str]:

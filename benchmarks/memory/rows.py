@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from benchmarks.memory import contention, peers, retrieval, surface
+from benchmarks.memory import contention, injection, peers, relevance, retrieval, surface
 from benchmarks.row import Row
 
 
@@ -11,4 +11,6 @@ def rows() -> Iterator[Row]:
     yield from retrieval.rows()
     yield from surface.rows()
     yield from peers.rows()
+    yield from relevance.rows()
+    yield from injection.rows()
     yield from contention.rows()

@@ -66,9 +66,9 @@ def _measure(size: int, made: list[Content], vectors: list[corpus.Floats]) -> tu
             queries = _queries(ROUNDS + 20)
             for query in queries[:20]:
                 _surface(library, query)
-            embedding = [_timed(partial(minilm.embed, [query])) for query in queries[20:]]
-            surfacing = [_timed(partial(_surface, library, query)) for query in queries[20:]]
-    return _times(embedding), _times(surfacing)
+            embedding = [timed(partial(minilm.embed, [query])) for query in queries[20:]]
+            surfacing = [timed(partial(_surface, library, query)) for query in queries[20:]]
+    return times(embedding), times(surfacing)
 
 
 def _surface(library: Library, text: str) -> None:
@@ -86,12 +86,12 @@ def _queries(count: int) -> list[str]:
     ]
 
 
-def _timed(call: Callable[[], object]) -> float:
+def timed(call: Callable[[], object]) -> float:
     started = perf_counter()
     call()
     return (perf_counter() - started) * 1_000
 
 
-def _times(all_ms: list[float]) -> Times:
+def times(all_ms: list[float]) -> Times:
     cuts = quantiles(all_ms, n=100)
     return Times(p50=cuts[49], p99=cuts[98])

@@ -36,11 +36,14 @@ def inputs(book: Notebook, task: str, **options: object) -> list[str]:
 
 @pytest.mark.parametrize("strategy", ["Relevant", "Recent", "All"])
 def test_the_most_specific_comes_first_whatever_its_age(book: Notebook, strategy: str) -> None:
-    for number, scope in enumerate(reversed(EIGHT)):
-        book.add(NoteContent(text=f"tidy the code {8 - number}", scope=scope))
-    found = texts(book, max_notes=20, note_strategy=strategy)
-    assert found == [f"tidy the code {number}" for number in range(1, 9)]
-    assert texts(book, max_notes=1, note_strategy=strategy) == ["tidy the code 1"]
+    for scope in reversed(EIGHT):
+        book.add(NoteContent(text="tidy the code", scope=scope))
+    every, one = (
+        book.inject(ME, "tidy the code", options=Injecting(max_notes=n, note_strategy=strategy))  # type: ignore[arg-type]  # one of the three
+        for n in (20, 1)
+    )
+    assert [note.scope for note in every.notes] == list(EIGHT)
+    assert [note.scope for note in one.notes] == [EIGHT[0]]
 
 
 @pytest.mark.parametrize("strategy", ["Relevant", "Recent", "All"])

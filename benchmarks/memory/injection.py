@@ -1,0 +1,164 @@
+"""Injection: what one agent is given, chosen among 10,000 notes and 5,000 examples."""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+from sqlalchemy import insert
+
+from benchmarks.memory import corpus
+from benchmarks.memory.surface import Times, timed, times
+from benchmarks.row import Row
+from memory import scope
+from memory.content import digest
+from memory.database import writing
+from memory.note_store import changed
+from memory.note_tables import entries, entry_vectors
+from memory.notebook import Notebook, open_notebook
+from memory.scope import Scope
+from memory.types import Embedder
+from providers import minilm
+
+NOTES = 10_000
+EXAMPLES = 5_000
+ROUNDS = 100
+AGENTS = ("claude-code", "native", "pi")
+TYPES = ("Constraint", "Preference", "Issue", "Context")
+ME = Scope(agent="native", user="user 1", company="company 1")
+
+
+def rows() -> Iterator[Row]:
+    """Uncached, cached, and after a write; everything for everyone, so nothing is filtered out."""
+    for spread, said in ((False, "all for everyone"), (True, "of 20 users, 5 companies")):
+        with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
+            model = Embedder(name=minilm.NAME, embed=minilm.embed)
+            where = Path(folder) / "harness.db"
+            with open_notebook(where, agents=AGENTS, embedder=model) as book:
+                fill(book, spread=spread)
+                yield from _rows(book, said)
+
+
+def fill(book: Notebook, *, spread: bool) -> None:
+    """Write all notes and examples in bulk; the first embeddings are real, the rest lie around."""
+    made = corpus.contents(NOTES + EXAMPLES)
+    vectors = corpus.vectors(made)
+    lot = random.Random(3)  # noqa: S311 - the same lots each time, no secret
+    at = datetime.now(UTC)
+    written = [
+        _entry(number, f"{one.title}: {one.use_case}", at, lot, spread=spread)
+        for number, one in enumerate(made, 1)
+    ]
+    kept = [
+        {
+            "entry_key": number,
+            "model": minilm.NAME,
+            "dimensions": len(vector),
+            "vector": np.asarray(vector, dtype="<f4").tobytes(),
+        }
+        for number, vector in enumerate(vectors, 1)
+    ]
+    with writing(book.engine) as connection:
+        connection.execute(insert(entries), written)
+        connection.execute(insert(entry_vectors), kept)
+        changed(connection)
+
+
+def _rows(book: Notebook, said: str) -> Iterator[Row]:
+    tasks = _tasks(ROUNDS + 20)
+    for task in tasks[:20]:
+        book.inject(ME, task)
+    embedding = times([timed(partial(minilm.embed, [task])) for task in tasks[20:]])
+    pairs = [_twice(book, task) for task in tasks[20:]]
+    fresh, again = (times(list(part)) for part in zip(*pairs, strict=True))
+    cold = times([_after_a_write(book, task) for task in _tasks(20, seed=9)])
+    for name, found, bounds in (
+        ("injection", fresh, ("30", "100")),
+        ("injection again, cached", again, ("2", "2")),
+        ("injection after a write", cold, ("-", "100")),
+    ):
+        yield from _row(f"{name}, {said}", found, embedding, bounds)
+
+
+def _row(name: str, found: Times, embedding: Times, bounds: tuple[str, str]) -> Iterator[Row]:
+    for part, ours, bound in zip(("p50", "p99"), found, bounds, strict=True):
+        yield Row(
+            name=f"{name}, {part}",
+            ours=ours,
+            baseline=embedding.p50,
+            ratio=ours / embedding.p50,
+            target="none" if bound == "-" else f"at most {bound} ms",
+            unit="ms",
+            note="baseline: embedding the task alone, p50",
+        )
+
+
+def _inject(book: Notebook, task: str) -> None:
+    given = book.inject(ME, task)
+    assert given.notes, task
+
+
+def _twice(book: Notebook, task: str) -> tuple[float, float]:
+    """The second time out of the cache, which remembers an answer for a minute."""
+    return timed(partial(_inject, book, task)), timed(partial(_inject, book, task))
+
+
+def _after_a_write(book: Notebook, task: str) -> float:
+    """Every write makes all caches forget, so the next answer reads its shelves anew."""
+    with writing(book.engine) as connection:
+        changed(connection)
+    return timed(partial(_inject, book, task))
+
+
+def _entry(
+    number: int, text: str, at: datetime, lot: random.Random, *, spread: bool
+) -> dict[str, object]:
+    note = number <= NOTES
+    kind = lot.choice(TYPES) if note else ""
+    whose = _scope(lot) if spread else Scope()
+    return {
+        "id": str(uuid4()),
+        "kind": "note" if note else "example",
+        "type": kind,
+        "note_type": kind,
+        "text": text,
+        "output": "" if note else f"done as asked: {text}",
+        "score": None if note else lot.randrange(101),
+        "scope": scope.key(whose),
+        "agent": whose.agent,
+        "user_id": whose.user,
+        "company": whose.company,
+        "status": "Active",
+        "expires_at": None,
+        "protection": "Normal",
+        "confidence": None,
+        "flags": [],
+        "digest": digest(text),
+        "author": "person",
+        "author_name": "bench",
+        "source_run": None,
+        "version": 1,
+        "created_at": at,
+        "updated_at": at,
+    }
+
+
+def _scope(lot: random.Random) -> Scope:
+    return Scope(
+        agent=lot.choice((None, *AGENTS)),
+        user=lot.choice((None, f"user {lot.randrange(20)}")),
+        company=lot.choice((None, f"company {lot.randrange(5)}")),
+    )
+
+
+def _tasks(count: int, seed: int = 7) -> list[str]:
+    lot = random.Random(seed)  # noqa: S311 - the same lots each time, no secret
+    return [
+        f"please {lot.choice(corpus.VERBS)} our {lot.choice(corpus.THINGS)} on "
+        f"{lot.choice(corpus.PLACES)} {lot.choice(corpus.WHEN)}, ticket {lot.randrange(10_000)}"
+        for _ in range(count)
+    ]
