@@ -52,8 +52,8 @@ def reindex_memory() -> None:
         get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)
 
 
-@flow(name="curate-memory")
-def curate_memory(since: str = "24h") -> None:
+@flow(name="curate-runs")
+def curate_runs(since: str = "24h") -> None:
     """Let recent runs that earned it teach notes and examples; they wait for a person.
 
     Args:

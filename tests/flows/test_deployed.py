@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 PROJECT = Path(__file__).parents[2]
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
 BLUEPRINTS = {"fix-tests", "implement", "review", "upgrade-deps", "run-blueprint", "run-plan"}
-UPKEEP = {"reap-sandboxes", "expire-approvals", "prune-memory", "reindex-memory"}
+UPKEEP = {"curate-runs", "reap-sandboxes", "expire-approvals", "prune-memory", "reindex-memory"}
 
 
 def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
