@@ -16,10 +16,10 @@ from contracts.errors import SettingsInvalid
 from contracts.gate import Bounds
 from flows.request import RunRequest, repo_name
 from flows.settings import config_file
-from policy.approvals import TTL_S
 from policy.authority import Authority
 from policy.file_labels import FileLabels
 from policy.guard import PROTECTED, SECRET
+from policy.types import APPROVAL_TTL_S
 
 
 class MailSettings(BaseModel, frozen=True, extra="forbid"):
@@ -59,7 +59,7 @@ class PolicySettings(BaseSettings):
     """Patterns of files, such as `hr/**`, and the data capabilities that these carry."""
     trust_workspace: bool = False
     """What stands in the repository or folder is your own word, not an untrusted origin."""
-    approval_ttl_s: float = Field(default=TTL_S, gt=0)
+    approval_ttl_s: float = Field(default=APPROVAL_TTL_S, gt=0)
     """An approval nobody used by then is worth nothing."""
     operations: tuple[Path, ...] = ()
     """Files of Python with operations of your own, made with `policy.registry.operation`."""

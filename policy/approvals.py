@@ -16,9 +16,7 @@ from policy.database import reading, writing
 from policy.events import Draft
 from policy.notes import Append, told
 from policy.tables import approvals
-from policy.types import Approval, ApprovalStatus
-
-TTL_S = 7 * 24 * 3600.0
+from policy.types import APPROVAL_TTL_S, Approval, ApprovalStatus
 
 
 def _now() -> datetime:
@@ -31,7 +29,7 @@ class Approvals:
 
     engine: Engine
     append: Append
-    ttl_s: float = TTL_S
+    ttl_s: float = APPROVAL_TTL_S
     now: Callable[[], datetime] = _now
 
     @property

@@ -125,6 +125,9 @@ class Plan:
         return [step.as_json() for step in self.steps]
 
 
+APPROVAL_TTL_S = 7 * 24 * 3600.0
+"""How long a question to a person stays open."""
+
 ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
 
 
