@@ -35,12 +35,13 @@ from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import run_name, tag_flow_run
 from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.runs import finished, read_diff, read_report
 from flows.secrets import secrets_set
 from flows.settings import load_settings
 from flows.signals import cancelled_from_prefect, undisturbed
 from flows.telemetry import traced
+from flows.workshop import Workshop
 from nodes.types import Node
 
 RunFlow = Flow[..., State[RunReport]]

@@ -15,8 +15,8 @@ from flows.asked import read_asked
 from flows.checkpoints import Used
 from flows.egress import EgressLog
 from flows.request import RunRequest, new_run_id
-from flows.run import Workshop
 from flows.runs import find_run, read_report
+from flows.workshop import Workshop
 from providers.read_trajectory import Difference, first_difference
 from sandbox.branches import files_that_differ, tree
 from sandbox.repos import Base, open_repo

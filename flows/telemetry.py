@@ -15,9 +15,9 @@ from contracts.run import NodeResult, RunReport
 from contracts.sandbox import SnapshotId
 from flows.model_calls import model_calls
 from flows.request import RunRequest
-from flows.run import Opened, Workshop
 from flows.settings import TelemetrySettings
 from flows.traced_sandbox import TracedSandbox
+from flows.workshop import Opened, Workshop
 from nodes.types import Node
 from sandbox.egress import OnEvent
 

@@ -20,10 +20,10 @@ from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
 from flows.request import AGENTS, RunRequest, check_agents, check_options, check_viewer, models
 from flows.request import agents as agents_of
-from flows.run import Opened, Tell, Workshop
 from flows.run_memory import OpenTools, memory
 from flows.run_notes import notes
 from flows.settings import Settings, environment, load_settings
+from flows.workshop import Opened, Tell, Workshop
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import gated_native

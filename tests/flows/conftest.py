@@ -11,9 +11,9 @@ import pytest
 from blueprints.types import Blueprint
 from contracts.sandbox import SnapshotId
 from flows.request import RunRequest
-from flows.run import Opened, Workshop
 from flows.settings import load_settings
 from flows.wiring import workshop
+from flows.workshop import Opened, Workshop
 from sandbox.egress import Egress, OnEvent
 from sandbox.installs import let_out
 from sandbox.scripted import ScriptedSandbox

@@ -34,10 +34,10 @@ from contracts.sandbox import Sandbox
 from flows.compile import compile_blueprint
 from flows.limits import limits_for
 from flows.request import RunRequest
-from flows.run import Workshop
 from flows.settings import LimitSettings
 from flows.start import go_on
 from flows.wiring import workshop
+from flows.workshop import Workshop
 from nodes.commands import command, shell
 from tests.flows.repositories import git
 from tests.flows.test_run import DONE, WRITE_42

@@ -13,7 +13,8 @@ from contracts.errors import OptionInvalid, RunNotFound
 from flows.curation import ago, curate_run, curate_since
 from flows.library import notebook
 from flows.rate import rate_run
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
+from flows.workshop import Workshop
 from tests.flows.conftest import Ask
 from tests.flows.test_run import DONE
 

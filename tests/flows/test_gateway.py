@@ -14,8 +14,9 @@ from contracts.chat import ChatRequest, Message
 from contracts.errors import BudgetExceeded
 from flows import gateway
 from flows.complete import complete_through_gateway
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.settings import Settings, load_settings
+from flows.workshop import Workshop
 from tests.flows.conftest import Ask
 from tests.flows.test_run import DONE, WRITE_42, a_blueprint
 from tests.providers.fake_provider import provider

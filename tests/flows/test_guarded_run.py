@@ -11,9 +11,10 @@ from contracts.run import RunContext
 from flows.event_log import event_log
 from flows.policies import POLICIES
 from flows.request import RunRequest
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.settings import load_settings
 from flows.wiring import owner
+from flows.workshop import Workshop
 from policy.replay import replay
 
 Ask = Callable[..., RunRequest]

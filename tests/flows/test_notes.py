@@ -17,8 +17,9 @@ from contracts.sandbox import Sandbox
 from flows.library import notebook
 from flows.memory_settings import EmbeddingSettings, MemorySettings
 from flows.memory_tasks import notes_in_prefect
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.run_notes import Seat, notes
+from flows.workshop import Workshop
 from memory.errors import NoteInvalid
 from memory.note_types import ExampleContent, NoteContent
 from memory.scope import Scope

@@ -8,7 +8,8 @@ import pytest
 
 from contracts.errors import ModelUnavailable, RunNotReplayable
 from flows.replay import Replay, replay
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
+from flows.workshop import Workshop
 from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.repositories import fingerprint, git
 from tests.flows.test_run import DONE, WRITE_42, checked

@@ -18,8 +18,9 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
 from flows.asked import held
 from flows.resume import resumed
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.runs import CHECKPOINT, list_runs, read_entry
+from flows.workshop import Workshop
 from nodes.commands import shell
 from nodes.types import Node, Work
 from tests.flows.conftest import Ask

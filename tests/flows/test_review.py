@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from blueprints.library.review import review
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
+from flows.workshop import Workshop
 from tests.flows.conftest import Ask
 from tests.flows.repositories import commit, git
 from tests.flows.test_run import DONE

@@ -14,8 +14,9 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.library import library
 from flows.request import RunRequest
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.runs import read_diff, read_report
+from flows.workshop import Workshop
 from nodes.commands import command, shell
 from tests.flows.repositories import fingerprint, git
 

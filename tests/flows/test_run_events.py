@@ -16,10 +16,11 @@ from contracts.tool import Allowed
 from flows.event_log import event_log
 from flows.policies import POLICIES
 from flows.request import RunRequest
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.run_events import Append, RunEvents
 from flows.run_notes import Given, Notes, no_notes
 from flows.runs import read_report
+from flows.workshop import Workshop
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
 from policy.events import Event

@@ -15,9 +15,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import call
 from flows.request import RunRequest
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
 from flows.settings import TelemetrySettings
 from flows.telemetry import traced
+from flows.workshop import Workshop
 from nodes.commands import shell
 from nodes.types import Node
 from tests.flows.test_run import DONE

@@ -13,7 +13,8 @@ from contracts.errors import HomeUnavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.resume import resumed
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
+from flows.workshop import Workshop
 from nodes.commands import shell
 from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.repositories import fingerprint, git

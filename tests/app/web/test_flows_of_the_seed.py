@@ -11,7 +11,8 @@ from playwright.sync_api import Page
 
 from blueprints.dsl import agentic, blueprint
 from contracts.run import RunReport
-from flows.run import Workshop, run_blueprint
+from flows.run import run_blueprint
+from flows.workshop import Workshop
 from memory.agent_settings import NoteStrategy
 from memory.note_types import NoteContent
 from memory.notebook import Notebook

@@ -1,0 +1,212 @@
+"""What is known of a run so far: its branch, its report, and what is told of it to whom."""
+
+import re
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from blueprints.engine import report
+from contracts.errors import ForgeRefused, HarnessError, Unavailable
+from contracts.run import RunContext, RunReport, RunStatus, Surfaced
+from contracts.sandbox import LastingSandbox, Sandbox
+from flows import runs
+from flows.asked import read_asked
+from flows.checkpoints import Checkpoint, Checkpoints
+from flows.egress import EgressLog
+from flows.request import FlowRun, RunRequest, agentic_nodes
+from flows.run_events import Append, RunEvents
+from flows.run_notes import Notes
+from flows.signals import undisturbed
+from flows.workshop import Workshop
+from policy.errors import LogDamaged
+from sandbox.branches import publish, push, remote_of
+from sandbox.workspace import take_out
+
+
+class Record:
+    """What is known of a run so far; leaving the block keeps it as the run's report."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        start: Checkpoint,
+        folder: Path,
+        run_id: str,
+        flow_run: FlowRun | None,
+        workshop: Workshop,
+        append: Append,
+        book: Notes,
+    ) -> None:
+        self.book = book
+        self.branch = f"harness/{run_id}/{request.blueprint.name}"
+        self.ctx = RunContext(run_id=run_id, work_dir="")
+        self.folder = folder
+        self.kept = Checkpoints(
+            folder,
+            start,
+            ttl_s=workshop.keep_files_s,
+            forget=lambda but: workshop.forget_files(run_id, but),
+        )
+        self.work = start.work
+        self._lanes: list[str] = []
+        self._request = request
+        self._base = start.base
+        self._flow_run = flow_run
+        self._redact = workshop.redact
+        self._memory = workshop.memory
+        self._shown: tuple[str, ...] = ()
+        self._pushed = False
+        self._open_pull_request = workshop.propose
+        self._pull_request: str | None = None
+        self._refused: tuple[str, ...] = ()
+        self.egress = EgressLog(folder / "egress.jsonl")
+        asked = read_asked(folder)
+        self._started_at = asked.started_at if asked else ""
+        self.events = RunEvents(
+            append,
+            request,
+            run_id=run_id,
+            commit=start.base.commit,
+            folder=folder,
+            redact=workshop.redact,
+            told=start.results if start.went_on else None,
+            bounds=workshop.bounds(request),
+        )
+
+    def __enter__(self) -> "Record":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        with nullcontext() if error is None else undisturbed():
+            self._keep_report(error)
+
+    def _keep_report(self, error: BaseException | None) -> None:
+        self.report = self._report(error)
+        outage = self._tell_events()
+        runs.finish(self.folder, self.report, self.work.diff if self.work else "")
+        self._memory.record(self.report, self._request.blueprint.verdict_later)
+        if error is None and self.book.earned(self.report):
+            self.book.learn(self.report.run_id)
+        if error is None:
+            self.kept.drop()
+        if outage is not None and error is None:
+            raise outage
+
+    def recalled(self) -> str:
+        """What memory has for this task; noted in the report. Nobody asks where no agent works."""
+        if not agentic_nodes(self._request.blueprint):
+            return ""
+        task = self._request.intent or self._request.blueprint.description
+        recall = self._memory.surface(self.ctx.run_id, task)
+        self._shown = recall.shown
+        self.events.surfaced(recall)
+        return recall.text
+
+    def _surfaced(self) -> Surfaced:
+        if not agentic_nodes(self._request.blueprint):
+            return Surfaced()
+        return replace(self.book.given(self.ctx.run_id), playbooks=self._shown)
+
+    def keep(self, ctx: RunContext) -> None:
+        self.ctx = ctx
+        self.events.keep(ctx, self.kept.now.files)
+
+    def _tell_events(self) -> HarnessError | None:
+        """Write the end into the event log; what hinders that is a notice in the report."""
+        try:
+            self.events.finish(self.report)
+        except (Unavailable, LogDamaged) as outage:
+            notice = f"the event log does not hold all of this run: {outage}"
+            self.report = replace(self.report, notices=(*self.report.notices, notice))
+            return outage
+        return None
+
+    def take(self, sandbox: Sandbox, *, done: bool) -> None:
+        """Bring the work out of the sandbox; `done` when no node will add to it."""
+        message = f"harness: {self._request.intent or self._request.blueprint.description}"
+        self.work = take_out(sandbox, self._base, self.branch, message=message)
+        if done:
+            self.kept.save(replace(self.kept.now, ended=dict(self.ctx.results), work=self.work))
+
+    def keep_lane(self, name: str, fork: LastingSandbox) -> None:
+        """Keep what an agent made that did not win, as a branch of the bare repository."""
+        branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
+        lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
+        if lost is not None:
+            self._lanes.append(f"what {name} made is kept: {self._base.bare} has {branch}")
+
+    def publish(self) -> None:
+        """Bring the work onto a branch of the user's repository."""
+        if self.work is None:
+            return
+        before = self.kept.now.published
+        publish(self._base, self.work.branch, self.work.commit, replaces=before)
+        self.kept.save(replace(self.kept.now, published=self.work.commit))
+
+    def push_if_asked(self) -> None:
+        if self._request.push and self.work is not None and self._verdict().status == "success":
+            push(self._base, self.work.branch)
+            self._pushed = True
+            self._pull_request = self._propose()
+
+    def _propose(self) -> str | None:
+        remote = remote_of(self._base)
+        try:
+            ref_name = self._base.ref_name
+            return remote and self._open_pull_request(remote, ref_name, self._report(None))
+        except ForgeRefused as error:
+            self._refused = (self._redact(str(error)),)
+            return None
+
+    def _verdict(self) -> RunReport:
+        took = self.kept.elapsed_ms
+        return report(self._request.blueprint, self.ctx, total_duration_ms=took)
+
+    def _report(self, error: BaseException | None) -> RunReport:
+        verdict = self._verdict()
+        work = self.work
+        return replace(
+            verdict,
+            status=verdict.status if error is None else _status(error),
+            error=verdict.error if error is None else self._redact(_reason(error)),
+            flow_run_id=self._flow_run.id if self._flow_run else None,
+            flow_run_url=self._flow_run.url if self._flow_run else None,
+            repo=self._request.repo,
+            intent=self._request.intent,
+            agent=self._request.agent,
+            model=self._request.model,
+            base_commit=self._base.commit,
+            branch=work.branch if work else None,
+            commit=work.commit if work else None,
+            diff_stat=work.diff_stat if work else verdict.diff_stat,
+            pushed=self._pushed,
+            pull_request=self._pull_request,
+            surfaced=self._surfaced(),
+            started_at=self._started_at,
+            notices=(
+                *(f"went on {when}, without running them again" for when in self.kept.now.went_on),
+                *((_goes_on(self.ctx.run_id),) if error is not None else ()),
+                *self._lanes,
+                *self._base.notices,
+                *(work.notices if work else ()),
+                *self.egress.notices,
+                *self._refused,
+            ),
+        )
+
+
+def _goes_on(run_id: str) -> str:
+    return f"the nodes did not come to an end: `harness runs resume {run_id}` goes on"
+
+
+def _status(error: BaseException) -> RunStatus:
+    return "failure" if isinstance(error, Exception) else "cancelled"
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, HarnessError):
+        return str(error)
+    return f"{type(error).__name__}: {error}".rstrip(": ")
