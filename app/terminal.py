@@ -12,8 +12,9 @@ def say(line: str) -> None:
 
 
 def show(text: str) -> None:
-    """A result, on stdout."""
+    """A result, on stdout, at once: who reads it may wait for it."""
     sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def show_json(document: object) -> None:
