@@ -115,14 +115,14 @@ class Notes:
 
     def _read(self, event: Event, entities: Mapping[str, Entity]) -> None:
         made = next((entities[one] for one in event.produces if one in entities), None)
-        match event.body:
-            case {"step": int(index), "status": str(status), "reason": str(reason)}:
+        match event.kind, event.body:
+            case "step", {"step": int(index), "status": str(status), "reason": str(reason)}:
                 self.ended_before[index] = Ended(status, reason, made)
-            case {"step": int(index), "item": int(number), "made": str()} if made:
+            case "tool_call", {"step": int(index), "item": int(number), "made": str()} if made:
                 self._made[index, number] = made
-            case {"step": int(index), "item": int(number), "wrote": str()} if made:
+            case "model_call", {"step": int(index), "item": int(number), "wrote": str()} if made:
                 self._written[index, number] = made
-            case {"step": int(index), "item": int(number), "op": str()}:
+            case "tool_call", {"step": int(index), "item": int(number), "op": str()}:
                 self._begun.add((index, number))
 
 
