@@ -1,7 +1,7 @@
 """What somebody asks for when they want a plan, and how it stands in the event log."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from contracts.entity import CLEAN, Entity, Label
@@ -41,6 +41,10 @@ class PlanRequest:
                 content=self.intent, label=Label(taint=frozenset({source})), origin=source
             )
         return held
+
+    def granting(self, grants: frozenset[str]) -> "PlanRequest":
+        """The same request, with these grants besides."""
+        return replace(self, grants=self.grants | grants)
 
     @property
     def inputs(self) -> dict[str, str]:

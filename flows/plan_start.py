@@ -1,5 +1,7 @@
 """Goes on with a plan: here, visible in Prefect, or in the flow run that waits for it."""
 
+from filelock import FileLock
+
 from flows.local import api_url
 from flows.plan_report import PlanReport
 from flows.plan_request import noted_plan
@@ -15,12 +17,14 @@ def run_plan_in_prefect(
 ) -> PlanReport:
     """Run what can be run of the plan that was agreed on under this id.
 
+    Of several processes that go on with the same run, each waits for the one before it.
+
     Raises:
         RunNotFound: there is none.
         PrefectUnavailable: no server, or it went away.
         HarnessError: whatever ended the run before it could report.
     """
-    with prefect_at(api_url(settings)):
+    with _alone(settings, run_id), prefect_at(api_url(settings)):
         from flows.plans import compile_plan
 
         state = compile_plan(shop, run_id, person)(return_state=True)
@@ -39,11 +43,29 @@ def go_on(shop: PlanShop, settings: Settings, approval: Approval) -> PlanReport 
         RunNotFound: no plan runs or ran under the approval's run id.
         PrefectUnavailable: no server, or it went away.
     """
+    if told_flow_run(shop, settings, approval):
+        return None
+    return run_plan_in_prefect(shop, settings, approval.run_id)
+
+
+def told_flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> bool:
+    """Tell the flow run that waits for this decided approval; False when the run is in none.
+
+    Raises:
+        RunNotFound: no plan runs or ran under the approval's run id.
+        PrefectUnavailable: no server, or it went away.
+    """
     request, _ = noted_plan(shop.log, approval.run_id)
     if not request.flow_run:
-        return run_plan_in_prefect(shop, settings, approval.run_id)
+        return False
     with prefect_at(api_url(settings)):
         from flows.approve import resume
 
         resume(request.flow_run, approval)
-    return None
+    return True
+
+
+def _alone(settings: Settings, run_id: str) -> FileLock:
+    folder = settings.home / "plans"
+    folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / f"{run_id}.lock")

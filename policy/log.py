@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, func, select
 
 from contracts.entity import Entity
 from policy.database import reading, writing
@@ -118,9 +118,18 @@ class EventLog:
             found = [_event(row[0]) for row in connection.execute(query)]
         return tuple(sorted(found, key=lambda event: event.rank))
 
-    def since(self, number: int, *, limit: int = 1_000) -> list[tuple[int, Event]]:
+    def newest(self) -> int:
+        """The number of the event that came last; 0 before the first."""
+        with reading(self.engine) as connection:
+            return connection.execute(select(func.max(events.c.number))).scalar() or 0
+
+    def since(
+        self, number: int, *, run_id: str | None = None, limit: int = 1_000
+    ) -> list[tuple[int, Event]]:
         """The events after this number, each with its own: for those who follow the log."""
         query = select(events.c.number, events.c.line).where(events.c.number > number)
+        if run_id is not None:
+            query = query.where(events.c.run_id == run_id)
         with reading(self.engine) as connection:
             rows = connection.execute(query.order_by(events.c.number).limit(limit))
             return [(row[0], _event(row[1])) for row in rows]

@@ -51,7 +51,12 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
         ) from error
     with listening:
         ready(where._replace(port=listening.getsockname()[1]))
-        config = uvicorn.Config(site(token=where.token), log_level="warning", access_log=False)
+        config = uvicorn.Config(
+            site(token=where.token),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=1,  # who follows events would hold it up for ever
+        )
         uvicorn.Server(config).run(sockets=[listening])
 
 

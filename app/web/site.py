@@ -10,18 +10,30 @@ from fastapi.staticfiles import StaticFiles
 
 from app.web import (
     agent_pages,
+    api,
     dashboard,
     example_pages,
     note_pages,
     playbook_pages,
     run_pages,
 )
+from app.web.api_route import ApiRoute, problem
+from app.web.errors import bug, misfit, status_of
 from app.web.pages import page
 from app.web.safety import guarded
-from contracts.errors import BadInput, HarnessError, RunNotFound, Unavailable
-from memory.errors import AgentUnknown, NoteNotFound, PlaybookNotFound, StaleUpdate
+from contracts.errors import HarnessError
 
 _log = logging.getLogger(__name__)
+
+_ROOMS = (
+    dashboard,
+    run_pages,
+    playbook_pages,
+    note_pages,
+    example_pages,
+    agent_pages,
+    api,
+)
 
 
 def site(*, token: str | None = None) -> FastAPI:
@@ -29,7 +41,7 @@ def site(*, token: str | None = None) -> FastAPI:
     made = FastAPI(title="Harness", docs_url=None, redoc_url=None, openapi_url=None)
     made.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
     made.middleware("http")(guarded(token))
-    for room in (dashboard, run_pages, playbook_pages, note_pages, example_pages, agent_pages):
+    for room in _ROOMS:
         made.include_router(room.router)
     made.add_exception_handler(HarnessError, _told)
     made.add_exception_handler(RequestValidationError, _misfit)
@@ -40,27 +52,16 @@ def site(*, token: str | None = None) -> FastAPI:
 
 def _told(request: Request, error: Exception) -> Response:
     """An error of ours: its own sentence is the page."""
-    match error:
-        case RunNotFound() | PlaybookNotFound() | NoteNotFound() | AgentUnknown():
-            status = 404
-        case StaleUpdate():
-            status = 409
-        case BadInput():
-            status = 400
-        case Unavailable():
-            status = 503
-        case _:
-            status = 500
-    return page(request, "error", {"title": "That did not work", "why": str(error)}, status=status)
+    assert isinstance(error, HarnessError)  # noqa: S101 - as it is registered
+    values = {"title": "That did not work", "why": str(error)}
+    return page(request, "error", values, status=status_of(error))
 
 
 def _misfit(request: Request, error: Exception) -> Response:
     """What a form sent cannot be: the first misfit, in words."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as it is registered
-    first = error.errors()[0]
-    field = first["loc"][-1]
-    why = f"{field}: {first['msg']}, but it is {str(first['input'])[:80]!r}"
-    return page(request, "error", {"title": "That does not fit", "why": why}, status=422)
+    values = {"title": "That does not fit", "why": misfit(error)}
+    return page(request, "error", values, status=422)
 
 
 def _no_page(request: Request, error: Exception) -> Response:
@@ -72,5 +73,7 @@ def _no_page(request: Request, error: Exception) -> Response:
 def _broken(request: Request, error: Exception) -> Response:
     """The door: a bug is logged with its traceback, nobody sees it in the browser."""
     _log.error("page %s failed", request.url.path, exc_info=error)
-    why = f"{type(error).__name__}: a bug in Harness; the log of the pages says more"
-    return page(request, "error", {"title": "That did not work", "why": why}, status=500)
+    if isinstance(request.scope.get("route"), ApiRoute):
+        return problem(bug(error), status=500)
+    values = {"title": "That did not work", "why": bug(error)}
+    return page(request, "error", values, status=500)

@@ -1,0 +1,145 @@
+"""The HTTP API: plans made of prompts, run, decided about, and followed."""
+
+from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import version
+from typing import Annotated
+
+from anyio import sleep
+from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.openapi.utils import get_openapi
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from app.web.api_models import (
+    ApprovalAnswer,
+    DecisionBody,
+    PlanAnswer,
+    PromptBody,
+    RunBody,
+    Started,
+    approval_answer,
+    plan_answer,
+)
+from app.web.api_route import ApiRoute, Problem
+from flows.plan_background import go_on_in_background, start_plan
+from flows.plan_deltas import plan_delta
+from flows.plan_request import PlanRequest
+from flows.plan_run import PlanShop
+from flows.plan_state import agree, note_draft, plan_state
+from flows.plan_wiring import plan_shop
+from flows.request import whole_name
+from flows.settings import load_settings
+from flows.wiring import open_event_log
+from policy.events import Event
+from policy.log import EventLog
+from policy.registry import thawed
+
+BY = "the API"
+LOOK_S = 0.2
+"""How often the log is looked at for those who follow it."""
+
+router = APIRouter(route_class=ApiRoute, responses={"4XX": {"model": Problem}})
+
+
+def opened_shop() -> Iterator[PlanShop]:
+    """What plans are made with, closed when the answer is sent."""
+    with plan_shop(load_settings()) as shop:
+        yield shop
+
+
+def opened_log() -> Iterator[EventLog]:
+    """The event log, closed when the answer is sent, or its reader is gone."""
+    with open_event_log() as log:
+        yield log
+
+
+Shop = Annotated[PlanShop, Depends(opened_shop)]
+Log = Annotated[EventLog, Depends(opened_log)]
+
+
+@router.post("/prompts", status_code=201)
+def draft(asked: PromptBody, shop: Shop, response: Response) -> PlanAnswer:
+    """Make a plan of a prompt; nothing is run. A small model may take a minute."""
+    outside = asked.intent_from if asked.intent is not None else ""
+    request = PlanRequest(
+        prompt=asked.prompt,
+        repo=whole_name(asked.repo),
+        grants=asked.grants,
+        intent=asked.intent,
+        intent_from=outside,
+    )
+    made = plan_answer(plan_state(shop, note_draft(shop, request)))
+    response.headers["Location"] = f"/plans/{made.id}"
+    return made
+
+
+@router.get("/plans/{id}")
+def show(id: str, shop: Shop) -> PlanAnswer:  # noqa: A002 - the word of the path
+    """A plan, how its steps ended, and what waits for a decision."""
+    return plan_answer(plan_state(shop, id))
+
+
+@router.post("/plans/{id}/run", status_code=202)
+def run(id: str, shop: Shop, agreed: RunBody | None = None) -> Started:  # noqa: A002
+    """Agree to a plan and run it, in a process of its own; once more goes on where it stands."""
+    agree(shop, id, (agreed or RunBody()).grants)
+    start_plan(load_settings(), id)
+    return Started(id=id)
+
+
+@router.post("/approvals/{id}", status_code=202)
+def decide(id: str, said: DecisionBody, shop: Shop) -> ApprovalAnswer:  # noqa: A002
+    """Approve or deny exactly this action, once; its run goes on."""
+    decided = shop.approvals.decide(id, said.status, by=BY, reason=said.reason)
+    go_on_in_background(shop, load_settings(), decided)
+    return approval_answer(decided)
+
+
+def _start(
+    log: Log,
+    after: Annotated[
+        int | None, Query(ge=0, description="Begin after this number; 0: from the first event.")
+    ] = None,
+    last_event_id: Annotated[int | None, Header(ge=0)] = None,
+) -> int:
+    given = last_event_id if last_event_id is not None else after
+    return log.newest() if given is None else given
+
+
+@router.get("/events", response_class=EventSourceResponse)
+async def follow(
+    log: Log, start: Annotated[int, Depends(_start)], run: str | None = None
+) -> AsyncIterator[ServerSentEvent]:
+    """Events as they happen, as `event`, and what they change about plans, as `plan`.
+
+    They begin with the next one, or after `Last-Event-ID`. `run` chooses one run.
+    """
+    while True:
+        found = await run_in_threadpool(log.since, start, run_id=run)
+        for number, event in found:
+            for sent in _sent(number, event):
+                yield sent
+            start = number
+        if not found:
+            await sleep(LOOK_S)
+
+
+def _sent(number: int, event: Event) -> Iterator[ServerSentEvent]:
+    """The delta goes before its event, which alone has a number: cut between, both come again."""
+    delta = plan_delta(event)
+    if delta is not None:
+        yield ServerSentEvent(event="plan", data=thawed(delta))
+    body = {"id": event.id, **event.as_json()}
+    yield ServerSentEvent(event="event", id=str(number), data=thawed(body))
+
+
+@router.get("/openapi.json", include_in_schema=False)
+def openapi() -> dict[str, object]:
+    """The description of these routes."""
+    about = (
+        "Plans of Harness. Served on this machine only, unless a token is set: then send it as "
+        "`Authorization: Bearer …`."
+    )
+    return get_openapi(
+        title="Harness", version=version("harness"), description=about, routes=router.routes
+    )

@@ -1,0 +1,44 @@
+"""What a request is told when it fails: one line, and the status that fits the kind of error."""
+
+from fastapi.exceptions import RequestValidationError
+
+from contracts.errors import (
+    ApprovalNotFound,
+    BadInput,
+    HarnessError,
+    RunNotFound,
+    Unavailable,
+)
+from memory.errors import AgentUnknown, NoteNotFound, PlaybookNotFound, StaleUpdate
+
+
+def status_of(error: HarnessError) -> int:
+    """The HTTP status for this kind of error."""
+    match error:
+        case (
+            RunNotFound()
+            | PlaybookNotFound()
+            | NoteNotFound()
+            | AgentUnknown()
+            | ApprovalNotFound()
+        ):
+            return 404
+        case StaleUpdate():
+            return 409
+        case BadInput():
+            return 400
+        case Unavailable():
+            return 503
+        case _:
+            return 500
+
+
+def misfit(error: RequestValidationError) -> str:
+    """The first thing that does not fit in what was sent, in words."""
+    first = error.errors()[0]
+    return f"{first['loc'][-1]}: {first['msg']}, but it is {str(first['input'])[:80]!r}"
+
+
+def bug(error: Exception) -> str:
+    """What a person is told of a bug."""
+    return f"{type(error).__name__}: a bug in Harness; the log of the pages says more"

@@ -1,0 +1,71 @@
+"""A plan that is run by a process of its own: `python -m flows.plan_background RUN_ID`."""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from contracts.errors import HarnessError
+from contracts.json import Json
+from flows.detached import start_detached
+from flows.plan_request import noted_plan
+from flows.plan_run import PlanShop
+from flows.plan_start import run_plan_in_prefect, told_flow_run
+from flows.plan_wiring import plan_shop
+from flows.settings import Settings, load_settings
+from policy.events import Draft
+from policy.types import Approval
+from sandbox.process import process_label
+
+
+class Background(NamedTuple):
+    """A process that goes on with a run: where it writes, and its label (`is_dead` takes it)."""
+
+    log: Path
+    process: str
+
+
+def start_plan(settings: Settings, run_id: str) -> Background:
+    """Go on with the plan that was agreed on under this id, in a process that outlives us.
+
+    What it does is told by the event log; its last word there is a `report`.
+    """
+    log = settings.home / "logs" / f"{run_id}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    argv = (sys.executable, "-m", "flows.plan_background", run_id)
+    return Background(log, process_label(start_detached(argv, cwd=Path.cwd(), log=log)))
+
+
+def go_on_in_background(
+    shop: PlanShop, settings: Settings, approval: Approval
+) -> Background | None:
+    """Let the run of this decided approval go on; None when a flow run elsewhere does.
+
+    Raises:
+        RunNotFound: no plan runs or ran under the approval's run id.
+        PrefectUnavailable: the run waits in a flow run, and no server answers.
+    """
+    if told_flow_run(shop, settings, approval):
+        return None
+    return start_plan(settings, approval.run_id)
+
+
+def main(run_id: str) -> int:
+    """Go on with the run and note how it stands then; gives an exit code."""
+    settings = load_settings()
+    with plan_shop(settings) as shop:
+        _, plan = noted_plan(shop.log, run_id)
+        last_word: dict[str, Json] = {"status": "failure", "error": "its process broke off"}
+        try:
+            report = run_plan_in_prefect(shop, settings, run_id)
+            last_word |= {"status": report.status, "error": report.error}
+        except HarnessError as error:
+            last_word["error"] = str(error)
+            sys.stderr.write(f"error: {error}\n")
+        finally:
+            body = {"plan": plan.id, **last_word}
+            shop.log.append([Draft(kind="report", run_id=run_id, body=body)])
+    return 1 if last_word["status"] == "failure" else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,69 @@
+"""Where a plan stands, whether it was only drafted, runs, waits or is over."""
+
+from dataclasses import dataclass
+
+from contracts.errors import OptionInvalid, RunNotFound
+from flows.plan_report import PlanReport
+from flows.plan_request import PlanRequest, note_plan, noted_plan
+from flows.plan_run import PlanShop, begin, draft_plan, missing_grants, report_of
+from flows.request import new_run_id
+from policy.types import Approval
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanState:
+    """A plan and how far it came. `missing_grants` are what it asks for and nobody granted."""
+
+    request: PlanRequest
+    report: PlanReport
+    agreed: bool
+    missing_grants: frozenset[str]
+    waiting: tuple[Approval, ...]
+
+
+def note_draft(shop: PlanShop, request: PlanRequest) -> str:
+    """Draft a plan and keep it under a new run id; nothing is run.
+
+    Raises:
+        RepoInvalid, PlanInvalid, ModelUnavailable: as `draft_plan`.
+    """
+    run_id = new_run_id()
+    note_plan(shop.log, run_id, request, draft_plan(shop, request), agreed=False)
+    return run_id
+
+
+def plan_state(shop: PlanShop, run_id: str) -> PlanState:
+    """Where it stands, from the log alone.
+
+    Raises:
+        RunNotFound: there is no plan under this id.
+    """
+    try:
+        request, plan = noted_plan(shop.log, run_id)
+        agreed, report = True, report_of(shop, run_id)
+    except RunNotFound:
+        request, plan = noted_plan(shop.log, run_id, agreed=False)
+        agreed = False
+        report = PlanReport(run_id=run_id, status="planned", prompt=request.prompt, plan=plan)
+    return PlanState(
+        request=request,
+        report=report,
+        agreed=agreed,
+        missing_grants=missing_grants(shop, request, plan),
+        waiting=tuple(shop.approvals.list(run_id=run_id, pending=True)),
+    )
+
+
+def agree(shop: PlanShop, run_id: str, grants: frozenset[str]) -> None:
+    """Agree on a drafted plan and grant it these; once agreed, its grants stay as they are.
+
+    Raises:
+        RunNotFound: there is no plan under this id.
+        OptionInvalid: a flow run of Prefect runs it and asks for itself.
+    """
+    state = plan_state(shop, run_id)
+    if state.request.flow_run:
+        raise OptionInvalid(f"plan {run_id} is run by a flow run: agree to it in the Prefect UI")
+    if not state.agreed:
+        request = state.request.granting(grants)
+        begin(shop, run_id, request, state.report.plan)

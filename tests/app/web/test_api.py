@@ -1,0 +1,144 @@
+"""The HTTP API, asked as a program on this machine asks."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from app.web import api
+from app.web.api_models import PlanAnswer
+from app.web.site import site
+from tests.app.web.conftest import HERE
+from tests.app.web.planning import FORM, HARMLESS, PROMPT, STEERED, shop_of, wait_for_reports
+from tests.mailbox import Mailbox
+
+OpenClient = Callable[..., TestClient]
+GRANTED = ["SEND_EMAIL"]
+
+
+@pytest.fixture
+def client_of(own_home: Path) -> OpenClient:
+    """A client of pages whose planner writes these plans."""
+
+    def opened(*plans: str) -> TestClient:
+        made = site()
+        made.dependency_overrides[api.opened_shop] = shop_of(*plans)
+        return TestClient(made, base_url=HERE, raise_server_exceptions=False)
+
+    return opened
+
+
+def asked(folder: Path, **more: object) -> dict[str, object]:
+    return {"prompt": PROMPT, "repo": str(folder), **more}
+
+
+def plan(client: TestClient, id_: str, *, reported: int) -> PlanAnswer:
+    """The plan, after so many processes that went on with it have ended."""
+    wait_for_reports(id_, reported)
+    return PlanAnswer.model_validate(client.get(f"/plans/{id_}").json())
+
+
+def test_a_prompt_becomes_a_plan_that_waits_for_somebody_to_agree(
+    client_of: OpenClient, tmp_path: Path
+) -> None:
+    client = client_of(HARMLESS)
+    answer = client.post("/prompts", json=asked(tmp_path))
+    made = answer.json()
+    assert answer.status_code == 201
+    assert (made["status"], made["agreed"]) == ("planned", False)
+    assert made["plan"]["steps"][0]["op"] == "send_email"
+    assert made["missing_grants"] == GRANTED
+    assert client.get(answer.headers["location"]).json() == made
+
+
+@pytest.mark.prefect
+def test_a_plan_runs_in_a_process_of_its_own_once(
+    client_of: OpenClient, tmp_path: Path, mailbox: Mailbox
+) -> None:
+    client = client_of(HARMLESS)
+    made = client.post("/prompts", json=asked(tmp_path)).json()
+    for _ in range(2):
+        started = client.post(f"/plans/{made['id']}/run", json={"grants": GRANTED})
+        assert (started.status_code, started.json()["status"]) == (202, "started")
+    assert plan(client, made["id"], reported=2).status == "success"
+    assert [mail.to for mail in mailbox.mails] == [["team@example.org"]]
+
+
+@pytest.mark.prefect
+def test_what_is_stopped_waits_for_a_decision_and_goes_on_after_it(
+    client_of: OpenClient, tmp_path: Path, mailbox: Mailbox
+) -> None:
+    client = client_of(STEERED)
+    body = asked(tmp_path, grants=GRANTED, intent=FORM, intent_from="the form")
+    made = client.post("/prompts", json=body).json()
+    client.post(f"/plans/{made['id']}/run")
+    stopped = plan(client, made["id"], reported=1)
+    (waiting,) = stopped.approvals
+    assert stopped.status == "waiting"
+    assert (waiting.rule, waiting.provenance) == ("C4", ["intent:the form"])
+    assert mailbox.mails == []
+    decided = client.post(f"/approvals/{waiting.id}", json={"decision": "approve"})
+    assert (decided.status_code, decided.json()["decided_by"]) == (202, api.BY)
+    assert plan(client, made["id"], reported=2).status == "success"
+    assert [mail.to for mail in mailbox.mails] == [[FORM]]
+    again = client.post(f"/approvals/{waiting.id}", json={"decision": "approve"})
+    assert again.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/prompts", {"prompt": "x", "repo": "/nowhere/at/all"}, 400),
+        ("POST", "/prompts", {"prompt": " ", "repo": "/"}, 422),
+        ("POST", "/prompts", {"prompt": "x", "repo": "/", "token": "y"}, 422),
+        ("GET", "/plans/none", None, 404),
+        ("POST", "/plans/none/run", {}, 404),
+        ("POST", "/approvals/none", {"decision": "approve"}, 404),
+        ("POST", "/approvals/none", {"decision": "maybe"}, 422),
+        ("GET", "/events?after=-1", None, 422),
+    ],
+)
+def test_an_error_is_one_line_of_json(
+    client_of: OpenClient, method: str, path: str, body: object, status: int
+) -> None:
+    answer = client_of().request(method, path, json=body)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
+    assert "\n" not in answer.json()["error"]
+
+
+def test_a_planner_that_writes_no_plan_is_refused(client_of: OpenClient, tmp_path: Path) -> None:
+    answer = client_of(*["{"] * 3).post("/prompts", json=asked(tmp_path))
+    assert answer.status_code == 400
+    assert "plan" in answer.json()["error"]
+
+
+def test_a_bug_is_told_as_json_and_without_its_traceback(client_of: OpenClient) -> None:
+    client = client_of()  # its planner has nothing left to say
+    answer = client.post("/prompts", json={"prompt": "x", "repo": "/tmp"})
+    assert answer.status_code == 500
+    assert answer.json() == {
+        "error": "IndexError: a bug in Harness; the log of the pages says more"
+    }
+
+
+def test_another_site_starts_nothing(client_of: OpenClient, tmp_path: Path) -> None:
+    headers = {"origin": "https://evil.example"}
+    client = client_of(HARMLESS)
+    assert client.post("/prompts", json=asked(tmp_path), headers=headers).status_code == 403
+
+
+def test_the_description_holds_these_routes_and_no_page(client_of: OpenClient) -> None:
+    described = client_of().get("/openapi.json").json()
+    assert sorted(described["paths"]) == [
+        "/approvals/{id}",
+        "/events",
+        "/plans/{id}",
+        "/plans/{id}/run",
+        "/prompts",
+    ]
+    answer = described["paths"]["/plans/{id}"]["get"]["responses"]
+    assert answer["200"]["content"]["application/json"]["schema"]["$ref"].endswith("PlanAnswer")
+    assert json.dumps(described).count("HTTPValidationError") == 0
