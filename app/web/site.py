@@ -11,6 +11,7 @@ from fastapi.staticfiles import StaticFiles
 from app.web import (
     agent_pages,
     api,
+    approval_pages,
     dashboard,
     example_pages,
     note_pages,
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 _ROOMS = (
     dashboard,
     run_pages,
+    approval_pages,
     playbook_pages,
     note_pages,
     example_pages,

@@ -1,0 +1,89 @@
+"""The page of approvals: what waits, why, and the buttons that decide."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from contracts.tool import Denied
+from flows.plan_request import PlanRequest
+from flows.plan_run import PlanShop, begin, report_of
+from flows.plan_wiring import plan_shop
+from flows.settings import load_settings
+from policy.ask import Question
+from policy.plan_json import parse_plan
+from policy.types import Approval
+from tests.app.web.planning import STEERED, wait_for_reports
+from tests.mailbox import Mailbox
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def shop(own_home: Path) -> Iterator[PlanShop]:
+    with plan_shop(load_settings()) as made:
+        yield made
+
+
+def waiting(shop: PlanShop, *, to: str = "stranger@example.net") -> Approval:
+    """A question that a run has asked."""
+    shop.approvals.ask(
+        Question(
+            action="a" * 64,
+            run_id="r1",
+            step=0,
+            op="send_email",
+            arguments={"to": [to], "subject": "Q2"},
+            denied=Denied(
+                reason="the text decides who gets it",
+                rule="C4",
+                argument="/to",
+                tags=frozenset({"intent:the form"}),
+                provenance=("intent:the form", "step0 extract"),
+            ),
+        )
+    )
+    return shop.approvals.list(pending=True)[0]
+
+
+def test_what_waits_is_shown_with_what_led_there(client: TestClient, shop: PlanShop) -> None:
+    asked = waiting(shop)
+    text = client.get("/approvals").text
+    for told in (asked.id, "C4: the text decides", "step0 extract", "stranger@example.net"):
+        assert told in text
+    assert f'action="/approvals/{asked.id}/decision"' in text
+
+
+def test_hostile_arguments_are_shown_as_text(client: TestClient, shop: PlanShop) -> None:
+    waiting(shop, to=HOSTILE)
+    assert "<img src=x" not in client.get("/approvals").text
+
+
+def test_nothing_that_waits_is_said(client: TestClient, shop: PlanShop) -> None:
+    assert "Nothing waits" in client.get("/approvals").text
+
+
+@pytest.mark.prefect
+def test_denied_on_the_page_the_run_ends_with_the_reason(
+    client: TestClient, shop: PlanShop, mailbox: Mailbox, tmp_path: Path
+) -> None:
+    request = PlanRequest(
+        prompt="mail it",
+        repo=str(tmp_path),
+        grants=frozenset({"SEND_EMAIL"}),
+        intent="stranger@example.net",
+        intent_from="the form",
+    )
+    begin(shop, "r1", request, parse_plan(STEERED, prompt="p"))
+    client.post("/plans/r1/run")
+    wait_for_reports("r1", 1)
+    (asked,) = shop.approvals.list(pending=True)
+    decision = {"answer": "deny", "reason": "not to strangers"}
+    page = client.post(f"/approvals/{asked.id}/decision", data=decision)
+    wait_for_reports("r1", 2)
+    assert "Nothing waits" in page.text
+    assert "not to strangers" in page.text
+    report = report_of(shop, "r1")
+    assert (report.status, mailbox.mails) == ("failure", [])
+    assert "not to strangers" in report.steps[0].reason
