@@ -15,6 +15,7 @@ from app import (
     cli_memory,
     cli_notes,
     cli_policy,
+    cli_repl,
     cli_run,
     cli_runs,
     cli_sandbox,
@@ -40,6 +41,7 @@ app.add_typer(cli_sandbox.app, name="sandbox")
 app.add_typer(cli_memory.app, name="memory")
 app.command("plan")(cli_policy.plan)
 app.add_typer(cli_policy.app, name="approvals")
+app.command("repl")(cli_repl.repl)
 app.add_typer(cli_events.app, name="events")
 cli_events.app.command("find")(cli_entities.find)
 cli_runs.app.command("events")(cli_events.run_events)

@@ -14,14 +14,19 @@ from flows.plan_wiring import plan_shop
 from flows.settings import Settings, load_settings
 from policy.events import Draft
 from policy.types import Approval
-from sandbox.process import process_label
+from sandbox.process import is_dead, process_label
 
 
 class Background(NamedTuple):
-    """A process that goes on with a run: where it writes, and its label (`is_dead` takes it)."""
+    """A process that goes on with a run, where it writes, and its label."""
 
     log: Path
     process: str
+
+    @property
+    def over(self) -> bool:
+        """True when the process is gone; False when nobody can tell."""
+        return self.process.endswith(":-") or is_dead(self.process)
 
 
 def start_plan(settings: Settings, run_id: str) -> Background:

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from tests.flows.repositories import make_repository
+from tests.mailbox import Mailbox, mail_server
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -52,6 +53,16 @@ def page() -> Iterator[Page]:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield browser.new_page(viewport={"width": 1400, "height": 1000})
         browser.close()
+
+
+@pytest.fixture
+def mailbox(monkeypatch: pytest.MonkeyPatch, prefect_api: str) -> Iterator[Mailbox]:
+    """Where mails of plans go, which run on the test's own Prefect server."""
+    with mail_server() as box:
+        monkeypatch.setenv("HARNESS_POLICY_MAIL__PORT", str(box.port))
+        monkeypatch.setenv("HARNESS_POLICY_PRINCIPALS", '{"team": ["team@example.org"]}')
+        monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+        yield box
 
 
 def harness_argv(*args: str) -> tuple[str, ...]:

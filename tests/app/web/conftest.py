@@ -16,7 +16,6 @@ from flows.runs import finish
 from memory.library import Library
 from memory.notebook import Notebook
 from tests.flows.conftest import ask, model, repository, shop
-from tests.mailbox import Mailbox, mail_server
 
 __all__ = ["ask", "model", "repository", "shop"]
 
@@ -64,13 +63,3 @@ def book(opened: Library) -> Iterator[Notebook]:
     """The notebook that the pages show, without vectors."""
     with notebook() as made:
         yield made
-
-
-@pytest.fixture
-def mailbox(monkeypatch: pytest.MonkeyPatch, prefect_api: str) -> Iterator[Mailbox]:
-    """Where mails of plans go, which run on the test's own Prefect server."""
-    with mail_server() as box:
-        monkeypatch.setenv("HARNESS_POLICY_MAIL__PORT", str(box.port))
-        monkeypatch.setenv("HARNESS_POLICY_PRINCIPALS", '{"team": ["team@example.org"]}')
-        monkeypatch.setenv("PREFECT_API_URL", prefect_api)
-        yield box
