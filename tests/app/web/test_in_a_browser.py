@@ -61,7 +61,14 @@ def test_a_playbook_is_edited_in_place_with_the_keyboard(
 def test_nothing_on_the_pages_is_refused_by_their_own_policy(pages: str, page: Page) -> None:
     said: list[str] = []
     page.on("console", lambda message: said.append(message.text))
-    for path in ("/", "/runs", "/runs/aaaa1111", "/playbooks", "/playbooks/rotate-keys"):
+    for path in (
+        "/",
+        "/approvals",
+        "/runs",
+        "/runs/aaaa1111",
+        "/playbooks",
+        "/playbooks/rotate-keys",
+    ):
         page.goto(pages + path)
     assert said == []
 
