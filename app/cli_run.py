@@ -146,7 +146,7 @@ def _detach(run_id: str, settings: "Settings", *, as_json: bool) -> None:
     log = settings.home / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     again = [part for part in sys.argv[1:] if part not in ("--detach", "--json")]
-    argv = (sys.executable, "-m", "app", *again, "--run-id", run_id)
+    argv = (sys.executable, "-P", "-m", "app", *again, "--run-id", run_id)
     start_detached(argv, cwd=Path.cwd(), log=log)
     if as_json:
         show_json({"run_id": run_id, "log": str(log)})

@@ -136,7 +136,7 @@ def _make_pool(api: str) -> None:
 
 
 def _deploy_all(api: str) -> None:
-    argv = (sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all")
+    argv = (sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", "--all")
     done = subprocess.run(
         (*argv, "--prefect-file", str(_file())),
         cwd=_file().parent,

@@ -124,7 +124,14 @@ def process(settings: Settings) -> Kept:
 
     def launch() -> Launch:
         port = kept.free_port()
-        argv = (sys.executable, "-m", "flows.gateway_process", str(port), str(_secret_file(folder)))
+        argv = (
+            sys.executable,
+            "-P",
+            "-m",
+            "flows.gateway_process",
+            str(port),
+            str(_secret_file(folder)),
+        )
         return Launch(argv, environment(), f"http://127.0.0.1:{port}")
 
     return Kept(

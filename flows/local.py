@@ -12,7 +12,7 @@ from flows import kept
 from flows.kept import Kept, Launch, Running
 from flows.settings import Settings, environment
 
-_SERVER = (sys.executable, "-m", "prefect", "server", "start")
+_SERVER = (sys.executable, "-P", "-m", "prefect", "server", "start")
 
 
 def api_url(settings: Settings) -> str:

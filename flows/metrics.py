@@ -32,7 +32,7 @@ def metrics(settings: Settings) -> Kept:
 
     def launch() -> Launch:
         port = kept.free_port(settings.metrics_port)
-        argv = (sys.executable, "-m", "flows.metrics", str(port))
+        argv = (sys.executable, "-P", "-m", "flows.metrics", str(port))
         env = {**environment(), "HARNESS_HOME": str(settings.home)}
         return Launch(argv, env, f"http://127.0.0.1:{port}/metrics")
 

@@ -21,7 +21,7 @@ def pages(settings: Settings) -> Kept:
         if settings.ui.token is None and host not in _LOOPBACK:
             env["HARNESS_UI__TOKEN"] = secrets.token_urlsafe(32)
             url += f"?token={env['HARNESS_UI__TOKEN']}"
-        return Launch((sys.executable, "-m", "app.web.serve"), env, url)
+        return Launch((sys.executable, "-P", "-m", "app.web.serve"), env, url)
 
     return Kept(
         name="pages",

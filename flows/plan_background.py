@@ -36,7 +36,7 @@ def start_plan(settings: Settings, run_id: str) -> Background:
     """
     log = settings.home / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    argv = (sys.executable, "-m", "flows.plan_background", run_id)
+    argv = (sys.executable, "-P", "-m", "flows.plan_background", run_id)
     return Background(log, process_label(start_detached(argv, cwd=Path.cwd(), log=log)))
 
 

@@ -45,7 +45,7 @@ def keeper(settings: Settings) -> Kept:
         name="pool",
         title="the keeper of warm sandboxes",
         folder=settings.home / "pool",
-        launch=lambda: Launch((sys.executable, "-m", "flows.pool"), environment()),
+        launch=lambda: Launch((sys.executable, "-P", "-m", "flows.pool"), environment()),
         healthy=lambda _: True,
         version=lambda: hashlib.sha256(wanted.encode()).hexdigest()[:16],
     )

@@ -23,7 +23,7 @@ def receiver(settings: Settings) -> Kept:
             "HARNESS_WEBHOOKS__PORT": str(port),
         }
         url = f"http://{host}:{port}"
-        return Launch((sys.executable, "-m", "app.web.webhooks"), env, url)
+        return Launch((sys.executable, "-P", "-m", "app.web.webhooks"), env, url)
 
     return Kept(
         name="webhooks",

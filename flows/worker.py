@@ -15,7 +15,18 @@ def worker(settings: Settings, api: str) -> Kept:
     def launch() -> Launch:
         port = kept.free_port()
         name = f"{socket.gethostname()}-{settings.home.name}"
-        argv = (sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--name", name)
+        argv = (
+            sys.executable,
+            "-P",
+            "-m",
+            "prefect",
+            "worker",
+            "start",
+            "--pool",
+            POOL,
+            "--name",
+            name,
+        )
         limit = ("--limit", str(settings.max_runs), "--with-healthcheck")
         return Launch((*argv, *limit), _env(settings, api, port), f"http://127.0.0.1:{port}")
 

@@ -205,7 +205,7 @@ class FolderVectors:
 
 def is_sound(data: Path, *, timeout_s: float = 300.0) -> bool:
     """Whether Chroma opens this folder and finds its records; tried in a process of its own."""
-    argv = (sys.executable, "-m", "memory.probe", str(data))
+    argv = (sys.executable, "-P", "-m", "memory.probe", str(data))
     try:
         tried = subprocess.run(argv, check=False, capture_output=True, timeout=timeout_s)
     except subprocess.TimeoutExpired:
