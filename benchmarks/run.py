@@ -8,6 +8,7 @@ from benchmarks.chaos import rows as chaos
 from benchmarks.events import rows as events
 from benchmarks.gateway import rows as gateway
 from benchmarks.memory import rows as memory
+from benchmarks.pages import rows as pages
 from benchmarks.policy import rows as policy
 from benchmarks.row import Row
 from benchmarks.runs import rows as runs
@@ -21,6 +22,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "events": events.rows,
     "memory": memory.rows,
     "policy": policy.rows,
+    "pages": pages.rows,
     "chaos": chaos.rows,
 }
 

@@ -1,0 +1,1 @@
+"""The pages: how long a list takes, and when a browser first paints it."""
