@@ -155,7 +155,7 @@ def test_lanes_are_task_runs_and_what_lost_is_kept(
     run: Run, api: httpx.Client, model: Callable[..., str], shop: Workshop
 ) -> None:
     lanes = [[deterministic(name, name, command("true"))] for name in ("left", "right")]
-    steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
+    steps = [step("answer", command("true"))]
     tried = compete("try", "Try", 2, prompt=lambda _: "go", steps=steps)
     made = blueprint("lanes", "Lanes", [parallel("both", "Both", lanes), tried])
     report, flow_run = run(made, model=model(WRITE_42, WRITE_42, DONE, DONE))
@@ -164,11 +164,11 @@ def test_lanes_are_task_runs_and_what_lost_is_kept(
     states = {name: task["state_name"] for name, task in task_runs(api, flow_run).items()}
     wanted = {"both", "left", "right", "try", "try-1", "try-2", "try-1/answer", "try-2/answer"}
     assert {name: states[name] for name in wanted} == dict.fromkeys(wanted, "Completed")
-    [kept] = [notice for notice in report.notices if "lanes.try-2" in notice]
+    # Both take from one script, in whatever order; what lost has changed something in any.
+    [kept] = [notice for notice in report.notices if "lanes.try-" in notice]
     [bare] = shop.repos.glob("*.git")
-    branch = f"harness/{report.run_id}/lanes.try-2"
-    assert git(bare, "show", f"{branch}:answer.txt") == "42"
     assert str(bare) in kept
+    assert git(bare, "show", f"{kept.split()[-1]}:answer.txt") == "42"
 
 
 def test_a_retried_flow_run_goes_on_where_it_stopped(
@@ -205,7 +205,7 @@ def test_the_report_and_the_diff_are_artifacts(run: Run, api: httpx.Client) -> N
     made = blueprint("writes", "Writes", [deterministic("do", "do", shell("echo 42 >answer.txt"))])
     _, flow_run = run(made)
     found = {a["key"].split("-")[0]: a["data"] for a in of_run(api, "artifacts", flow_run)}
-    assert set(found) == {"report", "nodes", "execution"}
+    assert set(found) == {"report", "nodes", "execution", "events"}
     assert "+42" in found["report"]
     assert '"node": "do"' in found["nodes"]
 

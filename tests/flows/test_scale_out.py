@@ -32,6 +32,7 @@ def api(tmp_path: Path) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}/api"
     env = {
         **os.environ,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_HOME": str(tmp_path / "server"),
         "PREFECT_API_DATABASE_CONNECTION_URL": database,
         "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
