@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup engine browser postgres demo test check bench clean
+.PHONY: help setup engine browser services demo test check bench clean
 MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
@@ -17,7 +17,7 @@ setup: $(SYNCED) engine  ## Bring environment, Docker engine and base image up t
 demo: setup  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
 
-test: setup browser postgres  ## Run every test, with real containers, Prefect and a browser
+test: setup browser services  ## Run every test, with real containers, Prefect and a browser
 	$(BIN)/pytest -n 2 --dist loadfile -q
 
 check: setup  ## Format, lint, types, floors and the fast tests
@@ -45,12 +45,12 @@ browser:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium > /dev/null; } || \
 	{ echo "harness: the browser tests need Chromium: install the package chromium" >&2; exit 3; }
 
-# Memory's tests run on Postgres too, where it can be had.
-postgres:
-	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || \
-	{ [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && echo "installing postgresql" && \
+# Where they can be had: memory and policy are tested on Postgres too, Prefect on both.
+services:
+	@{ ls /usr/lib/postgresql/*/bin/initdb && command -v redis-server; } > /dev/null 2>&1 || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && echo "installing postgresql and redis" && \
 	  { apt-get update -qq || true; } && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql > /dev/null; } || true
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql redis-server > /dev/null; } || true
 
 # pip's index, where one is configured, is uv's too; uv does not look there by itself.
 # The embedding model's package is used for its data files only: without its heavy requirements.
