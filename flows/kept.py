@@ -26,6 +26,8 @@ from sandbox.process import process_label
 STOP_TIMEOUT_S = 15.0
 """After SIGTERM, and once more after SIGKILL."""
 
+_STARTS = 3
+
 _PATIENCE_S = 10.0
 """How long a living process may fail its health check before it is replaced."""
 
@@ -145,16 +147,28 @@ def _usable(kept: Kept, running: Running) -> bool:
 
 
 def _start(kept: Kept) -> Running:
-    launch = kept.launch()
-    pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
-    running = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version())
-    _write(kept.state, json.dumps(asdict(running)))
-    if _wait(kept, running, kept.start_timeout_s):
+    """What ends at once is started again: somebody may have taken its free port before it did."""
+    running = _launched(kept)
+    for _ in range(_STARTS - 1):
+        if running.alive:
+            break
+        running = _launched(kept)
+    if running.alive and kept.healthy(running.url):
         return running
     why = f"did not answer within {kept.start_timeout_s:g} s" if running.alive else "ended at once"
     _stop(running)
     at = f" at {running.url}" if running.url else ""
     raise kept.unavailable(f"{kept.title}{at} {why}: see {kept.log}")
+
+
+def _launched(kept: Kept) -> Running:
+    """Started, and waited for until it answers, has ended, or has had its time."""
+    launch = kept.launch()
+    pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
+    running = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version())
+    _write(kept.state, json.dumps(asdict(running)))
+    _wait(kept, running, kept.start_timeout_s)
+    return running
 
 
 def _wait(kept: Kept, running: Running, timeout_s: float) -> bool:

@@ -89,6 +89,11 @@ def test_one_that_ends_at_once_names_its_log(small: Kept) -> None:
     assert "no luck" in small.log.read_text()
 
 
+def test_one_whose_port_was_taken_from_it_is_started_again(small: Kept) -> None:
+    launches = iter([Launch(("false",), {}, "http://127.0.0.1:9/"), small.launch()])
+    assert kept.up(replace(small, launch=lambda: next(launches))).alive
+
+
 def test_one_that_never_answers_is_stopped(small: Kept) -> None:
     def launch() -> Launch:
         return Launch(("sleep", "600"), os.environ)

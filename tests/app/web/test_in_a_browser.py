@@ -87,7 +87,7 @@ def test_a_note_is_edited_in_its_row(pages: str, page: Page, book: Notebook) -> 
     made = book.add(NoteContent(text="use tabs", type="Preference"))
     page.goto(f"{pages}/notes")
     page.get_by_role("link", name="edit use tabs").press("Enter")
-    page.locator("[name=text] >> nth=-1").fill("use spaces")
+    page.locator("textarea[name=text]").fill("use spaces")
     page.get_by_role("button", name="Keep").press("Enter")
     page.locator("p.entry", has_text="use spaces").wait_for()
     assert book.get(made.id, "note").text == "use spaces"
