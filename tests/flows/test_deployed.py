@@ -37,10 +37,11 @@ def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
 
 
 def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path: Path) -> None:
-    prefect(prefect_api, "work-pool", "create", "harness", "--type", "process")
+    # Others use this server too: its pool and more deployments may be there.
+    prefect(prefect_api, "work-pool", "create", "harness", "--type", "process", "--overwrite")
     prefect(prefect_api, "deploy", "--all")
     found = httpx.post(f"{prefect_api}/deployments/filter", json={}).json()
-    assert {deployment["name"] for deployment in found} == BLUEPRINTS | UPKEEP
+    assert {deployment["name"] for deployment in found} >= BLUEPRINTS | UPKEEP
     repository = make_repository(tmp_path / "opening-hours")
     given = json.dumps({"repo": str(repository), "model": f"scripted/{SCRIPT}"})
     prefect(prefect_api, "deployment", "run", "fix-tests/fix-tests", "--params", given)
