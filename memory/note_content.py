@@ -10,6 +10,7 @@ from memory import scope
 from memory.content import digest, storable
 from memory.errors import NoteInvalid
 from memory.note_types import (
+    DESCRIPTIVE,
     Content,
     ExampleContent,
     Kind,
@@ -64,6 +65,19 @@ def checked(content: C) -> C:
         output=text("an example's output", own.output, EXAMPLE_LIMIT),
         score=score(own.score),
     )
+
+
+def check_descriptive(content: Content) -> None:
+    """Refuse what tells others what to do: no agent may write it.
+
+    Raises:
+        NoteInvalid: it is a Constraint or a Preference.
+    """
+    if isinstance(content, NoteContent) and content.type not in DESCRIPTIVE:
+        raise NoteInvalid(
+            f"an agent cannot write a {content.type}: that would tell others what to do. It may "
+            f"write {', '.join(DESCRIPTIVE)}; a person writes the rest"
+        )
 
 
 def checked_type(given: NoteType) -> NoteType:

@@ -33,7 +33,6 @@ from memory.injection import Injection, Injector, Request
 from memory.likeness import Neighbour
 from memory.note_store import PERSON
 from memory.note_types import (
-    DESCRIPTIVE,
     Author,
     Content,
     Entry,
@@ -130,7 +129,7 @@ class Notebook:
         if author.kind != "person":
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
-            _check_descriptive(content)
+            note_content.check_descriptive(content)
         made = self._embed([note_content.searched_text(content)])
         with writing(self.engine) as connection:
             entry = note_store.add(connection, content, at=self.clock(), **known)
@@ -393,11 +392,3 @@ class Notebook:
         note_vectors.forget(connection, entry.key)
         if made and self.embedder is not None and entry.status != "Revoked":
             note_vectors.put(connection, entry.key, self.embedder.name, made[0])
-
-
-def _check_descriptive(content: Content) -> None:
-    if isinstance(content, NoteContent) and content.type not in DESCRIPTIVE:
-        raise NoteInvalid(
-            f"an agent cannot write a {content.type}: that would tell others what to do. It may "
-            f"write {', '.join(DESCRIPTIVE)}; a person writes the rest"
-        )
