@@ -12,18 +12,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from filelock import FileLock
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
 
 from contracts.errors import SettingsInvalid
 from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
+from memory.sqlite import sqlite_engine
 
 REVISION = "0003"
 """The newest migration that this program knows."""
-
-_BUSY_S = 60
-_SQLITE = {"timeout": _BUSY_S, "isolation_level": None}
 
 
 def open_database(where: str | Path) -> Engine:
@@ -122,15 +120,7 @@ def _url(where: str | Path) -> URL:
 def _engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         return _forkable(create_engine(url, pool_pre_ping=True))
-    path = Path(url.database or "")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreUnavailable(f"cannot make {path.parent}: {error.strerror}") from error
-    engine = _forkable(create_engine(url, connect_args=_SQLITE))
-    event.listen(engine, "connect", _set_up_sqlite)
-    event.listen(engine, "begin", _begin_sqlite)
-    return engine
+    return _forkable(sqlite_engine(url))
 
 
 _open_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
@@ -153,25 +143,6 @@ def _leave_connections() -> None:
         engine.dispose(close=False)
 
 
-def _set_up_sqlite(connection: object, _: object) -> None:
-    from sqlite3 import Connection as SqliteConnection
-
-    assert isinstance(connection, SqliteConnection)  # noqa: S101 - tells the type checker
-    for pragma in (
-        "journal_mode=WAL",
-        "synchronous=NORMAL",
-        "foreign_keys=ON",
-        "mmap_size=268435456",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # A plain BEGIN that writes later fails at once when another writer came in between.
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
 def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
@@ -185,7 +156,10 @@ def _migrate(engine: Engine, url: URL) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
-    with alone(engine, "migrate"), engine.connect() as connection:
+    with (
+        alone(engine, "migrate"),
+        engine.connect().execution_options(writes=True) as connection,
+    ):
         found = _revision(connection)
         if found is not None and found not in _known(config):
             raise StoreTooNew(

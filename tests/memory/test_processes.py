@@ -1,5 +1,6 @@
 """Many processes on one store, some killed in the middle: nothing is lost, the indexes agree."""
 
+import fcntl
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from memory.chroma_door import Entry
 from memory.library import Library
-from memory.types import Content, Filter, Query
+from memory.types import Content, Execution, Filter, Query
 from memory.vectors import FolderVectors
 from tests.memory.conftest import Open, WordEmbedder
 
@@ -93,6 +94,27 @@ def test_eight_processes_open_a_new_store_at_once(database: str | Path, tmp_path
     argv = [sys.executable, "-c", code, str(database), str(tmp_path / "index")]
     workers = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(8)]
     assert [(w.communicate()[1], w.returncode) for w in workers] == [("", 0)] * 8
+
+
+def test_who_writes_to_sqlite_waits_until_nobody_else_can_be_moving_its_log(
+    on_sqlite: Library, tmp_path: Path
+) -> None:
+    made = on_sqlite.create(Content(title="shared"))
+    execution = Execution(playbook_id=made.id, run_id="r", outcome="success")
+    done = threading.Event()
+
+    def record() -> None:
+        on_sqlite.record_execution(execution)
+        done.set()
+
+    with (tmp_path / "harness.db.write.lock").open("a") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        writer = threading.Thread(target=record)
+        writer.start()
+        assert not done.wait(0.2)
+        assert on_sqlite.get(made.id).counts.total == 0  # who only reads does not wait
+    writer.join()
+    assert on_sqlite.get(made.id).counts.total == 1
 
 
 def test_threads_share_one_library(on_sqlite: Library) -> None:
