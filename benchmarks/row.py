@@ -7,6 +7,7 @@ from dataclasses import dataclass
 class Row:
     """Ours against a baseline measured in the same run; `ratio` is ours / baseline.
 
+    A `ratio` that is not a number says that nothing could be measured; `note` then says why.
     `target` is the bound that was promised, in words, such as "at most 1.3".
     """
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from math import isnan
 
 from benchmarks.agents import rows as agents
 from benchmarks.chaos import rows as chaos
@@ -40,8 +41,10 @@ def main() -> None:
 
 
 def _line(row: Row) -> str:
-    ours, baseline = (f"{value:.4g} {row.unit}" for value in (row.ours, row.baseline))
     note = f"  ({row.note})" if row.note else ""
+    if isnan(row.ratio):
+        return f"{row.name:<44}{'-':>12}{'-':>12}{'-':>8}  {row.target}{note}"
+    ours, baseline = (f"{value:.4g} {row.unit}" for value in (row.ours, row.baseline))
     return f"{row.name:<44}{ours:>12}{baseline:>12}{row.ratio:>8.3f}  {row.target}{note}"
 
 

@@ -5,9 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from math import nan
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -19,8 +20,8 @@ from sandbox.engine import Engine
 from sandbox.images import BASE_IMAGE
 
 _PLACE = Path(__file__).parent
-_REQUIREMENTS = _PLACE.parent / "requirements.txt"
-_ENVIRONMENT = _PLACE.parents[2] / ".venv" / "bench"
+_ROOT = _PLACE.parents[2]
+_ENVIRONMENT = _ROOT / ".venv" / "bench"
 _IMAGE = "harness-bench-swe-rex:latest"
 _DOCKERFILE = _PLACE / "swe_rex.Dockerfile"
 
@@ -37,10 +38,12 @@ def rows() -> Iterator[Row]:
 
 
 def _beside(peer: str, theirs: Mapping[str, float | str]) -> Iterator[Row]:
+    if "refused" in theirs:
+        note = f"it does not run here: {theirs['refused']}"
+        yield Row(name=f"beside {peer}", ours=nan, baseline=nan, ratio=nan, target="-", note=note)
+        return
     names = ("start_ms", "exec_ms", "per_second")
-    start, command, rate = (float(theirs.get(name, "nan")) for name in names)
-    refused = theirs.get("refused")
-    note = f"it does not run here: {refused}" if refused else ""
+    start, command, rate = (float(theirs[name]) for name in names)
     engine, opened = Engine(), list[DockerSandbox]()
     try:
         starts = [timed(lambda: opened.append(DockerSandbox.start(engine, SPEC))) for _ in range(3)]
@@ -50,12 +53,9 @@ def _beside(peer: str, theirs: Mapping[str, float | str]) -> Iterator[Row]:
     finally:
         for sandbox in opened:
             sandbox.teardown()
-    for row in (
-        ratio_row(f"start, beside {peer}", median(starts), start, "below 1", "ms"),
-        ratio_row(f"exec p50, beside {peer}", median(one), command, "below 1", "ms"),
-        ratio_row(f"exec, 8 at once, beside {peer}", many, rate, "above 1", "/s"),
-    ):
-        yield replace(row, note=note)
+    yield ratio_row(f"start, beside {peer}", median(starts), start, "below 1", "ms")
+    yield ratio_row(f"exec p50, beside {peer}", median(one), command, "below 1", "ms")
+    yield ratio_row(f"exec, 8 at once, beside {peer}", many, rate, "above 1", "/s")
 
 
 def _environment() -> Path:
@@ -64,7 +64,8 @@ def _environment() -> Path:
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", _ENVIRONMENT], check=True)
     pip: list[str] = [str(python), "-m", "pip", "install", "--quiet", "--quiet", "--quiet"]
-    subprocess.run([*pip, "--requirement", _REQUIREMENTS], check=True)
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+    subprocess.run([*pip, *project["optional-dependencies"]["bench"]], check=True)
     return python
 
 

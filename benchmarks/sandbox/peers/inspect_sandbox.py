@@ -28,7 +28,8 @@ async def measure(image: str) -> dict[str, float | str]:
         try:
             await DockerSandboxEnvironment.task_init("bench", config)
         except PrerequisiteError as error:
-            return {"refused": " ".join(str(error.message).split())}
+            said = str(error.message).removeprefix("ERROR: ").strip()
+            return {"refused": said.splitlines()[0]}
         start = time.perf_counter()
         environments = await DockerSandboxEnvironment.sample_init("bench", config, {})
         started = time.perf_counter() - start
