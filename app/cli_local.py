@@ -19,7 +19,7 @@ def up(as_json: AsJson = False) -> None:
 
     def tell(member: Member) -> None:
         if not as_json:
-            show(f"{member.name}: {member.url or 'ok'} ({member.state})")
+            show(f"{member.name}: {member.url or member.note or 'ok'} ({member.state})")
 
     members = bring_up(load_settings(), tell)
     if as_json:

@@ -37,13 +37,13 @@ def list_(as_json: AsJson = False) -> None:
 
     found = list_sandboxes(engine(), owner(load_settings()))
     if as_json:
-        show_json([asdict(info) for info in found])
+        show_json([{**asdict(info), "state": info.state} for info in found])
     elif not found:
         show("no sandboxes")
     else:
         show_table(
             ("container", "run", "until", "state"),
-            [(s.id[:12], s.run_id, str(s.deadline), s.state) for s in found],
+            [(s.id[:12], s.run_id or "-", str(s.deadline), s.state) for s in found],
         )
 
 

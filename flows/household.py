@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from contracts.errors import Unavailable
 from flows import gateway, kept, local, pool
 from flows.chroma import chroma, is_ours
 from flows.deploy import deploy
@@ -12,23 +13,31 @@ from flows.metrics import metrics
 from flows.pages import pages
 from flows.receiver import receiver
 from flows.settings import Settings
+from flows.wiring import engine, owner
 from flows.worker import worker
 from flows.zombies import watch_for_zombies
+from sandbox.reap import reap
 
-State = Literal["started", "running", "yours", "made", "there", "stopped"]
-"""`running`, `there`: it was before. `yours`: it is configured, and never started or stopped."""
+State = Literal["started", "running", "yours", "made", "there", "stopped", "swept", "unseen"]
+"""`running`, `there`: it was before. `yours`: it is configured, and never started or stopped.
+
+`swept`: none is left. `unseen`: nobody could look.
+"""
 
 
 class Member(NamedTuple):
-    """One thing that is kept, how it was found, and where it answers."""
+    """One thing that is kept, how it was found, and where it answers or what it said."""
 
     name: str
     state: State
     url: str = ""
+    note: str = ""
 
 
 def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member, ...]:
     """Start what does not run, deploy what is not deployed, and tell each as it is there.
+
+    What dead runs left is removed before anything new can start a sandbox.
 
     Raises:
         Unavailable: one of them does not start; those before it stay up.
@@ -47,6 +56,7 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     say(Member("zombie automation", "made" if made else "there", f"{ui}/automations"))
     for one in _unwanted(settings, api):
         kept.down(one)
+    say(_sweep(settings))
     for one in neighbours(settings, api):
         before = kept.status(one)
         now = kept.up(one)
@@ -95,6 +105,16 @@ def _all(settings: Settings, api: str) -> tuple[tuple[Kept, bool], ...]:
         (receiver(settings), settings.webhooks.secret is not None),
         (worker(settings, api), True),
     )
+
+
+def _sweep(settings: Settings) -> Member:
+    """Remove what dead runs left; an engine that is away is no reason to stay down."""
+    try:
+        reaped = reap(engine(), owner(settings))
+    except Unavailable as error:
+        return Member("leftovers", "unseen", note=str(error))
+    found = f"{len(reaped.containers)} containers, {len(reaped.images)} snapshots"
+    return Member("leftovers", "swept", note=found)
 
 
 def _server(settings: Settings, say: Callable[[Member], None]) -> str:

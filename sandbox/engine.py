@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.errors import DockerUnavailable, HarnessError, ImageUnavailable, SandboxLost
 from sandbox.attach import Address, Stream, attach, knock
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 120
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _ADVICE = "start it (`make setup` does), or set DOCKER_HOST"
+
+
+class Running(NamedTuple):
+    """A running container; `image` is the name it was made from while that means the same."""
+
+    id: str
+    name: str
+    image: str
 
 
 class Engine:
@@ -75,13 +83,15 @@ class Engine:
             path = f"/v{client.api.api_version}/exec/{made['Id']}/start"
         return attach(self._address(), path)
 
-    def running(self, image: str, wanted: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Id and name of each running container of what `image` now is, with these labels."""
+    def running(self, wanted: Mapping[str, str]) -> list[Running]:
+        """The running containers with these labels."""
         pairs = [f"{label}={value}" for label, value in wanted.items()]
         with self.client("look for containers") as client:
             found = client.api.containers(filters={"label": pairs, "status": "running"})
-        fresh = [entry for entry in found if entry["Image"] == image]
-        return [(str(entry["Id"]), str(entry["Names"][0]).lstrip("/")) for entry in fresh]
+        return [
+            Running(str(entry["Id"]), str(entry["Names"][0]).lstrip("/"), str(entry["Image"]))
+            for entry in found
+        ]
 
     def rename(self, container: str, name: str) -> bool:
         """Give a container another name; False when it has that name, or is gone."""

@@ -8,6 +8,7 @@ its taker dies. Nothing is ever given back.
 import hashlib
 import json
 import threading
+from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ class Warm(NamedTuple):
 
     id: str
     taken: bool
+    stale: bool
+    """Whether its image was built anew since: no run gets it."""
 
 
 class Pool:
@@ -42,12 +45,14 @@ class Pool:
         self._size = size
 
     def fill(self) -> int:
-        """Start what is missing; how many that were.
+        """Remove what has become stale and start what is missing; how many that were.
 
         Raises:
             DockerUnavailable, ImageUnavailable, SandboxLost.
         """
-        idle = [warm for warm in _found(self._engine, self._spec) if not warm.taken]
+        found = _found(self._engine, self._spec)
+        self._remove(warm for warm in found if warm.stale)
+        idle = [warm for warm in found if not warm.taken and not warm.stale]
         missing = max(0, self._size - len(idle))
         for _ in range(missing):
             self._add()
@@ -68,7 +73,10 @@ class Pool:
 
     def close(self) -> None:
         """Remove what nobody took; taken ones go on."""
-        for warm in _found(self._engine, self._spec):
+        self._remove(_found(self._engine, self._spec))
+
+    def _remove(self, those: Iterable[Warm]) -> None:
+        for warm in those:
             if _claim(self._engine, warm):
                 self._engine.remove(warm.id)
 
@@ -89,7 +97,7 @@ def take(engine: Engine, spec: SandboxSpec) -> DockerSandbox | None:
         DockerUnavailable: no engine answers.
     """
     for warm in _found(engine, spec):
-        if _claim(engine, warm):
+        if not warm.stale and _claim(engine, warm):
             try:
                 return DockerSandbox.adopt(engine, spec, warm.id)
             except SandboxLost:
@@ -98,8 +106,11 @@ def take(engine: Engine, spec: SandboxSpec) -> DockerSandbox | None:
 
 
 def _found(engine: Engine, spec: SandboxSpec) -> list[Warm]:
-    found = engine.running(spec.image, {OWNER: spec.owner, POOL: _kind(spec)})
-    return [Warm(id=id_, taken=name == taken_name(id_)) for id_, name in found]
+    found = engine.running({OWNER: spec.owner, POOL: _kind(spec)})
+    return [
+        Warm(id=one.id, taken=one.name == taken_name(one.id), stale=one.image != spec.image)
+        for one in found
+    ]
 
 
 def _claim(engine: Engine, warm: Warm) -> bool:

@@ -21,7 +21,8 @@ class SandboxInfo:
     id: str
     kind: str
     owner: str
-    run_id: str
+    run_id: str | None
+    """None of a container that was started before its run: its labels are for good."""
     boot: str
     deadline: datetime
     pooled: bool = False
@@ -34,7 +35,7 @@ class SandboxInfo:
         """In a word or two, for people."""
         if self.is_leftover:
             return "left over"
-        return "warm" if self.pooled and not self.taken else "in use"
+        return "warm, waiting" if self.pooled and not self.taken else "in use"
 
     @property
     def is_leftover(self) -> bool:
@@ -123,14 +124,15 @@ def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]
 def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
     labels = entry["Labels"]
     assert isinstance(labels, dict)  # noqa: S101  the filter asked for four of them
+    pooled = POOL in labels and kind == "container"  # its snapshots inherit the label
     return SandboxInfo(
         id=str(entry["Id"]),
         kind=kind,
         owner=labels[OWNER],
-        run_id=labels[RUN_ID],
+        run_id=None if pooled else labels[RUN_ID],
         boot=labels[BOOT],
         deadline=_moment(labels[DEADLINE]),
-        pooled=POOL in labels,
+        pooled=pooled,
         taken=f"/{taken_name(str(entry['Id']))}" in _names(entry),
     )
 

@@ -44,6 +44,7 @@ def test_leftovers_are_listed_and_cleared_and_what_is_in_use_stays(
     with DockerSandbox.start(engine(), spec) as used:
         Pool(engine(), spec, size=1).fill()
         table = [line.split() for line in harness("sandbox", "list").stdout.splitlines()]
+        assert [line[1] for line in table if line[4:] == ["warm,", "waiting"]] == ["-"]
         states = {
             line[0]: " ".join(line[4:])
             for line in table
@@ -55,7 +56,10 @@ def test_leftovers_are_listed_and_cleared_and_what_is_in_use_stays(
         reaped = harness("sandbox", "reap").stdout
         assert "removed 1 containers and 1 snapshots" in reaped
         remaining = json.loads(harness("sandbox", "list", "--json").stdout)
-        assert {info["run_id"] for info in remaining} == {"r-1", "pool"}
+        assert {(info["run_id"], info["state"]) for info in remaining} == {
+            ("r-1", "in use"),
+            (None, "warm, waiting"),
+        }
         assert left not in {info["id"] for info in remaining}
     everything = json.loads(harness("sandbox", "reap", "--all", "--json").stdout)
     assert len(everything["containers"]) == 1

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -14,7 +16,12 @@ from flows import household, kept, local
 from flows.deploy import deployment_names, without_worker, workers
 from flows.household import Member, bring_up, take_down
 from flows.settings import SandboxSettings, Settings
+from flows.wiring import engine, owner
 from flows.worker import worker
+from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
+from sandbox.images import BASE_IMAGE
+from sandbox.process import process_label
+from sandbox.reap import list_sandboxes, list_snapshots
 
 pytestmark = pytest.mark.prefect
 
@@ -33,6 +40,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 @pytest.fixture(autouse=True)
 def same_home(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_HOME", str(settings.home))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
 
 
 def up(settings: Settings) -> dict[str, Member]:
@@ -50,13 +58,37 @@ def online(settings: Settings) -> tuple[str, ...]:
 
 def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     first, second = up(settings), up(settings)
-    assert {member.state for member in first.values()} == {"started", "made"}
-    assert {member.state for member in second.values()} == {"running", "there"}
+    assert {member.state for member in first.values()} == {"started", "made", "unseen"}
+    assert {member.state for member in second.values()} == {"running", "there", "unseen"}
     assert {m.name: m.url for m in first.values()} == {m.name: m.url for m in second.values()}
     found = httpx.post(f"{local.up(settings).url}/deployments/filter", json={}).json()
     assert {deployment["name"] for deployment in found} == set(deployment_names())
     assert len(online(settings)) == 1
     assert without_worker(local.up(settings).url) is None
+
+
+def test_without_an_engine_all_else_comes_up_and_that_is_told(settings: Settings) -> None:
+    told = up(settings)["leftovers"]
+    assert told.state == "unseen"
+    assert "no Docker engine answers at unix:///no/such/docker.sock" in told.note
+
+
+@pytest.mark.docker
+def test_what_a_dead_run_left_is_removed_and_told(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DOCKER_HOST")
+    spec = SandboxSpec(image=BASE_IMAGE, owner=owner(settings), run_id="dead")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        dead = labels(spec) | {BOOT: process_label(process.pid)}
+    container = engine().create(create_flags(spec) | {"labels": dead})
+    engine().start(container)
+    engine().commit(container, dead)
+    assert up(settings)["leftovers"] == Member(
+        "leftovers", "swept", note="1 containers, 1 snapshots"
+    )
+    assert up(settings)["leftovers"].note == "0 containers, 0 snapshots"
+    assert list_sandboxes(engine(), spec.owner) == list_snapshots(engine(), spec.owner) == ()
 
 
 def test_the_server_tells_its_figures(settings: Settings) -> None:

@@ -36,9 +36,9 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
 
 def warm(settings: Settings) -> list[SandboxInfo]:
     ours = owner(settings)
-    started = {id_ for id_, _ in engine().running(BASE_IMAGE, {OWNER: ours})}
+    started = {one.id for one in engine().running({OWNER: ours})}
     found = list_sandboxes(engine(), ours)
-    return [s for s in found if s.state == "warm" and s.id in started]
+    return [s for s in found if s.state == "warm, waiting" and s.id in started]
 
 
 def soon(found: Callable[[], list[SandboxInfo]], count: int) -> list[SandboxInfo]:

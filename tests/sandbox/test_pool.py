@@ -20,7 +20,7 @@ from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.pool import Pool, take
-from sandbox.reap import claim, list_sandboxes, reap
+from sandbox.reap import claim, list_sandboxes, list_snapshots, reap
 
 pytestmark = pytest.mark.docker
 
@@ -79,7 +79,7 @@ from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.pool import take
 engine, spec, taken = Engine(), SandboxSpec.model_validate_json(sys.argv[1]), []
-engine.running(spec.image, {})
+engine.running({})
 print("ready", flush=True)
 for _ in sys.stdin:
     taken.append(take(engine, spec))
@@ -145,6 +145,49 @@ def test_another_kind_of_sandbox_is_not_given(engine: Engine, spec: SandboxSpec)
     Pool(engine, spec, size=1).fill()
     assert take(engine, spec.model_copy(update={"limits": Limits(pids=64)})) is None
     assert take(engine, spec.model_copy(update={"owner": spec.owner + "-not"})) is None
+
+
+@pytest.fixture
+def own_image(engine: Engine, spec: SandboxSpec) -> Iterator[SandboxSpec]:
+    """The same, with an image that is nobody else's."""
+    image = f"{spec.owner}:latest"
+    with engine.client("name an image") as client:
+        client.images.get(BASE_IMAGE).tag(image)
+    yield spec.model_copy(update={"image": image})
+    engine.remove_image(image)
+
+
+def test_of_an_image_built_anew_no_older_sandbox_is_given_and_what_waits_goes(
+    engine: Engine, own_image: SandboxSpec
+) -> None:
+    pool = Pool(engine, own_image, size=1)
+    pool.fill()
+    with taken(engine, own_image) as in_use:
+        pool.fill()
+        in_use.write_file("newer", b"")
+        with engine.client("build the image anew") as client:
+            client.images.get(in_use.snapshot()).tag(own_image.image)
+        assert take(engine, own_image) is None
+        assert pool.fill() == 1
+        with taken(engine, own_image) as fresh:
+            assert fresh.read_file("newer") == b""
+        left = [info.id for info in list_sandboxes(engine, own_image.owner)]
+        assert left == [in_use.container_id]
+        assert in_use.exec(Command(argv=("true",))).ok
+
+
+def test_a_warm_sandbox_belongs_to_no_run_and_its_snapshots_to_their_run(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    Pool(engine, spec, size=1).fill()
+    (info,) = list_sandboxes(engine, spec.owner)
+    assert (info.run_id, info.state) == (None, "warm, waiting")
+    with taken(engine, spec) as sandbox:
+        (info,) = list_sandboxes(engine, spec.owner)
+        assert (info.run_id, info.pooled, info.state) == (None, True, "in use")
+        sandbox.snapshot()
+        (kept,) = list_snapshots(engine, spec.owner)
+        assert (kept.run_id, kept.state) == (spec.run_id, "in use")
 
 
 def test_closing_removes_what_nobody_took(engine: Engine, spec: SandboxSpec) -> None:
