@@ -14,7 +14,7 @@ from blueprints.lanes import KeepLane, RunLane, run_compete, run_parallel
 from blueprints.types import Blueprint
 from contracts.chat import Usage
 from contracts.run import Decisions, NodeReport, NodeResult, RunContext, RunReport
-from contracts.sandbox import LastingSandbox
+from contracts.sandbox import LastingSandbox, SnapshotId
 from nodes.execute import RunAgent, RunNode, execute_node, step_name
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import Redact, cap, inert
@@ -51,8 +51,11 @@ class Watch:
 class Lanes:
     """How nodes beside each other are run."""
 
-    perform: Callable[[], Perform] = lambda: call
-    """Gives each lane a `Perform` of its own."""
+    perform: Callable[[str, LastingSandbox], Perform] = lambda _, __: call
+    """Gives each lane a `Perform` of its own: of an agent that competes, by its name, in a fork of
+    the sandbox; else unnamed in the sandbox itself."""
+    files: Callable[[str], SnapshotId | None] = lambda _: None
+    """The files with which an agent that competes goes on; None: it begins with everybody's."""
     keep: KeepLane = _ignore
     """What becomes of the work of an agent that did not win."""
 
@@ -74,16 +77,24 @@ def node_runner(
     told = watch or Watch()
     beside = lanes or Lanes()
 
-    def run_lane_in(place: LastingSandbox) -> RunLane:
+    def run_lane_in(place: LastingSandbox, entrant: str = "") -> RunLane:
+        perform = beside.perform(entrant, place)
         run = node_runner(
-            place, run_agent, perform=beside.perform(), watch=told, redact=redact, lanes=beside
+            place, run_agent, perform=perform, watch=told, redact=redact, lanes=beside
         )
         return lambda nodes, ctx: run_nodes(nodes, ctx, run)
 
     def run_lanes(node: Parallel | Compete, ctx: RunContext) -> NodeResult:
         if isinstance(node, Parallel):
             return run_parallel(node, ctx, lambda: run_lane_in(sandbox))
-        return run_compete(node, ctx, sandbox=sandbox, run_lane_in=run_lane_in, keep=beside.keep)
+        return run_compete(
+            node,
+            ctx,
+            sandbox=sandbox,
+            run_lane_in=run_lane_in,
+            files=beside.files,
+            keep=beside.keep,
+        )
 
     def run_node(node: Node, ctx: RunContext) -> NodeResult:
         if ctx.work_dir != sandbox.work_dir:

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import TypeVar
 
 from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Command, LastingSandbox
+from contracts.sandbox import Command, LastingSandbox, SnapshotId
 from nodes.types import Agentic, Compete, Deterministic, Entry, Node, Parallel
 
 RunLane = Callable[[Sequence[Node], RunContext], RunContext]
@@ -46,16 +46,24 @@ def run_compete(
     ctx: RunContext,
     *,
     sandbox: LastingSandbox,
-    run_lane_in: Callable[[LastingSandbox], RunLane],
+    run_lane_in: Callable[[LastingSandbox, str], RunLane],
+    files: Callable[[str], SnapshotId | None],
     keep: KeepLane,
 ) -> NodeResult:
-    """Let all entrants work in forks of the files as they are, and go on with the winner's."""
+    """Let all entrants work in forks of the files as they are, and go on with the winner's.
+
+    One that was under way when the run stopped has its own `files` to go on with.
+    """
+    base = _git(sandbox, "rev-parse", "HEAD").strip()
     start = sandbox.snapshot()
     with ExitStack() as stack:
-        forks = [stack.enter_context(_ending(sandbox.fork(start))) for _ in node.entrants]
+        forks = [
+            stack.enter_context(_ending(sandbox.fork(files(entrant.name) or start)))
+            for entrant in node.entrants
+        ]
         raced = _at_once(
             [
-                partial(_race, node, entrant, ctx, fork, run_lane_in(fork))
+                partial(_race, node, entrant, ctx, fork, base, run_lane_in(fork, entrant.name))
                 for fork, entrant in zip(forks, node.entrants, strict=True)
             ]
         )
@@ -78,10 +86,10 @@ def _race(
     entrant: Agentic,
     ctx: RunContext,
     fork: LastingSandbox,
+    base: str,
     run_lane: RunLane,
 ) -> Entry:
     own = replace(ctx, work_dir=fork.work_dir)
-    base = _git(fork, "rev-parse", "HEAD").strip()
     after = run_lane([entrant], own)
     for step in node.steps:
         check = Deterministic(

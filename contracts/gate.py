@@ -1,5 +1,6 @@
 """One agent's way to its model: what it may spend, what it spent, and where to ask."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -68,6 +69,17 @@ class Spent:
     decisions: Decisions = field(default_factory=Decisions)
     stopped: str | None = None
     outage: str | None = None
+
+    def __add__(self, later: "Spent") -> "Spent":
+        """Both together; why it ended is the later one's matter."""
+        return Spent(
+            turns=self.turns + later.turns,
+            usage=self.usage + later.usage,
+            tool_calls=dict(Counter(self.tool_calls) + Counter(later.tool_calls)),
+            decisions=self.decisions + later.decisions,
+            stopped=later.stopped,
+            outage=later.outage,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from threading import Thread
-from time import monotonic, sleep, time
+from threading import RLock, Thread
+from time import monotonic, time
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,15 +20,14 @@ from contracts.errors import RunNotResumable, SandboxLost
 from contracts.run import NodeResult
 from contracts.sandbox import LastingSandbox, SnapshotId
 from flows.asked import write_whole
+from flows.files import Files
 from flows.runs import CHECKPOINT
-from nodes.types import Agentic, Node, inner
+from nodes.agents.talk import Still, Talk, Talks
+from nodes.types import Agentic, Compete, Node
 from sandbox.repos import Base
 from sandbox.workspace import Work
 
 VERSION = 1
-
-_TICK_S = 0.02
-"""More than the kernel's clock for change times takes to move on."""
 
 
 class Used(NamedTuple):
@@ -42,17 +41,21 @@ class Used(NamedTuple):
 class Checkpoint:
     """A run that can go on.
 
-    `results` are by the name under which a node, step or fix was performed. `files` are the
-    sandbox's after the last of them; None means as they were put in. `ended` are the context's
-    results once the nodes came to their end, and `work` is then what they made of the
-    repository; `published` is the commit that the user's branch shows.
+    `results` are by the name under which a node, step or fix was performed, `talks` what was said
+    in those that were not finished. `files` are the sandbox's with these; None means as they were
+    put in. `forks` are those of agents that compete, `lost` names the branches of those that did
+    not win. `ended` are the context's results once the nodes came to their end, and `work` is then
+    what they made of the repository; `published` is the commit that the user's branch shows.
     """
 
     version: int = VERSION
     base: Base
     results: Mapping[str, NodeResult] = field(default_factory=dict)
     replies: Mapping[str, int] = field(default_factory=dict)
+    talks: Mapping[str, Talk] = field(default_factory=dict)
     files: SnapshotId | None = None
+    forks: Mapping[str, SnapshotId] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
     elapsed_ms: int = 0
     ended: Mapping[str, NodeResult] | None = None
     work: Work | None = None
@@ -61,15 +64,26 @@ class Checkpoint:
 
     @property
     def used(self) -> Used:
-        """What agents have used in the results that are kept."""
-        results = [r for top in self.results.values() for r in (top, *top.lanes.values())]
-        return Used(sum(result.usage.cost_usd for result in results), self.replies)
+        """What agents have used in the results and conversations that are kept."""
+        beside = {name: r for top in self.results.values() for name, r in top.lanes.items()}
+        spent = [result.usage for result in {**beside, **self.results}.values()]
+        spent += [talk.spent.usage for talk in self.talks.values()]
+        replies = Counter(self.replies)
+        for talk in self.talks.values():
+            replies[talk.model] += talk.spent.turns
+        return Used(sum(usage.cost_usd for usage in spent), dict(replies))
+
+    @property
+    def images(self) -> frozenset[SnapshotId]:
+        """All that this stands on in the Docker engine."""
+        return frozenset(filter(None, (self.files, *self.forks.values())))
 
 
 class Checkpoints:
-    """The checkpoint of one run, renewed after each node, step and fix.
+    """The checkpoint of one run, renewed after each node, step and fix, and each turn of an agent.
 
-    `forget` removes what is kept of the run's files but for the one it is given.
+    `forget` removes what is kept of the run's files but for those it is given. Nodes beside each
+    other may use it at once.
     """
 
     def __init__(
@@ -78,21 +92,26 @@ class Checkpoints:
         start: Checkpoint,
         *,
         ttl_s: float,
-        forget: Callable[[SnapshotId | None], None],
+        forget: Callable[[Collection[SnapshotId]], None],
     ) -> None:
         self.now = start
         self._path = folder / CHECKPOINT
         self._ttl_s = ttl_s
         self._forget = forget
-        self._sandbox: LastingSandbox | None = None
-        self._clean_at = 0.0
-        self._drift = 0.0
+        self._files: Files | None = None
+        self._where: dict[str, _Place] = {}
+        self._lock = RLock()
         self._began = monotonic() - start.elapsed_ms / 1000
 
     @property
     def elapsed_ms(self) -> int:
         """How long the run has taken, without the time in which it was stopped."""
         return round((monotonic() - self._began) * 1000)
+
+    @property
+    def talks(self) -> Talks:
+        """Where the conversations of this run's agents are kept."""
+        return Talks(self._read_talk, self._keep_talk)
 
     def prepare(self, sandbox: LastingSandbox) -> None:
         """Let the sandbox find out where commands can write, while other things are done."""
@@ -105,9 +124,11 @@ class Checkpoints:
 
     def follow(self, sandbox: LastingSandbox) -> None:
         """From here on keep this sandbox's files; they are as the checkpoint has them."""
-        sleep(_TICK_S)
-        self._sandbox = sandbox
-        self._clean()
+        self._files = Files(sandbox, self.now.files, self._ttl_s)
+
+    def fork_of(self, entrant: str) -> SnapshotId | None:
+        """The files of an agent that competed when the run stopped."""
+        return self.now.forks.get(entrant)
 
     def perform(self, perform: Perform, model: str) -> Perform:
         """The same `perform`, which never performs again what is finished.
@@ -115,9 +136,31 @@ class Checkpoints:
         `model` is whom agents ask whose node names none. A result is kept before anybody
         learns of it.
         """
+        return self._perform(perform, model, lambda: _Place(self._files))
 
+    def beside(self, perform: Perform, model: str, entrant: str, place: LastingSandbox) -> Perform:
+        """The same for one lane: of an entrant in a fork of its own, or unnamed among others."""
+        if not entrant:
+            return self._perform(perform, model, lambda: _Place(self._files, shared=True))
+        fork = _Place(Files(place, self.fork_of(entrant), self._ttl_s), entrant=entrant)
+        return self._perform(perform, model, lambda: fork)
+
+    def save(self, now: Checkpoint) -> None:
+        """Write this down as the newest state; a reader sees the old one or the new one."""
+        with self._lock:
+            self.now = replace(now, elapsed_ms=self.elapsed_ms)
+            write_whole(self._path, dumps(self.now))
+
+    def drop(self) -> None:
+        """The run is over: nobody goes on from here."""
+        self._path.unlink(missing_ok=True)
+        if self.now.images or self.now.went_on:
+            self._forget(())
+
+    def _perform(self, perform: Perform, model: str, place: "Callable[[], _Place]") -> Perform:
         def perform_once(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
             def kept() -> NodeResult:
+                self._where[node.name] = place()
                 return self._keep(node, execute(), model)
 
             known = self.now.results.get(node.name)
@@ -125,52 +168,64 @@ class Checkpoints:
 
         return perform_once
 
-    def save(self, now: Checkpoint) -> None:
-        """Write this down as the newest state; a reader sees the old one or the new one."""
-        self.now = replace(now, elapsed_ms=self.elapsed_ms)
-        write_whole(self._path, dumps(self.now))
-
-    def drop(self) -> None:
-        """The run is over: nobody goes on from here."""
-        self._path.unlink(missing_ok=True)
-        if self.now.files is not None or self.now.went_on:
-            self._forget(None)
-
     def _keep(self, node: Node, result: NodeResult, model: str) -> NodeResult:
-        results = {**self.now.results, node.name: result}
-        replies = Counter(self.now.replies) + _replies(node, result, model)
-        before = self.now.files
-        files = self._files()
-        self.save(replace(self.now, results=results, replies=dict(replies), files=files))
-        if before is not None and before != files:
-            self._forget(files)
+        place = self._where[node.name]
+        with self._lock:
+            now = self._with_files(place)
+            over = {entrant.name for entrant in node.entrants} if isinstance(node, Compete) else ()
+            self._renew(
+                replace(
+                    now,
+                    results={**now.results, node.name: result},
+                    replies=dict(Counter(now.replies) + _replies(node, result, model)),
+                    talks={name: talk for name, talk in now.talks.items() if name != node.name},
+                    forks={name: image for name, image in now.forks.items() if name not in over},
+                )
+            )
         return result
 
-    def _files(self) -> SnapshotId | None:
-        if self._sandbox is None or not self._touched(self._sandbox):
-            return self.now.files
-        files = self._sandbox.checkpoint(self._ttl_s)
-        self._clean()
-        return files
+    def _read_talk(self, node: str) -> Talk | None:
+        return self.now.talks.get(node)
 
-    def _touched(self, sandbox: LastingSandbox) -> bool:
-        set_back = time() - monotonic() < self._drift - _TICK_S / 2
-        return set_back or sandbox.changed_since(self._clean_at)
+    def _keep_talk(self, node: str, talk: Talk, still: Still) -> None:
+        """Keep it with the files, unless these belong to others too, or change meanwhile."""
+        place = self._where[node]
+        if place.files is None or place.shared or place.files.dear:
+            return
+        with self._lock:
+            now = self._with_files(place)
+            if still():
+                self._renew(replace(now, talks={**now.talks, node: talk}))
+            else:
+                place.files.soil()
 
-    def _clean(self) -> None:
-        """Nothing is changing now: whatever does, does so later than this."""
-        self._clean_at = time() - _TICK_S / 2
-        self._drift = time() - monotonic()
+    def _with_files(self, place: "_Place") -> Checkpoint:
+        if place.files is None:
+            return self.now
+        image = place.files.keep(shared=place.shared)
+        if place.entrant:
+            forks = {**self.now.forks, **({place.entrant: image} if image else {})}
+            return replace(self.now, forks=forks)
+        return replace(self.now, files=image)
+
+    def _renew(self, now: Checkpoint) -> None:
+        before = self.now.images
+        self.save(now)
+        if before - now.images:
+            self._forget(now.images)
+
+
+class _Place(NamedTuple):
+    """Where a node works: whose files they are, and whether others change them meanwhile."""
+
+    files: Files | None
+    shared: bool = False
+    entrant: str = ""
 
 
 def _replies(node: Node, result: NodeResult, model: str) -> Counter[str]:
-    """How many replies of each model a node took; a fix is counted when it is performed."""
-    turns = {node.name: result.turns} | {n: lane.turns for n, lane in result.lanes.items()}
-    asked: Counter[str] = Counter()
-    for found in (node, *inner(node)):
-        if isinstance(found, Agentic):
-            asked[found.model or model] += turns.get(found.name, 0)
-    return asked
+    """How many replies a node took; those of the nodes in it are counted with these."""
+    return Counter({node.model or model: result.turns} if isinstance(node, Agentic) else {})
 
 
 def begin(folder: Path, base: Base) -> Checkpoint:

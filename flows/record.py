@@ -49,7 +49,6 @@ class Record:
             forget=lambda but: workshop.forget_files(run_id, but),
         )
         self.work = start.work
-        self._lanes: list[str] = []
         self._request = request
         self._base = start.base
         self._flow_run = flow_run
@@ -135,8 +134,8 @@ class Record:
         """Keep what an agent made that did not win, as a branch of the bare repository."""
         branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
         lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
-        if lost is not None:
-            self._lanes.append(f"what {name} made is kept: {self._base.bare} has {branch}")
+        if lost is not None and branch not in self.kept.now.lost:
+            self.kept.save(replace(self.kept.now, lost=(*self.kept.now.lost, branch)))
 
     def publish(self) -> None:
         """Bring the work onto a branch of the user's repository."""
@@ -189,7 +188,10 @@ class Record:
             notices=(
                 *(f"went on {when}, without running them again" for when in self.kept.now.went_on),
                 *((_goes_on(self.ctx.run_id),) if error is not None else ()),
-                *self._lanes,
+                *(
+                    f"what did not win is kept: {self._base.bare} has {b}"
+                    for b in self.kept.now.lost
+                ),
                 *self._base.notices,
                 *(work.notices if work else ()),
                 *self.egress.notices,

@@ -17,6 +17,7 @@ from flows.egress import EgressLog
 from flows.request import RunRequest, new_run_id
 from flows.runs import find_run, read_report
 from flows.workshop import Workshop
+from nodes.agents.talk import NO_TALKS
 from providers.read_trajectory import Difference, first_difference
 from sandbox.branches import files_that_differ, tree
 from sandbox.repos import Base, open_repo
@@ -100,7 +101,7 @@ def _do(request: RunRequest, base: Base, shop: Workshop, folder: Path, watch: Wa
     run_id = new_run_id()
     branch = f"harness/{run_id}/{request.blueprint.name}"
     with (
-        shop.agents(request, run_id, folder, watch.on_line, Used()) as run_agent,
+        shop.agents(request, run_id, folder, watch.on_line, Used(), NO_TALKS) as run_agent,
         shop.open_sandbox(request, run_id, EgressLog(folder / "egress.jsonl"), None) as opened,
     ):
         put_in(opened.sandbox, base, branch)

@@ -98,7 +98,9 @@ def _do_nodes(
     kept = record.kept
     run_id = record.ctx.run_id
     with (
-        workshop.agents(request, run_id, record.folder, told.on_line, kept.now.used) as run_agent,
+        workshop.agents(
+            request, run_id, record.folder, told.on_line, kept.now.used, kept.talks
+        ) as run_agent,
         workshop.open_sandbox(request, run_id, record.egress, kept.now.files) as opened,
     ):
         sandbox = opened.sandbox
@@ -114,7 +116,11 @@ def _do_nodes(
             perform=kept.perform(perform, request.model),
             watch=told,
             redact=workshop.redact,
-            lanes=Lanes(perform=lanes, keep=record.keep_lane),
+            lanes=Lanes(
+                perform=lambda name, fork: kept.beside(lanes(), request.model, name, fork),
+                files=kept.fork_of,
+                keep=record.keep_lane,
+            ),
         )
         record.events.begin()
         with _collected(record, sandbox):

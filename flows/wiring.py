@@ -1,6 +1,6 @@
 """The only place that builds what a run works with."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,10 +29,12 @@ from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import gated_native
 from nodes.agents.pi import pi
 from nodes.agents.runner import MakeAgent, agent_runner
+from nodes.agents.talk import Talks, redacting
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.text import Redact, redactor
 from providers.models import check_key
+from providers.read_trajectory import spent_usd
 from sandbox.container import DockerSandbox
 from sandbox.egress import Egress, OnEvent
 from sandbox.engine import Engine
@@ -212,8 +214,8 @@ def _kept(docker: Engine, files: SnapshotId, run_id: str) -> SnapshotId:
     return files
 
 
-def _forget_files(settings: Settings) -> Callable[[str, SnapshotId | None], None]:
-    def forget(run_id: str, but: SnapshotId | None) -> None:
+def _forget_files(settings: Settings) -> Callable[[str, Collection[SnapshotId]], None]:
+    def forget(run_id: str, but: Collection[SnapshotId]) -> None:
         # What cannot be removed now is reaped at its deadline.
         with suppress(Unavailable):
             forget_checkpoints(engine(), owner(settings), run_id, but=but)
@@ -233,21 +235,24 @@ def owner(settings: Settings) -> str:
 
 def _agents(
     settings: Settings, redact: Redact, tools: OpenTools, replay: Path | None
-) -> Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]:
+) -> Callable[[RunRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]:
     @contextmanager
     def agents(
-        request: RunRequest, run_id: str, folder: Path, tell: Tell, used: Used
+        request: RunRequest, run_id: str, folder: Path, tell: Tell, used: Used, talks: Talks
     ) -> Iterator[RunAgent]:
+        trajectory = folder / "trajectory.jsonl"
+        # Replies that came too late to be kept were paid too.
+        spent = max(used.cost_usd, spent_usd(trajectory))
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
             if agents_of(request):
                 opened = gateway_run(
                     settings,
                     run_id,
-                    folder / "trajectory.jsonl",
+                    trajectory,
                     budget_usd=request.budget_usd,
                     said=used.replies,
-                    spent_usd=used.cost_usd,
+                    spent_usd=spent,
                     replay=replay,
                 )
                 run = stack.enter_context(opened)
@@ -256,9 +261,10 @@ def _agents(
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
-                spent_usd=used.cost_usd,
+                spent_usd=spent,
                 tell=lambda node, line: tell(node, redact(line)),
                 toolbox=stack.enter_context(tools(run_id)),
+                talks=redacting(talks, redact),
             )
 
     return agents

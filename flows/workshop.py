@@ -1,6 +1,6 @@
 """What a run works with: settings, and functions that open things for as long as it lasts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from flows.request import RunRequest
 from flows.run_events import Append
 from flows.run_memory import Memory
 from flows.run_notes import Notes
+from nodes.agents.talk import Talks
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.view_spec import ViewSpec
@@ -50,16 +51,16 @@ class Workshop:
     hosts and the blueprint's, and tells what it tried. It is fresh, or has a checkpoint's files."""
     keep_files_s: float
     """How long the files of a run that stopped are kept."""
-    forget_files: Callable[[str, SnapshotId | None], None]
+    forget_files: Callable[[str, Collection[SnapshotId]], None]
     """Removes what is kept of a run's files, by its id, except what it is given."""
     memory: Memory
     propose: Propose
     """Opens the pull request of what was pushed."""
     notes: Callable[[], AbstractContextManager[Notes]]
     """The notebook, for as long as a run lasts."""
-    agents: Callable[[RunRequest, str, Path, Tell, Used], AbstractContextManager[RunAgent]]
+    agents: Callable[[RunRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
-    The agents begin with what the run has used before it stopped, if it did."""
+    The agents begin with what the run has used and said before it stopped, if it did."""
     bounds: Callable[[RunRequest], Bounds | None]
     """What the guard of this request's agents goes by, besides the tools that nodes allow."""
     event_log: Callable[[], AbstractContextManager[Append]]

@@ -1,6 +1,7 @@
 """Leftovers of processes that died, found by label and never by name."""
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -91,14 +92,14 @@ def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
 
 
 def forget_checkpoints(
-    engine: Engine, owner: str, run_id: str, *, but: SnapshotId | None = None
+    engine: Engine, owner: str, run_id: str, *, but: Collection[SnapshotId] = ()
 ) -> None:
-    """Remove what was kept of a run for going on with it, except `but`.
+    """Remove what was kept of a run for going on with it, except those in `but`.
 
     One that a container or a newer one still stands on stays until that is gone.
     """
     kept = (info for info in list_snapshots(engine, owner) if info.run_id == run_id)
-    doomed = [info.id for info in kept if not info.boot and info.id != but]
+    doomed = [info.id for info in kept if not info.boot and info.id not in but]
     before = 0
     while len(doomed) != before:
         before = len(doomed)

@@ -21,7 +21,7 @@ from nodes.agents.types import Agent, OnLine
 _FLAGS = (
     *("--print", "--output-format", "stream-json", "--verbose"),
     *("--setting-sources", "", "--strict-mcp-config", "--disable-slash-commands"),
-    *("--no-session-persistence", "--permission-mode", "dontAsk"),
+    *("--permission-mode", "dontAsk"),
 )
 _ENV: Mapping[str, str] = MappingProxyType(
     {
@@ -50,17 +50,18 @@ def _launch(call: Call) -> Launch:
     system, mcp = f"{call.home}/system.md", f"{call.home}/mcp.json"
     closed = ("--mcp-config", mcp) if call.desk else ("--safe-mode",)
     files = {system: call.system} if call.system else {}
+    session = ("--resume" if call.goes_on else "--session-id", call.session)
     turns = () if task.limits.turns is None else ("--max-turns", str(task.limits.turns))
     added = ("--append-system-prompt-file", system) if call.system else ()
     return Launch(
-        argv=("claude", *_FLAGS, *closed, *offered, "--model", _MODEL, *turns, *added),
+        argv=("claude", *_FLAGS, *session, *closed, *offered, "--model", _MODEL, *turns, *added),
         env={
             **_ENV,
             "ANTHROPIC_BASE_URL": call.url,
             "ANTHROPIC_API_KEY": call.token,
             "CLAUDE_CONFIG_DIR": f"{call.home}/config",
         },
-        stdin=task.prompt,
+        stdin=call.prompt,
         files={**files, mcp: call.desk.mcp_config()} if call.desk else files,
     )
 
@@ -72,9 +73,11 @@ class _Reading:
         self._story = story
         self._result: Event | None = None
         self.denied = 0
+        self.rests: str | None = None
 
     def take(self, event: Event) -> None:
         """Tell what was said and done; remember the result."""
+        self.rests = None
         match event.get("type"):
             case "assistant":
                 self._said(event)
@@ -110,6 +113,8 @@ class _Reading:
             if block.get("type") == "tool_result":
                 note = "error" if block.get("is_error") is True else "ok"
                 self._story.ended(text(block, "tool_use_id"), note)
+                rests = not self._story.under_way
+                self.rests = f'"tool_use_id":"{text(block, "tool_use_id")}"' if rests else None
 
 
 CLAUDE_CODE = Cli(name="claude-code", launch=_launch, reading=_Reading)

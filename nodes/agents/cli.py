@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from threading import Timer
 from types import MappingProxyType
 from typing import Protocol
+from uuid import uuid4
 
 from contracts.errors import SandboxLost
 from contracts.gate import OpenGate, Spent
@@ -18,6 +19,7 @@ from nodes.agents.events import Event, JsonLines
 from nodes.agents.host_tools import Desk, open_desk
 from nodes.agents.lines import one_line
 from nodes.agents.story import Story
+from nodes.agents.talk import Talk
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, spent_line, terms
 from nodes.node_sandbox import quiet
 
@@ -28,6 +30,10 @@ GATEWAY_PORT = 4180
 """The port inside a sandbox that leads to the gateway."""
 
 _HOME = "/tmp/harness-agent"  # noqa: S108 - in the sandbox, where /tmp is its own
+_GO_ON = (
+    "You were interrupted. The files are as they were after your last tool call: go on from there."
+)
+_WRITTEN = 'for i in $(seq 40); do grep -rqsF -e "$1" "$2" && exit; sleep 0.05; done; exit 1'
 _LAUNCH = 'echo $$ > "$1" && shift && exec "$@"'
 _END = 'kill -TERM "$(cat "$1")"; sleep 3; kill -KILL "$(cat "$1")"'
 
@@ -44,13 +50,26 @@ class Launch:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """What a launch is made for: `home` is a folder of the agent's own, outside the workspace."""
+    """What a launch is made for: `home` is a folder of the agent's own, outside the workspace.
+
+    There it keeps its conversation as `session`, a UUID; `goes_on` when that is there already.
+    """
 
     task: AgentTask
     token: str
     url: str
     home: str
+    session: str
     desk: Desk | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        return self.task.so_far is not None
+
+    @property
+    def prompt(self) -> str:
+        """What it is asked: its task, or to go on with it."""
+        return _GO_ON if self.goes_on else self.task.prompt
 
     @property
     def system(self) -> str:
@@ -72,6 +91,11 @@ class Reading(Protocol):
     @property
     def denied(self) -> int:
         """Calls that the agent refused itself."""
+        ...
+
+    @property
+    def rests(self) -> str | None:
+        """What its session says of the last call when that has just ended and none is at work."""
         ...
 
 
@@ -101,15 +125,36 @@ def cli_agent(
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
         check_allowed(cli.name, task.allowed_tools)
         began = time.monotonic()
+        before = task.so_far or Talk(session=str(uuid4()), model=task.model)
         with open_gate(terms(cli.name, task)) as gate:
-            home = f"{_HOME}/{sha256(gate.token.encode()).hexdigest()[:12]}"
-            url = f"http://127.0.0.1:{port}"
-            desk = open_desk(task, sandbox)
-            launch = cli.launch(Call(task=task, token=gate.token, url=url, home=home, desk=desk))
+            # Found again by whoever goes on with this node.
+            home = f"{_HOME}/{sha256(task.node.encode()).hexdigest()[:12]}"
+            call = Call(
+                task=task,
+                token=gate.token,
+                url=f"http://127.0.0.1:{port}",
+                home=home,
+                session=before.session,
+                desk=open_desk(task, sandbox),
+            )
             story = Story(on_line)
-            session = _Session(sandbox, home, cli.reading(story), first_byte_s)
-            ended = session.run(launch, task.limits.time_s)
-            spent = gate.spent()
+
+            def keep() -> None:
+                def still() -> bool:
+                    """Whether the model has not asked for more; the gateway knows it first."""
+                    return sum(gate.spent().tool_calls.values()) == story.done
+
+                if still():
+                    elapsed_s = before.elapsed_s + time.monotonic() - began
+                    so_far = before.spent + gate.spent()
+                    task.keep(replace(before, spent=so_far, elapsed_s=elapsed_s), still)
+
+            session = _Session(sandbox, home, cli.reading(story), first_byte_s, keep)
+            limit_s = task.limits.time_s
+            ended = session.run(
+                cli.launch(call), None if limit_s is None else limit_s - before.elapsed_s
+            )
+            spent = before.spent + gate.spent()
         error = session.why(ended, spent)
         return AgentResult(
             status="success" if error is None else "failure",
@@ -117,7 +162,7 @@ def cli_agent(
             error=error if error is None else _full(error, story.under_way, spent),
             turns=spent.turns,
             usage=spent.usage,
-            duration_ms=round((time.monotonic() - began) * 1000),
+            duration_ms=round((before.elapsed_s + time.monotonic() - began) * 1000),
             tool_calls=spent.tool_calls,
             decisions=spent.decisions + Decisions(denied=session.reading.denied),
         )
@@ -128,7 +173,15 @@ def cli_agent(
 class _Session:
     """One start of an agent, watched until it has ended."""
 
-    def __init__(self, sandbox: Sandbox, home: str, reading: Reading, first_byte_s: float) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        home: str,
+        reading: Reading,
+        first_byte_s: float,
+        keep: Callable[[], None],
+    ) -> None:
+        self._keep = keep
         self._sandbox = sandbox
         self._home = home
         self._first_byte_s = first_byte_s
@@ -150,6 +203,8 @@ class _Session:
         def heard(stream: Stream, data: bytes) -> None:
             watchdog.cancel()
             self.lines.feed(stream, data)
+            if self.reading.rests is not None and self._has_written(self.reading.rests):
+                self._keep()
 
         try:
             ended = self._sandbox.exec(
@@ -166,6 +221,11 @@ class _Session:
         self.lines.close()
         self._sandbox.exec(Command(argv=("rm", "-rf", self._home)), quiet)
         return ended
+
+    def _has_written(self, words: str) -> bool:
+        """Whether its session has these words; what is said reaches the disk a little later."""
+        look = Command(argv=("sh", "-c", _WRITTEN, "sh", words, self._home), timeout_s=10.0)
+        return self._sandbox.exec(look, quiet).ok
 
     def why(self, ended: ExecResult, spent: Spent) -> str | None:
         """Why the agent failed, the surest reason first; None when it did not."""

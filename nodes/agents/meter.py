@@ -6,22 +6,30 @@ from math import inf
 from types import MappingProxyType
 
 from contracts.chat import Usage
+from contracts.gate import Spent
 from contracts.run import Decisions
 from contracts.tool import Decision, Denied
+from nodes.agents.talk import Talk
 from nodes.agents.types import AgentLimits, AgentResult, spent_line
 
 
 class Meter:
-    """Turns, usage, calls and time of one agent; the clock starts when it is made."""
+    """Turns, usage, calls and time of one agent; the clock starts when it is made.
 
-    def __init__(self, limits: AgentLimits, clock: Callable[[], float]) -> None:
+    `so_far` is what a conversation that goes on had taken before.
+    """
+
+    def __init__(
+        self, limits: AgentLimits, clock: Callable[[], float], so_far: Talk | None = None
+    ) -> None:
+        before = so_far or Talk()
         self._limits = limits
         self._clock = clock
-        self._started = clock()
-        self._turns = 0
-        self._usage = Usage()
-        self._calls: Counter[str] = Counter()
-        self._decisions = Decisions()
+        self._started = clock() - before.elapsed_s
+        self._turns = before.spent.turns
+        self._usage = before.spent.usage
+        self._calls = Counter(before.spent.tool_calls)
+        self._decisions = before.spent.decisions
 
     def count_turn(self, usage: Usage) -> None:
         self._turns += 1
@@ -34,15 +42,29 @@ class Meter:
         denied = isinstance(decision, Denied)
         self._decisions += Decisions(allowed=int(not denied), denied=int(denied))
 
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds that the agent has worked."""
+        return self._clock() - self._started
+
+    @property
+    def counted(self) -> Spent:
+        """All that was counted so far."""
+        return Spent(
+            turns=self._turns,
+            usage=self._usage,
+            tool_calls=dict(self._calls),
+            decisions=self._decisions,
+        )
+
     def left_s(self) -> float:
         """Seconds until the time limit, negative when it is past."""
         limit = self._limits.time_s
-        return inf if limit is None else limit - (self._clock() - self._started)
+        return inf if limit is None else limit - self.elapsed_s
 
     def reached(self) -> str | None:
         """The limit that is reached and what was spent, or None."""
-        elapsed_s = self._clock() - self._started
-        return self._limits.reached(turns=self._turns, usage=self._usage, elapsed_s=elapsed_s)
+        return self._limits.reached(turns=self._turns, usage=self._usage, elapsed_s=self.elapsed_s)
 
     def spent(self) -> str:
         """What was spent so far, in words."""
@@ -56,7 +78,7 @@ class Meter:
             error=error,
             turns=self._turns,
             usage=self._usage,
-            duration_ms=round((self._clock() - self._started) * 1000),
+            duration_ms=round(self.elapsed_s * 1000),
             tool_calls=MappingProxyType(dict(self._calls)),
             decisions=self._decisions,
         )

@@ -18,6 +18,7 @@ from nodes.agents.lines import one_line
 from nodes.agents.meter import Meter
 from nodes.agents.prompts import system_prompt
 from nodes.agents.stuck import Streaks
+from nodes.agents.talk import Talk
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
 from nodes.text import cap
 
@@ -56,7 +57,7 @@ def native_agent(
     """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-        meter = Meter(task.limits, clock)
+        meter = Meter(task.limits, clock, task.so_far)
         caller = Caller(
             bench=Bench(sandbox=sandbox, left_s=meter.left_s),
             guards=(guard_for(task.allowed_tools), guard),
@@ -83,21 +84,28 @@ class _Conversation:
         self._meter = caller.meter
         self._host_tools = offered(task.toolbox, task.allowed_tools)
         self._tools = (*tools_for(task.allowed_tools), *self._host_tools)
-        self._messages = [
-            Message(role="system", content=self._system_prompt()),
-            Message(role="user", content=task.prompt),
-        ]
+        self._messages = list(task.so_far.messages if task.so_far else self._beginning())
         self._streaks = Streaks()
-        self._output = ""
+        said = (m.content for m in reversed(self._messages) if m.role == "assistant")
+        self._output = next(filter(str.strip, said), "")
 
     def work(self) -> AgentResult:
         """Turn after turn, until the model answers or something stops it."""
         try:
             while not self._turn():
-                pass
+                self._keep()
         except _Stop as stop:
             return self._meter.result(output=self._output, error=str(stop))
         return self._meter.result(output=self._output, error=None)
+
+    def _keep(self) -> None:
+        talk = Talk(
+            model=self._task.model,
+            messages=tuple(self._messages),
+            spent=self._meter.counted,
+            elapsed_s=self._meter.elapsed_s,
+        )
+        self._task.keep(talk, lambda: True)
 
     def _turn(self) -> bool:
         """Call the model once and do what it asks; True when that was its answer."""
@@ -159,6 +167,12 @@ class _Conversation:
             return self._messages[0]
         says = self._task.toolbox.suggest(self._task.node, self._task.prompt)
         return replace(self._messages[0], content=f"{self._messages[0].content}\n{says}\n")
+
+    def _beginning(self) -> tuple[Message, ...]:
+        return (
+            Message(role="system", content=self._system_prompt()),
+            Message(role="user", content=self._task.prompt),
+        )
 
     def _tell(self, text: str) -> None:
         self._messages.append(Message(role="user", content=text))

@@ -15,7 +15,7 @@ from nodes.agents.story import Story, blocks, text
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
-    *("--mode", "json", "--no-session", "--offline", "--no-approve"),
+    *("--mode", "json", "--offline", "--no-approve"),
     *("--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes"),
     "--no-context-files",
 )
@@ -45,11 +45,12 @@ def _launch(call: Call) -> Launch:
     }
     return Launch(
         argv=("pi", *_FLAGS, "--provider", _PROVIDER, "--model", _MODEL)
+        + ("--session-dir", f"{call.home}/sessions", "--session-id", call.session)
         + (("--tools", tools) if tools else ("--no-tools",))
         + (("--extension", f"{call.home}/playbooks.js") if desk else ())
         + (("--append-system-prompt", system) if call.system else ()),
         env={"PI_CODING_AGENT_DIR": config, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
-        stdin=task.prompt,
+        stdin=call.prompt,
         files=files,
     )
 
@@ -67,9 +68,11 @@ class _Reading:
         self._story = story
         self._last: Event | None = None
         self.denied = 0
+        self.rests: str | None = None
 
     def take(self, event: Event) -> None:
         """Tell what was said and done; remember the assistant's last message."""
+        self.rests = None
         match event.get("type"):
             case "message_end" if text(event, "message", "role") == "assistant":
                 self._last = event
@@ -81,6 +84,8 @@ class _Reading:
             case "tool_execution_end":
                 note = "error" if event.get("isError") is True else "ok"
                 self._story.ended(text(event, "toolCallId"), note)
+                rests = not self._story.under_way
+                self.rests = f'"toolCallId":"{text(event, "toolCallId")}"' if rests else None
 
     def failure(self) -> str | None:
         """Success is a last message at which the model stopped by itself."""

@@ -1,10 +1,12 @@
 """Lets agents do agentic nodes, within one budget for the whole run."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
+from nodes.agents.talk import NO_TALKS, Talk, Talks
 from nodes.agents.types import Agent, AgentLimits, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.types import Agentic
@@ -22,10 +24,12 @@ def agent_runner(
     spent_usd: float = 0.0,
     tell: Callable[[str, str], None],
     toolbox: Callable[[], Toolbox | None] = lambda: None,
+    talks: Talks = NO_TALKS,
 ) -> RunAgent:
     """A `RunAgent` over the named agents; `tell` takes a node's name and a line as it happens.
 
-    `toolbox` is asked when an agent begins, for what it is offered from the host.
+    `toolbox` is asked when an agent begins, for what it is offered from the host. A node whose
+    conversation `talks` has goes on with it.
     All agents of the run together spend at most `budget_usd`, give or take the last reply;
     `spent_usd` of it is gone already.
     """
@@ -37,6 +41,8 @@ def agent_runner(
             return NodeResult.failure(
                 f"budget exceeded: ${spent_usd:.4f} of ${budget_usd:g} are spent"
             )
+        so_far = talks.read(node.name)
+        before_usd = (so_far or Talk()).spent.usage.cost_usd
         task = AgentTask(
             node=node.name,
             prompt=node.prompt(ctx),
@@ -44,13 +50,17 @@ def agent_runner(
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
             limits=AgentLimits(
-                turns=node.max_turns, cost_usd=left, time_s=node.timeout_s or DEFAULT_TIME_S
+                turns=node.max_turns,
+                cost_usd=None if left is None else left + before_usd,
+                time_s=node.timeout_s or DEFAULT_TIME_S,
             ),
             toolbox=toolbox(),
+            so_far=so_far,
+            keep=partial(talks.keep, node.name),
         )
         agent = agents[node.agent or ctx.agent](lambda line: tell(node.name, line))
         result = agent(task, sandbox)
-        spent_usd += result.usage.cost_usd
+        spent_usd += result.usage.cost_usd - before_usd
         return result.as_node_result()
 
     return run_agent

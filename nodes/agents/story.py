@@ -21,6 +21,8 @@ class Story:
     on_line: OnLine
     clock: Callable[[], float] = time.monotonic
     output: str = ""
+    done: int = 0
+    """Calls that came to an end, known or not."""
     _running: dict[str, tuple[str, str, float]] = field(default_factory=dict)
 
     def said(self, text: str) -> None:
@@ -39,6 +41,7 @@ class Story:
 
     def ended(self, call: str, note: str) -> None:
         """The tool is done; a call that never began is left out."""
+        self.done += 1
         name, about, began = self._running.pop(call, ("", "", 0.0))
         if name == DENIED_TOOL:
             self.on_line(one_line(f"denied: {about}"))

@@ -10,6 +10,7 @@ from contracts.gate import Terms
 from contracts.run import Decisions, NodeResult
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
+from nodes.agents.talk import KeepTalk, Still, Talk
 
 
 def spent_line(turns: int, usage: Usage) -> str:
@@ -42,6 +43,10 @@ class AgentLimits:
         return None
 
 
+def _forget(_: Talk, __: Still) -> None:
+    pass
+
+
 @dataclass(frozen=True, kw_only=True)
 class AgentTask:
     """What an agent is asked to do.
@@ -58,6 +63,10 @@ class AgentTask:
     limits: AgentLimits = field(default_factory=AgentLimits)
     toolbox: Toolbox | None = None
     """Tools from the host, offered as far as `allowed_tools` says `playbooks`."""
+    so_far: Talk | None = None
+    """The conversation to go on with; `limits` hold for all of it. None begins one."""
+    keep: KeepTalk = _forget
+    """Is given the conversation whenever no tool is at work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,16 +101,17 @@ class AgentResult:
 
 
 def terms(agent: str, task: AgentTask) -> Terms:
-    """What the token for this task is worth."""
+    """What the token for this task is worth: what a conversation took before is off its limits."""
     limits, allowed = task.limits, task.allowed_tools
+    before = (task.so_far or Talk()).spent
     return Terms(
         node=task.node,
         agent=agent,
         model=task.model,
         allowed_tools=None if allowed is None else tuple(allowed),
-        turns=limits.turns,
-        tokens=limits.tokens,
-        cost_usd=limits.cost_usd,
+        turns=None if limits.turns is None else limits.turns - before.turns,
+        tokens=None if limits.tokens is None else limits.tokens - before.usage.total,
+        cost_usd=None if limits.cost_usd is None else limits.cost_usd - before.usage.cost_usd,
     )
 
 

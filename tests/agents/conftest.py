@@ -13,6 +13,7 @@ from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import gated_native
 from nodes.agents.pi import pi
+from nodes.agents.talk import KeepTalk, Talk
 from nodes.agents.types import Agent, AgentLimits, AgentResult, AgentTask, OnLine
 from nodes.node_sandbox import NodeSandbox
 from providers.client import Gateway
@@ -53,6 +54,8 @@ class Bench:
         model: str | None = None,
         toolbox: Toolbox | None = None,
         bounds: Bounds | None = None,
+        so_far: Talk | None = None,
+        keep: KeepTalk = lambda _, __: None,
     ) -> AgentResult:
         script = self._folder / "replies.jsonl"
         script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -65,6 +68,8 @@ class Bench:
             allowed_tools=allowed,
             limits=limits or AgentLimits(time_s=60),
             toolbox=toolbox,
+            so_far=so_far,
+            keep=keep,
         )
         with self._gateway.run(terms) as open_gate:
             inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)

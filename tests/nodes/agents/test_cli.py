@@ -184,7 +184,8 @@ def test_what_is_asked_is_in_no_argv(cli: Cli) -> None:
     task = AgentTask(
         node="n", prompt="PROMPT", system="SYSTEM", model="m", allowed_tools=["read", "shell(ls)"]
     )
-    launch = cli.launch(Call(task=task, token="TOKEN", url="http://127.0.0.1:4180", home="/h"))
+    url = "http://127.0.0.1:4180"
+    launch = cli.launch(Call(task=task, token="TOKEN", url=url, home="/h", session="S"))
     assert launch.stdin == "PROMPT"
     assert "SYSTEM" in launch.files.values()
     assert not any(word in " ".join(launch.argv) for word in ("PROMPT", "SYSTEM", "TOKEN"))

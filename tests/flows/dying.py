@@ -1,0 +1,102 @@
+"""Blueprints whose process kills itself in the middle, once: `python -m tests.flows.dying NAME …`.
+
+As long as `alive` is in the folder, a run in that folder dies where its blueprint says.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import sleep
+
+from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel, step
+from blueprints.types import Blueprint
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, Sandbox
+from flows.request import RunRequest
+from flows.run import run_blueprint
+from flows.runs import CHECKPOINT
+from flows.workshop import Workshop
+from nodes.commands import command, shell
+from nodes.types import Agentic
+from tests.flows.conftest import scripted_shop
+
+RUN = "abcd1234"
+
+
+def talks(_: Path) -> Blueprint:
+    """An agent, whose script says where to die."""
+    return blueprint("talks", "Talks", [agentic("talk", "talk", prompt=lambda _: "go on")])
+
+
+def lanes(folder: Path) -> Blueprint:
+    """Two lanes; the second dies when the first has come to its end."""
+
+    def dies(_: RunContext, sandbox: Sandbox) -> NodeResult:
+        _wait_for(folder, '"left 2"')
+        _die_once(folder)
+        sandbox.write_file("right.txt", b"right\n")
+        return NodeResult.success()
+
+    left = [deterministic(n, n, shell(f"echo {n} >> left.txt")) for n in ("left 1", "left 2")]
+    right = [deterministic("right", "right", dies)]
+    return blueprint("lanes", "Lanes", [parallel("both", "Both", [left, right])])
+
+
+def contest(_: Path) -> Blueprint:
+    """Two agents that compete; the second dies when the first is judged."""
+    steps = [step("answer", command("grep", "-q", "42", "answer.txt"))]
+    tried = compete("try", "Try", 2, prompt=lambda _: "go", steps=steps)
+    return blueprint("contest", "Contest", [tried])
+
+
+def competing(folder: Path) -> Workshop:
+    """A workshop whose agents write the answer, and note that they did."""
+
+    def run_agent(node: Agentic, _: RunContext, sandbox: Sandbox) -> NodeResult:
+        with (folder / "worked").open("a") as log:
+            log.write(f"{node.name}\n")
+        if node.name == "try-2":
+            _wait_for(folder, '"try-1/answer"')
+            _die_once(folder)
+        lines = {"try-1": 1, "try-2": 3}[node.name]
+        line = f"for i in $(seq {lines}); do echo 42 $i; done > answer.txt && git commit -qam x"
+        sandbox.exec(Command(argv=("sh", "-c", line)))
+        return NodeResult.success(node.name)
+
+    @contextmanager
+    def agents(*_: object) -> Iterator[Callable[[Agentic, RunContext, Sandbox], NodeResult]]:
+        yield run_agent
+
+    return replace(scripted_shop(), agents=agents)
+
+
+def _wait_for(folder: Path, text: str) -> None:
+    path = folder / "home" / "runs" / RUN / CHECKPOINT
+    for _ in range(1200):
+        if text in path.read_text():
+            return
+        sleep(0.05)
+    raise AssertionError(f"no {text} in {path}")
+
+
+def _die_once(folder: Path) -> None:
+    if (folder / "alive").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    name, place, model = sys.argv[1:]
+    there = Path(place)
+    (there / "alive").write_text(str(os.getpid()))
+    asked = RunRequest(
+        blueprint={"talks": talks, "lanes": lanes, "contest": contest}[name](there),
+        repo=str(there / "repository"),
+        agent="native",
+        model=model,
+    )
+    shop = competing(there) if name == "contest" else scripted_shop()
+    run_blueprint(asked, shop, run_id=RUN)

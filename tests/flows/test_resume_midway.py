@@ -1,0 +1,112 @@
+"""A run that was killed in the middle of a node goes on in the middle of it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from contracts.run import RunReport
+from flows.run import run_blueprint
+from flows.workshop import Workshop
+from tests.flows.conftest import Ask
+from tests.flows.dying import RUN, competing, contest, lanes, talks
+from tests.flows.repositories import git
+
+Kill = Callable[..., None]
+
+
+@pytest.fixture
+def kill(tmp_path: Path, repository: Path) -> Kill:
+    """Begin one of the blueprints of `dying.py` in another process, which is killed in it."""
+
+    def begin(name: str, model: str = "scripted/none") -> None:
+        argv = (sys.executable, "-m", "tests.flows.dying", name, str(tmp_path), model)
+        died = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=200)
+        assert died.returncode == -9, died.stderr
+        (tmp_path / "alive").unlink()
+
+    assert repository.parent == tmp_path
+    return begin
+
+
+def bash(line: str) -> dict[str, object]:
+    """A reply that runs this line and costs a dollar."""
+    call = {"function": {"name": "bash", "arguments": json.dumps({"command": line})}}
+    return {"content": line[:8], "tool_calls": [call], "usage": {"cost_usd": 1.0}}
+
+
+DONE: dict[str, object] = {"content": "Done.", "usage": {"cost_usd": 1.0}}
+
+
+def told(shop: Workshop) -> list[list[str]]:
+    """What each question of the run added to the conversation, role by role."""
+    lines = (shop.runs / RUN / "trajectory.jsonl").read_text().splitlines()
+    asked = [event for event in map(json.loads, lines) if event["kind"] == "request"]
+    return [[message["role"] for message in event["messages"]] for event in asked]
+
+
+@pytest.fixture
+def killed_in_its_second_turn(
+    kill: Kill, shop: Workshop, ask: Ask, model: Callable[..., str], tmp_path: Path
+) -> Callable[..., RunReport]:
+    """Goes on with a run whose agent was killed after `one`, in the middle of `two`."""
+    alive = tmp_path / "alive"
+    dies = (
+        f"echo two >> lines.txt; test ! -e {alive} || kill -9 $(cat {alive}); echo 2 >> lines.txt"
+    )
+    script = model(bash("echo one >> lines.txt"), bash(dies), DONE)
+    kill("talks", script)
+
+    def go_on(budget_usd: float | None = None) -> RunReport:
+        request = replace(ask(talks(tmp_path), model=script), budget_usd=budget_usd)
+        return run_blueprint(request, shop, run_id=RUN)
+
+    return go_on
+
+
+def test_an_agent_goes_on_with_its_conversation_in_the_files_that_fit_it(
+    killed_in_its_second_turn: Callable[..., RunReport], shop: Workshop, repository: Path
+) -> None:
+    report = killed_in_its_second_turn()
+    assert git(repository, "show", f"{report.branch}:lines.txt") == "one\ntwo\n2"
+    [node] = report.nodes
+    assert (report.status, node.turns, node.tool_calls) == ("success", 3, {"bash": 2})
+    # Asked for the second time, the second question still has no more than the answer to `one`.
+    assert told(shop) == [["system", "user"], [], [], []]
+
+
+def test_what_was_spent_before_counts_even_where_the_reply_was_lost(
+    killed_in_its_second_turn: Callable[..., RunReport],
+) -> None:
+    [node] = killed_in_its_second_turn(2.5).nodes
+    assert node.turns == 2
+    assert str(node.error).startswith("budget exceeded")
+
+
+def test_a_finished_lane_is_not_run_again(
+    kill: Kill, shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+) -> None:
+    kill("lanes")
+    report = run_blueprint(ask(lanes(tmp_path)), shop, run_id=RUN)
+    assert git(repository, "show", f"{report.branch}:left.txt") == "left 1\nleft 2"
+    assert git(repository, "show", f"{report.branch}:right.txt") == "right"
+    assert [node.status for node in report.nodes] == ["success"] * 4
+    assert "after 2 finished nodes" in report.notices[0]
+
+
+def test_an_agent_that_had_competed_keeps_what_it_made(
+    kill: Kill, ask: Ask, repository: Path, tmp_path: Path
+) -> None:
+    kill("contest")
+    report = run_blueprint(ask(contest(tmp_path)), competing(tmp_path), run_id=RUN)
+    assert (tmp_path / "worked").read_text().split().count("try-1") == 1
+    assert report.nodes[0].output.splitlines() == [
+        "try-1: passed, 2 lines changed (won)",
+        "try-2: passed, 4 lines changed",
+    ]
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "42 1"
+    assert any(notice.endswith("contest.try-2") for notice in report.notices)
