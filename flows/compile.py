@@ -39,6 +39,7 @@ from flows.run import run_blueprint
 from flows.runs import finished, read_diff, read_report
 from flows.secrets import secrets_set
 from flows.settings import load_settings
+from flows.settle import settle_flow_run
 from flows.signals import cancelled_from_prefect, undisturbed
 from flows.telemetry import traced
 from flows.workshop import Workshop
@@ -74,6 +75,8 @@ def compile_blueprint(
         description=blueprint.description,
         flow_run_name=own_name,
         persist_result=False,
+        on_cancellation=[settle_flow_run],
+        on_crashed=[settle_flow_run],
     )
     @plainly
     @with_options_of(blueprint)

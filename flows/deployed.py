@@ -28,6 +28,7 @@ from flows.form import (
 from flows.names import run_name
 from flows.plainly import plainly
 from flows.settings import load_settings
+from flows.settle import settle_flow_run
 from flows.wiring import workshop
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, workshop)
@@ -46,6 +47,8 @@ def _own_name() -> str:
     description="Run any blueprint that is installed here or that the operator allows",
     flow_run_name=_own_name,
     persist_result=False,
+    on_cancellation=[settle_flow_run],
+    on_crashed=[settle_flow_run],
 )
 @plainly
 def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form

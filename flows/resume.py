@@ -36,7 +36,7 @@ def resumed(folder: Path, run: str) -> Resumed:
     asked = read_asked(own)
     if asked is None:
         raise RunNotResumable(f"run {own.name} has gone while it was looked at")
-    return Resumed(own.name, _request(asked), asked.flow_run_id)
+    return Resumed(own.name, request_of(asked), asked.flow_run_id)
 
 
 def _why_not(run_id: str, state: str) -> str:
@@ -45,7 +45,12 @@ def _why_not(run_id: str, state: str) -> str:
     return f"run {run_id} is finished ({state}): `harness run` starts another"
 
 
-def _request(asked: Asked) -> RunRequest:
+def request_of(asked: Asked) -> RunRequest:
+    """What was asked, with the blueprint as it is found now; goes to where the run was begun.
+
+    Raises:
+        RunNotResumable: the blueprint, or that place, is gone or has changed.
+    """
     try:
         os.chdir(asked.cwd)
         blueprint = find_blueprint(asked.blueprint_ref, repo=asked.repo)

@@ -92,7 +92,12 @@ if __name__ == "__main__":
     name, place, model = sys.argv[1:]
     there = Path(place)
     (there / "alive").write_text(str(os.getpid()))
+    (there / "found.py").write_text(
+        f"from pathlib import Path\nfrom tests.flows import dying\n"
+        f"{name} = dying.{name}(Path({place!r}))\n"
+    )
     asked = RunRequest(
+        blueprint_ref=f"{there / 'found.py'}:{name}",
         blueprint={"talks": talks, "lanes": lanes, "contest": contest}[name](there),
         repo=str(there / "repository"),
         agent="native",

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from contracts.errors import Unavailable
 from contracts.run import RunReport
+from flows.library import library
 from flows.run import run_blueprint
+from flows.runs import read_entry
+from flows.settle import settle
 from flows.workshop import Workshop
 from tests.flows.conftest import Ask
 from tests.flows.dying import RUN, competing, contest, lanes, talks
@@ -110,3 +114,29 @@ def test_an_agent_that_had_competed_keeps_what_it_made(
     ]
     assert git(repository, "show", f"{report.branch}:answer.txt") == "42 1"
     assert any(notice.endswith("contest.try-2") for notice in report.notices)
+
+
+def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_when_it_goes_on(
+    kill: Kill, shop: Workshop, ask: Ask, tmp_path: Path
+) -> None:
+    kill("lanes")
+    died = Unavailable("killed by nobody knows whom")
+    report = settle(shop, RUN, died)
+    assert report is not None
+    assert (report.status, report.error) == ("failure", str(died))
+    assert settle(shop, RUN, died) is None
+    assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], True)
+    assert run_blueprint(ask(lanes(tmp_path)), shop, run_id=RUN).status == "success"
+    assert settle(shop, RUN, KeyboardInterrupt()) is None
+    assert executions() == ["success"]
+
+
+def test_there_is_nothing_to_settle_of_a_run_that_nobody_knows(shop: Workshop) -> None:
+    assert settle(shop, RUN, KeyboardInterrupt()) is None
+    assert not (shop.runs / RUN).exists()
+
+
+def executions() -> list[str]:
+    """How the executions of the one run ended, as memory has it."""
+    with library() as opened:
+        return [execution.outcome for execution in opened.list_executions()]

@@ -1,0 +1,77 @@
+"""The record of a run whose process was killed: written by whoever outlives it."""
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from blueprints.engine import run_nodes
+from contracts.errors import RunNotResumable, Unavailable
+from contracts.run import NodeResult, RunContext, RunReport
+from flows import checkpoints
+from flows.asked import Asked, held, read_asked
+from flows.checkpoints import Checkpoint
+from flows.record import Record
+from flows.request import FlowRun, RunRequest
+from flows.resume import request_of
+from flows.runs import read_entry
+from flows.settings import load_settings
+from flows.wiring import engine, owner, workshop
+from flows.workshop import Workshop
+from nodes.types import Node
+from sandbox.reap import reap
+
+if TYPE_CHECKING:
+    from prefect import State
+    from prefect.client.schemas import FlowRun as PrefectRun
+
+
+def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "State") -> None:  # noqa: ARG001 - Prefect's signature of a hook
+    """The hook of a flow run that was cancelled or has crashed; Prefect's worker calls it."""
+    settings = load_settings()
+    why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))
+    settle(workshop(settings), str(flow_run.id)[-8:], why)
+    with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
+        reap(engine(), owner(settings))
+
+
+def settle(tools: Workshop, run_id: str, why: BaseException) -> RunReport | None:
+    """Report and record a run whose process is gone; None when there is nothing to be done.
+
+    What it finished stays finished: the run can still go on, and is then recorded anew.
+    """
+    try:
+        asked = read_asked(tools.runs / run_id)
+        if asked is None or read_entry(tools.runs, run_id).state != "lost":
+            return None
+        with held(tools.runs, run_id):
+            return _settled(tools, asked, why)
+    except RunNotResumable:
+        return None
+
+
+def _settled(tools: Workshop, asked: Asked, why: BaseException) -> RunReport | None:
+    run_id, folder = asked.run_id, tools.runs / asked.run_id
+    request, start = request_of(asked), checkpoints.read(folder, asked.repo)
+    if start is None or (folder / "report.json").exists():
+        return None
+    flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
+    with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
+        record = Record(request, start, folder, run_id, flow_run, tools, append, book)
+        record.kept.now = replace(start, went_on=start.went_on[:-1])  # it only stopped
+        with record:
+            record.ctx = _so_far(request, start, run_id)
+            raise why
+    return record.report
+
+
+def _so_far(request: RunRequest, start: Checkpoint, run_id: str) -> RunContext:
+    def known(node: Node, _: RunContext) -> NodeResult:
+        return start.results[node.name]
+
+    finished = (node for node in request.blueprint.nodes if node.name in start.results)
+    ctx = RunContext(run_id=run_id, work_dir="")
+    return replace(run_nodes(finished, ctx, known), repo=request.repo)
+
+
+def _died(message: str | None) -> str:
+    return f"the run's process died: {message or 'nobody knows why'}"
