@@ -132,9 +132,13 @@ def rate(
 
     from flows.rate import rate_run
 
-    given = rate_run(run, score, by=getpass.getuser())
-    line = f"run {given.run_id} is rated {given.score}"
-    show_json(given._asdict()) if as_json else show(line)
+    rating, look, why = rate_run(run, score, by=getpass.getuser())
+    if as_json:
+        show_json({**rating._asdict(), "look": look, "why": why})
+        return
+    show(f"run {rating.run_id} is rated {rating.score}")
+    if why:
+        show(why)
 
 
 def _show_trajectory(run: str, *, as_json: bool) -> None:

@@ -62,9 +62,7 @@ def notes_in_prefect(
 def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
     curated = plain.learn(run_id)
     if curated is not None:
-        create_markdown_artifact(
-            taught(curated), key=f"curated-{run_id}", description="What the run taught"
-        )
+        publish_taught(curated)
     return curated
 
 
@@ -95,6 +93,13 @@ def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recor
             _recorded(recorded), key=f"execution-{report.run_id}", description="What was recorded"
         )
     return recorded
+
+
+def publish_taught(curated: "Curated") -> None:
+    """Attach what a run taught to the run of Prefect that this is called in."""
+    create_markdown_artifact(
+        taught(curated), key=f"curated-{curated.run_id}", description="What the run taught"
+    )
 
 
 def taught(curated: "Curated") -> str:

@@ -1,18 +1,70 @@
-"""What people think of a run."""
+"""What people think of a run, and the look at it that a good rating starts."""
 
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from contracts.errors import HarnessError
+from contracts.run import RunReport
+from flows.curation import is_earned
 from flows.library import notebook
-from flows.runs import find_run
-from flows.settings import load_settings
+from flows.memory_settings import load_memory_settings
+from flows.runs import find_run, read_report
+from flows.settings import Settings, load_settings
 from memory.rating import Rating
 
+Look = Literal["none", "started", "waits"]
 
-def rate_run(run: str, score: int, *, by: str = "") -> Rating:
+DEPLOYMENT = "curate-run"
+
+
+class Rated(NamedTuple):
+    """A rating that is kept, and whether somebody looks now at what the run teaches."""
+
+    rating: Rating
+    look: Look
+    """`waits`: it earned a look, and nobody is there who would do it in the background."""
+    why: str
+    """The same as a line for a person; empty for `none`."""
+
+
+def rate_run(run: str, score: int, *, by: str = "") -> Rated:
     """Keep a rating of a run, by its id or the beginning of it; from 0 to 100.
+
+    A run that has earned it by now is looked at for what it teaches, in the background.
 
     Raises:
         RunNotFound: no such run, or several.
         NoteInvalid: the score is out of range.
     """
-    found = find_run(load_settings().runs, run)
-    with notebook() as book:
-        return book.rate(found.name, score, by=by)
+    settings, options = load_settings(), load_memory_settings()
+    own = find_run(settings.runs, run)
+    with notebook(options) as book:
+        rating = book.rate(own.name, score, by=by)
+        report = _report(settings.runs, own)
+        earned = report is not None and is_earned(book, report, options)
+    return _look(settings, rating) if earned else Rated(rating, "none", "")
+
+
+def _report(runs: Path, own: Path) -> RunReport | None:
+    return read_report(runs, own.name) if (own / "report.json").is_file() else None
+
+
+def _look(settings: Settings, rating: Rating) -> Rated:
+    """Start it where `harness up` keeps a worker; else say how it is done by hand."""
+    from flows.deploy import start_deployment, without_worker  # brings in Prefect: half a second
+    from flows.local import known_url
+
+    api = known_url(settings)
+    if api is None:
+        nobody: str | None = "nothing is up that would do it in the background"
+    else:
+        try:
+            nobody = without_worker(api)
+            if nobody is None:
+                start_deployment(api, DEPLOYMENT, {"run": rating.run_id})
+        except HarnessError as error:
+            nobody = str(error)
+    if nobody is not None:
+        return Rated(rating, "waits", f"`harness curate {rating.run_id}` lets it teach: {nobody}")
+    found = f"`harness notes list --run {rating.run_id}` shows it soon"
+    return Rated(rating, "started", f"what it teaches is being looked at: {found}")

@@ -4,12 +4,14 @@ from datetime import UTC, datetime
 
 from prefect import flow, get_run_logger
 
-from flows.curation import ago, curate_since
+from flows.curation import ago, curate_run, curate_since
 from flows.library import library, notebook
 from flows.memory_settings import load_memory_settings
+from flows.memory_tasks import publish_taught
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
 from flows.wiring import engine, owner
+from memory.curation import Curated
 from sandbox.reap import reap
 
 
@@ -62,10 +64,26 @@ def curate_runs(since: str = "24h") -> None:
     with notebook() as book:
         get_run_logger().info("made %d vectors that were missing", book.embed_waiting())
     for curated in curate_since(ago(since, datetime.now(UTC))):
-        get_run_logger().info(
-            "run %s: %d proposed, %d known already, %d refused",
-            curated.run_id,
-            len(curated.written),
-            len(curated.merged),
-            len(curated.refused),
-        )
+        _tell(curated)
+
+
+@flow(name="curate-run", flow_run_name="curate {run}")
+def curate_one(run: str) -> None:
+    """Let one run teach notes and examples; they wait for a person.
+
+    Args:
+        run: Its id, or the beginning of it.
+    """
+    _tell(curate_run(run))
+
+
+def _tell(curated: Curated) -> None:
+    publish_taught(curated)
+    get_run_logger().info(
+        "run %s: %d proposed, %d known already, %d refused%s",
+        curated.run_id,
+        len(curated.written),
+        len(curated.merged),
+        len(curated.refused),
+        f": {curated.fault}" if curated.fault else "",
+    )

@@ -14,6 +14,7 @@ from contracts.run import NodeReport, RunReport
 from flows import runs
 from flows.curation import curate_run
 from flows.library import library, notebook
+from flows.rate import Look, rate_run
 from flows.report import tools_line
 from flows.settings import load_settings
 from flows.wiring import open_event_log
@@ -64,13 +65,16 @@ def list_runs(request: Request, asked: Annotated[RunFilter, Query()]) -> Respons
 
 
 @router.get("/runs/{run_id}")
-def show_run(request: Request, run_id: str) -> Response:
-    """One run: verdict, timeline, what was given and said, what led to what, diff."""
+def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
+    """One run: verdict, timeline, what was given and said, what led to what, diff.
+
+    `look` is what its rating has just started.
+    """
     folder = load_settings().runs
     own = runs.find_run(folder, run_id)
     run = runs.read_entry(folder, own.name)
     report = runs.read_report(folder, own.name) if (own / "report.json").is_file() else None
-    values: dict[str, object] = {"run": run, "report": report}
+    values: dict[str, object] = {"run": run, "report": report, "look": look}
     if report is not None:
         values |= _told(own, report) | _remembered(report)
     return page(request, "run", values)
@@ -89,11 +93,10 @@ def graph(run_id: str) -> Response:
 
 @router.post("/runs/{run_id}/rate")
 def rate(request: Request, run_id: str, score: Annotated[int, Form()]) -> Response:
-    """Keep what a person thinks of a run."""
-    own = runs.find_run(load_settings().runs, run_id)
-    with notebook() as opened:
-        opened.rate(own.name, score)
-    return back(request, f"/runs/{own.name}")
+    """Keep what a person thinks of a run; a good one is looked at for what it teaches."""
+    rated = rate_run(run_id, score)
+    told = "" if rated.look == "none" else f"?look={rated.look}#learn"
+    return back(request, f"/runs/{rated.rating.run_id}{told}")
 
 
 @router.post("/runs/{run_id}/curate")

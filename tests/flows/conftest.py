@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.sandbox import SnapshotId
 from flows.request import RunRequest
+from flows.run import run_blueprint
 from flows.settings import load_settings
 from flows.wiring import workshop
 from flows.workshop import Opened, Workshop
@@ -20,6 +22,21 @@ from sandbox.scripted import ScriptedSandbox
 from tests.flows.repositories import make_repository
 
 Ask = Callable[..., RunRequest]
+
+FOUND = {
+    "type": "Context",
+    "scope": "user",
+    "text": "the project has no lock file",
+    "confidence": 80,
+}
+"""What a curator may find in a run."""
+
+DONE = {"content": "Done."}
+
+
+def answer(*findings: object) -> dict[str, object]:
+    """A curator's reply."""
+    return {"role": "assistant", "content": json.dumps({"findings": findings})}
 
 
 @pytest.fixture
@@ -80,3 +97,31 @@ def ask(repository: Path) -> Ask:
         )
 
     return request
+
+
+@pytest.fixture
+def run(
+    shop: Workshop, ask: Ask, model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Does a run of one agent for ann; gives its id."""
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+
+    def run_it(run_id: str) -> str:
+        node = agentic("think", "think", prompt=lambda _: "think")
+        asked = replace(ask(blueprint("one", "One", [node]), model=model(DONE)), user="ann")
+        return run_blueprint(asked, shop, run_id=run_id).run_id
+
+    return run_it
+
+
+@pytest.fixture
+def curator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Makes the configured curator give these replies."""
+
+    def give(*replies: dict[str, object]) -> str:
+        path = tmp_path / "curator.jsonl"
+        path.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+        monkeypatch.setenv("HARNESS_MEMORY_CURATE_MODEL", f"scripted/{path}")
+        return f"scripted/{path}"
+
+    return give

@@ -39,8 +39,9 @@ from flows.start import go_on
 from flows.wiring import workshop
 from flows.workshop import Workshop
 from nodes.commands import command, shell
+from tests.flows.conftest import DONE
 from tests.flows.repositories import git
-from tests.flows.test_run import DONE, WRITE_42
+from tests.flows.test_run import WRITE_42
 
 pytestmark = pytest.mark.prefect
 

@@ -1,61 +1,16 @@
 """Curation of real run folders, through the real gateway with a scripted model."""
 
-import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from blueprints.dsl import agentic, blueprint
 from contracts.errors import OptionInvalid, RunNotFound
 from flows.curation import ago, curate_run, curate_since
 from flows.library import notebook
 from flows.rate import rate_run
-from flows.run import run_blueprint
-from flows.workshop import Workshop
-from tests.flows.conftest import Ask
-from tests.flows.test_run import DONE
-
-FOUND = {
-    "type": "Context",
-    "scope": "user",
-    "text": "the project has no lock file",
-    "confidence": 80,
-}
-
-
-def answer(*findings: object) -> dict[str, object]:
-    return {"role": "assistant", "content": json.dumps({"findings": findings})}
-
-
-@pytest.fixture
-def run(
-    shop: Workshop, ask: Ask, model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., str]:
-    """Does a run of one agent for ann; gives its id."""
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
-
-    def run_it(run_id: str) -> str:
-        node = agentic("think", "think", prompt=lambda _: "think")
-        asked = replace(ask(blueprint("one", "One", [node]), model=model(DONE)), user="ann")
-        return run_blueprint(asked, shop, run_id=run_id).run_id
-
-    return run_it
-
-
-@pytest.fixture
-def curator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Makes the configured curator give these replies."""
-
-    def give(*replies: dict[str, object]) -> str:
-        path = tmp_path / "curator.jsonl"
-        path.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
-        monkeypatch.setenv("HARNESS_MEMORY_CURATE_MODEL", f"scripted/{path}")
-        return f"scripted/{path}"
-
-    return give
+from flows.settings import load_settings
+from tests.flows.conftest import FOUND, answer
 
 
 def test_a_run_is_curated_on_request(run: Callable[..., str], curator: Callable[..., str]) -> None:
@@ -98,6 +53,33 @@ def test_a_curator_that_is_away_fails_no_run(
     monkeypatch.setenv("HARNESS_MEMORY_CURATE", "success")
     monkeypatch.setenv("HARNESS_MEMORY_CURATE_MODEL", "scripted/nothing-here")
     assert run("aaaa1111") == "aaaa1111"
+
+
+def test_a_good_rating_says_how_a_run_teaches_where_nobody_would_look(
+    run: Callable[..., str], curator: Callable[..., str]
+) -> None:
+    run("aaaa1111")
+    assert rate_run("aaaa", 80).look == "none"
+    rated = rate_run("aaaa", 81)
+    assert rated.look == "waits"
+    assert "`harness curate aaaa1111` lets it teach" in rated.why
+    curator(answer(FOUND))
+    curate_run("aaaa1111")
+    assert rate_run("aaaa", 99).look == "none"  # somebody looked already
+
+
+def test_a_run_that_failed_or_a_switch_that_is_off_earns_no_look(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("aaaa1111")
+    path = load_settings().runs / "aaaa1111" / "report.json"
+    path.write_text(path.read_text().replace('"status": "success"', '"status": "failure"'))
+    assert rate_run("aaaa", 100).look == "none"
+    run("bbbb2222")
+    monkeypatch.setenv("HARNESS_MEMORY_CURATE", "off")
+    assert rate_run("bbbb", 100).look == "none"
+    path.unlink()
+    assert rate_run("aaaa", 100).look == "none"
 
 
 @pytest.mark.parametrize("text", ["", "h", "yesterday", "24", "1e999d", "nanh"])

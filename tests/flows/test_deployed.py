@@ -18,7 +18,8 @@ pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 PROJECT = Path(__file__).parents[2]
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
 BLUEPRINTS = {"fix-tests", "implement", "review", "upgrade-deps", "run-blueprint", "run-plan"}
-UPKEEP = {"curate-runs", "reap-sandboxes", "expire-approvals", "prune-memory", "reindex-memory"}
+UPKEEP = {"reap-sandboxes", "expire-approvals", "prune-memory", "reindex-memory"}
+TEACH = {"curate-run", "curate-runs"}
 
 
 def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
@@ -41,7 +42,7 @@ def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path
     prefect(prefect_api, "work-pool", "create", "harness", "--type", "process", "--overwrite")
     prefect(prefect_api, "deploy", "--all")
     found = httpx.post(f"{prefect_api}/deployments/filter", json={}).json()
-    assert {deployment["name"] for deployment in found} >= BLUEPRINTS | UPKEEP
+    assert {deployment["name"] for deployment in found} >= BLUEPRINTS | UPKEEP | TEACH
     repository = make_repository(tmp_path / "opening-hours")
     given = json.dumps({"repo": str(repository), "model": f"scripted/{SCRIPT}"})
     prefect(prefect_api, "deployment", "run", "fix-tests/fix-tests", "--params", given)

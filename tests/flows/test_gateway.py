@@ -17,8 +17,8 @@ from flows.complete import complete_through_gateway
 from flows.run import run_blueprint
 from flows.settings import Settings, load_settings
 from flows.workshop import Workshop
-from tests.flows.conftest import Ask
-from tests.flows.test_run import DONE, WRITE_42, a_blueprint
+from tests.flows.conftest import DONE, Ask
+from tests.flows.test_run import WRITE_42, a_blueprint
 from tests.providers.fake_provider import provider
 from tests.providers.test_chat import openai_answer
 

@@ -26,8 +26,7 @@ from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic
 from providers.read_trajectory import read_trajectory
-from tests.flows.conftest import Ask
-from tests.flows.test_run import DONE
+from tests.flows.conftest import DONE, Ask
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
 SEAT = Seat("r1", "fix", Scope(agent="native", user="ann", company="acme"), "mend it")

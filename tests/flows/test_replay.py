@@ -10,9 +10,9 @@ from contracts.errors import ModelUnavailable, RunNotReplayable
 from flows.replay import Replay, replay
 from flows.run import run_blueprint
 from flows.workshop import Workshop
-from tests.flows.conftest import Ask, scripted_shop
+from tests.flows.conftest import DONE, Ask, scripted_shop
 from tests.flows.repositories import fingerprint, git
-from tests.flows.test_run import DONE, WRITE_42, checked
+from tests.flows.test_run import WRITE_42, checked
 
 RUN = "abcd1234"
 

@@ -23,9 +23,9 @@ from flows.runs import CHECKPOINT, list_runs, read_entry
 from flows.workshop import Workshop
 from nodes.commands import shell
 from nodes.types import Node, Work
-from tests.flows.conftest import Ask
+from tests.flows.conftest import DONE, Ask
 from tests.flows.repositories import commit, git
-from tests.flows.test_run import DONE, WRITE_42
+from tests.flows.test_run import WRITE_42
 
 
 class Outage:

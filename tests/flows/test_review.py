@@ -7,9 +7,8 @@ from pathlib import Path
 from blueprints.library.review import review
 from flows.run import run_blueprint
 from flows.workshop import Workshop
-from tests.flows.conftest import Ask
+from tests.flows.conftest import DONE, Ask
 from tests.flows.repositories import commit, git
-from tests.flows.test_run import DONE
 
 
 def test_a_branch_is_reviewed_from_where_it_left_main(

@@ -18,6 +18,7 @@ from flows.run import run_blueprint
 from flows.runs import read_diff, read_report
 from flows.workshop import Workshop
 from nodes.commands import command, shell
+from tests.flows.conftest import DONE
 from tests.flows.repositories import fingerprint, git
 
 Ask = Callable[..., RunRequest]
@@ -35,7 +36,6 @@ WRITE_42 = {
         }
     ],
 }
-DONE = {"content": "Done."}
 
 
 def a_blueprint(line: str) -> Blueprint:

@@ -21,7 +21,7 @@ from flows.telemetry import traced
 from flows.workshop import Workshop
 from nodes.commands import shell
 from nodes.types import Node
-from tests.flows.test_run import DONE
+from tests.flows.conftest import DONE
 
 Ask = Callable[..., RunRequest]
 

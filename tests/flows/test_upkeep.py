@@ -1,13 +1,25 @@
 """The flows that look after this machine, run as flows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from time import sleep
 
+import httpx
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.library import library
-from flows.upkeep import prune_memory, reindex_memory
+from blueprints.dsl import agentic, blueprint
+from flows import kept
+from flows.compile import compile_blueprint
+from flows.deploy import deploy, without_worker
+from flows.library import library, notebook
+from flows.rate import rate_run
+from flows.settings import load_settings
+from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
+from flows.worker import worker
+from flows.workshop import Workshop
+from memory.note_types import Note
 from memory.types import Content
+from tests.flows.conftest import DONE, FOUND, Ask, answer
 
 pytestmark = pytest.mark.prefect
 
@@ -40,3 +52,86 @@ def test_reindexing_keeps_every_playbook_findable() -> None:
         opened.create(Content(title="Mend the build"))
     reindex_memory()
     assert titles() == ["Mend the build"]
+
+
+SIX = [{**FOUND, "text": f"part {n} has no lock file"} for n in range(6)]
+
+
+def notes() -> list[Note]:
+    with notebook() as book:
+        return list(book.list("note"))
+
+
+def artifact(api: str, key: str) -> str:
+    return str(httpx.get(f"{api}/artifacts/{key}/latest").json()["data"])
+
+
+def test_every_night_the_runs_that_earned_it_teach_at_most_five_things_that_wait(
+    run: Callable[..., str], curator: Callable[..., str], prefect_api: str
+) -> None:
+    for run_id in ("aaaa1111", "bbbb2222"):
+        rate_run(run(run_id), 95)
+    run("cccc3333")
+    others = [{**one, "text": f"of b: {one['text']}"} for one in SIX]
+    curator(answer(*SIX), answer(*others))
+    curate_runs(since="1h")
+    found = notes()
+    assert {note.status for note in found} == {"Pending"}
+    assert sorted(note.source_run or "" for note in found) == ["aaaa1111"] * 5 + ["bbbb2222"] * 5
+    assert artifact(prefect_api, "curated-aaaa1111").count("Pending") == 5
+    assert "at most" in artifact(prefect_api, "curated-bbbb2222")
+    curate_runs(since="1h")
+    assert len(notes()) == 10
+
+
+def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
+    run: Callable[..., str], curator: Callable[..., str]
+) -> None:
+    run_id = run("aaaa1111")
+    curator(answer(FOUND))
+    curate_one(run_id[:6])
+    curate_one(run_id)
+    assert [note.status for note in notes()] == ["Pending"]
+
+
+def test_a_good_rating_has_the_worker_look_at_the_run(
+    run: Callable[..., str], curator: Callable[..., str], prefect_api: str
+) -> None:
+    run_id = run("aaaa1111")
+    curator(answer(FOUND))
+    settings = load_settings()
+    deploy(prefect_api, settings)
+    here = worker(settings, prefect_api)
+    kept.up(here)
+    try:
+        while without_worker(prefect_api) is not None:
+            sleep(0.2)
+        assert rate_run(run_id, 90).look == "started"
+        while not notes():
+            assert kept.status(here) is not None
+            sleep(0.2)
+    finally:
+        kept.down(here)
+    assert [(note.status, note.source_run) for note in notes()] == [("Pending", run_id)]
+
+
+def test_a_run_that_earned_it_is_looked_at_in_a_task_of_its_own(
+    shop: Workshop,
+    ask: Ask,
+    model: Callable[..., str],
+    curator: Callable[..., str],
+    prefect_api: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+    monkeypatch.setenv("HARNESS_MEMORY_CURATE", "success")
+    curator(answer({**FOUND, "scope": "global"}))
+    think = blueprint("one", "One", [agentic("think", "think", prompt=lambda _: "think")])
+    flow = compile_blueprint(think, lambda: shop)
+    state = flow(repo=ask(think).repo, model=model(DONE), return_state=True)
+    report = state.result()
+    assert [(note.status, note.source_run) for note in notes()] == [("Pending", report.run_id)]
+    assert "Pending" in artifact(prefect_api, f"curated-{report.run_id}")
+    flow_run = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
+    tasks = httpx.post(f"{prefect_api}/task_runs/filter", json=flow_run).json()
+    assert "curate run" in {task["name"] for task in tasks}

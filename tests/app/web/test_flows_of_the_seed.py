@@ -17,8 +17,7 @@ from memory.agent_settings import NoteStrategy
 from memory.note_types import NoteContent
 from memory.notebook import Notebook
 from tests.app.web.test_in_a_browser import served
-from tests.flows.conftest import Ask
-from tests.flows.test_run import DONE
+from tests.flows.conftest import DONE, Ask
 
 pytestmark = pytest.mark.browser
 
