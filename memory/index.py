@@ -73,7 +73,8 @@ class Index:
     def find(self, text: str, where: Filter, *, depth: int, max_distance: float) -> Found:
         """Ask both arms for their best; the filter holds in each."""
         text = storable(text[:QUERY_LIMIT].replace("\0", " ")).strip()
-        query = self.embed([text]) if text else None
+        # Nothing kept is found without loading a model and Chroma, which takes a second.
+        query = self.embed([text]) if text and self._holds_any() else None
         near = None
         if query is not None:
             self.refresh()
@@ -135,6 +136,10 @@ class Index:
                 everything = select(playbooks.c.key)
                 connection.execute(insert(outdated).from_select(["playbook_key"], everything))
         self._refresh(vectors, progress)
+
+    def _holds_any(self) -> bool:
+        with reading(self._engine) as connection:
+            return connection.execute(select(playbooks.c.key).limit(1)).first() is not None
 
     def _is_outdated(self) -> bool:
         with reading(self._engine) as connection:

@@ -56,6 +56,14 @@ def test_what_is_too_far_is_left_to_words_alone(library: Library) -> None:
     assert set(hit.places) == {"words"}
 
 
+def test_where_nothing_is_kept_nothing_is_embedded(library: Library, words: WordEmbedder) -> None:
+    assert ids(library, "rotate certificates") == []
+    assert words.texts == []
+    fill(library, "rotate certificates")
+    assert len(ids(library, "rotate certificates")) == 1
+    assert "rotate certificates" in words.texts
+
+
 def test_an_empty_text_finds_nothing(library: Library) -> None:
     fill(library, "rotate certificates")
     assert ids(library, "") == ids(library, " \n") == ids(library, "\0") == []
