@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from providers.ask import Ask
-from providers.failures import OVERFLOW, explain, patience, unwrapped, wait_s
+from providers.failures import OVERFLOW, broken_off, outage, patience, unwrapped, wait_s
 from providers.litellm_door import litellm
 from providers.pieces import Call, End, Piece, Text, Thought, thoughts
 from providers.prices import NO_PRICES, Prices, cost_usd, most_output
@@ -80,7 +80,7 @@ def answer(
         delay = wait_s(begun, attempt)
         if attempt > patience(begun) or time.monotonic() + delay > deadline:
             # Not chained to its cause: providers echo requests and parts of keys there.
-            raise ModelUnavailable(explain(model, begun, attempts=attempt))
+            raise outage(model, begun, attempts=attempt)
         pause(delay)
 
 
@@ -110,7 +110,7 @@ def _to_the_end(model: str, pieces: Iterator[Piece]) -> Iterator[Piece]:
     except (openai.OpenAIError, ValueError) as error:
         broken = unwrapped(error)
     if broken is not None:
-        raise ModelUnavailable(f"the answer broke off: {explain(model, broken, attempts=1)}")
+        raise ModelUnavailable(broken_off(model, broken))
 
 
 def _priced(pieces: Iterator[Piece], model: str, prices: Prices) -> Iterator[Piece]:

@@ -63,7 +63,9 @@ class Gateway:
             OSError: nobody listens.
         """
         if self._unix is None:
-            return socket.create_connection((self._parts.hostname, self._parts.port), 10.0)
+            connection = socket.create_connection((self._parts.hostname, self._parts.port), 10.0)
+            connection.settimeout(None)  # that was for connecting: models think for longer
+            return connection
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self._unix)
         return connection

@@ -5,9 +5,10 @@ from collections.abc import Generator
 from dataclasses import asdict, replace
 
 from contracts.chat import Usage
-from contracts.errors import ModelUnavailable
+from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.tool import Denied
 from providers.ask import Ask, text_of
+from providers.failures import AskRefused
 from providers.ledger import Account
 from providers.pieces import KEPT_TEXT, Call, Heard, Piece
 from providers.prices import cost_usd
@@ -26,7 +27,7 @@ def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
 
     Raises:
         Refused: a limit is reached, before the first piece.
-        ModelUnavailable: as `answer`.
+        ModelUnavailable: as `answer` and `Account.admit`.
         OptionInvalid: the scripted model is no script.
     """
     account.admit()
@@ -34,12 +35,11 @@ def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
     book = _Book(account, ask)
     book.write_request()
     try:
-        with account.outages():
-            for piece in account.run.answer(account.terms.model, ask):
-                book.hear(piece)
-                yield _guarded(account, piece)
-    except ModelUnavailable as error:
-        book.why = str(error)
+        for piece in account.run.answer(account.terms.model, ask):
+            book.hear(piece)
+            yield _guarded(account, piece)
+    except (ModelUnavailable, OptionInvalid) as error:
+        book.broke(error)
         raise
     finally:
         book.close()
@@ -73,7 +73,7 @@ class _Book:
         self._heard = Heard()
         self._started = time.monotonic()
         self._first_ms: int | None = None
-        self.why = "the agent hung up"
+        self._why = "the agent hung up"
 
     def write_request(self) -> None:
         """Write what is new since the assistant last spoke; of tool results the beginning."""
@@ -91,6 +91,12 @@ class _Book:
             self._first_ms = self._elapsed_ms()
         self._heard.add(piece)
 
+    def broke(self, error: Exception) -> None:
+        """The model did not answer, or not to the end."""
+        self._why = str(error)
+        again = self._first_ms is not None or isinstance(error, AskRefused)
+        self._account.broke(self._why, again=again)
+
     def close(self) -> None:
         """Count the reply and write it; one that did not end is counted by a guess."""
         heard, end = self._heard, self._heard.end
@@ -98,7 +104,7 @@ class _Book:
             usage = self._guess()
             if heard.size:
                 self._account.count(usage, whole=False)
-            self._write("broken", why=self.why, usage=asdict(usage), size=heard.size)
+            self._write("broken", why=self._why, usage=asdict(usage), size=heard.size)
             return
         self._account.count(end.usage, whole=True)
         self._write(

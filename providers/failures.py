@@ -2,6 +2,8 @@
 
 import re
 
+from contracts.errors import ModelUnavailable
+
 OVERFLOW = "context_window"
 """Stop reason of the empty reply to a conversation that the model cannot hold."""
 
@@ -47,12 +49,29 @@ def wait_s(failure: Exception, attempt: int) -> float:
         return min(_MOST_WAIT_S, 2.0 ** (attempt - 1))
 
 
+class AskRefused(ModelUnavailable):
+    """The provider does not take this request; it may well take another."""
+
+
+def outage(model: str, failure: Exception, *, attempts: int) -> ModelUnavailable:
+    """The error to raise when nobody will ask again."""
+    told = explain(model, failure, attempts=attempts)
+    status = _status(failure)
+    ours = 400 <= status < 500 and status not in _LINES
+    return AskRefused(told) if ours else ModelUnavailable(told)
+
+
 def explain(model: str, failure: Exception, *, attempts: int) -> str:
     """One line for a person: what happened and what to do. Never holds a key."""
     status = _status(failure)
     line = _LINES.get(status, _REFUSED if 400 <= status < 500 else _NO_ANSWER)
     after = f" after {attempts} attempts" if attempts > 1 else ""
     return line.format(model=model, after=after, said=_said(failure))
+
+
+def broken_off(model: str, failure: Exception) -> str:
+    """The same for an answer that began and did not end."""
+    return f"the answer of {model!r} broke off: try again, or use another model ({_said(failure)})"
 
 
 def _status(failure: Exception) -> int:

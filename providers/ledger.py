@@ -4,7 +4,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_urlsafe
@@ -14,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
-from contracts.gate import MakeGuard, Spent, Terms
+from contracts.gate import OURSELVES, MakeGuard, Spent, Terms
 from contracts.run import Decisions
 from contracts.tool import Decision, Denied, Guard, ToolCall
 from providers.answer import Pause, RunModels
@@ -115,6 +114,7 @@ class Account:
     refusals: Refusals = field(default_factory=Refusals)
     _spent: Spent = field(default_factory=Spent)
     _calls: Counter[str] = field(default_factory=Counter)
+    _given_up: str | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def admit(self) -> None:
@@ -122,8 +122,12 @@ class Account:
 
         Raises:
             Refused: a limit of the token or of the run is reached.
+            ModelUnavailable: an agent's model did not answer before, though it was asked again
+                and again: agents would go on like that for minutes.
         """
         with self._lock:
+            if self._given_up is not None:
+                raise ModelUnavailable(self._given_up)
             stopped = self.run.exceeded() or self._reached()
             if stopped is None:
                 return
@@ -151,15 +155,12 @@ class Account:
             self._spent = replace(self._spent, decisions=self._spent.decisions + one)
         return decision
 
-    @contextmanager
-    def outages(self) -> Iterator[None]:
-        """Remember why the model did not answer, at first: agents ask again and again."""
-        try:
-            yield
-        except ModelUnavailable as error:
-            with self._lock:
-                self._spent = replace(self._spent, outage=self._spent.outage or str(error))
-            raise
+    def broke(self, why: str, *, again: bool) -> None:
+        """Remember why the model did not answer, or not to the end; `again`: it still may."""
+        with self._lock:
+            self._spent = replace(self._spent, outage=why)
+            if not again and self.terms.agent != OURSELVES:
+                self._given_up = why
 
     def spent(self) -> Spent:
         """What was spent so far."""

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Protocol
 from uuid import uuid4
 
-from contracts.errors import SandboxLost
+from contracts.errors import ModelUnavailable, SandboxLost
 from contracts.gate import OpenGate, Spent
 from contracts.run import Decisions
 from contracts.sandbox import Command, ExecResult, Sandbox, Stream
@@ -119,7 +119,8 @@ def cli_agent(
     """The agent that `cli` describes; `port` leads from inside the sandbox to the gateway.
 
     Turns, usage, calls and decisions are the gateway's count: they are right also for an
-    agent that was killed, that lies or that says nothing.
+    agent that was killed, that lies or that says nothing. So is the reason, when the gateway
+    stopped it or its model did not answer at last.
     """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
@@ -156,10 +157,13 @@ def cli_agent(
             )
             spent = before.spent + gate.spent()
         error = session.why(ended, spent)
+        if error is not None:
+            error = _full(error, story.under_way, spent)
+            _raise_outage(error, spent)
         return AgentResult(
             status="success" if error is None else "failure",
             output=story.output,
-            error=error if error is None else _full(error, story.under_way, spent),
+            error=error,
             turns=spent.turns,
             usage=spent.usage,
             duration_ms=round((before.elapsed_s + time.monotonic() - began) * 1000),
@@ -229,21 +233,16 @@ class _Session:
 
     def why(self, ended: ExecResult, spent: Spent) -> str | None:
         """Why the agent failed, the surest reason first; None when it did not."""
+        failure = self.reading.failure()
+        if failure is None and not (self._hung or ended.timed_out):
+            return None
+        if spent.stopped or spent.outage:
+            return spent.stopped or spent.outage
         if self._hung:
             return f"it said nothing for {self._first_byte_s:g} s and was killed"
         if ended.timed_out:
             return f"time limit of {self._limit_s or 0:g} s reached: it was killed"
-        failure = self.reading.failure()
-        if failure is None:
-            return None
-        if ended.out_of_memory:
-            return "it ran out of memory"
-        if ended.out_of_disk:
-            return "it ran out of disk"
-        return spent.stopped or self._outage(spent) or f"{failure} ({self._last_words(ended)})"
-
-    def _outage(self, spent: Spent) -> str | None:
-        return spent.outage and f"the model did not answer: {spent.outage}"
+        return _ran_out(ended) or f"{failure} ({self._last_words(ended)})"
 
     def _last_words(self, ended: ExecResult) -> str:
         parts = [f"exit {ended.exit_code}"]
@@ -257,6 +256,18 @@ class _Session:
         self._hung = True
         with suppress(SandboxLost):  # it is gone, and with it the agent; `exec` tells
             self._sandbox.exec(Command(argv=("sh", "-c", _END, "sh", pid_file)), quiet)
+
+
+def _ran_out(ended: ExecResult) -> str | None:
+    if ended.out_of_memory:
+        return "it ran out of memory"
+    return "it ran out of disk" if ended.out_of_disk else None
+
+
+def _raise_outage(error: str, spent: Spent) -> None:
+    """An agent that failed because nobody answered did not fail: the run stops, as an outage."""
+    if spent.outage and not spent.stopped:
+        raise ModelUnavailable(error)
 
 
 def _full(error: str, under_way: str, spent: Spent) -> str:

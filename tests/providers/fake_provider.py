@@ -23,6 +23,8 @@ class Answer:
     """Whether events go by the name of their type, as Anthropic's do."""
     pause_s: float = 0.0
     """Before each event."""
+    silence_s: float = 0.0
+    """Before anything."""
 
 
 @dataclass
@@ -60,6 +62,7 @@ def provider(*answers: Answer) -> Iterator[Provider]:
             self.send_header("content-type", "text/event-stream")
             self.end_headers()
             with suppress(ConnectionError):  # whoever listened has hung up
+                time.sleep(answer.silence_s)
                 for event in answer.events:
                     time.sleep(answer.pause_s)
                     name = f"event: {json.loads(event)['type']}\n" if answer.named else ""

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from contracts.gate import OURSELVES
 from providers.client import Gateway
 from tests.providers import openai_events
 from tests.providers.conftest import Open, read_events
@@ -148,6 +149,23 @@ def test_a_model_that_does_not_answer_is_one_clear_error(
     assert client.gate.spent().turns == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "asked"),
+    [("claude-code", 401, 1), ("claude-code", 429, 6), ("pi", 400, 2), (OURSELVES, 401, 2)],
+)
+def test_an_agent_that_asks_again_and_again_gets_the_same_outage_at_once(
+    agent: Open, monkeypatch: pytest.MonkeyPatch, pauses: list[float],
+    name: str, status: int, asked: int,
+) -> None:  # fmt: skip
+    """Another request may be one that the provider takes; and the planner may come back later."""
+    with provider(refusal(status, "no")) as served:
+        at(served, monkeypatch)
+        client = agent(MODEL, name=name)
+        first, second = client.chat(), client.chat()
+    assert first.json() == second.json()
+    assert len(served.requests) == asked
+
+
 @pytest.mark.parametrize("path", ["messages", "chat"])
 def test_a_stream_that_breaks_off_is_told_and_counted(
     agent: Open, monkeypatch: pytest.MonkeyPatch, path: str
@@ -157,7 +175,7 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
         client = agent(MODEL)
         ask = client.messages if path == "messages" else client.chat
         last = read_events(ask(stream=True))[-1]
-    assert "the answer broke off" in str(last["error"])
+    assert "the answer of 'openai/gpt-4o' broke off" in str(last["error"])
     spent = client.gate.spent()
     assert spent.usage.output == 1001
     assert spent.usage.cost_usd > 0

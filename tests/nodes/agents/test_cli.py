@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from contracts.chat import ChatRequest, Reply, Usage
-from contracts.errors import BlueprintInvalid
+from contracts.errors import BlueprintInvalid, ModelUnavailable
 from contracts.gate import Gate, Spent, Terms
 from nodes.agents.claude_code import CLAUDE_CODE
 from nodes.agents.cli import Call, Cli, Launch, cli_agent
@@ -148,10 +148,24 @@ def test_what_the_gateway_stopped_is_the_reason(play: Callable[..., AgentResult]
     assert str(result.error).startswith("budget exceeded: $0.2500 of $0.1, 107 tokens")
 
 
-def test_an_outage_is_the_reason(play: Callable[..., AgentResult]) -> None:
+@pytest.mark.parametrize("script", [say(pi_end("error")), say(pi_end("toolUse")) + "sleep 60"])
+def test_an_outage_is_raised_with_what_was_spent(
+    play: Callable[..., AgentResult], script: str
+) -> None:
     outage = replace(SPENT, outage="the key for 'm' was refused")
-    result = play(PI, say(pi_end("error")), spent=outage)
-    assert str(result.error).startswith("the model did not answer: the key for 'm' was refused")
+    told = r"^the key for 'm' was refused; spent 2 turns, 107 tokens, \$0\.2500$"
+    with pytest.raises(ModelUnavailable, match=told):
+        play(PI, script, spent=outage, limits=AgentLimits(time_s=1))
+
+
+def test_an_agent_that_came_to_its_end_had_no_outage(play: Callable[..., AgentResult]) -> None:
+    assert play(PI, say(pi_end("stop")), spent=replace(SPENT, outage="x")).status == "success"
+
+
+def test_a_budget_is_no_outage(play: Callable[..., AgentResult]) -> None:
+    both = replace(SPENT, stopped="budget exceeded: all of it", outage="slow down")
+    result = play(PI, say(pi_end("error")), spent=both)
+    assert str(result.error).startswith("budget exceeded: all of it; spent 2 turns")
 
 
 def test_calls_are_told_in_short_lines(play: Callable[..., AgentResult]) -> None:

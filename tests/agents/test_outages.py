@@ -1,0 +1,117 @@
+"""The model goes away under the shipped agents: that is no failed node, whoever was at work."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from contracts.errors import ModelUnavailable
+from flows import gateway
+from flows.settings import load_settings
+from nodes.agents.claude_code import claude_code
+from nodes.agents.native import gated_native
+from nodes.agents.pi import pi
+from nodes.agents.types import AgentLimits, AgentTask
+from sandbox.container import DockerSandbox
+from tests.agents.calls import NAMES, reply, shell
+from tests.agents.conftest import Bench
+from tests.agents.hostile import inside, set_up_hostile_repository
+from tests.providers import openai_events
+from tests.providers.fake_provider import Answer, provider
+from tests.providers.test_chat import openai_answer
+
+pytestmark = [
+    pytest.mark.docker,
+    # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.
+    pytest.mark.filterwarnings("ignore:Accessing the"),
+    pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict"),
+]
+AGENTS = ("claude-code", "pi", "native")
+
+REFUSED = Answer({"error": {"message": "Incorrect API key", "type": "x"}}, 401)
+BUSY = Answer({"error": {"message": "slow down", "type": "x"}}, 429)
+BROKEN = Answer(events=openai_events.begun("I see that ", "it "))
+
+
+@pytest.fixture(autouse=True)
+def repository(agents_sandbox: DockerSandbox) -> None:
+    set_up_hostile_repository(agents_sandbox)
+
+
+def step(agent: str) -> Answer:
+    """A call of the shell, streamed to those who ask for that."""
+    name, arguments = NAMES[agent]["shell"], '{"command": "echo done > step"}'
+    if agent == "native":
+        function = {"name": name, "arguments": arguments}
+        call = {"id": "c", "type": "function", "function": function}
+        return openai_answer({"tool_calls": [call]})
+    return Answer(events=openai_events.calls(name, arguments))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(
+    ("failing", "told"),
+    [
+        (REFUSED, "the key for 'openai/gpt-4o' was refused"),
+        (BUSY, "'openai/gpt-4o' is rate limited after 6 attempts"),
+        (BROKEN, "'openai/gpt-4o' (broke off|gives no usable answer)"),
+    ],
+)
+def test_a_model_that_goes_away_is_an_outage(
+    bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch, failing: Answer, told: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    with provider(step(agent), failing) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        told = rf"{told}.*; spent \d turns, \d{{4}} "
+        with pytest.raises(ModelUnavailable, match=told) as outage:
+            bench(agent, model="openai/gpt-4o")
+    assert len(served.requests) <= 8  # agents ask again and again, providers are not
+    assert "sk-test" not in str(outage.value)
+    assert inside(bench.sandbox, "cat step") == "done"
+    assert inside(bench.sandbox, "ls /tmp/harness-agent 2>/dev/null") == ""
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+def test_a_model_that_thinks_for_long_is_waited_for(
+    bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing on the way between an agent and its model hangs up for being silent."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    with provider(Answer(events=openai_events.text("Done."), silence_s=12)) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        result = bench(agent, model="openai/gpt-4o")
+    assert (result.status, result.output, len(served.requests)) == ("success", "Done.", 1)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_gateway_that_goes_away_is_an_outage(
+    agents_sandbox: DockerSandbox, tmp_path: Path, agent: str
+) -> None:
+    settings = load_settings()
+    replies = [reply("I kill it.", shell(agent, "echo done > step")), reply("Never heard.")]
+    script = tmp_path / "replies.jsonl"
+    script.write_text("".join(json.dumps(one) + "\n" for one in replies))
+    task = AgentTask(
+        node="fix", prompt="go", model=f"scripted/{script}", limits=AgentLimits(time_s=60)
+    )
+
+    running = gateway.up(settings)
+
+    def kill(_: str) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(running.pid, signal.SIGKILL)
+
+    with (
+        pytest.raises(ModelUnavailable, match=r"the gateway at .* does not answer"),
+        gateway.gateway_run(settings, "r1", tmp_path / "trajectory.jsonl") as run,
+    ):
+        port = agents_sandbox.forward(0, run.gateway.connect)
+        work = {"claude-code": claude_code, "pi": pi}
+        if agent == "native":
+            gated_native(run.open_gate, on_line=kill)(task, agents_sandbox)
+        else:
+            work[agent](run.open_gate, port=port, on_line=kill)(task, agents_sandbox)
