@@ -17,6 +17,7 @@ from sandbox.supervisor.frames import (
     DONE,
     HELLO,
     INPUT,
+    INPUT_WINDOW,
     MAX_REQUEST,
     RUN,
     STDERR,
@@ -84,7 +85,7 @@ class Link:
         done = False
         try:
             feed = _Feed(data)
-            self.send(wire.encode(RUN, channel, payload) + feed.frames(channel, WINDOW))
+            self.send(wire.encode(RUN, channel, payload) + feed.frames(channel, INPUT_WINDOW))
             deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
             while (frame := self._next(inbox, deadline)).kind != DONE:
                 if frame.kind == TAKEN:
@@ -179,7 +180,7 @@ class Link:
             if inbox is not None:
                 inbox.put(frame)
 
-    def _note(self, piece: bytes) -> None:
+    def _note(self, piece: memoryview) -> None:
         self._notes += piece
         del self._notes[: max(0, len(self._notes) - _NOTES_LIMIT)]
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from contracts.errors import SandboxLost
 from sandbox.supervisor.frames import CHUNK, DONE, HEADER, HELLO, MAGIC
 
-MAX_FRAME = 1 << 20
-"""Bytes of one frame that we take. The supervisor sends at most `CHUNK` and a short report."""
+MAX_FRAME = 2 * CHUNK
+"""Bytes of one frame that we take. The supervisor sends at most `CHUNK`, or a short report."""
 
 _DOCKER_HEADER = struct.Struct(">BxxxI")
 STDOUT, STDERR = 1, 2
@@ -35,30 +35,37 @@ def chunks(data: bytes) -> Iterator[bytes]:
 
 
 class FrameReader:
-    """Turns the supervisor's bytes into frames, however they are cut."""
+    """Turns the supervisor's bytes into frames, however they are cut; a payload is copied once."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._header = b""
+        self._parts: list[memoryview] = []
+        self._missing = 0
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes | memoryview) -> Iterator[Frame]:
         """Give the frames that are whole now.
 
         Raises:
             SandboxLost: the bytes are no frames of ours.
         """
-        self._buffer += data
-        start = 0
-        while len(self._buffer) - start >= HEADER.size:
-            magic, kind, channel, size = HEADER.unpack_from(self._buffer, start)
-            if magic != MAGIC or not HELLO <= kind <= DONE or size > MAX_FRAME:
-                found = bytes(self._buffer[start : start + 16])
-                raise SandboxLost(f"the supervisor sent no frame but {found!r}")
-            end = start + HEADER.size + size
-            if end > len(self._buffer):
-                break
-            yield Frame(kind, channel, bytes(memoryview(self._buffer)[start + HEADER.size : end]))
-            start = end
-        del self._buffer[:start]
+        view = memoryview(data)
+        while view:
+            if not self._missing:
+                rest = HEADER.size - len(self._header)
+                self._header += view[:rest]
+                view = view[rest:]
+                if len(self._header) < HEADER.size:
+                    return
+                self._missing = _size(self._header)
+            part = view[: self._missing]
+            view = view[len(part) :]
+            self._missing -= len(part)
+            self._parts.append(part)
+            if not self._missing:
+                _, kind, channel, _ = HEADER.unpack(self._header)
+                payload = b"".join(self._parts)
+                self._header, self._parts = b"", []
+                yield Frame(kind, channel, payload)
 
     def end(self) -> None:
         """Say that the stream has ended.
@@ -66,8 +73,16 @@ class FrameReader:
         Raises:
             SandboxLost: it ended inside a frame.
         """
-        if self._buffer:
-            raise SandboxLost(f"the stream ended inside a frame, after {len(self._buffer)} bytes")
+        if self._header:
+            held = len(self._header) + sum(map(len, self._parts))
+            raise SandboxLost(f"the stream ended inside a frame, after {held} bytes")
+
+
+def _size(header: bytes) -> int:
+    magic, kind, _, size = HEADER.unpack(header)
+    if magic != MAGIC or not HELLO <= kind <= DONE or size > MAX_FRAME:
+        raise SandboxLost(f"the supervisor sent no frame but {header!r}")
+    return int(size)
 
 
 class DockerReader:
@@ -78,8 +93,8 @@ class DockerReader:
         self._stream = 0
         self._left = 0
 
-    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Give each piece with the stream it belongs to.
+    def feed(self, data: bytes) -> Iterator[tuple[int, memoryview]]:
+        """Give each piece, uncopied, with the stream it belongs to.
 
         Raises:
             SandboxLost: the bytes are no docker stream.
@@ -88,12 +103,12 @@ class DockerReader:
         while view:
             if not self._left:
                 missing = _DOCKER_HEADER.size - len(self._header)
-                self._header += bytes(view[:missing])
+                self._header += view[:missing]
                 view = view[missing:]
                 if len(self._header) == _DOCKER_HEADER.size:
                     self._begin(self._header)
                 continue
-            piece = bytes(view[: self._left])
+            piece = view[: self._left]
             self._left -= len(piece)
             view = view[len(piece) :]
             yield self._stream, piece

@@ -12,8 +12,10 @@ HEADER = struct.Struct(">BBII")
 MAGIC = 0xA7
 HELLO, RUN, INPUT, TAKEN, STOP, STDOUT, STDERR, DONE = range(1, 9)
 MAX_REQUEST = 16 << 20
-WINDOW = 1 << 20
-"""Bytes of one job that may be under way, each direction, before the receiver says TAKEN."""
+WINDOW = 4 << 20
+"""Bytes of a job's output that may be under way before the harness says TAKEN."""
+INPUT_WINDOW = 1 << 20
+"""The same of its input, which waits inside the container."""
 CHUNK = 1 << 16
 
 

@@ -7,6 +7,8 @@ import os
 import selectors
 import signal
 import time
+from contextlib import suppress
+from fcntl import fcntl
 from typing import Any, NoReturn
 
 from sandbox.supervisor.disk import Disk
@@ -22,7 +24,9 @@ from sandbox.supervisor.frames import (
 from sandbox.supervisor.jobs import Jobs
 
 FLUSH = 1 << 18
-"""Bytes that are gathered before they are written; each write wakes the docker daemon."""
+"""Bytes that are gathered before they are written, and what the pipe to the docker daemon holds."""
+F_SETPIPE_SZ = 1031
+"""As `fcntl` has it from Python 3.10 on."""
 
 
 class Pump:
@@ -35,9 +39,12 @@ class Pump:
         self.disk = Disk(self)
         self.wake = woken_by(signal.SIGCHLD)
         self.received = bytearray()
-        self.outgoing = bytearray()
+        self.outgoing: list[bytes] = []
+        self.held = 0
 
     def serve(self) -> NoReturn:
+        with suppress(OSError):
+            fcntl(1, F_SETPIPE_SZ, FLUSH)
         self.watch(0, self.read_stream)
         self.watch(self.wake, self.reap)
         while True:
@@ -50,15 +57,15 @@ class Pump:
             self.disk.tick(now)
 
     def send(self, kind: int, channel: int, payload: bytes) -> None:
-        self.outgoing += HEADER.pack(MAGIC, kind, channel, len(payload))
-        self.outgoing += payload
-        if len(self.outgoing) > FLUSH:
+        self.outgoing += (HEADER.pack(MAGIC, kind, channel, len(payload)), payload)
+        self.held += len(payload)
+        if self.held > FLUSH:
             self.flush()
 
     def flush(self) -> None:
         if self.outgoing:
-            write_all(1, bytes(self.outgoing))
-            self.outgoing = bytearray()
+            write_all(1, b"".join(self.outgoing))
+            self.outgoing, self.held = [], 0
 
     def watch(self, fd: int, act: Any, *, event: int = selectors.EVENT_READ) -> None:
         if fd not in self.selector.get_map():

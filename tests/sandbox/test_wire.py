@@ -12,7 +12,7 @@ from contracts.errors import SandboxLost
 from sandbox import wire
 from sandbox.attach import PlainStream
 from sandbox.link import Link
-from sandbox.supervisor.frames import DONE, HEADER, MAGIC, RUN, STDOUT, WINDOW
+from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDOUT, WINDOW
 from sandbox.wire import DockerReader, Frame, FrameReader, encode
 
 
@@ -105,7 +105,7 @@ def test_a_broken_stream_is_a_lost_sandbox(answer: bytes, message: str) -> None:
 
 
 def test_a_supervisor_that_sends_more_than_it_may_is_lost() -> None:
-    flood = docker_frame(encode(STDOUT, 1, b"x" * (WINDOW // 2)) * 4)
+    flood = docker_frame(encode(STDOUT, 1, b"x" * CHUNK) * (2 * WINDOW // CHUNK))
     entered = threading.Event()
 
     def slow(_kind: int, _data: bytes) -> None:
