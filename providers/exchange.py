@@ -102,9 +102,11 @@ class _Book:
         heard, end = self._heard, self._heard.end
         if end is None:
             usage = self._guess()
+            said = {}
             if heard.size:
                 self._account.count(usage, whole=False)
-            self._write("broken", why=self._why, usage=asdict(usage), size=heard.size)
+                said = {"message": message_out(heard.message)}
+            self._write("broken", why=self._why, usage=asdict(usage), size=heard.size, **said)
             return
         self._account.count(end.usage, whole=True)
         self._write(

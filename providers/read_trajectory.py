@@ -59,7 +59,8 @@ def shown(event: Event) -> str:
 def first_difference(old: Path, new: Path) -> Difference | None:
     """The first step at which a replay did something else, or None.
 
-    A step is a reply, a decision, a tool's result, or a last question that got no answer;
+    A step is a reply, whole or broken off, a decision, a tool's result, or a last question that
+    got no answer;
     results are compared by digests, which leave durations out. What memory answered is no
     step: it has moved on since.
     """
@@ -77,10 +78,15 @@ def _steps(path: Path) -> Iterator[Event]:
         asked_memory |= set(_memory_calls(last))
         if last.get("kind") == "result" and last.get("call") in asked_memory:
             continue
-        if last.get("kind") in ("reply", "decision", "result"):
+        if last.get("kind") in ("reply", "decision", "result") or _broke_off(last):
             yield last
-    if last.get("kind") in ("request", "broken"):
+    if last.get("kind") in ("request", "broken") and not _broke_off(last):
         yield {**last, "kind": "unanswered"}
+
+
+def _broke_off(event: Event) -> bool:
+    """Whether this is an answer that began and did not end."""
+    return event.get("kind") == "broken" and "message" in event
 
 
 def _memory_calls(event: Event) -> Iterator[object]:
@@ -115,6 +121,7 @@ def _details(event: Event) -> Iterator[str]:
         case "result":
             yield str(event.get("text"))[:200]
         case "broken" | "unanswered":
+            yield from _said(_map(event.get("message")))
             yield str(event.get("why") or "")
 
 

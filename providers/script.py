@@ -10,7 +10,7 @@ may be an object instead of JSON in a string. `usage` and `stop_reason` may be a
 
 (the first reply is broken in two here, a file keeps it in one line). Blank lines and
 messages of other roles are skipped, so a whole conversation is a script too. So is a
-recorded trajectory: of its events only the replies are played.
+recorded trajectory: of its events the replies are played, and those that broke off, break off.
 """
 
 import json
@@ -25,6 +25,13 @@ from contracts.chat import Reply
 from contracts.errors import ModelUnavailable, OptionInvalid
 from providers.usage import usage_from
 from providers.wire_openai import AssistantMessage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken(Reply):
+    """What was said of a reply that broke off."""
+
+    why: str
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,13 @@ class _ReplyEvent(BaseModel, frozen=True, extra="ignore"):
     stop_reason: str | None = None
 
 
+class _BrokenEvent(BaseModel, frozen=True, extra="ignore"):
+    kind: Literal["broken"]
+    why: str
+    message: AssistantMessage | None = None
+    """None: nothing was said, and whoever asked, asked again or gave up."""
+
+
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
 _ARRAY: TypeAdapter[list[JsonValue]] = TypeAdapter(list[JsonValue])
 
@@ -104,14 +118,25 @@ def _reply(raw: str, *, number: int) -> Reply | None:
     """The reply that an entry holds, or None when it holds something else."""
     entry = _OBJECT.validate_json(raw)
     if "kind" in entry:
-        if entry["kind"] != "reply":
-            return None
-        event = _ReplyEvent.model_validate(entry)
-        return _made(event.message, event.usage, event.stop_reason, number)
+        return _recorded(entry, number)
     if entry.get("role", "assistant") != "assistant":
         return None
     line = _ReplyLine.model_validate(entry)
     return _made(line, line.usage, line.stop_reason, number)
+
+
+def _recorded(entry: dict[str, JsonValue], number: int) -> Reply | None:
+    match entry["kind"]:
+        case "reply":
+            event = _ReplyEvent.model_validate(entry)
+            return _made(event.message, event.usage, event.stop_reason, number)
+        case "broken":
+            broken = _BrokenEvent.model_validate(entry)
+            if broken.message is None:
+                return None
+            return Broken(message=broken.message.message(number), why=broken.why)
+        case _:
+            return None
 
 
 def _made(

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.chat import ChatRequest, Complete, Reply
+from contracts.errors import ModelUnavailable
 from providers.pieces import Piece, pieces_of
-from providers.script import Script, read_script
+from providers.script import Broken, Script, read_script
 
 PREFIX = "scripted/"
 
@@ -23,15 +24,28 @@ class ScriptedModel:
         """The next reply, whatever was said.
 
         Raises:
-            ModelUnavailable: the script is at its end.
+            ModelUnavailable: the script is at its end, or this reply broke off.
         """
+        reply = self._reply()
+        if isinstance(reply, Broken):
+            raise ModelUnavailable(reply.why)
+        return reply
+
+    def pieces(self) -> Iterator[Piece]:
+        """The same as `complete`, in pieces: what breaks off does so after what was said."""
+        reply = self._reply()
+        return _breaking(reply) if isinstance(reply, Broken) else iter(pieces_of(reply))
+
+    def _reply(self) -> Reply:
         with self._lock:
             index, self._next = self._next, self._next + 1
         return self._script.reply(index)
 
-    def pieces(self) -> Iterator[Piece]:
-        """The same as `complete`, in pieces."""
-        return iter(pieces_of(self.complete()))
+
+def _breaking(reply: Broken) -> Iterator[Piece]:
+    *said, _ = pieces_of(reply)
+    yield from said
+    raise ModelUnavailable(reply.why)
 
 
 def scripted_complete(path: Path) -> Complete:

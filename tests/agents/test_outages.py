@@ -15,6 +15,7 @@ from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gated_native
 from nodes.agents.pi import pi
 from nodes.agents.types import AgentLimits, AgentTask
+from providers.read_trajectory import first_difference
 from sandbox.container import DockerSandbox
 from tests.agents.calls import NAMES, reply, shell
 from tests.agents.conftest import Bench
@@ -73,6 +74,25 @@ def test_a_model_that_goes_away_is_an_outage(
     assert "sk-test" not in str(outage.value)
     assert inside(bench.sandbox, "cat step") == "done"
     assert inside(bench.sandbox, "ls /tmp/harness-agent 2>/dev/null") == ""
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+def test_an_answer_that_broke_off_is_replayed_as_it_was(
+    bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    with provider(step(agent), BROKEN) as served, pytest.raises(ModelUnavailable):
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        bench(agent, model="openai/gpt-4o")
+    old = bench.trajectory.rename(bench.trajectory.with_name("old.jsonl"))
+    assert inside(bench.sandbox, "cat step; rm step") == "done"
+    with pytest.raises(ModelUnavailable):
+        bench(agent, model=f"scripted/{old}")
+    assert inside(bench.sandbox, "cat step") == "done"
+    assert first_difference(old, bench.trajectory) is None
+    cut = bench.events("broken")[0]
+    assert "broke off" in str(cut["why"])
+    assert cut["message"] == {"role": "assistant", "content": "I see that it "}
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "pi"])

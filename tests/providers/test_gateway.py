@@ -339,6 +339,24 @@ def test_a_run_is_replayed_whatever_model_is_named(agent: Open, script: Script) 
     assert first_difference(first.trajectory, again.trajectory) is None
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_answer_that_broke_off_is_replayed_as_it_was(
+    agent: Open, script: Script, stream: bool
+) -> None:
+    cut = {"message": {"role": "assistant", "content": "I see th"}, "why": "the line was cut"}
+    empty = {"kind": "broken", "why": "slow down"}  # the agent asked again: nothing to play
+    name = script(empty, {"kind": "broken", **cut}, {"content": "I see that."})
+    client = agent("openai/gpt-4o", replay=Path(name.removeprefix("scripted/")))
+    first = client.messages(stream=stream)
+    assert "the line was cut" in first.text
+    assert ("I see th" in first.text) == stream
+    assert client.gate.spent().outage == "the line was cut"
+    assert "I see that." in client.messages(stream=stream).text
+    assert client.gate.spent().outage is None
+    (broken,) = client.events("broken")
+    assert {key: broken[key] for key in cut} == cut
+
+
 def test_a_script_is_found_from_the_folder_of_the_caller(
     agent: Open, script: Script, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -70,6 +70,16 @@ def test_a_last_question_without_an_answer_is_a_step(tmp_path: Path) -> None:
     )
 
 
+def test_an_answer_that_broke_off_is_a_step(tmp_path: Path) -> None:
+    cut = {"kind": "broken", "node": "fix", "why": "cut", "message": {"content": "I lo"}}
+    old = write(tmp_path / "old", REQUEST, cut, REQUEST, REPLY)
+    assert first_difference(old, write(tmp_path / "new", cut, REPLY)) is None
+    assert (
+        str(first_difference(old, write(tmp_path / "other", REPLY)))
+        == f"step 1 differs: was 'fix · broken · I lo · cut', is '{shown(REPLY)}'"
+    )
+
+
 def test_what_memory_answered_is_no_difference(tmp_path: Path) -> None:
     function = {"name": "mcp__playbooks__playbook_search", "arguments": "{}"}
     asked = {**REPLY, "message": {"tool_calls": [{"id": "c", "function": function}]}}

@@ -134,6 +134,7 @@ def test_within_a_run_a_second_conversation_goes_on_where_the_first_ended(script
     assert collect(other_run.answer(model, ask))[0].content == "one"
 
 
+@pytest.mark.filterwarnings("ignore:Accessing the", "ignore:Item .* on TypedDict")
 def test_litellm_knows_scripted_models(script: Path) -> None:
     usage = {"input": 5, "output": 2, "cache_read": 7, "cache_write": 3}
     write(script, {"content": "look", "tool_calls": [CALL], "usage": usage}, {"content": "done"})
