@@ -1,8 +1,8 @@
 """The gateway of this machine, as a kept process: one for all runs of a `HARNESS_HOME`.
 
 It alone holds the keys of model providers and imports litellm. It is started by whoever
-finds none, ends with `down`, and is replaced when no run uses it and the program or the
-keys in the environment have changed.
+finds none and ends with `down`. When the program or the keys in the environment have changed,
+the next run gets a new one; an old one that runs still use ends with the last of them.
 """
 
 import os
@@ -142,6 +142,7 @@ def process(settings: Settings) -> Kept:
         healthy=lambda url: _open_runs(url) is not None,
         version=lambda: _version(_secret(folder)),
         idle=lambda url: _open_runs(url) == 0,
+        drains=True,
         unavailable=ModelUnavailable,
     )
 

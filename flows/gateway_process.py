@@ -9,6 +9,7 @@ from time import sleep
 
 from contracts.gate import OURSELVES, Terms
 from contracts.tool import Allowed, Guard
+from flows.kept import retired
 from flows.settings import environment
 from nodes.agents.allowed import TOOLS, guard_for
 from nodes.text import redactor
@@ -22,9 +23,13 @@ from sandbox.process import is_dead
 _LOOK_S = 2.0
 """How often it looks for runs that are over."""
 
+_LAST_LOOKS = 3
+"""So often in a row nobody uses it before it makes way for its successor: somebody may have
+been told of it just before."""
+
 
 def main(port: str, secret_file: Path) -> None:
-    """Serve until SIGTERM, or until the secret is gone or another: its home is somebody else's."""
+    """Serve until SIGTERM, or until its home is somebody else's or its successor's alone."""
     secret = secret_file.read_text()
     ledger = Ledger(make_guard=make_guard, redact=redactor(environment()), is_over=is_dead)
     threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
@@ -43,9 +48,14 @@ def make_guard(_: str, terms: Terms) -> Guard:
 
 
 def _look(ledger: Ledger, secret_file: Path, secret: str) -> None:
-    while _is(secret_file, secret):
+    has_successor = retired(secret_file.parent, "gateway", os.getpid())
+    has_successor.unlink(missing_ok=True)  # it told another, who had this pid
+    unused = 0
+    while _is(secret_file, secret) and unused < _LAST_LOOKS:
         ledger.reap()
+        unused = unused + 1 if has_successor.exists() and not ledger.open_runs else 0
         sleep(_LOOK_S)
+    has_successor.unlink(missing_ok=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 

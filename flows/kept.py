@@ -5,7 +5,8 @@
     status(KEPT)        what runs, or None
     down(KEPT)          stopped, with all that it started
 
-The folder holds `<name>.json` (who it is, for this user only), `<name>.lock` and `<name>.log`.
+The folder holds `<name>.json` (who it is, for this user only), `<name>.lock` and `<name>.log`, and
+`<name>-<pid>.json` for each that has a successor and is still in use.
 """
 
 import json
@@ -71,6 +72,9 @@ class Kept:
     """Asked by `up` only: a living process of another version is replaced when it is idle."""
     idle: Callable[[str], bool] = lambda _: True
     """Whether the one at this URL may be stopped without harm."""
+    drains: bool = False
+    """One of another version that is in use is no hindrance: it gets a successor beside it, and
+    ends by itself, when it sees that its `retired` file is there and nobody uses it any more."""
     start_timeout_s: float = 120.0
     unavailable: type[Unavailable] = Unavailable
     """Raised when it does not start."""
@@ -103,26 +107,37 @@ def up(kept: Kept) -> Running:
         if running is not None and _usable(kept, running):
             return running
         if running is not None:
-            _stop(running)
+            _replace(kept, running)
         return _start(kept)
 
 
 def status(kept: Kept) -> Running | None:
     """What runs, healthy or not; a state file that cannot be read is nothing that runs."""
-    try:
-        running = Running(**json.loads(kept.state.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
-    return running if running.alive else None
+    return _living(kept.state)
 
 
 def down(kept: Kept) -> bool:
-    """Stop it; False when it was not running."""
-    running = status(kept)
-    if running is not None:
-        _stop(running)
-    kept.state.unlink(missing_ok=True)
-    return running is not None
+    """Stop it, and those before it that are still in use; False when none was running."""
+    states = (kept.state, *kept.folder.glob(f"{kept.name}-*.json"))
+    running = [living for living in map(_living, states) if living is not None]
+    for one in running:
+        _stop(one)
+    for state in states:
+        state.unlink(missing_ok=True)
+    return bool(running)
+
+
+def retired(folder: Path, name: str, pid: int) -> Path:
+    """The file that tells the process `pid` that it has a successor."""
+    return folder / f"{name}-{pid}.json"
+
+
+def _living(state: Path) -> Running | None:
+    try:
+        running = Running(**json.loads(state.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return running if running.alive else None
 
 
 def free_port(wanted: int = 0) -> int:
@@ -143,7 +158,15 @@ def free_port(wanted: int = 0) -> int:
 def _usable(kept: Kept, running: Running) -> bool:
     if not _wait(kept, running, _PATIENCE_S):
         return False
-    return running.version == kept.version() or not kept.idle(running.url)
+    return running.version == kept.version() or not (kept.drains or kept.idle(running.url))
+
+
+def _replace(kept: Kept, running: Running) -> None:
+    """Make room for a successor."""
+    if kept.drains and kept.healthy(running.url) and not kept.idle(running.url):
+        kept.state.rename(retired(kept.folder, kept.name, running.pid))
+    else:
+        _stop(running)
 
 
 def _start(kept: Kept) -> Running:

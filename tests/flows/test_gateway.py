@@ -11,9 +11,11 @@ from time import monotonic, sleep
 import pytest
 
 from contracts.chat import ChatRequest, Message
-from contracts.errors import BudgetExceeded
+from contracts.errors import BudgetExceeded, ModelUnavailable
+from contracts.gate import Terms
 from flows import gateway
 from flows.complete import complete_through_gateway
+from flows.kept import Running
 from flows.run import run_blueprint
 from flows.settings import Settings, load_settings
 from flows.workshop import Workshop
@@ -32,6 +34,10 @@ def settings(own_home: Path) -> Settings:
 
 def ask(model: str) -> ChatRequest:
     return ChatRequest(model=model, messages=[Message(role="user", content="go")])
+
+
+def lives(running: Running) -> bool:
+    return running.alive
 
 
 def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) -> None:
@@ -59,17 +65,49 @@ def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_pat
         assert client.open_runs() == 0
 
 
-def test_other_keys_replace_it_once_no_run_uses_it(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model
 ) -> None:
-    with gateway.gateway_run(settings, "a", tmp_path / "a"):
+    terms = Terms(node="n", agent="native", model=model({"content": "still here"}))
+    with gateway.gateway_run(settings, "a", tmp_path / "a") as old:
         first = gateway.up(settings)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
-        assert gateway.up(settings) == first
-    second = gateway.up(settings)
-    assert second.pid != first.pid
-    with gateway.gateway(settings) as client:
-        assert client.check_model("openai/gpt-4o")
+        with gateway.gateway_run(settings, "b", tmp_path / "b") as new:
+            assert new.gateway.check_model("openai/gpt-4o")
+            with pytest.raises(ModelUnavailable, match="no key for 'openai/gpt-4o'"):
+                old.gateway.check_model("openai/gpt-4o")
+            with old.open_gate(terms) as gate:
+                assert gate.complete(ask(terms.model)).message.content == "still here"
+            assert (old.gateway.open_runs(), new.gateway.open_runs()) == (1, 1)
+    assert lives(first)
+    give_up = monotonic() + 60
+    while lives(first) and monotonic() < give_up:
+        sleep(0.2)
+    assert not lives(first)
+    assert gateway.up(settings).url == new.gateway.url
+    assert [path.name for path in (settings.home / "gateway").glob("*.json")] == ["gateway.json"]
+
+
+def test_an_idle_gateway_with_other_keys_is_replaced_at_once(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = gateway.up(settings)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
+    assert gateway.up(settings).pid != first.pid
+    assert not first.alive
+
+
+def test_down_ends_those_that_have_a_successor_too(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelUnavailable), gateway.gateway_run(settings, "a", tmp_path / "a"):
+        first = gateway.up(settings)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
+        second = gateway.up(settings)
+        assert [lives(first), lives(second)] == [True, True]
+        assert gateway.down(settings)
+        assert [lives(first), lives(second)] == [False, False]
+        assert not list((settings.home / "gateway").glob("*.json"))
 
 
 def test_the_secret_and_the_keys_are_for_this_user_and_no_argv(
