@@ -16,14 +16,13 @@ from memory.database import reading
 from memory.note_cache import Remembered
 from memory.note_render import Block, render
 from memory.note_search import Found, Search
-from memory.note_shelves import Shelves
+from memory.note_shelf import Shelves
 from memory.note_types import Entry, Example, Note
 from memory.scope import Scope
 from memory.types import Embedder, Vector
 
 SETTINGS_LAST = timedelta(minutes=5)
 RESULTS_LAST = timedelta(minutes=1)
-SHELVES_LAST = timedelta(hours=1)
 
 TASK_LIMIT = 4_000
 """Characters of a task that are read."""
@@ -74,7 +73,7 @@ class Injector:
         self._results: Remembered[Request, Injection] = Remembered(
             lasts=RESULTS_LAST, most=500, clock=clock
         )
-        self._shelves: Shelves = Remembered(lasts=SHELVES_LAST, most=500, clock=clock)
+        self._shelves = Shelves()
 
     def inject(self, request: Request) -> Injection:
         """What the viewer is given for the task: the same for the same store and request."""

@@ -9,7 +9,8 @@ from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
 from memory import note_shelves, note_store, scope
 from memory.agent_settings import Injecting
-from memory.note_shelves import SPARE, Query, Shelves
+from memory.note_shelf import Shelves
+from memory.note_shelves import SPARE, Query
 from memory.note_tables import entries, note_types
 from memory.note_types import Entry, Kind
 from memory.scope import Scope

@@ -19,6 +19,18 @@ def test_vectors_are_of_length_one_and_384_wide() -> None:
     assert math.sqrt(sum(x * x for x in vector)) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "cosine"),
+    [
+        ("set up my weekly standup reminder", "Create recurring calendar triggers", 0.494),
+        ("this spec is sometimes red and sometimes green", "Fix a flaky test", 0.181),
+        ("Ça coûte 3 €, naïve café!", "the price of a coffee in Paris", 0.437),
+    ],
+)
+def test_similarities_are_those_of_the_published_model(one: str, other: str, cosine: float) -> None:
+    assert 1 - distance(*minilm.embed([one, other])) == pytest.approx(cosine, abs=0.01)
+
+
 def test_a_text_has_the_same_vector_alone_and_in_a_batch() -> None:
     texts = ["short", "a much longer text about something else", ""]
     alone = [minilm.embed([text])[0] for text in texts]
