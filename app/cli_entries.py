@@ -123,7 +123,7 @@ def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:
     with notebook() as book:
         entry = book.get(ref, kind)
         versions = book.history(entry.id) if history else []
-        given = book.runs_given(entry.id)
+        given = book.runs.given(entry.id)
     if as_json:
         past = [asdict(version) for version in versions]
         told = {**full(entry), "runs_given": given}

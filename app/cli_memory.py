@@ -205,7 +205,7 @@ def rm(
 ) -> None:
     """Delete a playbook for good, or archive it."""
     from flows.library import library
-    from memory.library import Changes
+    from memory.changes import Changes
 
     with library() as opened:
         if archive:

@@ -20,7 +20,7 @@ def list_(as_json: AsJson = False) -> None:
     from flows.library import notebook
 
     with notebook() as book:
-        found = book.note_types()
+        found = book.types.list()
     if as_json:
         show_json([asdict(one) for one in found])
     else:
@@ -44,9 +44,9 @@ def set_(
     from memory.note_types import NoteType
 
     with notebook() as book:
-        old = next((one for one in book.note_types() if one.name.lower() == name.lower()), None)
+        old = next((one for one in book.types.list() if one.name.lower() == name.lower()), None)
         base = old or NoteType(name=name, type="Context", priority=50)
-        made = book.put_note_type(
+        made = book.types.put(
             NoteType(
                 name=base.name,
                 type=base.type if type_ is None else one_of("type", type_, TYPES),
@@ -65,5 +65,5 @@ def rm(
     from flows.library import notebook
 
     with notebook() as book:
-        book.remove_note_type(name)
+        book.types.remove(name)
     tell({"deleted": name}, f"deleted note type {name}", as_json)

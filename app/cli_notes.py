@@ -206,7 +206,7 @@ def _typed(book: "Notebook", content: "N", type_: str | None, note_type: str | N
     from memory.note_content import TYPES, one_of
 
     if note_type is not None:
-        known = {one.name.lower(): one.type for one in book.note_types()}
+        known = {one.name.lower(): one.type for one in book.types.list()}
         kind: Type = known.get(note_type.lower(), content.type)
         wanted = kind if type_ is None else one_of("type", type_, TYPES)
         return replace(content, note_type=note_type, type=wanted)

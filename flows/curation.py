@@ -73,7 +73,7 @@ def story(runs: Path, run: str, book: Notebook) -> Story:
     asked = read_asked(own) or Asked(
         run_id=own.name, blueprint="", repo="", intent="", started_at="", process=""
     )
-    rated = book.rating(own.name)
+    rated = book.runs.rating(own.name)
     return Story(
         run_id=own.name,
         status=report.status,
@@ -102,7 +102,7 @@ def _curate(
 
 
 def _is_good(book: Notebook, run_id: str, options: MemorySettings) -> bool:
-    rated = book.rating(run_id)
+    rated = book.runs.rating(run_id)
     if rated is not None:
         return rated.score > RATED_WELL
     return options.curate == "success"

@@ -39,7 +39,7 @@ def rate_run(run: str, score: int, *, by: str = "") -> Rated:
     settings, options = load_settings(), load_memory_settings()
     own = find_run(settings.runs, run)
     with notebook(options) as book:
-        rating = book.rate(own.name, score, by=by)
+        rating = book.runs.rate(own.name, score, by=by)
         report = _report(settings.runs, own)
         earned = report is not None and is_earned(book, report, options)
     return _look(settings, rating) if earned else Rated(rating, "none", "")

@@ -85,7 +85,7 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
         def give(seat: Seat) -> Given:
             try:
                 injection = book().inject(seat.viewer, seat.task)
-                book().log_shown(seat.run_id, seat.node, injection)
+                book().runs.log_shown(seat.run_id, seat.node, injection)
             except Unavailable as error:
                 _log.warning("node %r goes on without notes: %s", seat.node, error)
                 return Given()
@@ -93,7 +93,7 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
 
         def given(run_id: str) -> Surfaced:
             try:
-                shown = book().shown_to(run_id)
+                shown = book().runs.shown_to(run_id)
             except Unavailable as error:
                 _log.warning("what run %s was given is not known: %s", run_id, error)
                 return Surfaced()

@@ -62,7 +62,7 @@ def curate_runs(since: str = "24h") -> None:
         since: How far back to look, as 90m, 24h or 7d.
     """
     with notebook() as book:
-        get_run_logger().info("made %d vectors that were missing", book.embed_waiting())
+        get_run_logger().info("made %d vectors that were missing", book.vectors.make_missing())
     for curated in curate_since(ago(since, datetime.now(UTC))):
         _tell(curated)
 

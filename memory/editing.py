@@ -2,9 +2,9 @@
 
 import json
 
+from memory.changes import Changes
 from memory.content import content_json, parse_content
 from memory.errors import PlaybookInvalid
-from memory.library import Changes
 from memory.types import Content, Playbook
 
 

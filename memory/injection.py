@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine
 
 from contracts.errors import ModelUnavailable
-from memory import agent_settings, note_store
+from memory import agent_settings, note_generation
 from memory.agent_settings import Injecting
 from memory.content import storable
 from memory.database import reading
@@ -78,7 +78,7 @@ class Injector:
     def inject(self, request: Request) -> Injection:
         """What the viewer is given for the task: the same for the same store and request."""
         with reading(self._engine) as connection:
-            generation = note_store.current_generation(connection)
+            generation = note_generation.current_generation(connection)
             known = self._results.get(generation, request)
             options = request.options or self._options(connection, generation, request.viewer)
         if known is not None:
@@ -88,7 +88,7 @@ class Injector:
             search = Search(
                 connection=connection,
                 shelves=self._shelves,
-                generation=note_store.current_generation(connection),
+                generation=note_generation.current_generation(connection),
                 viewer=request.viewer,
                 model=self._embedder.name if self._embedder else "",
                 vector=task.vector,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -10,10 +10,12 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from memory import journal, search, store, stored_vectors, upkeep
+from memory.changes import Changes
 from memory.content import checked, content_of, embedded_text
 from memory.database import open_database, reading, writing
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.index import Index, Progress
+from memory.lesson_vectors import embed_lessons
 from memory.lift_report import LiftReport, lift_report
 from memory.stale import Retention, why_stale
 from memory.store import Identity
@@ -30,8 +32,6 @@ from memory.types import (
     Query,
     Reflection,
     Stats,
-    Status,
-    Step,
     Vector,
     Version,
 )
@@ -47,25 +47,6 @@ DEFAULT_RETENTION = Retention()
 
 DEPTH = 50
 """Playbooks that each arm names before they are fused; more when more are asked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Changes:
-    """What to change of a playbook. None leaves a field as it is; an empty value clears it."""
-
-    title: str | None = None
-    use_case: str | None = None
-    process: str | None = None
-    steps: tuple[Step, ...] | None = None
-    notes: str | None = None
-    category: str | None = None
-    tags: tuple[str, ...] | None = None
-    status: Status | None = None
-
-    def apply(self, content: Content) -> Content:
-        """The content with these changes."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(content, **{name: v for name, v in given.items() if v is not None})
 
 
 @contextmanager
@@ -251,7 +232,7 @@ class Library:
             key = store.get(connection, ref).key
             new = journal.add_lessons(connection, key, texts, run_id=run_id, at=self.clock())
             journal.reflections_applied(connection, key, run_id)
-        self._embed_lessons(ref)
+        embed_lessons(self.engine, self.index, ref)
         return new
 
     def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:
@@ -289,7 +270,7 @@ class Library:
         self.index.rebuild(progress)
         for playbook in self.list(Filter(archived=True)):
             if playbook.lessons:
-                self._embed_lessons(playbook.id)
+                embed_lessons(self.engine, self.index, playbook.id)
 
     def doctor(self, *, repair: bool = False) -> Sequence[upkeep.Finding]:
         """Whether the indexes tell what the database holds; `repair` makes anew what does not."""
@@ -319,19 +300,6 @@ class Library:
     ) -> None:
         if made is not None and self.index.model is not None:
             stored_vectors.put(connection, key, self.index.model, text, made[0])
-
-    def _embed_lessons(self, ref: str) -> None:
-        model = self.index.model
-        if model is None:
-            return
-        with reading(self.engine) as connection:
-            waiting = stored_vectors.unembedded_lessons(
-                connection, model, store.get(connection, ref).key
-            )
-        made = self.index.embed([item.text for item in waiting])
-        with writing(self.engine) as connection:
-            for item, vector in zip(waiting, made or (), strict=bool(made)):
-                stored_vectors.put_lesson(connection, item.key, model, vector)
 
     def _search(self, query: Query) -> Sequence[Hit]:
         depth = max(DEPTH, query.limit)

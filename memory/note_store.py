@@ -6,22 +6,20 @@ from datetime import datetime
 from uuid import uuid4
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Row,
     Select,
     delete,
-    func,
     insert,
-    or_,
     select,
     update,
 )
 
-from memory import note_content, scope
+from memory import note_content, note_type_store, scope
 from memory.errors import NoteInvalid, NoteNotFound, StaleUpdate
 from memory.note_content import C
-from memory.note_tables import entries, entry_versions, generation, note_types
+from memory.note_generation import changed
+from memory.note_tables import entries, entry_versions, note_types
 from memory.note_types import (
     Author,
     Content,
@@ -33,8 +31,6 @@ from memory.note_types import (
     Kind,
     Note,
     NoteContent,
-    NoteType,
-    Where,
 )
 from memory.scope import Scope
 
@@ -42,16 +38,6 @@ PERSON = Author("person")
 
 IN_ONE_QUESTION = 500
 """Ids that one SQL statement names at the most."""
-
-
-def changed(connection: Connection) -> None:
-    """Grow the generation: every cache of every process is stale once this commits."""
-    connection.execute(update(generation).values(number=generation.c.number + 1))
-
-
-def current_generation(connection: Connection) -> int:
-    """The number that caches go by."""
-    return int(connection.execute(select(generation.c.number)).scalar_one())
 
 
 def add(
@@ -97,7 +83,7 @@ def get(connection: Connection, ref: str, kind: Kind | None = None) -> Entry:
         NoteNotFound: there is none, or there are several.
     """
     what = kind or "note or example"
-    query = _entries().where(entries.c.id.startswith(ref, autoescape=True)).limit(2)
+    query = every_entry().where(entries.c.id.startswith(ref, autoescape=True)).limit(2)
     if kind is not None:
         query = query.where(entries.c.kind == kind)
     rows = connection.execute(query).all() if len(ref) >= 6 else []
@@ -105,7 +91,7 @@ def get(connection: Connection, ref: str, kind: Kind | None = None) -> Entry:
         raise NoteNotFound(f"{ref!r} begins the id of more than one {what}: say more of it")
     if not rows:
         raise NoteNotFound(f"no {what} {ref!r}: `harness {kind or 'note'}s list` shows all")
-    return _entry(rows[0])
+    return entry_of(rows[0])
 
 
 def by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Entry]:
@@ -113,25 +99,25 @@ def by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for start in range(0, len(ids), IN_ONE_QUESTION):
         part = ids[start : start + IN_ONE_QUESTION]
-        rows = connection.execute(_entries().where(entries.c.id.in_(part)))
-        found |= {row.id: _entry(row) for row in rows}
+        rows = connection.execute(every_entry().where(entries.c.id.in_(part)))
+        found |= {row.id: entry_of(row) for row in rows}
     return found
 
 
 def by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Entry]:
     """Entries by key; those that are gone are left out."""
-    rows = connection.execute(_entries().where(entries.c.key.in_(keys)))
-    return {row.key: _entry(row) for row in rows}
+    rows = connection.execute(every_entry().where(entries.c.key.in_(keys)))
+    return {row.key: entry_of(row) for row in rows}
 
 
 def same_as(connection: Connection, content: Content) -> list[Entry]:
     """Entries of the same scope that say exactly the same, the oldest first."""
-    query = _entries().where(
+    query = every_entry().where(
         entries.c.kind == note_content.kind_of(content),
         entries.c.digest == note_content.fingerprint(content),
         entries.c.scope == scope.key(content.scope),
     )
-    return [_entry(row) for row in connection.execute(query.order_by(entries.c.key))]
+    return [entry_of(row) for row in connection.execute(query.order_by(entries.c.key))]
 
 
 def change(connection: Connection, wanted: Entry, *, author: Author, at: datetime) -> Entry:
@@ -185,115 +171,8 @@ def history(connection: Connection, key: int) -> list[EntryVersion]:
     ]
 
 
-def types(connection: Connection) -> list[NoteType]:
-    """All note types, the most important first."""
-    order = (note_types.c.priority.desc(), note_types.c.name)
-    return [_note_type(row) for row in connection.execute(select(note_types).order_by(*order))]
-
-
-def put_type(connection: Connection, wanted: NoteType) -> None:
-    """Keep a note type, over one of the same name.
-
-    Raises:
-        NoteInvalid: it is a standard one, and another type is wanted of it.
-    """
-    old = next((one for one in types(connection) if one.name == wanted.name), None)
-    if old is not None and old.standard and old.type != wanted.type:
-        raise NoteInvalid(f"note type {old.name!r} is a standard one: its type stays {old.type}")
-    connection.execute(delete(note_types).where(note_types.c.name == wanted.name))
-    row = {name: getattr(wanted, name) for name in ("name", "type", "priority", "description")}
-    connection.execute(insert(note_types).values(**row, standard=bool(old and old.standard)))
-    connection.execute(
-        update(entries).where(entries.c.note_type == wanted.name).values(type=wanted.type)
-    )
-    changed(connection)
-
-
-def remove_type(connection: Connection, name: str) -> None:
-    """Forget a note type that no note has.
-
-    Raises:
-        NoteInvalid: there is no such type, it is a standard one, or notes have it.
-    """
-    old = next((one for one in types(connection) if one.name == name), None)
-    if old is None or old.standard:
-        why = "not known" if old is None else "a standard one"
-        raise NoteInvalid(f"note type {name!r} is {why}: only types of your own can be removed")
-    used = select(func.count()).select_from(entries).where(entries.c.note_type == name)
-    if number := connection.execute(used).scalar_one():
-        raise NoteInvalid(f"note type {name!r} is still that of {number} notes: change them first")
-    connection.execute(delete(note_types).where(note_types.c.name == name))
-    changed(connection)
-
-
-def list_all(connection: Connection, kind: Kind, where: Where) -> list[Entry]:
-    """Entries in the order that is asked for."""
-    query = _entries().where(*conditions(kind, where)).order_by(*_order(where))
-    query = query.limit(where.limit).offset(where.offset)
-    return [_entry(row) for row in connection.execute(query)]
-
-
-def count(connection: Connection, kind: Kind, where: Where) -> int:
-    """How many entries there are, whatever the limit."""
-    query = select(func.count()).select_from(entries).where(*conditions(kind, where))
-    return int(connection.execute(query).scalar_one())
-
-
-def conditions(kind: Kind, where: Where) -> list[ColumnElement[bool]]:
-    """The filter as SQL."""
-    columns = entries.c
-    given = {
-        "status": where.status,
-        "type": where.type,
-        "note_type": where.note_type,
-        "agent": where.agent,
-        "user_id": where.user,
-        "company": where.company,
-        "source_run": where.source_run,
-        "author": where.author,
-    }
-    wanted = [columns[name] == value for name, value in given.items() if value is not None]
-    wanted += _of_scope_kind(where)
-    if where.flagged is not None:
-        empty = func.length(func.cast(columns.flags, entries.c.text.type)) <= 2
-        wanted.append(~empty if where.flagged else empty)
-    for word in where.text.split():
-        either = (columns.text, columns.output)
-        wanted.append(or_(*(text.icontains(word, autoescape=True) for text in either)))
-    return [columns.kind == kind, *wanted]
-
-
-def _of_scope_kind(where: Where) -> list[ColumnElement[bool]]:
-    named = (entries.c.agent, entries.c.user_id, entries.c.company)
-    match where.scope_kind:
-        case None:
-            return []
-        case "everyone":
-            return [column.is_(None) for column in named]
-        case "agent":
-            return [entries.c.agent.is_not(None)]
-        case "user":
-            return [entries.c.user_id.is_not(None)]
-        case "company":
-            return [entries.c.company.is_not(None)]
-
-
-def _order(where: Where) -> list[ColumnElement[object]]:
-    columns = entries.c
-    by: dict[str, list[ColumnElement[object]]] = {
-        "updated": [columns.updated_at],
-        "created": [columns.created_at],
-        "type": [columns.type, columns.note_type],
-        "status": [columns.status],
-        "score": [columns.score],
-        "text": [func.lower(columns.text)],
-        "scope": [columns.company, columns.user_id, columns.agent],
-    }
-    keys = [*by[where.sort], columns.key]
-    return [key.desc() if where.descending else key.asc() for key in keys]
-
-
-def _entries() -> "Select[tuple[object, ...]]":
+def every_entry() -> "Select[tuple[object, ...]]":
+    """A query for all notes and examples, each with the priority of its note type."""
     joined = entries.outerjoin(note_types, note_types.c.name == entries.c.note_type)
     return select(entries, note_types.c.priority).select_from(joined)
 
@@ -323,7 +202,7 @@ def _columns(content: Content) -> dict[str, object]:
 def _of_known_type(connection: Connection, content: C) -> C:
     if isinstance(content, ExampleContent):
         return content
-    known = {one.name.lower(): one for one in types(connection)}
+    known = {one.name.lower(): one for one in note_type_store.types(connection)}
     found = known.get(content.note_type.lower())
     if found is None:
         names = ", ".join(one.name for one in known.values())
@@ -348,7 +227,8 @@ def _keep_version(connection: Connection, entry: Entry, author: Author, at: date
     )
 
 
-def _entry(row: "Row[tuple[object, ...]]") -> Entry:
+def entry_of(row: "Row[tuple[object, ...]]") -> Entry:
+    """A row of `every_entry` as what it is."""
     governed = {
         "scope": Scope(agent=row.agent, user=row.user_id, company=row.company),
         "status": row.status,
@@ -370,7 +250,3 @@ def _entry(row: "Row[tuple[object, ...]]") -> Entry:
         own = {"text": row.text, "type": row.type, "note_type": row.note_type}
         return Note(**own, **governed, **kept, priority=row.priority or 0)
     return Example(input=row.text, output=row.output, score=row.score, **governed, **kept)
-
-
-def _note_type(row: "Row[tuple[object, ...]]") -> NoteType:
-    return NoteType(**{name: getattr(row, name) for name in NoteType.__dataclass_fields__})

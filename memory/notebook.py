@@ -4,7 +4,6 @@ Every write grows the generation in its own transaction; what is remembered betw
 dropped as soon as another generation is seen, whoever wrote.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,25 +11,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
-from contracts.errors import ModelUnavailable
 from memory import (
     agent_settings,
     likeness,
     note_content,
+    note_list,
     note_search,
     note_store,
-    note_vectors,
-    rating,
     scope,
-    shown,
 )
 from memory.agent_settings import AgentSettings, Injecting
 from memory.database import open_database, reading, writing
 from memory.errors import NoteInvalid
 from memory.injection import Injection, Injector, Request
 from memory.likeness import Neighbour
+from memory.note_embedding import NoteEmbedding
 from memory.note_store import PERSON
 from memory.note_types import (
     Author,
@@ -43,23 +40,17 @@ from memory.note_types import (
     Kind,
     Note,
     NoteContent,
-    NoteType,
     Status,
     Where,
 )
-from memory.rating import Rating
+from memory.run_book import RunBook
 from memory.scope import Scope
-from memory.shown import Shown
-from memory.types import Embedder, Vector
+from memory.type_book import TypeBook
+from memory.types import Embedder
 
 Clock = Callable[[], datetime]
 
 ALL = Where()
-
-BATCH = 200
-"""Texts embedded at once while a backlog is worked off."""
-
-_log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -92,9 +83,10 @@ class _Known(TypedDict, total=False):
 
 
 class Notebook:
-    """Keeps notes and examples, their types, and what each agent is given of them.
+    """Keeps notes and examples, and what each agent is given of them.
 
-    `ref` is an id, or the beginning of one. Threads may share it.
+    `ref` is an id, or the beginning of one. Threads may share it. Beside it stand the note
+    `types`, what it knows of `runs`, and the `vectors` that notes are found by.
     """
 
     def __init__(
@@ -109,6 +101,9 @@ class Notebook:
         self.agents = tuple(sorted(agents))
         self.embedder = embedder
         self.clock = clock
+        self.types = TypeBook(engine)
+        self.runs = RunBook(engine, clock)
+        self.vectors = NoteEmbedding(engine, embedder)
         self._injector = Injector(engine, embedder, clock)
 
     @overload
@@ -130,10 +125,10 @@ class Notebook:
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
             note_content.check_descriptive(content)
-        made = self._embed([note_content.searched_text(content)])
+        made = self.vectors.of(content)
         with writing(self.engine) as connection:
             entry = note_store.add(connection, content, at=self.clock(), **known)
-            self._keep_vector(connection, entry, made)
+            self.vectors.keep(connection, entry, made)
         return entry
 
     @overload
@@ -160,12 +155,12 @@ class Notebook:
     def list(self, kind: Kind, where: Where = ALL) -> Sequence[Entry]:
         """Notes or examples that pass the filter, in its order."""
         with reading(self.engine) as connection:
-            return note_store.list_all(connection, kind, where)
+            return note_list.list_all(connection, kind, where)
 
     def count(self, kind: Kind, where: Where = ALL) -> int:
         """How many pass the filter, whatever its limit."""
         with reading(self.engine) as connection:
-            return note_store.count(connection, kind, where)
+            return note_list.count(connection, kind, where)
 
     @overload
     def edit(self, wanted: Note, *, author: Author = PERSON) -> Note: ...
@@ -181,10 +176,10 @@ class Notebook:
         wanted = self._checked(wanted)
         if author.kind == "agent":
             raise NoteInvalid("an agent cannot change what is kept: it may write a new note")
-        made = self._embed([note_content.searched_text(wanted)])
+        made = self.vectors.of(wanted)
         with writing(self.engine) as connection:
             after = note_store.change(connection, wanted, author=author, at=self.clock())
-            self._keep_vector(connection, after, made)
+            self.vectors.keep(connection, after, made)
         return after
 
     def undo(self, ref: str, *, author: Author = PERSON) -> Entry:
@@ -234,11 +229,11 @@ class Notebook:
 
     def neighbours(self, content: Content) -> Sequence[Neighbour]:
         """What says nearly the same and could be given together with it; none without a model."""
-        made = self._embed([note_content.searched_text(content)])
-        if not made or self.embedder is None:
+        made = self.vectors.of(content)
+        if made is None or self.embedder is None:
             return []
         with reading(self.engine) as connection:
-            return likeness.neighbours(connection, content, made[0], self.embedder.name)
+            return likeness.neighbours(connection, content, made, self.embedder.name)
 
     def add_flag(self, ref: str, flag: Flag) -> None:
         """Have a person see something beside an entry; its content stays as it is."""
@@ -253,31 +248,6 @@ class Notebook:
                 connection, "note", viewer, "Recent", at=self.clock(), limit=limit
             )
             return note_search.in_order(connection, keys)
-
-    def note_types(self) -> Sequence[NoteType]:
-        """All note types, the most important first."""
-        with reading(self.engine) as connection:
-            return note_store.types(connection)
-
-    def put_note_type(self, wanted: NoteType) -> NoteType:
-        """Keep a note type, over one of the same name; the standard ones keep their type.
-
-        Raises:
-            NoteInvalid: what is wrong with it.
-        """
-        wanted = note_content.checked_type(wanted)
-        with writing(self.engine) as connection:
-            note_store.put_type(connection, wanted)
-            return next(t for t in note_store.types(connection) if t.name == wanted.name)
-
-    def remove_note_type(self, name: str) -> None:
-        """Forget a note type of one's own that no note has.
-
-        Raises:
-            NoteInvalid: there is none, it is a standard one, or it is in use.
-        """
-        with writing(self.engine) as connection:
-            note_store.remove_type(connection, name)
 
     def agent(self, name: str) -> AgentSettings:
         """What an agent is given.
@@ -313,58 +283,6 @@ class Notebook:
             agent_settings.known(viewer.agent, self.agents)
         return self._injector.inject(Request(viewer, task, options))
 
-    def log_shown(self, run_id: str, node: str, injection: Injection) -> None:
-        """Note which notes and examples a node of a run was given."""
-        with writing(self.engine) as connection:
-            shown.log(connection, run_id, node, injection, self.clock())
-
-    def shown_to(self, run_id: str) -> Sequence[Shown]:
-        """What a run was given, in the order of its nodes and of their prompts."""
-        with reading(self.engine) as connection:
-            return shown.of_run(connection, run_id)
-
-    def runs_given(self, entry_id: str) -> int:
-        """How many runs were given this note or example."""
-        with reading(self.engine) as connection:
-            return shown.runs_given(connection, entry_id)
-
-    def rate(self, run_id: str, score: int, *, by: str = "") -> Rating:
-        """Keep what a person thinks of a run, 0 to 100; a later rating replaces an earlier one.
-
-        Raises:
-            NoteInvalid: the score is out of range.
-        """
-        given = Rating(run_id, note_content.score(score), by, self.clock())
-        with writing(self.engine) as connection:
-            rating.put(connection, given)
-        return given
-
-    def rating(self, run_id: str) -> Rating | None:
-        """What a person thinks of a run; None when nobody said."""
-        with reading(self.engine) as connection:
-            return rating.get(connection, run_id)
-
-    def embed_waiting(self) -> int:
-        """Make the vectors that are missing: the model was away, or it is another one now.
-
-        Not for the request path. Gives how many were made; stops when the model does not answer.
-        """
-        made = 0
-        while self.embedder is not None:
-            with reading(self.engine) as connection:
-                batch = note_vectors.waiting(connection, self.embedder.name, BATCH)
-            vectors = self._embed([item.text for item in batch])
-            if not vectors:
-                break
-            with writing(self.engine) as connection:
-                now = note_vectors.texts(connection, [item.key for item in batch])
-                for item, vector in zip(batch, vectors, strict=True):
-                    if now.get(item.key) == item.text:  # else it was changed meanwhile
-                        note_vectors.put(connection, item.key, self.embedder.name, vector)
-                note_store.changed(connection)
-            made += len(batch)
-        return made
-
     def _checked(self, content: note_content.C) -> note_content.C:
         checked = note_content.checked(content)
         if checked.scope.agent is not None:
@@ -376,19 +294,3 @@ class Notebook:
         if entry.status == status:
             return entry
         return self.edit(replace(entry, status=status), author=author)
-
-    def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
-        if self.embedder is None or not texts:
-            return None
-        try:
-            return list(self.embedder.embed(texts))
-        except ModelUnavailable as error:
-            _log.warning("notes get their vectors later: %s", error)
-            return None
-
-    def _keep_vector(
-        self, connection: Connection, entry: Entry, made: Sequence[Vector] | None
-    ) -> None:
-        note_vectors.forget(connection, entry.key)
-        if made and self.embedder is not None and entry.status != "Revoked":
-            note_vectors.put(connection, entry.key, self.embedder.name, made[0])

@@ -10,10 +10,11 @@ from pydantic import BaseModel, Field, ValidationError
 from contracts.errors import BadInput
 from contracts.tool import Tool, ToolCall
 from memory import recall
+from memory.changes import Changes
 from memory.content import content_json
 from memory.database import reading, writing
 from memory.errors import PlaybookInvalid, StaleUpdate
-from memory.library import Changes, Library
+from memory.library import Library
 from memory.render import render_titles
 from memory.store import by_id, find
 from memory.types import Content, Filter, Playbook, Query, Step

@@ -143,7 +143,7 @@ def undo_note(request: Request, ref: str) -> Response:
 def list_note_types(request: Request) -> Response:
     """All note types, the most important first."""
     with notebook() as opened:
-        values = {"note_types": opened.note_types(), "types": get_args(Type), "refused": ""}
+        values = {"note_types": opened.types.list(), "types": get_args(Type), "refused": ""}
     return page(request, "note_types", values)
 
 
@@ -151,7 +151,7 @@ def list_note_types(request: Request) -> Response:
 def put_note_type(request: Request, form: Annotated[NoteTypeForm, Form()]) -> Response:
     """Keep a note type, over one of the same name."""
     with notebook() as opened:
-        opened.put_note_type(form.wanted())
+        opened.types.put(form.wanted())
     return back(request, "/note-types")
 
 
@@ -159,7 +159,7 @@ def put_note_type(request: Request, form: Annotated[NoteTypeForm, Form()]) -> Re
 def remove_note_type(request: Request, name: Annotated[str, Form()]) -> Response:
     """Forget a note type of one's own."""
     with notebook() as opened:
-        opened.remove_note_type(name)
+        opened.types.remove(name)
     return back(request, "/note-types")
 
 
@@ -172,7 +172,7 @@ def _form(
         "refused": refused,
         "types": get_args(Type),
         "statuses": get_args(Status),
-        "note_types": opened.note_types(),
+        "note_types": opened.types.list(),
         "agents": opened.agents,
     }
     return page(request, "note_edit", values, status=409 if refused else 200)

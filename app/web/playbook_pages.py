@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from app.web.pages import back, page
 from contracts.errors import BadInput
 from flows.library import library
+from memory.changes import Changes
 from memory.errors import StaleUpdate
-from memory.library import Changes, Library
+from memory.library import Library
 from memory.types import Filter, Playbook, Status
 from memory.types import Query as Search
 

@@ -125,8 +125,8 @@ def _remembered(report: RunReport) -> dict[str, object]:
     with library() as opened:
         playbooks = [_titled(opened, ref) for ref in report.surfaced.playbooks]
     with notebook() as book:
-        given = [_entry(book, shown) for shown in book.shown_to(report.run_id)]
-        rating = book.rating(report.run_id)
+        given = [_entry(book, shown) for shown in book.runs.shown_to(report.run_id)]
+        rating = book.runs.rating(report.run_id)
     return {"playbooks": playbooks, "given": given, "rating": rating}
 
 

@@ -17,7 +17,7 @@ from benchmarks.row import Row
 from memory import scope
 from memory.content import digest
 from memory.database import writing
-from memory.note_store import changed
+from memory.note_generation import changed
 from memory.note_tables import entries, entry_vectors
 from memory.notebook import Notebook, open_notebook
 from memory.scope import Scope

@@ -143,7 +143,7 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
     (own / "run.json").write_text("{}")
     assert data(cli("runs", "rate", "abcd", "95", "--json"))["score"] == 95
     with notebook() as book:
-        rated = book.rating("abcd1234")
+        rated = book.runs.rating("abcd1234")
     assert rated is not None
     assert rated.score == 95
     with pytest.raises(RunNotFound):

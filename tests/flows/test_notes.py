@@ -88,8 +88,8 @@ def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
     assert set(report.surfaced.notes) == {rule.id, own.id}
     assert report.surfaced.examples == (shown.id,)
     with notebook() as book:
-        assert book.runs_given(rule.id) == 1
-        assert [one.node for one in book.shown_to("abcd1234")] == ["think"] * 2 + ["write"] * 3
+        assert book.runs.given(rule.id) == 1
+        assert [one.node for one in book.runs.shown_to("abcd1234")] == ["think"] * 2 + ["write"] * 3
 
 
 def test_a_run_without_a_user_is_given_nobodys_private_notes(

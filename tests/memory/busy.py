@@ -4,8 +4,9 @@ import random
 import sys
 from pathlib import Path
 
+from memory.changes import Changes
 from memory.errors import StaleUpdate
-from memory.library import Changes, open_library
+from memory.library import open_library
 from memory.types import Content, Execution, Query
 from tests.memory.conftest import WordEmbedder
 

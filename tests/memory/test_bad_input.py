@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy import MetaData, text
 
 from contracts.errors import SettingsInvalid
+from memory.changes import Changes
 from memory.content import parse_content
 from memory.database import REVISION, back_up, open_database, writing
 from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.library import Changes, Library, open_library
+from memory.library import Library, open_library
 from memory.portable import Imported, export, import_
 from memory.tables import metadata
 from memory.types import Content, Execution, Outcome, Query, Reflection, Step, StepResult

@@ -2,8 +2,9 @@
 
 import pytest
 
+from memory.changes import Changes
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
-from memory.library import Changes, Library
+from memory.library import Library
 from memory.types import Content, Execution, Filter, Query, Reflection, Step, StepResult
 from tests.memory.conftest import Clock, Open, WordEmbedder
 

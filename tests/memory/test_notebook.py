@@ -35,21 +35,21 @@ def test_a_note_and_an_example_are_kept_as_they_were_given(notebook: Notebook) -
 
 
 def test_the_standard_note_types_are_there(notebook: Notebook) -> None:
-    names = [one.name for one in notebook.note_types()]
+    names = [one.name for one in notebook.types.list()]
     assert names == ["Constraint", "Preference", "Issue", "Context", "Example"]
 
 
 def test_a_note_type_of_ones_own_gives_its_priority(notebook: Notebook) -> None:
-    notebook.put_note_type(NoteType(name="Security", type="Constraint", priority=500))
+    notebook.types.put(NoteType(name="Security", type="Constraint", priority=500))
     note = notebook.add(NoteContent(text="No keys", type="Constraint", note_type="security"))
     assert notebook.get(note.id) == note
     assert (note.note_type, note.priority) == ("Security", 500)
     with pytest.raises(NoteInvalid, match="still that of 1 notes"):
-        notebook.remove_note_type("Security")
+        notebook.types.remove("Security")
     notebook.remove(note.id)
-    notebook.remove_note_type("Security")
+    notebook.types.remove("Security")
     with pytest.raises(NoteInvalid, match="a standard one"):
-        notebook.remove_note_type("Issue")
+        notebook.types.remove("Issue")
 
 
 def test_a_stale_edit_is_told_and_nothing_is_lost(notebook: Notebook) -> None:
@@ -118,10 +118,10 @@ def test_what_was_kept_while_the_model_was_away_is_embedded_later(
 ) -> None:
     words.down = True
     notebook.add(TABS)
-    assert notebook.embed_waiting() == 0
+    assert notebook.vectors.make_missing() == 0
     words.down = False
-    assert notebook.embed_waiting() == 1
-    assert (vectors(notebook), notebook.embed_waiting()) == (1, 0)
+    assert notebook.vectors.make_missing() == 1
+    assert (vectors(notebook), notebook.vectors.make_missing()) == (1, 0)
 
 
 def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
@@ -151,10 +151,10 @@ def test_the_settings_of_an_agent_are_kept_and_a_stale_change_is_told(notebook: 
 
 
 def test_a_rating_replaces_the_one_before(notebook: Notebook) -> None:
-    assert notebook.rating("r1") is None
-    notebook.rate("r1", 0)
-    notebook.rate("r1", 95, by="ann")
-    found = notebook.rating("r1")
+    assert notebook.runs.rating("r1") is None
+    notebook.runs.rate("r1", 0)
+    notebook.runs.rate("r1", 95, by="ann")
+    found = notebook.runs.rating("r1")
     assert found is not None
     assert (found.score, found.by) == (95, "ann")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import ModelUnavailable
-from memory.library import Changes, Library, open_library
+from memory.changes import Changes
+from memory.library import Library, open_library
 from memory.types import Content, Contrast, Embedder, Execution, Filter, Query
 from providers import minilm
 from tests.memory.conftest import Open, WordEmbedder

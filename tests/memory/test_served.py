@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from memory.library import Changes
+from memory.changes import Changes
 from memory.types import Content, Query
 from tests.memory.conftest import Open
 from tests.postgres import free_port

@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from contracts.tool import ToolCall
-from memory.library import Changes, Library
+from memory.changes import Changes
+from memory.library import Library
 from memory.mcp import serve_playbooks
 from memory.tools import playbook_tools, run_playbook_tool, suggest
 from memory.types import Content

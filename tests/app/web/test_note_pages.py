@@ -122,7 +122,7 @@ def test_a_note_type_of_ones_own_comes_and_goes(client: TestClient, book: Notebo
     client.post("/note-types", data={"name": "Runbook", "type": "Context", "priority": 70})
     assert "Runbook" in client.get("/notes/new").text
     client.post("/note-types/remove", data={"name": "Runbook"})
-    assert "Runbook" not in [one.name for one in book.note_types()]
+    assert "Runbook" not in [one.name for one in book.types.list()]
 
 
 def test_a_preview_is_what_the_agent_would_be_given(client: TestClient, book: Notebook) -> None:

@@ -1,7 +1,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from memory.library import Changes, Library
+from memory.changes import Changes
+from memory.library import Library
 from memory.types import Content
 
 HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}"

@@ -1,0 +1,41 @@
+"""The note types of a notebook: the standard ones, and those of one's own."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Engine
+
+from memory import note_content, note_type_store
+from memory.database import reading, writing
+from memory.note_types import NoteType
+
+
+class TypeBook:
+    """Keeps note types; each gives its notes their priority."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def list(self) -> Sequence[NoteType]:
+        """All note types, the most important first."""
+        with reading(self._engine) as connection:
+            return note_type_store.types(connection)
+
+    def put(self, wanted: NoteType) -> NoteType:
+        """Keep a note type, over one of the same name; the standard ones keep their type.
+
+        Raises:
+            NoteInvalid: what is wrong with it.
+        """
+        wanted = note_content.checked_type(wanted)
+        with writing(self._engine) as connection:
+            note_type_store.put_type(connection, wanted)
+            return next(t for t in note_type_store.types(connection) if t.name == wanted.name)
+
+    def remove(self, name: str) -> None:
+        """Forget a note type of one's own that no note has.
+
+        Raises:
+            NoteInvalid: there is none, it is a standard one, or it is in use.
+        """
+        with writing(self._engine) as connection:
+            note_type_store.remove_type(connection, name)
