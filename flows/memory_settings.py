@@ -3,19 +3,12 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from tomllib import TOMLDecodeError, loads
 from typing import Literal
 
-from pydantic import BaseModel, Field, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, Field
+from pydantic_settings import SettingsConfigDict
 
-from contracts.errors import SettingsInvalid
-from flows.settings import config_file
+from flows.tables import Table, load_table
 from memory.around_run import Surfacing
 from memory.stale import Retention
 from memory.types import Contrast
@@ -41,9 +34,10 @@ class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
     """Where the provider listens, when not at its usual address."""
 
 
-class MemorySettings(BaseSettings):
+class MemorySettings(Table):
     """All settings of memory."""
 
+    table = "memory"
     model_config = SettingsConfigDict(
         env_prefix="HARNESS_MEMORY_",
         env_nested_delimiter="__",
@@ -118,25 +112,6 @@ class MemorySettings(BaseSettings):
             return home / "harness.db"
         return self.data if "://" in self.data else Path(self.data).expanduser().absolute()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        table = InitSettingsSource(settings_cls, init_kwargs=_table())
-        return (init_settings, env_settings, table)
-
-
-def _table() -> dict[str, object]:
-    """The table [memory]; empty where the file, or the table, is not there."""
-    path = config_file()
-    table = loads(path.read_text()).get("memory", {}) if path.exists() else {}
-    return dict(table)
-
 
 def load_memory_settings() -> MemorySettings:
     """Read the settings.
@@ -144,17 +119,7 @@ def load_memory_settings() -> MemorySettings:
     Raises:
         SettingsInvalid: a value cannot be used, or the file is not TOML.
     """
-    try:
-        return MemorySettings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(("memory", *(str(part) for part in first["loc"])))
-        raise SettingsInvalid(
-            f"setting {place!r}: {first['msg']}. "
-            f"It comes from {config_file()} or a HARNESS_MEMORY_ variable"
-        ) from error
-    except TOMLDecodeError as error:
-        raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
+    return load_table(MemorySettings)
 
 
 def expand(text: str | None, environ: Mapping[str, str]) -> str | None:

@@ -2,20 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from tomllib import TOMLDecodeError, loads
 
-from pydantic import BaseModel, Field, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, Field
+from pydantic_settings import SettingsConfigDict
 
-from contracts.errors import SettingsInvalid
 from contracts.gate import Bounds
 from flows.request import RunRequest, repo_name
-from flows.settings import config_file
+from flows.tables import Table, load_table
 from policy.authority import Authority
 from policy.file_labels import FileLabels
 from policy.guard import PROTECTED, SECRET
@@ -35,9 +28,10 @@ class MailSettings(BaseModel, frozen=True, extra="forbid"):
     """`${NAME}` stands for a variable of the environment."""
 
 
-class PolicySettings(BaseSettings):
+class PolicySettings(Table):
     """All settings of plans and policy. What stands here is trusted: nothing else is."""
 
+    table = "policy"
     model_config = SettingsConfigDict(
         env_prefix="HARNESS_POLICY_", env_nested_delimiter="__", frozen=True, extra="forbid"
     )
@@ -97,25 +91,6 @@ class PolicySettings(BaseSettings):
             hosts=(*hosts, *request.blueprint.egress),
         )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        table = InitSettingsSource(settings_cls, init_kwargs=_table())
-        return (init_settings, env_settings, table)
-
-
-def _table() -> dict[str, object]:
-    """The table [policy]; empty where the file, or the table, is not there."""
-    path = config_file()
-    table = loads(path.read_text()).get("policy", {}) if path.exists() else {}
-    return dict(table)
-
 
 def load_policy_settings() -> PolicySettings:
     """Read the settings.
@@ -123,14 +98,4 @@ def load_policy_settings() -> PolicySettings:
     Raises:
         SettingsInvalid: a value cannot be used, or the file is not TOML.
     """
-    try:
-        return PolicySettings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(("policy", *(str(part) for part in first["loc"])))
-        raise SettingsInvalid(
-            f"setting {place!r}: {first['msg']}. "
-            f"It comes from {config_file()} or a HARNESS_POLICY_ variable"
-        ) from error
-    except TOMLDecodeError as error:
-        raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
+    return load_table(PolicySettings)

@@ -2,14 +2,20 @@
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
+from pydantic import BaseModel
 
 from app.cli import app
 from blueprints.dry_run import dry_run
 from blueprints.types import Blueprint
+from flows.memory_settings import MemorySettings
+from flows.policy_settings import PolicySettings
+from flows.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -53,3 +59,31 @@ def commands() -> set[object]:
         inner = getattr(command, "commands", None)
         names |= {(name, sub) for sub in inner} if inner else {name}
     return names
+
+
+@pytest.mark.parametrize(
+    ("head", "settings"),
+    [
+        ("setting", Settings),
+        ("in `[memory]`", MemorySettings),
+        ("in `[policy]`", PolicySettings),
+    ],
+)
+def test_every_setting_is_on_the_page_of_settings(head: str, settings: type[BaseModel]) -> None:
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    table = page.partition(f"| {head} |")[2].partition("\n\n")[0]
+    told = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)*)", table))
+    assert sorted(set(keys(settings)) - told) == []
+
+
+def keys(model: type[BaseModel], before: str = "") -> Iterator[str]:
+    """What can be set: `sandbox.image`; of many alike, such as `forges`, the names of one."""
+    for name, field in model.model_fields.items():
+        inner = [field.annotation, *get_args(field.annotation)]
+        models = [one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)]
+        if name in {"memory", "policy"} and not before:
+            continue  # tables of their own
+        if not models:
+            yield f"{before}{name}"
+        for one in models:
+            yield from keys(one, f"{before}{name}." if one is field.annotation else "")

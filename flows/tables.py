@@ -1,0 +1,57 @@
+"""A table of `harness.toml` as settings of its own, with variables over it."""
+
+from tomllib import TOMLDecodeError, loads
+from typing import ClassVar, TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
+
+from contracts.errors import SettingsInvalid
+from flows.settings import config_file
+
+
+class Table(BaseSettings):
+    """Settings that are `[table]` in the file, and `HARNESS_<TABLE>_…` in the environment."""
+
+    table: ClassVar[str]
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        table = InitSettingsSource(settings_cls, init_kwargs=_read(cls.table))
+        return (init_settings, env_settings, table)
+
+
+T = TypeVar("T", bound=Table)
+
+
+def load_table(kind: type[T]) -> T:
+    """Read the settings of a table.
+
+    Raises:
+        SettingsInvalid: a value cannot be used, or the file is not TOML.
+    """
+    try:
+        return kind()
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join((kind.table, *(str(part) for part in first["loc"])))
+        raise SettingsInvalid(
+            f"setting {place!r}: {first['msg']}. "
+            f"It comes from {config_file()} or a HARNESS_{kind.table.upper()}_ variable"
+        ) from error
+    except TOMLDecodeError as error:
+        raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
+
+
+def _read(name: str) -> dict[str, object]:
+    """The table; empty where the file, or the table, is not there."""
+    path = config_file()
+    table = loads(path.read_text()).get(name, {}) if path.exists() else {}
+    return dict(table)
