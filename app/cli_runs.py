@@ -88,6 +88,30 @@ def cancel(run: Run, as_json: AsJson = False) -> None:
     show(f"run {entry.run_id} is {entry.state}{where}")
 
 
+@app.command("prune")
+def prune(
+    older_than: Annotated[str, typer.Option(help="As 24h, 7d or 2w.")] = "30d",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove what agents made that competed in a run and did not win."""
+    from datetime import UTC, datetime
+
+    from flows.curation import ago
+    from flows.prune import prune as prune_runs
+    from flows.settings import load_settings
+
+    before = ago(older_than, datetime.now(UTC), option="--older-than")
+    gone = prune_runs(load_settings(), before, dry_run=dry_run)
+    if as_json:
+        show_json([{**branch._asdict(), "repository": str(branch.repository)} for branch in gone])
+        return
+    for branch in gone:
+        show(f"{'would remove' if dry_run else 'removed'} {branch.branch} of {branch.repository}")
+    if not gone:
+        show(f"nothing that did not win is older than {older_than}")
+
+
 @app.command("replay")
 def replay(run: Run, as_json: AsJson = False) -> None:
     """Do a run again from its trajectory, with no model; exits 1 when it ends differently."""

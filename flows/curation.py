@@ -117,7 +117,7 @@ def _curator(settings: Settings, options: MemorySettings) -> AbstractContextMana
     return complete_through_gateway(settings, purpose="curate", budget_usd=budget)
 
 
-def ago(text: str, now: datetime) -> datetime:
+def ago(text: str, now: datetime, *, option: str = "--since") -> datetime:
     """The moment that `24h`, `7d` or `90m` before now was.
 
     Raises:
@@ -128,4 +128,4 @@ def ago(text: str, now: datetime) -> datetime:
     try:
         return now - timedelta(**{units[unit]: float(number)})
     except (KeyError, ValueError, OverflowError) as error:
-        raise OptionInvalid(f"--since {text!r}: write it as 90m, 24h, 7d or 2w") from error
+        raise OptionInvalid(f"{option} {text!r}: write it as 90m, 24h, 7d or 2w") from error

@@ -18,6 +18,8 @@ from flows.server import asking
 from flows.settings import Settings, environment
 
 POOL = "harness"
+UPKEEP = "upkeep"
+"""The queue that `prefect.yaml` puts the upkeep into, and how the name of its worker ends."""
 DEPLOY_TIMEOUT_S = 300.0
 
 _FLOWS = Path(__file__).parent
@@ -50,7 +52,7 @@ def deploy(api: str, settings: Settings) -> Deployed:
 
 
 def workers(api: str) -> tuple[str, ...] | None:
-    """The names of the workers that are online in our pool; None when there is no pool."""
+    """The names of the workers that would do runs now; None when there is no pool."""
     from prefect.exceptions import ObjectNotFound
 
     with asking(api) as client:
@@ -59,7 +61,8 @@ def workers(api: str) -> tuple[str, ...] | None:
             found = client.read_workers_for_work_pool(POOL)
         except ObjectNotFound:
             return None
-    return tuple(worker.name for worker in found if worker.status == "ONLINE")
+    names = (worker.name for worker in found if worker.status == "ONLINE")
+    return tuple(name for name in names if not name.endswith(f"-{UPKEEP}"))
 
 
 def without_worker(api: str) -> str | None:

@@ -14,7 +14,7 @@ from flows.pages import pages
 from flows.receiver import receiver
 from flows.settings import Settings
 from flows.wiring import engine, owner
-from flows.worker import worker
+from flows.worker import upkeep_worker, worker
 from flows.zombies import watch_for_zombies
 from sandbox.reap import reap
 
@@ -104,6 +104,7 @@ def _all(settings: Settings, api: str) -> tuple[tuple[Kept, bool], ...]:
         (metrics(settings), True),
         (receiver(settings), settings.webhooks.secret is not None),
         (worker(settings, api), True),
+        (upkeep_worker(settings, api), True),
     )
 
 

@@ -1,7 +1,9 @@
 """Where a run's work goes: a branch in the user's repository, and further when asked."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from contracts.errors import GitFailed
 from contracts.run import DiffStat
@@ -13,6 +15,13 @@ DIFF_LIMIT = 1024 * 1024
 
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 _BIG_IS_BINARY = ("-c", "core.bigFileThreshold=8m")
+
+
+class Branch(NamedTuple):
+    """A branch, and when its newest commit was made."""
+
+    name: str
+    changed: datetime
 
 
 def publish(base: Base, branch: str, commit: str, *, replaces: str | None = None) -> Path:
@@ -87,6 +96,19 @@ def diff_stat(base: Base, commit: str) -> DiffStat:
         insertions=_count(r"(\d+) insertion", line),
         deletions=_count(r"(\d+) deletion", line),
     )
+
+
+def branches(bare: Path, under: str) -> list[Branch]:
+    """The branches of a bare repository of ours whose names begin so, in order."""
+    told = ("for-each-ref", "--format=%(committerdate:unix) %(refname:short)")
+    lines = git_text(*told, f"refs/heads/{under}", at=bare).splitlines()
+    pairs = (line.split(" ", maxsplit=1) for line in lines)
+    return [Branch(name, datetime.fromtimestamp(int(moment), UTC)) for moment, name in pairs]
+
+
+def remove_branch(bare: Path, branch: str) -> None:
+    """Remove a branch of a bare repository of ours; none there is fine."""
+    git("update-ref", "-d", branch_ref(branch), at=bare)
 
 
 def tree(base: Base, commit: str) -> str:

@@ -26,7 +26,7 @@ from sandbox.reap import list_sandboxes, list_snapshots
 pytestmark = pytest.mark.prefect
 
 NO_DOCKER = SandboxSettings(pool_size=0)
-ALL = {"server", "gateway", "pages", "metrics", "worker"}
+ALL = {"server", "gateway", "pages", "metrics", "worker", "upkeep"}
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +128,7 @@ def test_a_configured_server_is_used_and_never_stopped(
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         assert up(here)["server"] == Member("server", "yours", prefect_api.removesuffix("/api"))
         assert [member.name for member in take_down(here)] == [
+            "upkeep",
             "worker",
             "metrics",
             "pages",

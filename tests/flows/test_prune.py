@@ -1,0 +1,45 @@
+"""What did not win is kept until it is pruned."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from blueprints.dsl import blueprint, compete, step
+from flows.prune import prune
+from flows.run import run_blueprint
+from flows.settings import load_settings
+from flows.workshop import Workshop
+from nodes.commands import command
+from tests.flows.conftest import Ask
+from tests.flows.repositories import git
+from tests.flows.test_run import DONE, WRITE_42
+
+
+@pytest.fixture
+def bare(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Path:
+    """The bare repository of a run in which one of two agents won."""
+    steps = [step("answer", command("true"))]
+    tried = compete("try", "Try", 2, prompt=lambda _: "go", steps=steps)
+    script = model(WRITE_42, WRITE_42, DONE, DONE)
+    run_blueprint(ask(blueprint("race", "Race", [tried]), model=script), shop, run_id="abcd1234")
+    [found] = shop.repos.glob("*.git")
+    # As the work of a repository that is named by its URL, which stays there.
+    git(found, "branch", "--force", "harness/abcd1234/race", lost(found)[0])
+    return found
+
+
+def lost(bare: Path) -> list[str]:
+    return git(bare, "branch", "--list", "harness/*/race.*", "--format", "%(refname:short)").split()
+
+
+def test_what_lost_is_pruned_by_its_age_and_the_work_is_not(bare: Path) -> None:
+    there, now = lost(bare), datetime.now(UTC)
+    assert len(there) >= 1
+    assert prune(load_settings(), now - timedelta(days=1)) == ()
+    told = prune(load_settings(), now + timedelta(minutes=1), dry_run=True)
+    assert ([branch.branch for branch in told], lost(bare)) == (there, there)
+    assert prune(load_settings(), now + timedelta(minutes=1)) == told
+    assert lost(bare) == []
+    assert git(bare, "branch", "--list", "harness/abcd1234/race")
