@@ -39,7 +39,8 @@ upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, workshop)
 
 def _own_name() -> str:
     given = flow_run.parameters
-    return run_name(str(given["blueprint"]), str(given["repo"]), str(flow_run.id)[-8:])
+    blueprint = str(given["blueprint"]).rpartition(":")[2]
+    return run_name(blueprint, str(given["repo"]), str(flow_run.id)[-8:])
 
 
 @flow(

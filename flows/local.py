@@ -10,6 +10,7 @@ from pathlib import Path
 from contracts.errors import PrefectUnavailable
 from flows import kept
 from flows.kept import Kept, Launch, Running
+from flows.server import asking
 from flows.settings import Settings, environment
 
 _SERVER = (sys.executable, "-P", "-m", "prefect", "server", "start")
@@ -19,7 +20,8 @@ def api_url(settings: Settings) -> str:
     """The URL of the Prefect API to use; starts the local server when none is configured.
 
     Raises:
-        PrefectUnavailable: the configured server does not answer, or ours does not start.
+        PrefectUnavailable: the configured server does not answer or is of another version, or
+            ours does not start.
     """
     configured = _configured_url()
     if configured is None:
@@ -29,7 +31,8 @@ def api_url(settings: Settings) -> str:
             f"no Prefect server answers at {configured}: start it, or unset PREFECT_API_URL "
             "(and the profile's) to let Harness keep one on this machine"
         )
-    return configured
+    with asking(configured):
+        return configured
 
 
 def known_url(settings: Settings) -> str | None:

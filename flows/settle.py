@@ -21,6 +21,8 @@ from nodes.types import Node
 from sandbox.reap import reap
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from prefect import State
     from prefect.client.schemas import FlowRun as PrefectRun
 
@@ -32,6 +34,23 @@ def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "State") -> Non
     settle(workshop(settings), str(flow_run.id)[-8:], why)
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
         reap(engine(), owner(settings))
+    _end_tasks(flow_run.id, state.message)
+
+
+def _end_tasks(flow_run_id: "UUID", message: str | None) -> None:
+    """Show the nodes that were under way as crashed: nobody else would end them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas import filters
+    from prefect.client.schemas.objects import StateType
+    from prefect.states import Crashed
+
+    running = filters.TaskRunFilterStateType(any_=[StateType.RUNNING])
+    with get_client(sync_client=True) as client:
+        for task in client.read_task_runs(
+            flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run_id])),
+            task_run_filter=filters.TaskRunFilter(state=filters.TaskRunFilterState(type=running)),
+        ):
+            client.set_task_run_state(task.id, Crashed(message=message), force=True)
 
 
 def settle(tools: Workshop, run_id: str, why: BaseException) -> RunReport | None:

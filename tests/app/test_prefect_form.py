@@ -1,6 +1,9 @@
-"""A run started from the Prefect UI as the tutorial tells it, and one by its schedule."""
+"""Runs started, cancelled and retried in the Prefect UI by a person, and one by its schedule."""
 
-from collections.abc import Iterator
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -11,8 +14,14 @@ from playwright.sync_api import Page, expect
 from app.demo import request as demo
 from app.demo.request import make_repository
 from flows import local
+from flows.asked import read_asked
 from flows.household import bring_up, take_down
-from flows.settings import SandboxSettings, Settings
+from flows.library import library
+from flows.runs import CHECKPOINT, read_report
+from flows.settings import SandboxSettings, Settings, load_settings
+from flows.wiring import engine, owner
+from sandbox.process import pid_of
+from sandbox.reap import list_sandboxes
 from tests.flows.repositories import git
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
@@ -21,13 +30,39 @@ SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
 RUN_TIMEOUT_S = 150
 
 
+NAP = """
+from pathlib import Path
+from blueprints.dsl import blueprint, deterministic
+from nodes.commands import shell
+
+def sleep(ctx, sandbox):
+    woken = Path(__file__).with_name("woken").exists()
+    return shell("echo two >> lines.txt" + ("" if woken else "; sleep 600"))(ctx, sandbox)
+
+nap = blueprint("nap", "Sleep", [
+    deterministic("one", "one", shell("echo one >> lines.txt; echo ran >> ~/one")),
+    deterministic("two", "sleep", sleep),
+    deterministic("three", "three", shell("echo three >> lines.txt; wc -l < ~/one")),
+])
+"""
+
+
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with everything that `harness up` brings."""
-    home = tmp_path_factory.mktemp("household")
-    settings = Settings(home=home, server_port=0, sandbox=SandboxSettings(pool_size=0))
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("household")
+    (made / "nap.py").write_text(NAP)
+    return made
+
+
+@pytest.fixture(scope="module")
+def api(home: Path) -> Iterator[str]:
+    """The address of a server with everything that `harness up` brings, for one run at a time."""
+    settings = Settings(
+        home=home, server_port=0, metrics_port=0, max_runs=1, sandbox=SandboxSettings(pool_size=0)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(home / "profile"))
+        patch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{home}/nap.py:*"]))
         bring_up(settings, lambda _: None)
         yield local.up(settings).url
         take_down(settings)
@@ -93,6 +128,84 @@ def test_a_schedule_fires_by_itself(api: str) -> None:
             return
         sleep(0.5)
     pytest.fail("no scheduled run completed within two minutes")
+
+
+def start(api: str, name: str, **parameters: object) -> str:
+    """The id of a new flow run of this deployment."""
+    url = f"{api}/deployments/{deployment(api, name)}/create_flow_run"
+    made = httpx.post(url, json={"parameters": parameters}).raise_for_status().json()
+    return str(made["id"])
+
+
+def soon(is_so: Callable[[], bool], within_s: float = RUN_TIMEOUT_S) -> bool:
+    give_up = monotonic() + within_s
+    while monotonic() < give_up:
+        if is_so():
+            return True
+        sleep(0.1)
+    return False
+
+
+@pytest.fixture
+def asleep(api: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A flow run whose second node sleeps in its sandbox."""
+    monkeypatch.setenv("HARNESS_HOME", str(home))
+    repository = make_repository(tmp_path / "opening-hours")
+    run = start(api, "run-blueprint", blueprint=f"{home}/nap.py:nap", repo=str(repository))
+    kept = home / "runs" / run[-8:] / CHECKPOINT
+    assert soon(lambda: kept.exists() and '"one"' in kept.read_text())
+    assert containers() == 1
+    return run
+
+
+def containers() -> int:
+    return len(list_sandboxes(engine(), owner(load_settings())))
+
+
+def lines(tmp_path: Path, run: str) -> str:
+    return git(tmp_path / "opening-hours", "show", f"harness/{run[-8:]}/nap:lines.txt")
+
+
+def executions(run: str) -> list[str]:
+    with library() as opened:
+        return [e.outcome for e in opened.list_executions() if e.run_id == run[-8:]]
+
+
+def test_a_run_is_cancelled_in_the_prefect_ui_and_upkeep_waits_for_none(
+    api: str, asleep: str, page: Page, tmp_path: Path
+) -> None:
+    completed(api, start(api, "expire-approvals"))  # while the only place for runs is taken
+    page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{asleep}")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Confirm").click()
+    assert soon(lambda: containers() == 0, within_s=30)
+    page.get_by_text("Cancelled", exact=True).first.wait_for(timeout=60_000)
+    assert soon(lambda: executions(asleep) == ["neutral"])
+    assert lines(tmp_path, asleep) == "one\ntwo"
+
+
+def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
+    api: str, asleep: str, home: Path, page: Page, tmp_path: Path
+) -> None:
+    asked = read_asked(home / "runs" / asleep[-8:])
+    assert asked is not None
+    os.kill(pid_of(asked.process), signal.SIGKILL)
+    assert soon(lambda: containers() == 0, within_s=30)
+    assert soon(lambda: executions(asleep) == ["neutral"]), "the worker records what died"
+    (home / "woken").touch()
+    page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{asleep}")
+    page.get_by_text("Crashed", exact=True).first.wait_for()
+    page.get_by_role("button", name="Retry").click()
+    page.locator(".p-modal button", has_text="Retry").click()
+    completed(api, asleep)
+    assert lines(tmp_path, asleep) == "one\ntwo\nthree"
+    report = read_report(home / "runs", asleep[-8:])
+    assert [node.output.strip() for node in report.nodes] == ["", "", "1"], "one ran once"
+    assert executions(asleep) == ["success"]
+    of_it = {"flow_runs": {"id": {"any_": [asleep]}}}
+    nodes = httpx.post(f"{api}/task_runs/filter", json=of_it).json()
+    states = sorted(node["state_type"] for node in nodes if node["name"] == "two")
+    assert states == ["COMPLETED", "CRASHED"]
 
 
 COMPLETED = {"type": {"any_": ["COMPLETED"]}}

@@ -3,13 +3,16 @@
 import os
 import signal
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from time import sleep
 
+import httpx
 import pytest
 
 from contracts.errors import PrefectUnavailable
-from flows import local
+from flows import deploy, local
 from flows.settings import Settings, load_settings
 
 pytestmark = pytest.mark.prefect
@@ -61,3 +64,45 @@ def test_a_configured_server_is_used_and_none_is_started(prefect_api: str, own_h
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         assert local.api_url(load_settings()) == prefect_api
     assert not (own_home / "prefect").exists()
+
+
+@pytest.fixture
+def ancient() -> Iterator[str]:
+    """The address of a server that is of another major version, and says so."""
+
+    class Ancient(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'"2.20.1"' if self.path.endswith("/version") else b"true")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Ancient) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/api"
+        server.shutdown()
+
+
+def test_a_server_of_another_version_is_told_in_one_line(ancient: str) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with (
+        temporary_settings({PREFECT_API_URL: ancient}),
+        pytest.raises(PrefectUnavailable, match=r"cannot be used: .*server: 2\.20\.1") as told,
+    ):
+        local.api_url(load_settings())
+    assert "\n" not in str(told.value)
+
+
+def test_a_pool_that_is_not_there_or_has_no_worker_is_told(
+    prefect_api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deploy, "POOL", "nobody-works-here")
+    assert "`harness up` makes it" in str(deploy.without_worker(prefect_api))
+    httpx.post(
+        f"{prefect_api}/work_pools/", json={"name": "nobody-works-here", "type": "process"}
+    ).raise_for_status()
+    assert "no worker is online" in str(deploy.without_worker(prefect_api))
+    httpx.delete(f"{prefect_api}/work_pools/nobody-works-here").raise_for_status()

@@ -1,5 +1,6 @@
 """Runs side by side, and a disk that fills up under one."""
 
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from blueprints.dsl import blueprint, deterministic
-from contracts.errors import HomeUnavailable
+from contracts.errors import HomeUnavailable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
+from flows.library import library
 from flows.resume import resumed
 from flows.run import run_blueprint
 from flows.workshop import Workshop
@@ -36,6 +38,19 @@ def test_runs_on_one_repository_at_once_do_not_disturb_each_other(
         assert git(repository, "show", f"{report.branch}:answer.txt") == str(number)
         assert git(repository, "rev-list", "--count", f"main..{report.branch}") == "1"
     assert fingerprint(repository) == before
+
+
+def test_a_database_that_a_newer_harness_has_moved_on_is_told_in_one_line(
+    shop: Workshop, ask: Ask, own_home: Path
+) -> None:
+    with library() as opened:
+        opened.stats()
+    with sqlite3.connect(own_home / "harness.db") as newer:
+        newer.execute("UPDATE alembic_version SET version_num = '9999'")
+    request = ask(blueprint("nothing", "Nothing", [deterministic("do", "do", shell("true"))]))
+    with pytest.raises(Unavailable, match=r"'9999'.*Use the newer Harness") as told:
+        run_blueprint(request, shop, run_id="abcd1234")
+    assert "\n" not in str(told.value)
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""The files of a sandbox are kept when they changed, and when nobody can tell."""
+
+from collections.abc import Iterator
+from time import sleep, time
+
+import pytest
+
+from flows import files
+from flows.files import Files
+from sandbox.scripted import ScriptedSandbox
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ScriptedSandbox]:
+    with ScriptedSandbox() as made:
+        yield made
+
+
+def test_only_what_changed_is_kept_anew(sandbox: ScriptedSandbox) -> None:
+    kept = Files(sandbox, None, 60)
+    assert kept.keep() is None
+    sandbox.write_file("one.txt", b"one")
+    sleep(0.05)  # what is changed within a tick of being kept is kept twice
+    first = kept.keep()
+    assert first is not None
+    assert kept.keep() == first
+    sandbox.write_file("two.txt", b"two")
+    assert kept.keep() not in (first, None)
+
+
+def test_a_clock_that_is_set_back_hides_no_change(
+    sandbox: ScriptedSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Files(sandbox, None, 60)
+    monkeypatch.setattr(files, "time", lambda: time() - 3600)
+    first = kept.keep()
+    assert first is not None
+
+
+def test_what_was_kept_too_late_is_kept_again(sandbox: ScriptedSandbox) -> None:
+    kept = Files(sandbox, None, 60)
+    sandbox.write_file("one.txt", b"one")
+    late = kept.keep()
+    kept.soil()
+    assert kept.keep() != late
+
+
+def test_keeping_is_dear_once_it_took_its_share_of_the_time(
+    sandbox: ScriptedSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_FREE_S", 0.0)
+    monkeypatch.setattr(files, "_SHARE", 0.0)
+    kept = Files(sandbox, None, 60)
+    assert not kept.dear
+    sandbox.write_file("one.txt", b"one")
+    kept.keep()
+    assert kept.dear
