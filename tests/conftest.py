@@ -2,10 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from shutil import copy
 
 import pytest
+from filelock import FileLock
 
 from flows import gateway, local
 from flows.settings import Settings
@@ -32,8 +36,41 @@ def no_implicit_event_loop() -> None:
 
 
 @pytest.fixture(scope="session")
-def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real Prefect server that lives as long as the session."""
+def prefect_api(tmp_path_factory: pytest.TempPathFactory, new_database: Path) -> Iterator[str]:
+    """The address of a real Prefect server that lives as long as the session.
+
+    The first one of all workers makes its database, which takes as long as the rest of its start.
+    """
     settings = Settings(home=tmp_path_factory.mktemp("prefect"), server_port=0)
-    yield local.up(settings).url
+    with FileLock(new_database.with_suffix(".lock")):
+        if new_database.exists():
+            _begin_with(settings.home, new_database)
+        api = local.up(settings).url
+        if not new_database.exists():
+            _back_up(settings.home / "prefect" / "prefect.db", new_database)
+    yield api
     local.down(settings)
+
+
+@pytest.fixture(scope="session")
+def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a Prefect server's database is kept as its first start made it."""
+    mine = tmp_path_factory.getbasetemp()
+    return (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "prefect-new.db"
+
+
+@pytest.fixture(scope="session")
+def begun(prefect_api: str, new_database: Path) -> Callable[[Path], None]:
+    """Gives a home the database of a new Prefect server, for what is no matter of making it."""
+    return lambda home: _begin_with(home, new_database)
+
+
+def _begin_with(home: Path, database: Path) -> None:
+    (home / "prefect").mkdir(parents=True, exist_ok=True)
+    copy(database, home / "prefect" / "prefect.db")
+
+
+def _back_up(database: Path, to: Path) -> None:
+    """Whole, while a server has it open."""
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(to)) as target:
+        source.backup(target)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -19,8 +19,9 @@ pytestmark = pytest.mark.prefect
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Iterator[Settings]:
+def settings(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settings]:
     made = Settings(home=tmp_path / "home", server_port=0)
+    begun(made.home)
     yield made
     local.down(made)
 
@@ -40,7 +41,6 @@ def test_a_server_is_found_again_started_again_and_stopped(settings: Settings) -
 
 
 def test_a_state_file_that_is_no_json_is_no_server(settings: Settings) -> None:
-    (settings.home / "prefect").mkdir(parents=True)
     (settings.home / "prefect" / "server.json").write_text("{")
     assert local.status(settings) is None
 
