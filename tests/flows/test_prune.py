@@ -12,9 +12,9 @@ from flows.run import run_blueprint
 from flows.settings import load_settings
 from flows.workshop import Workshop
 from nodes.commands import command
-from tests.flows.conftest import Ask
+from tests.flows.conftest import DONE, Ask
 from tests.flows.repositories import git
-from tests.flows.test_run import DONE, WRITE_42
+from tests.flows.test_run import WRITE_42
 
 
 @pytest.fixture

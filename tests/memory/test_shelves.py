@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory import note_store
+from memory import note_generation
 from memory.database import reading
 from memory.note_shelf import Shelf, Shelves, Where
 from memory.note_types import ExampleContent, Note, NoteContent
@@ -72,7 +72,7 @@ def shelves(book: Notebook, kept: Shelves) -> list[Shelf]:
     """The shelves of ann's and of everyone's notes."""
     wheres = [Where("note", key(scope), "words", 64) for scope in (EVERYONE, ANN)]
     with reading(book.engine) as connection:
-        generation = note_store.current_generation(connection)
+        generation = note_generation.current_generation(connection)
         found = kept.at(connection, generation, wheres)
     return [found[where] for where in wheres]
 
@@ -86,7 +86,7 @@ def write(book: Notebook, words: WordEmbedder, what: str, which: int) -> None:
         case "example", _:
             book.add(ExampleContent(input=f"input {which}", output="x"))
         case "embed", _:
-            book.embed_waiting()
+            book.vectors.make_missing()
         case "reword", Note():
             book.edit(replace(note, text=f"{note.text} and {which}"))
         case "move", Note():
