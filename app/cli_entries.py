@@ -1,41 +1,49 @@
-"""What `harness notes` and `harness examples` share: who it is for, lists, approval, editing."""
+"""What `harness notes` and `harness examples` share: lists, approval, editing."""
 
 import getpass
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from app.cli_governed import AsJson
 from app.cli_tell import edited, tell
 from app.present import show_table
 from app.terminal import say, show, show_json
-from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from memory.errors import StaleUpdate
-    from memory.note_types import Author, Content, Entry, Governed, Kind, Where
+    from memory.note_types import Author, Content, Entry, Kind, Where
     from memory.notebook import Notebook
 
-Ref = Annotated[str, typer.Argument(help="An id, or the beginning of one.")]
-Refs = Annotated[list[str], typer.Argument(help="Ids, or the beginnings of some.")]
-Agent = Annotated[str | None, typer.Option(help="Only for this agent.")]
-User = Annotated[str | None, typer.Option(help="Only for this user.")]
-Company = Annotated[str | None, typer.Option(help="Only for this company.")]
-Pending = Annotated[bool, typer.Option("--pending", help="Not given to anybody yet.")]
-Days = Annotated[
-    float | None, typer.Option("--provisional", metavar="DAYS", min=0.001, help="Holds so long.")
-]
-Protected = Annotated[
-    bool | None, typer.Option("--protected/--unprotected", help="Only a person may revoke it.")
-]
-File = Annotated[Path | None, typer.Option(help="The whole content as JSON.")]
-Version = Annotated[int | None, typer.Option(help="Refuse when it is at another version.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
 Change = Callable[["Notebook", str, "Author"], "Entry"]
+
+
+def entry_commands(app: typer.Typer, kind: "Kind") -> None:
+    """Give notes or examples the commands that they have in common."""
+    one = typer.Argument(metavar=kind.upper(), help="An id, or the beginning of one.")
+    some = typer.Argument(metavar=kind.upper(), help="Ids, or the beginnings of some.")
+
+    @app.command("show", help=f"Show one {kind}.")
+    def show_(
+        entry: Annotated[str, one],
+        history: Annotated[bool, typer.Option("--history", help="Every version.")] = False,
+        as_json: AsJson = False,
+    ) -> None:
+        show_entry(kind, entry, history, as_json)
+
+    @app.command("approve", help=f"Make {kind}s Active: agents are given them from now on.")
+    def approve(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
+        change_each(kind, refs, lambda b, ref, by: b.approve(ref, author=by), "approved", as_json)
+
+    @app.command("revoke", help=f"Give {kind}s to nobody any more; they stay to be looked at.")
+    def revoke(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
+        change_each(kind, refs, lambda b, ref, by: b.revoke(ref, author=by), "revoked", as_json)
+
+    @app.command("rm", help=f"Delete {kind}s for good, with their history.")
+    def rm(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
+        change_each(kind, refs, lambda b, ref, _: b.remove(ref), "deleted", as_json)
 
 
 def me() -> "Author":
@@ -45,37 +53,9 @@ def me() -> "Author":
     return Author("person", getpass.getuser())
 
 
-def governed(
-    agent: str | None,
-    user: str | None,
-    company: str | None,
-    *,
-    pending: bool,
-    days: float | None,
-    protected: bool | None,
-) -> "Governed":
-    """What the options say of a new note or example besides its words."""
-    from memory.note_types import Governed
-    from memory.scope import Scope
-
-    return Governed(
-        scope=Scope(agent=agent, user=user, company=company),
-        status="Pending" if pending else "Active",
-        expires_at=until(days),
-        protection="Protected" if protected else "Normal",
-    )
-
-
-def until(days: float | None) -> datetime | None:
-    """When something provisional ends.
-
-    Raises:
-        OptionInvalid: no calendar goes so far.
-    """
-    try:
-        return None if days is None else datetime.now(UTC) + timedelta(days=days)
-    except OverflowError as error:
-        raise OptionInvalid(f"--provisional {days:g} days: no calendar goes so far") from error
+def undo_last(kind: "Kind", ref: str, as_json: bool) -> None:
+    """Take the last change of one back."""
+    change_each(kind, [ref], lambda book, one, by: book.undo(one, author=by), "undid", as_json)
 
 
 def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:

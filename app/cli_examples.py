@@ -5,26 +5,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli_entries import (
+from app.cli_entries import entry_commands, list_entries, me, rewrite, tell_entry, undo_last
+from app.cli_governed import (
     Agent,
     AsJson,
     Company,
     Days,
     File,
+    Limit,
+    OfRun,
     Pending,
     Protected,
     Ref,
-    Refs,
+    Statuses,
+    Undo,
     User,
     Version,
-    change_each,
+    Words,
     governed,
-    list_entries,
-    me,
-    rewrite,
-    show_entry,
-    tell_entry,
-    until,
+    regoverned,
 )
 
 if TYPE_CHECKING:
@@ -64,14 +63,14 @@ def add(
 
 @app.command("list")
 def list_(
-    status: Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")] = None,
+    status: Statuses = None,
     agent: Agent = None,
     user: User = None,
     company: Company = None,
-    text: Annotated[str, typer.Option(help="With all of these words.")] = "",
-    run: Annotated[str | None, typer.Option(help="From this run.")] = None,
+    text: Words = "",
+    run: OfRun = None,
     best: Annotated[bool, typer.Option("--best", help="The best score first.")] = False,
-    limit: Annotated[int | None, typer.Option(min=0)] = None,
+    limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """List examples, the newest change first."""
@@ -91,16 +90,6 @@ def list_(
     list_entries("example", where, as_json)
 
 
-@app.command("show")
-def show(
-    example: Ref,
-    history: Annotated[bool, typer.Option("--history", help="Every version.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show one example."""
-    show_entry("example", example, history, as_json)
-
-
 @app.command("edit")
 def edit(
     example: Ref,
@@ -114,7 +103,7 @@ def edit(
     protected: Protected = None,
     file: File = None,
     version: Version = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last change back.")] = False,
+    undo: Undo = False,
     as_json: AsJson = False,
 ) -> None:
     """Change an example; without options, in $EDITOR. An empty scope option clears it."""
@@ -122,50 +111,27 @@ def edit(
     from memory.note_types import Example
 
     if undo:
-        change_each(
-            "example", [example], lambda book, ref, by: book.undo(ref, author=by), "undid", as_json
-        )
+        undo_last("example", example, as_json)
         return
-    given = {"agent": agent, "user": user, "company": company}
-    named = {name: value or None for name, value in given.items() if value is not None}
-    options = (input_, output, score, days, protected)
+    options = (input_, output, score, agent, user, company, days, protected)
 
     def change(_: "Notebook", before: "Entry") -> "Content | None":
         if file is not None:
             return read_document(file.read_text(), "example")
-        if not isinstance(before, Example) or not (named or any(o is not None for o in options)):
+        if not isinstance(before, Example) or all(option is None for option in options):
             return None
-        wanted = replace(
-            before,
+        wanted = regoverned(before, agent, user, company, days=days, protected=protected)
+        return replace(
+            wanted,
             input=before.input if input_ is None else input_,
             output=before.output if output is None else output,
             score=before.score if score is None else score,
-            scope=replace(before.scope, **named),
-            expires_at=before.expires_at if days is None else until(days),
         )
-        if protected is None:
-            return wanted
-        return replace(wanted, protection="Protected" if protected else "Normal")
 
     rewrite("example", example, change, version, as_json)
 
 
-@app.command("approve")
-def approve(examples: Refs, as_json: AsJson = False) -> None:
-    """Make examples Active: agents are given them from now on."""
-    change_each("example", examples, lambda b, r, by: b.approve(r, author=by), "approved", as_json)
-
-
-@app.command("revoke")
-def revoke(examples: Refs, as_json: AsJson = False) -> None:
-    """Give examples to nobody any more; they stay to be looked at."""
-    change_each("example", examples, lambda b, r, by: b.revoke(r, author=by), "revoked", as_json)
-
-
-@app.command("rm")
-def rm(examples: Refs, as_json: AsJson = False) -> None:
-    """Delete examples for good, with their history."""
-    change_each("example", examples, lambda book, ref, _: book.remove(ref), "deleted", as_json)
+entry_commands(app, "example")
 
 
 @app.command("preview")

@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from app import cli_note_types
-from app.cli_entries import (
+from app.cli_entries import entry_commands, list_entries, me, rewrite, tell_entry, undo_last
+from app.cli_governed import (
     Agent,
     AsJson,
     Company,
     Days,
     File,
+    Limit,
+    OfRun,
     Pending,
     Protected,
     Ref,
-    Refs,
+    Statuses,
+    Undo,
     User,
     Version,
-    change_each,
+    Words,
     governed,
-    list_entries,
-    me,
-    rewrite,
-    show_entry,
-    tell_entry,
-    until,
+    regoverned,
 )
 from app.cli_tell import tell
 
@@ -75,15 +74,15 @@ def add(
 
 @app.command("list")
 def list_(
-    status: Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")] = None,
+    status: Statuses = None,
     type_: Type_ = None,
     note_type: NoteType_ = None,
     agent: Agent = None,
     user: User = None,
     company: Company = None,
-    text: Annotated[str, typer.Option(help="With all of these words.")] = "",
-    run: Annotated[str | None, typer.Option(help="That this run taught.")] = None,
-    limit: Annotated[int | None, typer.Option(min=0)] = None,
+    text: Words = "",
+    run: OfRun = None,
+    limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """List notes, the newest change first."""
@@ -104,16 +103,6 @@ def list_(
     list_entries("note", where, as_json)
 
 
-@app.command("show")
-def show(
-    note: Ref,
-    history: Annotated[bool, typer.Option("--history", help="Every version.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Show one note."""
-    show_entry("note", note, history, as_json)
-
-
 @app.command("edit")
 def edit(
     note: Ref,
@@ -127,7 +116,7 @@ def edit(
     protected: Protected = None,
     file: File = None,
     version: Version = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last change back.")] = False,
+    undo: Undo = False,
     as_json: AsJson = False,
 ) -> None:
     """Change a note; without options, in $EDITOR. An empty scope option clears it."""
@@ -135,48 +124,24 @@ def edit(
     from memory.note_types import Note
 
     if undo:
-        change_each(
-            "note", [note], lambda book, ref, by: book.undo(ref, author=by), "undid", as_json
-        )
+        undo_last("note", note, as_json)
         return
-    given = {"agent": agent, "user": user, "company": company}
-    named = {name: value or None for name, value in given.items() if value is not None}
-    options = (text, type_, note_type, days, protected)
+    options = (text, type_, note_type, agent, user, company, days, protected)
 
     def change(book: "Notebook", before: "Entry") -> "Content | None":
         if file is not None:
             return read_document(file.read_text(), "note")
-        if not isinstance(before, Note) or not (named or any(o is not None for o in options)):
+        if not isinstance(before, Note) or all(option is None for option in options):
             return None
-        wanted = replace(
-            before,
-            text=before.text if text is None else text,
-            scope=replace(before.scope, **named),
-            expires_at=before.expires_at if days is None else until(days),
+        wanted = regoverned(before, agent, user, company, days=days, protected=protected)
+        return _typed(
+            book, wanted if text is None else replace(wanted, text=text), type_, note_type
         )
-        if protected is not None:
-            wanted = replace(wanted, protection="Protected" if protected else "Normal")
-        return _typed(book, wanted, type_, note_type)
 
     rewrite("note", note, change, version, as_json)
 
 
-@app.command("approve")
-def approve(notes: Refs, as_json: AsJson = False) -> None:
-    """Make notes Active: agents are given them from now on."""
-    change_each("note", notes, lambda b, ref, by: b.approve(ref, author=by), "approved", as_json)
-
-
-@app.command("revoke")
-def revoke(notes: Refs, as_json: AsJson = False) -> None:
-    """Give notes to nobody any more; they stay to be looked at."""
-    change_each("note", notes, lambda b, ref, by: b.revoke(ref, author=by), "revoked", as_json)
-
-
-@app.command("rm")
-def rm(notes: Refs, as_json: AsJson = False) -> None:
-    """Delete notes for good, with their history."""
-    change_each("note", notes, lambda book, ref, _: book.remove(ref), "deleted", as_json)
+entry_commands(app, "note")
 
 
 @app.command("preview")

@@ -2,22 +2,27 @@
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, time
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, Field
 
 from memory.agent_settings import AgentSettings, ExampleStrategy, Injecting, NoteStrategy
 from memory.note_types import (
-    Example,
+    Entry,
     ExampleContent,
-    Note,
     NoteContent,
     NoteType,
     Protection,
+    ScopeKind,
+    Sort,
     Status,
     Type,
+    Where,
 )
 from memory.scope import Scope
+
+LISTED = 100
+"""Rows of a page."""
 
 Day = Annotated[date | None, BeforeValidator(lambda given: given or None)]
 """A day of the calendar; an empty field is none."""
@@ -49,6 +54,20 @@ class GovernedForm(ScopeForm, frozen=True):
         return datetime.combine(self.until, time.max, UTC) if self.until else None
 
 
+def _kept(one: Entry) -> dict[str, object]:
+    """What `GovernedForm` says of what is kept."""
+    return {
+        "agent": one.scope.agent or "",
+        "user": one.scope.user or "",
+        "company": one.scope.company or "",
+        "status": one.status,
+        "until": one.expires_at.date() if one.expires_at else None,
+        "protection": one.protection,
+        "source_run": one.source_run or "",
+        "version": one.version,
+    }
+
+
 class NoteForm(GovernedForm, frozen=True):
     """A note as the form sends it."""
 
@@ -68,9 +87,11 @@ class NoteForm(GovernedForm, frozen=True):
             protection=self.protection,
         )
 
-    def changed(self, note: Note) -> Note:
-        """The note with this content, as changed from the version that the person saw."""
-        return replace(note, **vars(self.content()), version=self.version)
+    @classmethod
+    def of(cls, one: Entry) -> "NoteForm":
+        """The form with what is kept."""
+        names = ("text", "type", "note_type")
+        return cls.model_validate(_kept(one) | {name: getattr(one, name) for name in names})
 
 
 class ExampleForm(GovernedForm, frozen=True):
@@ -92,9 +113,41 @@ class ExampleForm(GovernedForm, frozen=True):
             protection=self.protection,
         )
 
-    def changed(self, example: Example) -> Example:
-        """The example with this content, as changed from the version that the person saw."""
-        return replace(example, **vars(self.content()), version=self.version)
+    @classmethod
+    def of(cls, one: Entry) -> "ExampleForm":
+        """The form with what is kept."""
+        names = ("input", "output", "score")
+        return cls.model_validate(_kept(one) | {name: getattr(one, name) for name in names})
+
+
+EntryForm = NoteForm | ExampleForm
+
+
+def changed(one: Entry, form: EntryForm) -> Entry:
+    """What is kept with the form's content, as changed from the version that the person saw."""
+    return replace(one, **vars(form.content()), version=form.version)
+
+
+class EntryFilter(BaseModel, frozen=True):
+    """What a list of notes or examples is asked for; empty means all."""
+
+    text: str = ""
+    scope: ScopeKind | Literal[""] = ""
+    status: Status | Literal[""] = ""
+    page: int = Field(default=1, ge=1)
+
+    def where(self, sort: Sort, *, type_: Type | None = None) -> Where:
+        """The same as the notebook knows it: dates and scores from above, words from A."""
+        return Where(
+            text=self.text,
+            type=type_,
+            scope_kind=self.scope or None,
+            status=self.status or None,
+            sort=sort,
+            descending=sort in ("score", "updated", "created"),
+            limit=LISTED,
+            offset=LISTED * (self.page - 1),
+        )
 
 
 class NoteTypeForm(BaseModel, frozen=True):

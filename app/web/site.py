@@ -15,6 +15,7 @@ from app.web import (
     dashboard,
     example_pages,
     note_pages,
+    note_type_pages,
     playbook_pages,
     run_pages,
 )
@@ -32,6 +33,7 @@ _ROOMS = (
     approval_pages,
     playbook_pages,
     note_pages,
+    note_type_pages,
     example_pages,
     agent_pages,
     api,
