@@ -3,15 +3,18 @@
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from contracts.run import RunReport
-from flows.report import markdown, table_rows
+from flows.pages import pages_url
+from flows.report import given, markdown, table_rows
+from flows.settings import load_settings
 from policy.view_spec import ViewSpec
 from policy.view_text import markdown as view_markdown
 
 
 def publish_report(report: RunReport, diff: str) -> None:
-    """Attach the report to the flow run that this is called in."""
+    """Attach the report, with links to what memory gave, to the flow run that this is called in."""
+    shown = given(report.surfaced, pages_url(load_settings()))
     create_markdown_artifact(
-        markdown(report, diff),
+        "\n".join(filter(None, (markdown(report, diff), shown))),
         key=f"report-{report.run_id}",
         description=f"{report.blueprint}: {report.status}",
     )

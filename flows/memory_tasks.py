@@ -11,10 +11,14 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from contracts.run import RunReport
+from flows.pages import pages_url
+from flows.report import page_link
 from flows.report import plain as plain_text
 from flows.run_memory import Memory
 from flows.run_notes import Given, Notes, Seat
+from flows.settings import load_settings
 from memory.around_run import Recall, Recorded
+from memory.types import Hit
 
 if TYPE_CHECKING:
     from memory.curation import Curated
@@ -75,7 +79,9 @@ def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
 def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
     shown = plain.surface(run_id, task)
     create_markdown_artifact(
-        explain(shown), key=f"playbooks-{run_id}", description="Playbooks shown, and why"
+        explain(shown, pages_url(load_settings())),
+        key=f"playbooks-{run_id}",
+        description="Playbooks shown, and why",
     )
     return shown
 
@@ -115,23 +121,23 @@ def taught(curated: "Curated") -> str:
     return "\n".join([*kept, *same, *refused]) or "The run taught nothing."
 
 
-def explain(shown: Recall) -> str:
-    """What a run was shown and why, as Markdown."""
+def explain(shown: Recall, site: str | None = None) -> str:
+    """What a run was shown and why, as Markdown; `site` is where the pages are."""
     if shown.held_out:
         why = "This run was drawn to be shown nothing, so that the lift can be measured."
     else:
         why = f"{len(shown.shown)} of {len(shown.found.hits)} found were shown."
-    rows = [
-        f"| {hit.playbook.slug} | {'yes' if hit.playbook.id in shown.shown else 'no'} "
-        f"| {hit.score:.3f} | {hit.playbook.confidence:.0%} | {places} |"
-        for hit in shown.found.hits
-        for places in [
-            ", ".join(f"{arm} #{at.rank} ({at.score:.3f})" for arm, at in hit.places.items())
-        ]
-    ]
+    rows = [_row(hit, hit.playbook.id in shown.shown, site) for hit in shown.found.hits]
     head = ["| playbook | shown | score | confidence | found by |", "|---|---|---|---|---|"]
     table = [*head, *rows] if rows else ["Nothing in memory fits this task."]
     return "\n".join([why, "", *table])
+
+
+def _row(hit: Hit, shown: bool, site: str | None) -> str:
+    places = [f"{arm} #{at.rank} ({at.score:.3f})" for arm, at in hit.places.items()]
+    name = page_link(hit.playbook.slug, site, "playbook", hit.playbook.id)
+    known = f"{hit.score:.3f} | {hit.playbook.confidence:.0%}"
+    return f"| {name} | {'yes' if shown else 'no'} | {known} | {', '.join(places)} |"
 
 
 def _recorded(recorded: Recorded) -> str:

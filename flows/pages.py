@@ -33,6 +33,12 @@ def pages(settings: Settings) -> Kept:
     )
 
 
+def pages_url(settings: Settings) -> str | None:
+    """Where the pages are, without their token; None when they are not up."""
+    running = kept.status(pages(settings))
+    return running.url.partition("?")[0] if running is not None else None
+
+
 def _answers(url: str) -> bool:
     """Whether anything is said there; a refusal without a token is an answer too."""
     import httpx

@@ -8,7 +8,7 @@ from functools import cache
 
 from pydantic import TypeAdapter
 
-from contracts.run import NodeReport, RunReport
+from contracts.run import NodeReport, RunReport, Surfaced
 from nodes.text import cap, inert
 
 DIFF_CAP = 100_000
@@ -53,6 +53,26 @@ def markdown(report: RunReport, diff: str) -> str:
         *(_details(node) for node in report.nodes if node.status != "skipped"),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def given(surfaced: Surfaced, site: str | None) -> str:
+    """What the run was shown of memory, each with its page on the site; empty for nothing."""
+    shown = {
+        "playbook": surfaced.playbooks,
+        "note": surfaced.notes,
+        "example": surfaced.examples,
+    }
+    rows = [
+        f"- {kind} {page_link(f'`{ref}`', site, kind, ref)}"
+        for kind, refs in shown.items()
+        for ref in refs
+    ]
+    return "\n".join(["## What it was given", "", *rows, ""]) if rows else ""
+
+
+def page_link(text: str, site: str | None, kind: str, ref: str) -> str:
+    """Markdown text that leads to the page of a playbook, note or example, if there is a site."""
+    return f"[{text}]({site}{kind}s/{ref})" if site else text
 
 
 def fenced(text: str, language: str = "") -> str:

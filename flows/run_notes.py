@@ -11,8 +11,10 @@ from contracts.errors import HarnessError, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport, Surfaced
 from contracts.sandbox import Sandbox
 from flows.memory_settings import MemorySettings
-from flows.report import plain
+from flows.pages import pages_url
+from flows.report import page_link, plain
 from flows.request import RunRequest
+from flows.settings import load_settings
 from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic
@@ -89,7 +91,8 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
             except Unavailable as error:
                 _log.warning("node %r goes on without notes: %s", seat.node, error)
                 return Given()
-            return Given(text=injection.text, explained=explain(injection))
+            site = pages_url(load_settings())
+            return Given(text=injection.text, explained=explain(injection, site))
 
         def given(run_id: str) -> Surfaced:
             try:
@@ -140,22 +143,23 @@ def with_notes(run_agent: RunAgent, book: Notes, request: RunRequest, run_id: st
     return run
 
 
-def explain(injection: "Injection") -> str:
+def explain(injection: "Injection", site: str | None = None) -> str:
     """What a prompt was given and why, as Markdown; empty when there was nothing to give."""
     if not injection.shown and not injection.left_out:
         return ""
-    rows = [_row(entry, "yes", injection) for entry in injection.shown]
-    rows += [_row(left.entry, f"no: {left.why}", injection) for left in injection.left_out]
+    rows = [_row(entry, "yes", injection, site) for entry in injection.shown]
+    rows += [_row(left.entry, f"no: {left.why}", injection, site) for left in injection.left_out]
     head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
     return "\n".join([*(f"- {plain(why)}" for why in injection.why), "", *head, *rows])
 
 
-def _row(entry: "Entry", shown: str, injection: "Injection") -> str:
+def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:
     from memory.note_content import kind_of, searched_text
     from memory.scope import label
 
     distance = injection.distances.get(entry.key)
     away = "" if distance is None else f"{distance:.2f}"
     said = plain(searched_text(entry)[:120])
-    where = f"`harness {kind_of(entry)}s show {entry.id}`"
+    kind = kind_of(entry)
+    where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
     return f"| {where} | {said} | {plain(label(entry.scope))} | {plain(shown)} | {away} |"

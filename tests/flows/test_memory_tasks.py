@@ -91,6 +91,9 @@ def test_what_was_shown_is_explained(slug: str) -> None:
     shown = memory(WORDS).surface("r1", "rotate the keys")
     assert f"| {slug} | yes |" in explain(shown)
     assert "words #1" in explain(shown)
+    (hit,) = shown.found.hits
+    page = f"http://127.0.0.1:4280/playbooks/{hit.playbook.id}"
+    assert f"| [{slug}]({page}) | yes |" in explain(shown, "http://127.0.0.1:4280/")
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """Notes and examples around a run: in the prompt, on the report, as an artifact."""
 
+import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,14 @@ from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
+from flows.kept import Running
 from flows.library import notebook
 from flows.memory_settings import EmbeddingSettings, MemorySettings
 from flows.memory_tasks import notes_in_prefect
+from flows.pages import pages as kept_pages
 from flows.run import run_blueprint
 from flows.run_notes import Seat, notes
+from flows.settings import load_settings
 from flows.workshop import Workshop
 from memory.errors import NoteInvalid
 from memory.note_types import ExampleContent, NoteContent
@@ -26,6 +31,7 @@ from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic
 from providers.read_trajectory import read_trajectory
+from sandbox.process import process_label
 from tests.flows.conftest import DONE, Ask
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
@@ -142,10 +148,24 @@ def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path)
         book.add(NoteContent(text="long " * 799))
     with notes(WORDS) as opened:
         told = opened.give(SEAT).explained
-    assert f"`harness notes show {made.id}`" in told
+    assert f"| `harness notes show {made.id}` |" in told
     assert "<script>" not in told
     assert "\\| &lt;script&gt;" in told
     assert "notes by date, not by meaning: no embedding model is set" in told
+
+
+def test_what_was_given_leads_to_its_page_and_never_tells_the_token(own_home: Path) -> None:
+    with notebook(WORDS) as book:
+        made = book.add(NoteContent(text="never log names"))
+    here = kept_pages(load_settings())
+    url = "http://127.0.0.1:4280/?token=secret"
+    here.folder.mkdir(parents=True)
+    mine = Running(url=url, pid=os.getpid(), process=process_label(os.getpid()))
+    here.state.write_text(json.dumps(asdict(mine)))
+    with notes(WORDS) as opened:
+        told = opened.give(SEAT).explained
+    assert f"](http://127.0.0.1:4280/notes/{made.id})" in told
+    assert "secret" not in told
 
 
 @pytest.mark.prefect

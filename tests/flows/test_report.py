@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from contracts.chat import Usage
-from contracts.run import Attempt, NodeReport, NodeResult, RunReport
-from flows.report import dumps, fenced, loads, markdown, table_rows, to_json
+from contracts.run import Attempt, NodeReport, NodeResult, RunReport, Surfaced
+from flows.report import dumps, fenced, given, loads, markdown, table_rows, to_json
 
 CONTRACT = {
     "run_id", "flow_run_id", "blueprint", "repo", "intent", "agent", "model", "status", "nodes",
@@ -34,6 +34,15 @@ def a_report(*, error: str | None = None, token_usage: Usage | None = None) -> R
 
 def test_the_json_has_every_field_of_the_contract() -> None:
     assert set(to_json(a_report())) >= CONTRACT
+
+
+def test_what_memory_gave_leads_to_its_pages_where_these_are_up() -> None:
+    shown = Surfaced(playbooks=("p1",), notes=("n1",), examples=("e1",))
+    linked = given(shown, "http://127.0.0.1:4280/")
+    for kind, ref in (("playbook", "p1"), ("note", "n1"), ("example", "e1")):
+        assert f"- {kind} [`{ref}`](http://127.0.0.1:4280/{kind}s/{ref})" in linked
+    assert "- note `n1`" in given(shown, None)
+    assert given(Surfaced(), None) == ""
 
 
 def test_token_usage_holds_tokens_only() -> None:
