@@ -2,6 +2,7 @@
 
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from memory.changes import Changes
@@ -11,8 +12,15 @@ from memory.types import Content, Execution, Query
 from tests.memory.conftest import WordEmbedder
 
 
-def work(database: str, index: Path, worker: int, rounds: int, shared: str) -> None:
-    """Mixed operations; each line told on stdout is one that has been kept."""
+def work(
+    database: str,
+    index: Path,
+    worker: int,
+    rounds: int,
+    shared: str,
+    tell: Callable[[str], object],
+) -> None:
+    """Mixed operations; each line told is one that has been kept."""
     lot = random.Random(worker)  # noqa: S311 - a lot, no secret
     where = database if "://" in database else Path(database)
     with open_library(where, index=index, embedder=WordEmbedder().embedder) as library:
@@ -36,9 +44,14 @@ def work(database: str, index: Path, worker: int, rounds: int, shared: str) -> N
                         told = "updated"
                     except StaleUpdate:
                         told = "refused"
-            sys.stdout.write(told + "\n")
-            sys.stdout.flush()
+            tell(told)
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+    numbers = (int(sys.argv[3]), int(sys.argv[4]))
+    work(sys.argv[1], Path(sys.argv[2]), *numbers, sys.argv[5], _print)

@@ -1,36 +1,69 @@
 """Many processes on one store, some killed in the middle: nothing is lost, the indexes agree."""
 
 import fcntl
+import multiprocessing
 import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from memory.chroma_door import Entry
-from memory.library import Library
+from memory.library import Library, open_library
 from memory.types import Content, Execution, Filter, Query
 from memory.vectors import FolderVectors
+from tests.memory.busy import work
 from tests.memory.conftest import Open, WordEmbedder
 
-
-def start(
-    database: str | Path, index: Path, worker: int, rounds: int, shared: str
-) -> "subprocess.Popen[str]":
-    argv = [sys.executable, "-m", "tests.memory.busy", str(database), str(index)]
-    return subprocess.Popen(
-        [*argv, str(worker), str(rounds), shared],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["chromadb", "alembic.command", "pytest", "tests.memory.busy"])
+# Each is a process of its own, with none of ours open, and need not import it all again.
 
 
-def check(library: Library, told: str, shared: str, *, killed: int = 0) -> None:
+class Worker(NamedTuple):
+    """A process, and what it tells."""
+
+    process: ForkServerProcess
+    told: Connection
+
+    def lines(self) -> Iterator[str]:
+        """What it tells, until it ends or was killed in the middle of a word."""
+        with suppress(EOFError, OSError):
+            while True:
+                yield self.told.recv_bytes().decode()
+
+
+def start(do: Callable[..., None], *given: object) -> Worker:
+    """A process that does this; it is also given where to tell what it did."""
+    ours, its = _FORKS.Pipe(duplex=False)
+    process = _FORKS.Process(target=do, args=(*given, its))
+    process.start()
+    its.close()
+    return Worker(process, ours)
+
+
+def be_busy(
+    database: str | Path, index: Path, worker: int, rounds: int, shared: str, its: Connection
+) -> None:
+    work(str(database), index, worker, rounds, shared, lambda line: its.send_bytes(line.encode()))
+
+
+def open_new(database: str | Path, index: Path, its: Connection) -> None:
+    with open_library(database, index=index, embedder=WordEmbedder().embedder) as library:
+        library.create(Content(title="alpha"))
+        its.send_bytes(str(len(library.search(Query(text="alpha")))).encode())
+
+
+def check(library: Library, lines: list[str], shared: str, *, killed: int = 0) -> None:
     """Every told operation is there; a killed process may have kept one that it did not tell."""
-    lines = told.splitlines()
     counts = library.get(shared).counts
     recorded = lines.count("recorded")
     assert recorded <= counts.successes <= recorded + killed
@@ -50,11 +83,12 @@ def test_eight_processes_lose_no_count_and_no_playbook(
 ) -> None:
     with opened() as library:
         shared = library.create(Content(title="shared by all")).id
-    workers = [start(database, tmp_path / "index", n, 25, shared) for n in range(8)]
-    said = [worker.communicate(timeout=200) for worker in workers]
-    assert [(w.returncode, err) for w, (_, err) in zip(workers, said, strict=True)] == [(0, "")] * 8
+    index = tmp_path / "index"
+    workers = [start(be_busy, database, index, n, 12, shared) for n in range(8)]
+    told = [line for worker in workers for line in worker.lines()]
+    assert len(told) == 8 * 12
     with opened() as library:
-        check(library, "".join(out for out, _ in said), shared)
+        check(library, told, shared)
 
 
 def test_killed_writers_leave_a_store_that_is_whole(
@@ -62,38 +96,25 @@ def test_killed_writers_leave_a_store_that_is_whole(
 ) -> None:
     with opened() as library:
         shared = library.create(Content(title="shared by all")).id
-    told = ""
-    for attempt in range(4):
-        workers = [
-            start(database, tmp_path / "index", 10 * attempt + n, 10_000, shared) for n in range(2)
-        ]
-        try:
-            for worker in workers:
-                assert worker.stdout is not None
-                told += "".join(worker.stdout.readline() for _ in range(5 + attempt))
-        finally:
-            for worker in workers:
-                worker.kill()
-        told += "".join(worker.communicate()[0] for worker in workers)
+    told: list[str] = []
+    for attempt in range(3):
+        numbers = (10 * attempt, 10 * attempt + 1)
+        workers = [start(be_busy, database, tmp_path / "index", n, 900, shared) for n in numbers]
+        for worker in workers:
+            told += islice(worker.lines(), 5 + attempt)
+        for worker in workers:
+            worker.process.kill()
+            told += worker.lines()
     with opened() as library:
-        whole = "".join(line for line in told.splitlines(keepends=True) if line.endswith("\n"))
-        check(library, whole, shared, killed=8)
+        check(library, told, shared, killed=6)
 
 
 def test_eight_processes_open_a_new_store_at_once(database: str | Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path\n"
-        "from memory.library import open_library\n"
-        "from memory.types import Content, Query\n"
-        "from tests.memory.conftest import WordEmbedder\n"
-        "embedder = WordEmbedder().embedder\n"
-        "where = sys.argv[1] if '://' in sys.argv[1] else Path(sys.argv[1])\n"
-        "with open_library(where, index=Path(sys.argv[2]), embedder=embedder) as l:\n"
-        "    l.create(Content(title='alpha')); assert l.search(Query(text='alpha'))\n"
-    )
-    argv = [sys.executable, "-c", code, str(database), str(tmp_path / "index")]
-    workers = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(8)]
-    assert [(w.communicate()[1], w.returncode) for w in workers] == [("", 0)] * 8
+    workers = [start(open_new, database, tmp_path / "index") for _ in range(8)]
+    assert all([int(line) for line in worker.lines()] >= [1] for worker in workers)
+    for worker in workers:
+        worker.process.join()
+        assert worker.process.exitcode == 0
 
 
 def test_who_writes_to_sqlite_waits_until_nobody_else_can_be_moving_its_log(
