@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from contracts.errors import SettingsInvalid
+from flows.embed import embed_through_gateway
 from flows.memory_settings import (
     EmbeddingSettings,
     MemorySettings,
@@ -17,7 +18,8 @@ from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
 from policy.entity_search import EntitySearch
 from policy.log import EventLog
-from providers.embed import PRESETS, embedder
+from providers import minilm
+from providers.embed import LOCAL, PRESETS
 
 
 @contextmanager
@@ -77,6 +79,13 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     model = wanted.model or usual
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
-    key = expand(wanted.api_key, environment())
-    make = embedder(model, dimensions=dimensions, api_key=key, api_base=wanted.url)
-    return Embedder(name=name, embed=make)
+    if model == LOCAL:
+        return Embedder(name=name, embed=minilm.embed)
+    made = embed_through_gateway(
+        load_settings(),
+        model,
+        dimensions=dimensions,
+        api_key=expand(wanted.api_key, environment()),
+        api_base=wanted.url,
+    )
+    return Embedder(name=name, embed=made)

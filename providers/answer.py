@@ -160,7 +160,7 @@ class _Answer(BaseModel, frozen=True, extra="ignore"):
 
 def _arguments(model: str, ask: Ask) -> dict[str, object]:
     arguments: dict[str, object] = {
-        "model": model,
+        "model": _asked_as(model),
         "messages": list(ask.messages),
         "num_retries": 0,
         "max_retries": 0,
@@ -176,6 +176,12 @@ def _arguments(model: str, ask: Ask) -> dict[str, object]:
             {"location": "message", "index": -1},
         ]
     return arguments
+
+
+def _asked_as(model: str) -> str:
+    """`ollama/…` is litellm's word for an old wire of Ollama's, which has no calls of tools."""
+    provider, slash, name = model.partition("/")
+    return f"ollama_chat/{name}" if slash and provider == "ollama" else model
 
 
 def _options(model: str, ask: Ask) -> dict[str, object]:

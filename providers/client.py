@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import BadInput, HarnessError, ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Gate, OpenGate, Spent, Terms
 from providers.ask import response_format
+from providers.embed import EmbedAsk
 from providers.ledger import SPENT, RunTerms
 from providers.scripted import PREFIX, is_scripted, script_path
 from providers.usage import usage_from
@@ -137,6 +138,24 @@ class Gateway:
             raise _error(kind, _said(response).content)
         return _reply(response.content, started)
 
+    def embed(self, token: str, ask: EmbedAsk) -> Sequence[Sequence[float]]:
+        """One vector a text, in the same order; `token` is for the model that makes them.
+
+        Raises:
+            ModelUnavailable: no key, no such model, no answer, or no gateway.
+        """
+        response = self._ask(
+            "POST",
+            "/v1/embeddings",
+            content=ask.model_dump_json().encode(),
+            headers={"authorization": f"Bearer {token}"},
+            timeout=ask.harness_timeout_s * len(ask.input) + _PATIENCE_S,
+        )
+        kind = response.headers.get("x-harness-error")
+        if kind is not None:
+            raise _error(kind, _said(response).content)
+        return [row.embedding for row in _Vectors.model_validate_json(response.content).data]
+
     def _admin(
         self,
         method: str,
@@ -187,6 +206,14 @@ class _Choice(BaseModel, frozen=True, extra="ignore"):
 class _Answer(BaseModel, frozen=True, extra="ignore"):
     choices: list[_Choice] = Field(min_length=1)
     usage: dict[str, object]
+
+
+class _Row(BaseModel, frozen=True, extra="ignore"):
+    embedding: list[float]
+
+
+class _Vectors(BaseModel, frozen=True, extra="ignore"):
+    data: list[_Row]
 
 
 def _body(request: ChatRequest) -> bytes:

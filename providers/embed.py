@@ -1,14 +1,18 @@
-"""Makes vectors: by litellm for hosted and Ollama models, else by the packaged local one."""
+"""Makes vectors by litellm, in the gateway; the packaged local model needs neither."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
 
-from contracts.chat import Embed
+from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from providers import minilm
 from providers.failures import explain
 from providers.litellm_door import litellm
+from providers.prices import NO_PRICES, Prices, cost_usd
+from providers.usage import usage_from
 
 LOCAL = minilm.NAME
 """The model that needs no key and no network."""
@@ -25,44 +29,49 @@ PRESETS: Mapping[str, tuple[str, int | None]] = {
 _BATCH = 64
 
 
-def embedder(
-    model: str = LOCAL,
-    *,
-    dimensions: int | None = None,
-    api_key: str | None = None,
-    api_base: str | None = None,
-    timeout_s: float = 20.0,
-) -> Embed:
-    """An `embed` for this model: the local one's name, or any litellm embedding model.
+class EmbedAsk(BaseModel, frozen=True, extra="ignore"):
+    """One request, as OpenAI's embeddings wire has it; our own client says where to ask."""
 
-    Every call may raise ModelUnavailable: no key, no such model, no answer.
+    input: list[str] = Field(min_length=1)
+    dimensions: int | None = None
+    harness_api_key: str | None = None
+    harness_api_base: str | None = None
+    harness_timeout_s: float = 20.0
+    """For each batch of texts."""
+
+
+class Embedded(NamedTuple):
+    """One vector a text, in the same order, and what they took."""
+
+    vectors: Sequence[Sequence[float]]
+    usage: Usage
+
+
+def embed(model: str, ask: EmbedAsk, prices: Prices = NO_PRICES) -> Embedded:
+    """Ask any litellm embedding model, in batches.
+
+    Raises:
+        ModelUnavailable: no key, no such model, no answer.
     """
-    if model == LOCAL:
-        return minilm.embed
     options = {
         "model": model,
-        "dimensions": dimensions,
-        "api_key": api_key,
-        "api_base": api_base,
-        "timeout": timeout_s,
+        "dimensions": ask.dimensions,
+        "api_key": ask.harness_api_key,
+        "api_base": ask.harness_api_base,
+        "timeout": ask.harness_timeout_s,
         "num_retries": 0,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    return lambda texts: _embed(model, texts, given)
-
-
-def _embed(
-    model: str, texts: Sequence[str], options: Mapping[str, object]
-) -> Sequence[Sequence[float]]:
     vectors: list[Sequence[float]] = []
-    for start in range(0, len(texts), _BATCH):
-        vectors += _call(model, texts[start : start + _BATCH], options)
-    return vectors
+    usage = Usage()
+    for start in range(0, len(ask.input), _BATCH):
+        made = _call(model, ask.input[start : start + _BATCH], given)
+        vectors += made.vectors
+        usage += made.usage
+    return Embedded(vectors, replace(usage, cost_usd=cost_usd(model, usage, prices)))
 
 
-def _call(
-    model: str, texts: Sequence[str], options: Mapping[str, object]
-) -> Sequence[Sequence[float]]:
+def _call(model: str, texts: Sequence[str], options: Mapping[str, object]) -> Embedded:
     import openai  # every error that litellm raises for a provider derives from its root
 
     try:
@@ -71,12 +80,14 @@ def _call(
         # Not chained to its cause: providers echo requests and parts of keys there.
         raise ModelUnavailable(explain(model, error, attempts=1)) from None
     try:
-        rows = _Answer.model_validate(response.model_dump()).data
+        answer = _Answer.model_validate(response.model_dump())
     except ValidationError as error:
         raise ModelUnavailable(f"{model!r} answered without vectors") from error
+    rows = answer.data
     if len(rows) != len(texts):
         raise ModelUnavailable(f"{model!r} gave {len(rows)} vectors for {len(texts)} texts")
-    return [row.embedding for row in sorted(rows, key=lambda row: row.index)]
+    vectors = [row.embedding for row in sorted(rows, key=lambda row: row.index)]
+    return Embedded(vectors, usage_from(answer.usage or {}))
 
 
 class _Row(BaseModel, frozen=True, extra="ignore"):
@@ -86,3 +97,4 @@ class _Row(BaseModel, frozen=True, extra="ignore"):
 
 class _Answer(BaseModel, frozen=True, extra="ignore"):
     data: list[_Row]
+    usage: dict[str, object] | None = None

@@ -1,4 +1,4 @@
-"""One request of an agent, from its limits to the trajectory."""
+"""One request, from its limits to the trajectory."""
 
 import time
 from collections.abc import Generator
@@ -6,10 +6,12 @@ from dataclasses import asdict, replace
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
+from contracts.gate import OURSELVES
 from contracts.tool import Denied
 from providers.ask import Ask, text_of
+from providers.embed import EmbedAsk, Embedded, embed
 from providers.failures import AskRefused
-from providers.ledger import Account
+from providers.ledger import Account, Refused
 from providers.pieces import KEPT_TEXT, Call, Heard, Piece
 from providers.prices import cost_usd
 from providers.stream import guessed
@@ -43,6 +45,34 @@ def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
         raise
     finally:
         book.close()
+
+
+def embedding(account: Account, ask: EmbedAsk) -> Embedded:
+    """Vectors, counted and written down; of the texts only how many they were.
+
+    Raises:
+        Refused: a limit is reached, or an agent asks: its token is for its model.
+        ModelUnavailable: as `embed`.
+    """
+    terms, started = account.terms, time.monotonic()
+    if terms.agent != OURSELVES:
+        raise Refused("this token is for a model that chats", kind="token", status=403)
+    account.admit()
+    try:
+        made = embed(terms.model, ask, account.run.terms.prices)
+    except ModelUnavailable as error:
+        account.broke(str(error), again=True)
+        raise
+    account.count(made.usage, whole=True)
+    account.run.trajectory.write(
+        "embedding",
+        node=terms.node,
+        model=terms.model,
+        texts=len(ask.input),
+        usage=asdict(made.usage),
+        latency_ms=round((time.monotonic() - started) * 1000),
+    )
+    return made
 
 
 def _guarded(account: Account, piece: Piece) -> Piece:

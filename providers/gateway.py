@@ -3,6 +3,7 @@
     POST /v1/messages                 Anthropic Messages, streaming and not
     POST /v1/messages/count_tokens
     POST /v1/chat/completions         OpenAI Chat Completions, streaming and not
+    POST /v1/embeddings               OpenAI embeddings, for ourselves only: memory asks
     GET  /v1/models                   the one model that the token is for
     GET  /health
     /admin/…                          runs and tokens, for the host only (gateway_admin.py)
@@ -25,7 +26,8 @@ from starlette.routing import Route
 from contracts.errors import ModelUnavailable, OptionInvalid
 from providers import wire_anthropic, wire_chat
 from providers.ask import Ask, Json
-from providers.exchange import exchange
+from providers.embed import EmbedAsk
+from providers.exchange import embedding, exchange
 from providers.gateway_admin import CheckModel, admin_routes
 from providers.ledger import Ledger, Refused
 from providers.litellm_door import litellm
@@ -89,6 +91,7 @@ def gateway(ledger: Ledger, *, secret: str, check_model: CheckModel) -> Starlett
                 methods=["POST"],
             ),
             Route("/v1/chat/completions", endpoint(_OPENAI, _answered), methods=["POST"]),
+            Route("/v1/embeddings", endpoint(_OPENAI, _embedded), methods=["POST"]),
             *admin_routes(ledger, secret=secret, check_model=check_model),
         ],
     )
@@ -165,6 +168,18 @@ def _count_tokens(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts
             model=model, messages=list(ask.messages), tools=list(ask.tools) or None
         )
     yield JSONResponse({"input_tokens": counted})
+
+
+def _embedded(_: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
+    account = ledger.account(token)
+    made = embedding(account, EmbedAsk.model_validate_json(body))
+    rows = [
+        {"object": "embedding", "index": index, "embedding": list(vector)}
+        for index, vector in enumerate(made.vectors)
+    ]
+    counts = {"prompt_tokens": made.usage.input, "total_tokens": made.usage.total}
+    head = {"object": "list", "model": account.terms.model}
+    yield JSONResponse({**head, "data": rows, "usage": counts})
 
 
 def _models(_: Wire, ledger: Ledger, token: str, __: bytes) -> _Parts:

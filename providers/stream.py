@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import Protocol
 
 from contracts.chat import Usage
@@ -71,7 +72,8 @@ class Stream:
         """`asked` gives the size of the question in characters, to guess tokens from."""
         self._wrapper = wrapper
         self._asked = asked
-        self._calls: dict[int, _CallSoFar] = {}
+        self._calls: list[_CallSoFar] = []
+        self._at: dict[int, _CallSoFar] = {}
         self._reason = "stop"
         self._usage = Usage()
         self._said = 0
@@ -93,7 +95,7 @@ class Stream:
         ending = (self._wrapper.received_finish_reason, self._wrapper.intermittent_finish_reason)
         if not any(ending):
             raise StreamCut("the connection ended before the model did")
-        calls = [Call(call.whole(place)) for place, call in sorted(self._calls.items())]
+        calls = [Call(call.whole()) for call in self._calls]
         yield from calls
         yield End("tool_calls" if calls else self._reason, self._counted())
 
@@ -102,10 +104,17 @@ class Stream:
             self._said += len(delta.content)
             yield Text(delta.content)
         for part in delta.tool_calls or ():
-            call = self._calls.setdefault(part.index, _CallSoFar())
-            call.add(part)
+            self._call(part).add(part)
             self._said += len(part.function.arguments or "")
         yield from self._thoughts(delta)
+
+    def _call(self, part: DeltaCall) -> "_CallSoFar":
+        """The call that this is a part of; some providers give all of them one index."""
+        known = self._at.get(part.index)
+        if known is None or known.ends_before(part):
+            known = self._at[part.index] = _CallSoFar()
+            self._calls.append(known)
+        return known
 
     def _thoughts(self, delta: Delta) -> Iterator[Piece]:
         thought = getattr(delta, "reasoning_content", None)
@@ -145,6 +154,12 @@ class _CallSoFar:
     parts: list[str] = field(default_factory=list)
     size: int = 0
 
+    def ends_before(self, part: DeltaCall) -> bool:
+        """Whether this part begins another call."""
+        if self.id and part.id:
+            return self.id != part.id
+        return bool(self.name and part.function.name and not part.id)
+
     def add(self, part: DeltaCall) -> None:
         self.id = self.id or part.id or ""
         self.name = self.name or part.function.name or ""
@@ -153,7 +168,7 @@ class _CallSoFar:
             self.parts.append(text)
         self.size += len(text)
 
-    def whole(self, place: int) -> ToolCall:
-        return ToolCall(
-            id=self.id or f"call_{place + 1}", name=self.name, arguments="".join(self.parts)
-        )
+    def whole(self) -> ToolCall:
+        """Not every provider gives calls a name of their own."""
+        made = self.id or f"call_{token_hex(6)}"
+        return ToolCall(id=made, name=self.name, arguments="".join(self.parts))

@@ -1,5 +1,6 @@
 """The gateway of a home: a real process, shared, replaced when it is old, told of the dead."""
 
+import json
 import os
 import subprocess
 import sys
@@ -15,13 +16,15 @@ from contracts.errors import BudgetExceeded, ModelUnavailable
 from contracts.gate import Terms
 from flows import gateway
 from flows.complete import complete_through_gateway
+from flows.embed import embed_through_gateway
 from flows.kept import Running
 from flows.run import run_blueprint
 from flows.settings import Settings, load_settings
 from flows.workshop import Workshop
 from tests.flows.conftest import DONE, Ask
 from tests.flows.test_run import WRITE_42, a_blueprint
-from tests.providers.fake_provider import provider
+from tests.providers.fake_ollama import ollama
+from tests.providers.fake_provider import Answer, provider
 from tests.providers.test_chat import openai_answer
 
 Model = Callable[..., str]
@@ -141,8 +144,8 @@ def test_a_run_without_an_agent_starts_none(shop: Workshop, ask: Ask, own_home: 
     assert not (own_home / "gateway").exists()
 
 
-def test_a_run_with_an_agent_never_imports_litellm(
-    tmp_path: Path, repository: Path, model: Model
+def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
+    own_home: Path, repository: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
         "import sys, flows.wiring, flows.run, flows.request, tests.flows.test_run as t\n"
@@ -158,7 +161,46 @@ def test_a_run_with_an_agent_never_imports_litellm(
     )
     replies = model({**WRITE_42, "usage": {"input": 7}}, DONE)
     argv = [sys.executable, "-c", code, str(repository), replies]
-    subprocess.run(argv, check=True, env=os.environ, cwd=Path.cwd())
+    with ollama() as served:
+        monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "ollama")
+        monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
+        monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", served.url)
+        subprocess.run(argv, check=True, env=os.environ, cwd=Path.cwd())
+    assert "/api/embed" in [path for path, _ in served.asked]
+    (calls,) = (own_home / "calls").glob("*-embed.jsonl")
+    embedded = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert {event["kind"] for event in embedded} == {"embedding"}
+    assert all(event["usage"]["input"] > 0 for event in embedded)
+
+
+def test_a_providers_vectors_are_paid_for_and_their_key_is_told_nobody(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_PRICES", '{"openai/mine": {"input": 1000}}')
+    row = {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}
+    counts = {"prompt_tokens": 10, "total_tokens": 10}
+    with provider(Answer({"object": "list", "data": [row], "usage": counts})) as served:
+        embed = embed_through_gateway(
+            load_settings(), "openai/mine", api_key="sk-my-own-key", api_base=served.url
+        )
+        assert embed([]) == []
+        assert not (settings.home / "gateway").exists()
+        assert embed(["hello there"]) == [[0.5, 0.25]]
+        gateway.down(settings)
+        assert embed(["hello there"]) == [[0.5, 0.25]]
+    assert served.requests[0]["input"] == ["hello there"]
+    (calls,) = (settings.home / "calls").glob("*-embed.jsonl")
+    first, _ = map(json.loads, calls.read_text().splitlines())
+    assert (first["texts"], first["usage"]["cost_usd"]) == (1, 0.01)
+    written = "".join(path.read_text() for path in settings.home.rglob("*.*") if path.is_file())
+    assert "sk-my-own-key" not in written
+    assert "hello there" not in written
+
+
+def test_a_provider_that_makes_no_vectors_is_unavailable(settings: Settings) -> None:
+    embed = embed_through_gateway(settings, "openai/mine", api_base="http://127.0.0.1:9")
+    with pytest.raises(ModelUnavailable, match="'openai/mine'"):
+        embed(["hello"])
 
 
 def test_whoever_is_no_agent_asks_models_too(settings: Settings, model: Model) -> None:

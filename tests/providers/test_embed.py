@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 
 from contracts.errors import ModelUnavailable
-from providers.embed import LOCAL, embedder
-from providers.minilm import is_installed
+from providers.embed import EmbedAsk, embed
+from providers.prices import Price
 
 
 class Provider(BaseHTTPRequestHandler):
@@ -26,7 +26,12 @@ class Provider(BaseHTTPRequestHandler):
             {"object": "embedding", "index": n, "embedding": [float(len(text)), 1.0]}
             for n, text in enumerate(asked["input"])
         ]
-        body = {"object": "list", "model": "m", "data": rows[::-1], "usage": {}}
+        body = {
+            "object": "list",
+            "model": "m",
+            "data": rows[::-1],
+            "usage": {"prompt_tokens": 7, "total_tokens": 7},
+        }
         answer = json.dumps(body if self.status == 200 else {"error": {"message": "no"}}).encode()
         self.send_response(self.status)
         self.send_header("content-type", "application/json")
@@ -48,28 +53,33 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
+def ask(url: str, *texts: str, **more: object) -> EmbedAsk:
+    given = {"harness_api_key": "sk-secret-12345678", "harness_api_base": url, **more}
+    return EmbedAsk.model_validate({"input": texts, **given})
+
+
 def test_vectors_come_in_the_order_of_the_texts(url: str) -> None:
-    embed = embedder("openai/m", api_key="k", api_base=url, dimensions=2)
     texts = ["x" * n for n in range(1, 131)]
-    assert [vector[0] for vector in embed(texts)] == [float(n) for n in range(1, 131)]
+    made = embed("openai/m", ask(url, *texts, dimensions=2), {"openai/m": Price(input=1000)})
+    assert [vector[0] for vector in made.vectors] == [float(n) for n in range(1, 131)]
     assert len(Provider.asked) == 3
+    assert made.usage.input == 21
+    assert made.usage.cost_usd == pytest.approx(0.021)
+
+
+def test_an_embedding_model_has_a_price(url: str) -> None:
+    made = embed("text-embedding-3-small", ask(url, "a"))
+    assert made.usage.cost_usd == pytest.approx(7 * 2e-8)
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500])
 def test_a_provider_that_fails_is_unavailable_and_tells_no_key(url: str, status: int) -> None:
     Provider.status = status
-    embed = embedder("openai/m", api_key="sk-secret-12345678", api_base=url)
     with pytest.raises(ModelUnavailable) as told:
-        embed(["a"])
+        embed("openai/m", ask(url, "a"))
     assert "secret" not in str(told.value)
 
 
 def test_a_provider_that_is_not_there_is_unavailable() -> None:
-    embed = embedder("openai/m", api_key="k", api_base="http://127.0.0.1:9/v1", timeout_s=5)
     with pytest.raises(ModelUnavailable):
-        embed(["a"])
-
-
-@pytest.mark.skipif(not is_installed(), reason="the package is not installed")
-def test_the_default_is_the_local_model() -> None:
-    assert len(embedder()(["a"])[0]) == len(embedder(LOCAL)(["a"])[0]) == 384
+        embed("openai/m", ask("http://127.0.0.1:9/v1", "a", harness_timeout_s=5))

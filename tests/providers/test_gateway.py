@@ -87,6 +87,14 @@ def test_chat_completions_are_streamed(agent: Open, script: Script) -> None:
     assert usage["choices"] == []
 
 
+def test_the_token_of_an_agent_makes_no_vectors(agent: Open, script: Script) -> None:
+    """Whoever may say where to ask and with which key, is the host."""
+    client = agent(script({"content": "x"}))
+    response = client.post("/v1/embeddings", {"input": ["a"], "harness_api_base": "http://x"})
+    assert response.status_code == 403
+    assert "for a model that chats" in response.json()["error"]["message"]
+
+
 def test_tokens_are_counted_before_they_are_sent(agent: Open, script: Script) -> None:
     client = agent(script({"content": "x"}))
     turn = {"role": "user", "content": "x" * 4000}
