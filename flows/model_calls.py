@@ -1,10 +1,17 @@
 """The calls of models in a trajectory: when, by which node, how many tokens."""
 
-import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+
+from contracts.chat import Usage
+from providers.read_trajectory import read_trajectory
+from providers.usage import usage_from
+
+TRAJECTORY = "trajectory.jsonl"
+"""In a run's folder."""
 
 
 class ModelCall(NamedTuple):
@@ -18,16 +25,26 @@ class ModelCall(NamedTuple):
 
 def model_calls(trajectory: Path) -> Iterator[ModelCall]:
     """The calls, in the order they were answered; a line that cannot be read is left out."""
+    for event in _events(trajectory, "reply"):
+        with suppress(ValueError, KeyError, TypeError):
+            yield _call(event)
+
+
+def spent(trajectory: Path) -> Usage | None:
+    """What all calls took, also those that broke off; None when no model was ever asked.
+
+    It is the truth about a run in which an outage came between the calls and a node's result.
+    """
     if not trajectory.is_file():
-        return
-    with trajectory.open(encoding="utf-8") as lines:
-        for line in lines:
-            try:
-                event = json.loads(line)
-                if event["kind"] == "reply":
-                    yield _call(event)
-            except (ValueError, KeyError, TypeError):
-                continue
+        return None
+    found = (event.get("usage") for event in _events(trajectory, "reply", "broken"))
+    usages = (usage_from(usage) for usage in found if isinstance(usage, Mapping))
+    return sum(usages, Usage())
+
+
+def _events(trajectory: Path, *kinds: str) -> Iterator[Mapping[str, object]]:
+    if trajectory.is_file():
+        yield from (event for event in read_trajectory(trajectory) if event.get("kind") in kinds)
 
 
 def _call(event: Mapping[str, object]) -> ModelCall:

@@ -12,8 +12,9 @@ from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import LastingSandbox, Sandbox
 from flows import runs
 from flows.asked import read_asked
-from flows.checkpoints import Checkpoint, Checkpoints
+from flows.checkpoints import Checkpoint, Checkpoints, Used
 from flows.egress import EgressLog
+from flows.model_calls import TRAJECTORY, spent
 from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.run_events import Append, RunEvents
 from flows.run_notes import Notes
@@ -94,6 +95,13 @@ class Record:
         if outage is not None and error is None:
             raise outage
 
+    @property
+    def used(self) -> Used:
+        """What the run's agents have used before now, also where an outage came of it."""
+        known = self.kept.now.used
+        lost = spent(self.folder / TRAJECTORY)
+        return known if lost is None else known._replace(cost_usd=lost.cost_usd)
+
     def recalled(self) -> str:
         """What memory has for this task; noted in the report. Nobody asks where no agent works."""
         if not agentic_nodes(self._request.blueprint):
@@ -167,8 +175,11 @@ class Record:
     def _report(self, error: BaseException | None) -> RunReport:
         verdict = self._verdict()
         work = self.work
+        usage = spent(self.folder / TRAJECTORY) or verdict.token_usage
         return replace(
             verdict,
+            token_usage=usage,
+            cost_usd=usage.cost_usd,
             status=verdict.status if error is None else _status(error),
             error=verdict.error if error is None else self._redact(_reason(error)),
             flow_run_id=self._flow_run.id if self._flow_run else None,

@@ -14,6 +14,7 @@ from contracts.run import RunContext, RunReport
 from flows.asked import read_asked
 from flows.checkpoints import Used
 from flows.egress import EgressLog
+from flows.model_calls import TRAJECTORY
 from flows.request import RunRequest, new_run_id
 from flows.runs import find_run, read_report
 from flows.workshop import Workshop
@@ -22,8 +23,6 @@ from providers.read_trajectory import Difference, first_difference
 from sandbox.branches import files_that_differ, tree
 from sandbox.repos import Base, open_repo
 from sandbox.workspace import Work, put_in, take_out
-
-TRAJECTORY = "trajectory.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)

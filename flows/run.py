@@ -99,7 +99,7 @@ def _do_nodes(
     run_id = record.ctx.run_id
     with (
         workshop.agents(
-            request, run_id, record.folder, told.on_line, kept.now.used, kept.talks
+            request, run_id, record.folder, told.on_line, record.used, kept.talks
         ) as run_agent,
         workshop.open_sandbox(request, run_id, record.egress, kept.now.files) as opened,
     ):

@@ -16,6 +16,7 @@ from flows.complete import complete_through_gateway
 from flows.event_log import appending, event_log, view_of
 from flows.gateway import OpenRun, gateway, gateway_run
 from flows.memory_settings import load_memory_settings
+from flows.model_calls import TRAJECTORY
 from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
 from flows.request import AGENTS, RunRequest, check_agents, check_options, check_viewer, models
@@ -34,7 +35,6 @@ from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.text import Redact, redactor
 from providers.models import check_key
-from providers.read_trajectory import spent_usd
 from sandbox.container import DockerSandbox
 from sandbox.egress import Egress, OnEvent
 from sandbox.engine import Engine
@@ -240,19 +240,16 @@ def _agents(
     def agents(
         request: RunRequest, run_id: str, folder: Path, tell: Tell, used: Used, talks: Talks
     ) -> Iterator[RunAgent]:
-        trajectory = folder / "trajectory.jsonl"
-        # Replies that came too late to be kept were paid too.
-        spent = max(used.cost_usd, spent_usd(trajectory))
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
             if agents_of(request):
                 opened = gateway_run(
                     settings,
                     run_id,
-                    trajectory,
+                    folder / TRAJECTORY,
                     budget_usd=request.budget_usd,
                     said=used.replies,
-                    spent_usd=spent,
+                    spent_usd=used.cost_usd,
                     replay=replay,
                 )
                 run = stack.enter_context(opened)
@@ -261,7 +258,7 @@ def _agents(
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
-                spent_usd=spent,
+                spent_usd=used.cost_usd,
                 tell=lambda node, line: tell(node, redact(line)),
                 toolbox=stack.enter_context(tools(run_id)),
                 talks=redacting(talks, redact),

@@ -42,14 +42,6 @@ def read_trajectory(path: Path) -> Iterator[Event]:
                 yield event
 
 
-def spent_usd(path: Path) -> float:
-    """What all replies in a trajectory cost, those that broke off included; 0 without one."""
-    events = read_trajectory(path) if path.exists() else iter(())
-    usages = (event.get("usage") for event in events)
-    costs = (usage.get("cost_usd", 0.0) for usage in usages if isinstance(usage, dict))
-    return sum(cost for cost in costs if isinstance(cost, float | int))
-
-
 def shown(event: Event) -> str:
     """One event in one line, such as `fix · reply · bash pytest -q · 900 + 20 tokens`."""
     told = " · ".join(filter(None, (str(event.get("node", "")), _kind(event), *_details(event))))

@@ -156,12 +156,28 @@ def test_a_model_outage_is_raised_and_reported(
     shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
 ) -> None:
     """The script ends in the middle of the fix: what was written until then is not lost."""
+    first = {**WRITE_42, "usage": {"input": 7, "cost_usd": 0.01}}
     with pytest.raises(ModelUnavailable):
-        run_blueprint(ask(checked(), model=model(WRITE_42)), shop, run_id="abcd1234")
+        run_blueprint(ask(checked(), model=model(first)), shop, run_id="abcd1234")
     report = read_report(shop.runs, "abcd1234")
     assert report.status == "failure"
     assert "no reply left" in (report.error or "")
     assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
+    assert (report.token_usage.input, report.cost_usd) == (7, 0.01)
+
+
+def test_what_an_outage_cost_counts_when_the_run_goes_on(
+    shop: Workshop, ask: Ask, model: Callable[..., str]
+) -> None:
+    first = {**WRITE_42, "usage": {"input": 7, "cost_usd": 0.01}}
+    request = ask(checked(), model=model(first))
+    with pytest.raises(ModelUnavailable):
+        run_blueprint(request, shop, run_id="abcd1234")
+    model(first, DONE)
+    report = run_blueprint(replace(request, budget_usd=0.01), shop, run_id="abcd1234")
+    told = {node.name: node.error for node in report.nodes}
+    assert told["mend"] == "budget exceeded: $0.0100 of $0.01 are spent"
+    assert (report.token_usage.input, report.cost_usd) == (7, 0.01)
 
 
 def test_a_bug_in_a_blueprint_is_raised_and_reported(shop: Workshop, ask: Ask) -> None:
