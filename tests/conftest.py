@@ -14,6 +14,37 @@ from filelock import FileLock
 from flows import gateway, local
 from flows.settings import Settings
 
+LONGEST = (
+    "tests/agents/test_real_agents.py",  # may have to build the image that others need too
+    "tests/app/test_prefect_form.py",
+    "tests/flows/test_household.py",
+    "tests/memory/test_processes.py",
+    "tests/flows/test_scale_out.py",
+    "tests/app/test_end_to_end.py",
+    "tests/app/test_stopping.py",
+    "tests/app/test_agents.py",
+    "tests/app/test_cli_policy.py",
+    "tests/app/test_real_package.py",
+    "tests/flows/test_approve.py",
+    "tests/sandbox/test_another_engine.py",
+    "tests/sandbox/test_workspace.py",
+    "tests/flows/test_deployed.py",
+    "tests/app/web/test_in_a_browser.py",
+    "tests/app/web/test_flows_of_the_seed.py",
+    "tests/blueprints/test_library.py",
+    "tests/app/test_prefect_ui.py",
+    "tests/app/test_egress.py",
+    "tests/flows/test_local.py",
+    "tests/sandbox/test_flattened.py",
+    "tests/flows/test_zombies.py",
+)
+"""Files that are begun first, so that no worker is left with one of them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
+
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
