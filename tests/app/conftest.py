@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
+from app.cli import main
 from tests.flows.repositories import make_repository
 from tests.mailbox import Mailbox, mail_server
 
@@ -41,18 +42,48 @@ def harness(own_home: Path, tmp_path: Path) -> Harness:
 
 
 @pytest.fixture
+def asked(
+    own_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Harness:
+    """The same without a process of its own, which takes a second: for what only looks."""
+
+    def run(*args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+        capfd.readouterr()
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+            patch.chdir(tmp_path)
+            patch.setattr(sys, "argv", ["harness", *args])
+            for name, value in (env or {}).items():
+                patch.setenv(name, value)
+            main()
+        return subprocess.CompletedProcess(args, int(ended.value.code or 0), *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture
 def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repository")
 
 
-@pytest.fixture
-def page() -> Iterator[Page]:
-    """A tab of headless Chromium."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Headless Chromium for the tests of a module."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        yield browser.new_page(viewport={"width": 1400, "height": 1000})
+        yield browser
         browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A tab that knows nothing of other tests."""
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    yield page
+    page.close()
 
 
 @pytest.fixture

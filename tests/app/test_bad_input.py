@@ -37,13 +37,13 @@ NOT_AVAILABLE = 3
     ],
 )
 def test_bad_input_gets_one_clear_line(
-    harness: Harness, repository: Path, args: tuple[str, ...], exit_code: int, said: str
+    asked: Harness, repository: Path, args: tuple[str, ...], exit_code: int, said: str
 ) -> None:
     (repository.parent / "no-repo").mkdir()
     (repository.parent / "empty").mkdir()
     git(repository.parent / "empty", "init", "--quiet")
     before = fingerprint(repository)
-    done = harness(*args)
+    done = asked(*args)
     assert (done.returncode, done.stdout) == (exit_code, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr

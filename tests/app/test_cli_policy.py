@@ -1,7 +1,7 @@
 """`harness plan` and `harness approvals`, as a script uses them; the sandbox is a real one."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,7 +55,7 @@ def test_a_dry_run_shows_the_plan_and_runs_nothing(
 
 
 def test_bad_input_is_one_line_and_exit_code_2(
-    harness: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path
+    asked: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path
 ) -> None:
     unknown = planner(tmp_path, step("launch", "ROCKET"), step("launch", "ROCKET"))
     for args in (
@@ -64,21 +64,28 @@ def test_bad_input_is_one_line_and_exit_code_2(
         ("plan", "send it", "--repo", str(notes), "--untrusted", "--model", unknown),
         ("approvals", "approve", "nope"),
     ):
-        done = harness(*args)
+        done = asked(*args)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
 @pytest.mark.docker
 @pytest.mark.prefect
 def test_what_a_note_decides_waits_and_an_approval_sends_exactly_that(
-    harness: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path
+    harness: Harness,
+    asked: Harness,
+    own_home: Path,
+    begun: Callable[[Path], None],
+    mailbox: Mailbox,
+    notes: Path,
+    tmp_path: Path,
 ) -> None:
-    asked = ("plan", "send it", "--repo", str(notes), "--yes", "--grant", "SEND_EMAIL", "--json")
+    begun(own_home)
+    plan = ("plan", "send it", "--repo", str(notes), "--yes", "--grant", "SEND_EMAIL", "--json")
     try:
-        sent = harness(*asked, "--model", planner(tmp_path, READ, SEND))
+        sent = harness(*plan, "--model", planner(tmp_path, READ, SEND))
         assert sent.returncode == 0, sent.stderr
         assert [mail.to for mail in mailbox.mails] == [["team@example.org"]]
-        waits = harness(*asked, "--model", planner(tmp_path, READ, CARELESS))
+        waits = harness(*plan, "--model", planner(tmp_path, READ, CARELESS))
         assert waits.returncode == 4, waits.stderr
         report = json.loads(waits.stdout)
         (approval,) = report["approvals"]
@@ -89,8 +96,8 @@ def test_what_a_note_decides_waits_and_an_approval_sends_exactly_that(
         assert approved.returncode == 0, approved.stderr
         assert json.loads(approved.stdout)["status"] == "success"
         assert [mail.to for mail in mailbox.mails] == [["team@example.org"], [OUT]]
-        assert harness("approvals", "approve", approval).returncode == 2
-        assert harness("events", "verify").returncode == 0
-        assert harness("events", "replay").returncode == 0
+        assert asked("approvals", "approve", approval).returncode == 2
+        assert asked("events", "verify").returncode == 0
+        assert asked("events", "replay").returncode == 0
     finally:
         harness("down")

@@ -16,36 +16,36 @@ def test_help_names_every_command(harness: Harness) -> None:
         assert f" {command} " in said
 
 
-def test_the_built_in_blueprints_are_listed(harness: Harness) -> None:
-    listed = json.loads(harness("blueprints", "list", "--json").stdout)
+def test_the_built_in_blueprints_are_listed(asked: Harness) -> None:
+    listed = json.loads(asked("blueprints", "list", "--json").stdout)
     assert set(BUILT_IN) <= {entry["name"] for entry in listed}
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_every_built_in_blueprint_passes_its_check(harness: Harness, name: str) -> None:
-    done = harness("blueprints", "check", name, "--intent", "make it faster")
+def test_every_built_in_blueprint_passes_its_check(asked: Harness, name: str) -> None:
+    done = asked("blueprints", "check", name, "--intent", "make it faster")
     assert done.returncode == 0
     assert "make it faster" in done.stdout
     assert "nothing was executed" in done.stdout
 
 
-def test_a_prompt_that_cannot_be_made_fails_the_check(harness: Harness, tmp_path: Path) -> None:
+def test_a_prompt_that_cannot_be_made_fails_the_check(asked: Harness, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(
         "from blueprints.dsl import agentic, blueprint\n"
         "broken = blueprint('broken', 'x', [\n"
         "    agentic('ask', 'ask', prompt=lambda ctx: ctx.results['gone'].output)])\n"
     )
-    done = harness("blueprints", "check", "broken.py:broken")
+    done = asked("blueprints", "check", "broken.py:broken")
     assert done.returncode == 2
     assert "the prompt of node 'ask' cannot be made: KeyError: 'gone'" in done.stderr
 
 
-def test_without_runs_the_list_says_what_to_do(harness: Harness) -> None:
-    assert "harness demo" in harness("runs", "list").stdout
+def test_without_runs_the_list_says_what_to_do(asked: Harness) -> None:
+    assert "harness demo" in asked("runs", "list").stdout
 
 
-def test_without_runs_the_json_list_is_empty(harness: Harness) -> None:
-    assert json.loads(harness("runs", "list", "--json").stdout) == []
+def test_without_runs_the_json_list_is_empty(asked: Harness) -> None:
+    assert json.loads(asked("runs", "list", "--json").stdout) == []
 
 
 @pytest.mark.docker

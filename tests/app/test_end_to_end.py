@@ -42,9 +42,12 @@ def containers() -> int:
     return len(list_sandboxes(engine(), owner(load_settings())))
 
 
-def test_the_demo_ends_in_a_branch_that_passes_its_tests(harness: Harness, own_home: Path) -> None:
-    done = harness("demo", "--json")
-    report = json.loads(done.stdout)
+def test_the_demo_ends_in_a_branch_that_passes_its_tests(harness: Harness, asked: Harness) -> None:
+    done = harness("demo")
+    assert "model: scripted/" in done.stderr
+    assert "in Prefect: http" in done.stdout
+    [run] = json.loads(asked("runs", "list", "--json").stdout)
+    report = json.loads(asked("runs", "show", run["run_id"], "--json").stdout)
     assert (done.returncode, report["status"]) == (0, "success")
     repository = Path(report["repo"])
     assert git(repository, "diff", "--stat", "main", report["branch"]).startswith(
@@ -66,12 +69,6 @@ def test_a_run_is_replayed_in_a_sandbox_without_a_model(
     done = harness("runs", "replay", report["run_id"])
     assert done.returncode == 0
     assert done.stdout.startswith("the same steps, and the same tree ")
-
-
-def test_the_demo_says_which_model_it_used(harness: Harness) -> None:
-    done = harness("demo")
-    assert "model: scripted/" in done.stderr
-    assert "in Prefect: http" in done.stdout
 
 
 def test_a_wrong_fix_runs_its_rounds_and_fails_with_the_work_kept(
@@ -109,7 +106,7 @@ def test_a_blueprint_of_ones_own_is_run_from_its_file(
 
 
 def test_a_detached_run_goes_on_by_itself(
-    harness: Harness, repository: Path, tmp_path: Path
+    harness: Harness, asked: Harness, repository: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "ops.py").write_text(
         "from blueprints.dsl import blueprint, deterministic\n"
@@ -119,7 +116,7 @@ def test_a_detached_run_goes_on_by_itself(
     args = ("run", "ops.py:answer", "--repo", "repository", "--detach", "--json")
     run_id = json.loads(harness(*args).stdout)["run_id"]
     shown = ("runs", "show", run_id, "--json")
-    assert _soon(lambda: json.loads(harness(*shown).stdout).get("status") == "success")
+    assert _soon(lambda: json.loads(asked(*shown).stdout).get("status") == "success")
 
 
 def _soon(is_so: Callable[[], bool]) -> bool:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def spec(harness: Harness) -> Iterator[SandboxSpec]:
+def spec(asked: Harness) -> Iterator[SandboxSpec]:
     made = SandboxSpec(image=BASE_IMAGE, owner=owner(load_settings()), run_id="r-1")
     yield made
     reap(engine(), made.owner, everything=True)
@@ -39,11 +39,11 @@ def left(spec: SandboxSpec) -> str:
 
 
 def test_leftovers_are_listed_and_cleared_and_what_is_in_use_stays(
-    harness: Harness, spec: SandboxSpec, left: str
+    asked: Harness, spec: SandboxSpec, left: str
 ) -> None:
     with DockerSandbox.start(engine(), spec) as used:
         Pool(engine(), spec, size=1).fill()
-        table = [line.split() for line in harness("sandbox", "list").stdout.splitlines()]
+        table = [line.split() for line in asked("sandbox", "list").stdout.splitlines()]
         assert [line[1] for line in table if line[4:] == ["warm,", "waiting"]] == ["-"]
         states = {
             line[0]: " ".join(line[4:])
@@ -51,16 +51,16 @@ def test_leftovers_are_listed_and_cleared_and_what_is_in_use_stays(
             if line[0] in (left[:12], used.container_id[:12])
         }
         assert states == {left[:12]: "left over", used.container_id[:12]: "in use"}
-        listed = json.loads(harness("sandbox", "list", "--json").stdout)
+        listed = json.loads(asked("sandbox", "list", "--json").stdout)
         assert {info["id"] for info in listed} > {left, used.container_id}
-        reaped = harness("sandbox", "reap").stdout
+        reaped = asked("sandbox", "reap").stdout
         assert "removed 1 containers and 1 snapshots" in reaped
-        remaining = json.loads(harness("sandbox", "list", "--json").stdout)
+        remaining = json.loads(asked("sandbox", "list", "--json").stdout)
         assert {(info["run_id"], info["state"]) for info in remaining} == {
             ("r-1", "in use"),
             (None, "warm, waiting"),
         }
         assert left not in {info["id"] for info in remaining}
-    everything = json.loads(harness("sandbox", "reap", "--all", "--json").stdout)
+    everything = json.loads(asked("sandbox", "reap", "--all", "--json").stdout)
     assert len(everything["containers"]) == 1
-    assert "no sandboxes" in harness("sandbox", "list").stdout
+    assert "no sandboxes" in asked("sandbox", "list").stdout

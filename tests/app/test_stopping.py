@@ -78,8 +78,8 @@ def images() -> int:
     return len(list_snapshots(engine(), owner(load_settings())))
 
 
-def the_run(harness: Harness) -> dict[str, str]:
-    [run] = json.loads(harness("runs", "list", "--json").stdout)
+def the_run(asked: Harness) -> dict[str, str]:
+    [run] = json.loads(asked("runs", "list", "--json").stdout)
     found: dict[str, str] = run
     return found
 
@@ -103,9 +103,9 @@ def executions(run_id: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM", "harness runs cancel", "Prefect"])
 def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
-    way: str, sleeping: Process, harness: Harness, repository: Path, api: str
+    way: str, sleeping: Process, harness: Harness, asked: Harness, repository: Path, api: str
 ) -> None:
-    run = the_run(harness)
+    run = the_run(asked)
     began = monotonic()
     match way:
         case "Ctrl-C":
@@ -123,7 +123,7 @@ def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
     begun_s = monotonic() - began if way == "harness runs cancel" else 0.0
     assert soon(lambda: containers() == 0, GONE_S + begun_s)
     assert sleeping.wait(timeout=60) == 130
-    after = the_run(harness)
+    after = the_run(asked)
     assert after["state"] == "cancelled"
     assert git(repository, "show", f"{after['branch']}:lines.txt") == "one\ntwo"
     flow_run = httpx.get(f"{api}/flow_runs/{run['flow_run_id']}").json()
@@ -132,12 +132,12 @@ def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
 
 
 def test_a_killed_run_goes_on_and_leaves_nothing_behind(
-    sleeping: Process, harness: Harness, repository: Path, tmp_path: Path
+    sleeping: Process, harness: Harness, asked: Harness, repository: Path, tmp_path: Path
 ) -> None:
     sleeping.kill()
     sleeping.wait(timeout=30)
     assert soon(lambda: containers() == 0)
-    run = the_run(harness)
+    run = the_run(asked)
     assert run["state"] == "lost"
     assert run["resumable"]
     (tmp_path / "woken").touch()
@@ -150,18 +150,18 @@ def test_a_killed_run_goes_on_and_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("command", ["resume", "cancel"])
-def test_a_run_that_nobody_knows_is_bad_input(command: str, harness: Harness) -> None:
-    done = harness("runs", command, "abcd1234")
+def test_a_run_that_nobody_knows_is_bad_input(command: str, asked: Harness) -> None:
+    done = asked("runs", command, "abcd1234")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "no run 'abcd1234'" in done.stderr
 
 
 def test_what_runs_is_not_resumed_and_what_is_over_is_not_cancelled(
-    sleeping: Process, harness: Harness
+    sleeping: Process, asked: Harness
 ) -> None:
-    run = the_run(harness)["run_id"]
-    done = harness("runs", "resume", run)
+    run = the_run(asked)["run_id"]
+    done = asked("runs", "resume", run)
     assert (done.returncode, "is running" in done.stderr) == (2, True)
-    harness("runs", "cancel", run)
-    done = harness("runs", "cancel", run)
+    asked("runs", "cancel", run)
+    done = asked("runs", "cancel", run)
     assert (done.returncode, "is not running: it is cancelled" in done.stderr) == (2, True)
