@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 import typer
+import yaml
 from pydantic import BaseModel
 
 from app.cli import app
@@ -87,3 +88,18 @@ def keys(model: type[BaseModel], before: str = "") -> Iterator[str]:
             yield f"{before}{name}"
         for one in models:
             yield from keys(one, f"{before}{name}." if one is field.annotation else "")
+
+
+def test_the_compose_file_holds_together_and_has_the_versions_of_the_lock() -> None:
+    compose = yaml.safe_load((ROOT / "docs/how-to/scale-out/compose.yaml").read_text())
+    services = compose["services"]
+    for name, service in services.items():
+        assert set(service.get("depends_on", {})) <= services.keys(), name
+        used = {volume.split(":")[0] for volume in service.get("volumes", ())}
+        assert used <= compose["volumes"].keys(), name
+        assert {c["source"] for c in service.get("configs", ())} <= compose["configs"].keys(), name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), name
+    lock = (ROOT / "requirements.lock").read_text()
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)", lock, re.MULTILINE))
+    assert f":{pinned['prefect']}-" in services["api"]["image"]
+    assert services["chroma"]["image"].endswith(f":{pinned['chromadb']}")

@@ -15,9 +15,11 @@ from app.checkup import checkup
 from flows import household, kept, local
 from flows.deploy import deploy, deployment_names, without_worker, workers
 from flows.household import Member, bring_up, take_down
+from flows.library import library
 from flows.settings import SandboxSettings, Settings
 from flows.wiring import engine, owner
 from flows.worker import worker
+from memory.types import Content, Query
 from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
 from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
@@ -137,3 +139,28 @@ def test_a_configured_server_is_used_and_never_stopped(
             "gateway",
         ]
     assert httpx.get(f"{prefect_api}/health").is_success
+
+
+def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Settings(home=tmp_path / "served", server_port=0, sandbox=NO_DOCKER)
+    url = f"http://127.0.0.1:{kept.free_port()}"
+    monkeypatch.setenv("HARNESS_HOME", str(here.home))
+    monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
+    [server] = [one for one in household.neighbours(here, "") if one.name == "chroma"]
+    collections = f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections"
+    try:
+        for _ in range(2):  # the second time it finds what it had
+            assert kept.up(server).url == url
+            with library() as opened:
+                if not opened.list():
+                    opened.create(Content(title="Mend the build"))
+                found = opened.search(Query(text="mend it"))
+            assert [hit.playbook.title for hit in found] == ["Mend the build"]
+            assert len(httpx.get(collections).json()) > 0
+            assert kept.down(server)
+        monkeypatch.delenv("HARNESS_MEMORY_CHROMA_URL")
+        assert "chroma" not in [one.name for one in household.neighbours(here, "")]
+    finally:
+        kept.down(server)

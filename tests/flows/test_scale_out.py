@@ -1,5 +1,6 @@
 """docs/how-to/scale-out.md: one server on Postgres and Redis, a worker on each machine."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,35 +11,59 @@ from time import monotonic, sleep
 
 import httpx
 import pytest
+import yaml
 
 from flows import kept
 from flows.kept import Kept
 from flows.settings import Settings
 from flows.worker import worker
+from sandbox.images import BASE_IMAGE
+from tests.flows.repositories import make_repository
 from tests.postgres import free_port, new_postgres_database
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
-RUNS = 4
+COMPOSE = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out" / "compose.yaml"
+ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+BOTH = """
+import subprocess
+from pathlib import Path
+from time import sleep
+from blueprints.dsl import blueprint, deterministic
+from contracts.run import NodeResult
+
+def meet(ctx, sandbox):
+    ours = ("docker", "ps", "--quiet", "--filter", f"label=harness.run_id={ctx.run_id}")
+    found = subprocess.run(ours, capture_output=True, text=True, check=True).stdout.split()
+    seen = Path(__file__).with_name("seen")
+    (seen / ctx.run_id).write_text(str(len(found)))
+    for _ in range(1200):
+        if len(list(seen.iterdir())) == 2:
+            return NodeResult.success()
+        sleep(0.1)
+    return NodeResult.failure("the other run never came")
+
+both = blueprint("both", "Wait for the other", [deterministic("meet", "meet", meet)])
+"""
 
 
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[str]:
-    """A Prefect server on Postgres and Redis."""
+    """A Prefect server on Postgres and Redis, with the settings of the compose file."""
     if shutil.which("redis-server") is None:
         pytest.skip("no Redis here: apt-get install redis-server")
     database = new_postgres_database().replace("+psycopg:", "+asyncpg:")
     redis, port = free_port(), free_port()
     url = f"http://127.0.0.1:{port}/api"
+    compose = yaml.safe_load(COMPOSE.read_text())
     env = {
         **os.environ,
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        **compose["x-prefect"]["environment"],
         "PREFECT_HOME": str(tmp_path / "server"),
         "PREFECT_API_DATABASE_CONNECTION_URL": database,
-        "PREFECT_MESSAGING_BROKER": "prefect_redis.messaging",
-        "PREFECT_MESSAGING_CACHE": "prefect_redis.messaging",
-        "PREFECT_SERVER_EVENTS_CAUSAL_ORDERING": "prefect_redis.ordering",
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect_redis.lease_storage",
+        "PREFECT_API_DATABASE_MIGRATE_ON_START": "true",  # there, a service of its own
         "PREFECT_REDIS_MESSAGING_HOST": "127.0.0.1",
         "PREFECT_REDIS_MESSAGING_PORT": str(redis),
         "PREFECT_SERVER_DOCKET_URL": f"redis://127.0.0.1:{redis}/1",
@@ -72,15 +97,42 @@ def _wait_for(url: str) -> None:
 
 
 @pytest.fixture
+def second_engine(tmp_path: Path) -> Iterator[str]:
+    """A Docker engine of its own, with nothing in common with the usual one but the base image."""
+    if os.geteuid() or shutil.which("dockerd") is None:
+        pytest.skip("only root can start a second Docker engine")
+    url = f"unix://{tmp_path}/d.sock"
+    argv = (
+        *("dockerd", "--host", url, "--data-root", f"{tmp_path}/docker"),
+        *("--exec-root", f"{tmp_path}/exec", "--pidfile", f"{tmp_path}/docker.pid"),
+        *("--bridge", "none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"),
+        *("--containerd-namespace", "two", "--containerd-plugins-namespace", "plugins.two"),
+    )
+    log = (tmp_path / "docker.log").open("w")
+    with log, subprocess.Popen(argv, stdout=log, stderr=log) as engine:
+        try:
+            load = f"docker save {BASE_IMAGE} | docker --host {url} load"
+            while engine.poll() is None and not (tmp_path / "d.sock").exists():
+                sleep(0.1)
+            subprocess.run(load, shell=True, check=True, capture_output=True)  # noqa: S602 - ours
+            yield url
+        finally:
+            engine.terminate()
+            engine.wait(60)
+
+
+@pytest.fixture
 def workers(
-    api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: str, second_engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Kept, Kept]]:
-    """Two workers, each with a home of its own, with one library on Postgres."""
+    """Two workers, each with a home and an engine of its own, with one library on Postgres."""
     monkeypatch.setenv("HARNESS_MEMORY_DATA", new_postgres_database())
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+    monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
     one, two = (worker(Settings(home=tmp_path / name, max_runs=1), api) for name in ("one", "two"))
     try:
         kept.up(one)
+        monkeypatch.setenv("DOCKER_HOST", second_engine)
         kept.up(two)
         yield one, two
     finally:
@@ -88,24 +140,32 @@ def workers(
         kept.down(two)
 
 
-def test_two_workers_share_the_runs_of_one_server(api: str, workers: tuple[Kept, Kept]) -> None:
+def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
+    api: str, workers: tuple[Kept, Kept], tmp_path: Path
+) -> None:
+    (tmp_path / "both.py").write_text(BOTH)
+    (tmp_path / "seen").mkdir()
+    repository = make_repository(tmp_path / "repository")
+    asked = {"blueprint": f"{tmp_path}/both.py:both", "repo": str(repository)}
     with httpx.Client(base_url=api, timeout=30) as server:
-        flow = server.post("/flows/", json={"name": "reindex-memory"}).json()["id"]
+        flow = server.post("/flows/", json={"name": "run-blueprint"}).json()["id"]
         made = {
             "name": "shared",
             "flow_id": flow,
-            "entrypoint": "flows.upkeep.reindex_memory",
+            "entrypoint": "flows.deployed.run_blueprint",
             "work_pool_name": "harness",
             "pull_steps": [{"prefect.deployments.steps.set_working_directory": {"directory": "/"}}],
         }
         deployment = server.post("/deployments/", json=made).raise_for_status().json()["id"]
-        asked = f"/deployments/{deployment}/create_flow_run"
-        ids = [server.post(asked, json={}).json()["id"] for _ in range(RUNS)]
-        give_up = monotonic() + 200
-        states: list[str] = []
-        while states != ["COMPLETED"] * RUNS and monotonic() < give_up:
+        start = f"/deployments/{deployment}/create_flow_run"
+        ids = [server.post(start, json={"parameters": asked}).json()["id"] for _ in range(2)]
+        give_up = monotonic() + 300
+        ended: list[dict[str, str]] = []
+        while len(ended) < 2 and monotonic() < give_up:
             sleep(1)
-            states = [server.get(f"/flow_runs/{one}").json()["state_type"] for one in ids]
-    assert states == ["COMPLETED"] * RUNS
-    logs = [one.log.read_text() for one in workers]
-    assert all(any(run in log for run in ids) for log in logs)
+            states = [server.get(f"/flow_runs/{one}").json()["state"] for one in ids]
+            ended = [state for state in states if state["type"] in ENDS]
+    assert [state["type"] for state in ended] == ["COMPLETED"] * 2, ended
+    runs = [[own.name for own in (tmp_path / name / "runs").iterdir()] for name in ("one", "two")]
+    assert sorted(map(len, runs)) == [1, 1], "each worker did one"
+    assert [path.read_text() for path in (tmp_path / "seen").iterdir()] == ["1", "1"]
