@@ -12,6 +12,7 @@ from typing import TypeAlias
 import httpx
 import pytest
 
+from flows.runs import CHECKPOINT
 from flows.settings import load_settings
 from flows.wiring import engine, owner
 from sandbox.reap import list_sandboxes, list_snapshots
@@ -165,3 +166,46 @@ def test_what_runs_is_not_resumed_and_what_is_over_is_not_cancelled(
     asked("runs", "cancel", run)
     done = asked("runs", "cancel", run)
     assert (done.returncode, "is not running: it is cancelled" in done.stderr) == (2, True)
+
+
+TALK = """
+from blueprints.dsl import agentic, blueprint
+talk = blueprint("talk", "Talk", [agentic("talk", "talk", prompt=lambda _: "go on")])
+"""
+
+
+def says(*lines: str) -> str:
+    """A script of replies that run these lines, one each, and then says so."""
+    calls = ({"function": {"name": "bash", "arguments": {"command": line}}} for line in lines)
+    replies = [{"content": "", "tool_calls": [call]} for call in calls]
+    return "".join(f"{json.dumps(reply)}\n" for reply in (*replies, {"content": "Done."}))
+
+
+def test_an_agent_that_was_killed_in_the_middle_goes_on_there(
+    harness: Harness, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ops.py").write_text(TALK)
+    script = tmp_path / "replies.jsonl"
+    script.write_text(says("echo one | tee -a lines.txt ~/out", "echo 2 >> lines.txt; sleep 300"))
+    asked = ("run", "ops.py:talk", "--repo", "repository", "--model", f"scripted/{script}")
+    with subprocess.Popen(
+        harness_argv(*asked), cwd=tmp_path, env=os.environ, stderr=subprocess.DEVNULL
+    ) as process:
+        assert soon(lambda: bool(talks()))
+        sleep(1.0)
+        process.kill()
+    assert soon(lambda: containers() == 0)
+    assert images() == 1
+    script.write_text(says("never asked for again", "echo two >> lines.txt; wc -l < ~/out"))
+    run = the_run(harness)
+    report = json.loads(harness("runs", "resume", run["run_id"], "--json").stdout)
+    assert git(repository, "show", f"{report['branch']}:lines.txt") == "one\ntwo"
+    [node] = report["nodes"]
+    assert (report["status"], node["turns"], node["tool_calls"]) == ("success", 3, {"bash": 2})
+    assert (containers(), images()) == (0, 0)
+
+
+def talks() -> object:
+    """The conversations that the one run has kept."""
+    found = list(load_settings().runs.glob(f"*/{CHECKPOINT}"))
+    return found and json.loads(found[0].read_text())["talks"]
