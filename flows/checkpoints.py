@@ -190,7 +190,9 @@ class Checkpoints:
     def _keep_talk(self, node: str, talk: Talk, still: Still) -> None:
         """Keep it with the files, unless these belong to others too, or change meanwhile."""
         place = self._where[node]
-        if place.files is None or place.shared or place.files.dear:
+        if place.files is None or place.shared:
+            return
+        if place.files.dear and place.files.touched():
             return
         with self._lock:
             now = self._with_files(place)

@@ -7,7 +7,7 @@ from contracts.sandbox import LastingSandbox, SnapshotId
 _TICK_S = 0.02
 """More than the kernel's clock for change times takes to move on."""
 
-_FREE_S = 10.0
+_FREE_S = 3.0
 _SHARE = 0.1
 """Keeping files while an agent is in the middle takes no more of its time than this, after the
 first `_FREE_S` seconds of it."""
@@ -40,20 +40,21 @@ class Files:
         Raises:
             SandboxLost: the sandbox is gone.
         """
-        if self._touched():
+        if self.touched():
             began, before = monotonic(), time()
             self.kept = self._sandbox.checkpoint(self._ttl_s)
             self._clean(before if shared else time())
             self._took_s += monotonic() - began
         return self.kept
 
+    def touched(self) -> bool:
+        """Whether any of them may have changed since they were kept."""
+        set_back = time() - monotonic() < self._drift - _TICK_S / 2
+        return set_back or self._sandbox.changed_since(self._clean_at)
+
     def soil(self) -> None:
         """What was kept last is of no use: keep them anew, whether they change or not."""
         self._clean_at = 0.0
-
-    def _touched(self) -> bool:
-        set_back = time() - monotonic() < self._drift - _TICK_S / 2
-        return set_back or self._sandbox.changed_since(self._clean_at)
 
     def _clean(self, moment: float) -> None:
         """Whatever changes from now on does so later than this."""

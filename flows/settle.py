@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 
 def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "State") -> None:  # noqa: ARG001 - Prefect's signature of a hook
-    """The hook of a flow run that was cancelled or has crashed; Prefect's worker calls it."""
+    """The hook of a flow run that was cancelled or has crashed; Prefect's worker calls it.
+
+    A run whose process told of its end itself is left as it is.
+    """
     settings = load_settings()
     why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))
-    settle(workshop(settings), str(flow_run.id)[-8:], why)
+    if settle(workshop(settings), str(flow_run.id)[-8:], why) is None:
+        return
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
         reap(engine(), owner(settings))
     _end_tasks(flow_run.id, state.message)

@@ -119,6 +119,7 @@ def second_engine(tmp_path: Path) -> Iterator[str]:
         finally:
             engine.terminate()
             engine.wait(60)
+            shutil.rmtree(tmp_path / "docker", ignore_errors=True)  # half a gigabyte
 
 
 @pytest.fixture
