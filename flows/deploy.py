@@ -9,6 +9,7 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ from flows.settings import Settings, environment
 POOL = "harness"
 UPKEEP = "upkeep"
 """The queue that `prefect.yaml` puts the upkeep into, and how the name of its worker ends."""
+
+COMMAND = "python -P -m flows.run_process"
+"""What does a run. Without it a worker starts three Python processes for one run, in a row."""
+
 DEPLOY_TIMEOUT_S = 300.0
 
 _FLOWS = Path(__file__).parent
@@ -128,14 +133,22 @@ def _whose(api: str, settings: Settings) -> str:
 
 
 def _make_pool(api: str) -> None:
-    from prefect.client.schemas.actions import WorkPoolCreate
+    """Make the pool, in which a run is one process; a command that people gave it stays."""
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
     from prefect.exceptions import ObjectAlreadyExists
+    from prefect.workers.process import ProcessWorker
 
     with asking(api) as client:
-        try:
+        with suppress(ObjectAlreadyExists):
             client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
-        except ObjectAlreadyExists:
+        there = client.read_work_pool(POOL)
+        if there.type != "process":
             return
+        template = there.base_job_template or ProcessWorker.get_default_base_job_template()
+        command = template["variables"]["properties"]["command"]
+        if command["default"] is None:
+            command["default"] = COMMAND
+            client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
 
 
 def _deploy_all(api: str) -> None:

@@ -6,12 +6,9 @@ the next run gets a new one; an old one that runs still use ends with the last o
 """
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
@@ -21,18 +18,15 @@ from contracts.errors import ModelUnavailable
 from contracts.gate import OpenGate
 from flows import kept
 from flows.kept import Kept, Launch, Running
+from flows.origin import KEYS, ROOT, origin
 from flows.settings import Settings, environment
 from nodes.text import secrets_in
 from providers.client import Gateway
 from providers.ledger import RunTerms
 from sandbox.process import process_label
 
-_MATTERS = re.compile(
-    r"(_API_KEY|_AUTH_TOKEN|_API_BASE|_BASE_URL|_API_VERSION|_PROXY)$"
-    r"|^(AWS|AZURE|GOOGLE|VERTEX|VERTEXAI|OLLAMA|SSL_CERT)_",
-    re.IGNORECASE,
-)
-"""Variables that decide which providers can be asked, and how."""
+_ROOMS = tuple(ROOT / room for room in ("providers", "contracts", "nodes/agents", "flows"))
+"""The code that the gateway runs."""
 
 
 class OpenRun(NamedTuple):
@@ -76,7 +70,7 @@ def gateway(settings: Settings) -> Iterator[Gateway]:
     Raises:
         ModelUnavailable: as `up`.
     """
-    client = Gateway(up(settings).url, _secret(_folder(settings)))
+    client = Gateway(up(settings).url, secret(settings))
     try:
         yield client
     finally:
@@ -140,7 +134,7 @@ def process(settings: Settings) -> Kept:
         folder=folder,
         launch=launch,
         healthy=lambda url: _open_runs(url) is not None,
-        version=lambda: _version(_secret(folder)),
+        version=lambda: origin(secret(settings), _ROOMS, KEYS),
         idle=lambda url: _open_runs(url) == 0,
         drains=True,
         unavailable=ModelUnavailable,
@@ -155,22 +149,9 @@ def _open_runs(url: str) -> int | None:
         client.close()
 
 
-def _version(secret: str) -> str:
-    """The program and the environment that a gateway was started with; tells no key."""
-    env = sorted((k, v) for k, v in environment().items() if _MATTERS.search(k))
-    told = repr((version("harness"), _newest_source(), env)).encode()
-    return blake2b(told, key=secret.encode(), digest_size=16).hexdigest()
-
-
-def _newest_source() -> float:
-    """When the code that the gateway runs was last changed; a checkout keeps its version."""
-    root = Path(__file__).parent.parent
-    rooms = (root / "providers", root / "contracts", root / "nodes" / "agents", root / "flows")
-    return max(path.stat().st_mtime for room in rooms for path in room.glob("*.py"))
-
-
-def _secret(folder: Path) -> str:
+def secret(settings: Settings) -> str:
     """What opens the gateway's host side; made at first use, for this user's eyes only."""
+    folder = _folder(settings)
     path = _secret_file(folder)
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)

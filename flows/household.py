@@ -7,7 +7,7 @@ from contracts.errors import Unavailable
 from flows import gateway, kept, local, pool
 from flows.chroma import chroma, is_ours
 from flows.deploy import deploy
-from flows.kept import Kept
+from flows.kept import Kept, Running
 from flows.memory_settings import load_memory_settings
 from flows.metrics import metrics
 from flows.pages import pages
@@ -18,9 +18,12 @@ from flows.worker import upkeep_worker, worker
 from flows.zombies import watch_for_zombies
 from sandbox.reap import reap
 
-State = Literal["started", "running", "yours", "made", "there", "stopped", "swept", "unseen"]
+State = Literal[
+    "started", "running", "outdated", "yours", "made", "there", "stopped", "swept", "unseen"
+]
 """`running`, `there`: it was before. `yours`: it is configured, and never started or stopped.
 
+`outdated`: it is at work with code, keys or settings of before; once idle, it is replaced.
 `swept`: none is left. `unseen`: nobody could look.
 """
 
@@ -60,8 +63,14 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     for one in neighbours(settings, api):
         before = kept.status(one)
         now = kept.up(one)
-        say(Member(one.name, "running" if before == now else "started", now.url))
+        say(Member(one.name, _state(one, before, now), now.url))
     return tuple(members)
+
+
+def _state(one: Kept, before: Running | None, now: Running) -> State:
+    if before != now:
+        return "started"
+    return "running" if now.version == one.version() else "outdated"
 
 
 def take_down(settings: Settings) -> tuple[Member, ...]:

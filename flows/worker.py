@@ -1,16 +1,39 @@
 """The process workers of this machine: they do what deployments start."""
 
+import os
+import re
 import socket
 import sys
+from pathlib import Path
 
-from flows import kept
-from flows.deploy import POOL, UPKEEP
+from flows import gateway, kept
+from flows.deploy import UPKEEP
 from flows.kept import Kept, Launch
+from flows.origin import KEYS, ROOT, origin
 from flows.settings import Settings, config_file, environment
+
+LOOK_S = 2
+"""Between two questions of the worker for work; Prefect's own ten let a free slot wait for five."""
+
+_MATTERS = re.compile(
+    rf"{KEYS.pattern}|KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^(HARNESS|PREFECT|DOCKER)_",
+    re.IGNORECASE,
+)
+"""Variables of a worker that its runs go by."""
+
+_ROOMS = tuple(
+    ROOT / room
+    for room in (
+        "contracts", "providers", "sandbox", "memory", "policy", "nodes", "blueprints", "flows"
+    )
+)  # fmt: skip
 
 
 def worker(settings: Settings, api: str) -> Kept:
-    """The worker that asks the server at `api` for work; another address replaces it."""
+    """The worker that asks the server at `api` for work.
+
+    Another address, limit, code or key replaces it, once it has no run under way.
+    """
     name = f"{socket.gethostname()}-{settings.home.name}"
     return _worker(settings, api, kept_as="worker", name=name, limit=settings.max_runs)
 
@@ -18,30 +41,40 @@ def worker(settings: Settings, api: str) -> Kept:
 def upkeep_worker(settings: Settings, api: str) -> Kept:
     """The worker that does upkeep only, so that it waits for no run to end."""
     name = f"{socket.gethostname()}-{settings.home.name}-{UPKEEP}"
-    return _worker(settings, api, "--work-queue", UPKEEP, kept_as=UPKEEP, name=name, limit=1)
+    return _worker(settings, api, UPKEEP, kept_as=UPKEEP, name=name, limit=1)
 
 
 def _worker(settings: Settings, api: str, *queue: str, kept_as: str, name: str, limit: int) -> Kept:
     def launch() -> Launch:
         port = kept.free_port()
-        prefect = (sys.executable, "-P", "-m", "prefect")
-        argv = (*prefect, "worker", "start", "--pool", POOL, "--name", name, *queue)
-        bounds = ("--limit", str(limit), "--with-healthcheck")
-        return Launch((*argv, *bounds), _env(settings, api, port), f"http://127.0.0.1:{port}")
+        argv = (sys.executable, "-P", "-m", "flows.worker_process", name, str(limit), *queue)
+        return Launch(argv, _env(settings, api, port), f"http://127.0.0.1:{port}")
 
-    return Kept(
+    made = Kept(
         name=kept_as,
         title="the worker" if kept_as == "worker" else f"the {kept_as} worker",
         folder=settings.home / "prefect",
         launch=launch,
         healthy=_healthy,
-        version=lambda: f"{api} {limit}",
+        version=lambda: f"{api} {limit} {origin(gateway.secret(settings), _ROOMS, _MATTERS)}",
+        idle=lambda _: not _at_work(made),
     )
+    return made
+
+
+def _at_work(made: Kept) -> bool:
+    """Whether the worker has a process under it: each does a run."""
+    running = kept.status(made)
+    tasks = Path("/proc", str(running.pid)).glob("task/*/children") if running else ()
+    return any(path.read_text() for path in tasks)
 
 
 def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
+    ours = (str(Path(sys.executable).parent), environment().get("PATH", os.defpath))
     return {
+        "PREFECT_WORKER_QUERY_SECONDS": str(LOOK_S),
         **environment(),
+        "PATH": os.pathsep.join(ours),
         "DO_NOT_TRACK": "1",
         "HARNESS_HOME": str(settings.home),
         "HARNESS_CONFIG": str(config_file().absolute()),

@@ -13,7 +13,7 @@ import pytest
 
 from app.checkup import checkup
 from flows import household, kept, local
-from flows.deploy import deploy, deployment_names, without_worker, workers
+from flows.deploy import COMMAND, deploy, deployment_names, without_worker, workers
 from flows.household import Member, bring_up, take_down
 from flows.library import library
 from flows.settings import SandboxSettings, Settings
@@ -114,6 +114,28 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
     assert "the worker died" in told["kept"].found
     assert up(settings)["worker"].state == "started"
     assert household.fallen(settings) == ()
+
+
+def test_a_worker_with_another_key_takes_the_place_of_the_idle_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = up(settings)["worker"]
+    monkeypatch.setenv("GITHUB_TOKEN", "another-token-of-mine")
+    assert up(settings)["worker"].state == "started"
+    assert up(settings)["worker"].url != before.url
+
+
+def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
+    up(settings)
+    with httpx.Client(base_url=local.up(settings).url) as server:
+        made = server.get("/work_pools/harness").json()["base_job_template"]
+        command = made["variables"]["properties"]["command"]
+        assert command["default"] == COMMAND
+        command["default"] = "nice python -m prefect.engine"
+        server.patch("/work_pools/harness", json={"base_job_template": made}).raise_for_status()
+        (settings.home / "prefect" / "deployed").unlink()
+        assert up(settings)["deployments"].state == "made"
+        assert server.get("/work_pools/harness").json()["base_job_template"] == made
 
 
 def test_taken_down_it_is_gone_and_its_state_survives(settings: Settings) -> None:

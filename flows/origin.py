@@ -1,0 +1,27 @@
+"""What a kept process was started from, code and keys, as one word that tells no key."""
+
+import re
+from collections.abc import Iterable
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+
+from flows.settings import environment
+
+KEYS = re.compile(
+    r"(_API_KEY|_AUTH_TOKEN|_API_BASE|_BASE_URL|_API_VERSION|_PROXY)$"
+    r"|^(AWS|AZURE|GOOGLE|VERTEX|VERTEXAI|OLLAMA|SSL_CERT)_",
+    re.IGNORECASE,
+)
+"""Variables that decide which providers can be asked, and how."""
+
+ROOT = Path(__file__).parent.parent
+
+
+def origin(secret: str, rooms: Iterable[Path], matters: re.Pattern[str]) -> str:
+    """Changes when code in the rooms does, or a variable whose name `matters` finds."""
+    env = sorted((k, v) for k, v in environment().items() if matters.search(k))
+    # When the code was last changed: a checkout keeps its version.
+    newest = max(path.stat().st_mtime for room in rooms for path in room.rglob("*.py"))
+    told = repr((version("harness"), newest, env)).encode()
+    return blake2b(told, key=secret.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,82 @@
+"""The worker: which one is kept, when it may be replaced, and what does not end it."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict
+from json import dumps
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from anyio import CapacityLimiter
+
+from flows.kept import Kept, Running
+from flows.origin import KEYS, origin
+from flows.settings import Settings
+from flows.worker import worker
+from sandbox.process import process_label
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., Kept]:
+    def make(**given: int) -> Kept:
+        return worker(Settings(home=tmp_path, **given), "http://127.0.0.1:1/api")  # type: ignore[arg-type]  # of each its own
+
+    return make
+
+
+def test_it_is_another_one_with_another_limit(made: Callable[..., Kept]) -> None:
+    assert made().version() == made().version()
+    assert made(max_runs=3).version() != made().version()
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "GITHUB_TOKEN", "HARNESS_MODEL", "DOCKER_HOST"])
+def test_it_is_another_one_with_another_key_or_setting(
+    made: Callable[..., Kept], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    before = made().version()
+    monkeypatch.setenv(name, "tcp://a-word-of-mine")
+    assert made().version() != before
+    assert "a-word-of-mine" not in made().version()
+
+
+def test_code_that_changed_is_another_origin(tmp_path: Path) -> None:
+    (tmp_path / "rooms").mkdir()
+    file = tmp_path / "rooms" / "one.py"
+    file.touch()
+    before = origin("secret", [tmp_path], KEYS)
+    assert origin("secret", [tmp_path], KEYS) == before
+    os.utime(file, (2e9, 2e9))
+    assert origin("secret", [tmp_path], KEYS) != before
+
+
+def test_it_is_idle_unless_a_run_is_under_it(made: Callable[..., Kept]) -> None:
+    """This process stands for the worker, and its child for a run."""
+    one = made()
+    pid = os.getpid()
+    assert one.idle("")
+    one.folder.mkdir(parents=True)
+    one.state.write_text(dumps(asdict(Running(url="", pid=pid, process=process_label(pid)))))
+    with subprocess.Popen(("sleep", "60")) as run:
+        assert not one.idle("")
+        run.kill()
+    assert one.idle("")
+
+
+def test_a_run_that_is_retried_before_it_is_gone_waits_and_ends_no_worker() -> None:
+    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.responses import WorkerFlowRunResponse
+
+    from flows.worker_process import Worker
+
+    async def look() -> list[FlowRun]:
+        one = Worker(work_pool_name="none", limit=2)
+        one._limiter = CapacityLimiter(2)
+        run = FlowRun(flow_id=uuid4())
+        one.limiter.acquire_on_behalf_of_nowait(run.id)
+        response = WorkerFlowRunResponse(work_pool_id=uuid4(), work_queue_id=uuid4(), flow_run=run)
+        return await one._submit_scheduled_flow_runs([response])
+
+    assert asyncio.run(look()) == []
