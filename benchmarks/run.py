@@ -1,7 +1,11 @@
-"""`make bench`: every figure as a ratio; `python -m benchmarks.run runs` for one part."""
+"""`make bench`: every figure as a ratio; `python -m benchmarks.run runs` for one part.
+
+A number after `chaos` or `operate` is its size: `python -m benchmarks.run chaos 100 operate 200`.
+"""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import isnan
 
 from benchmarks.agents import rows as agents
@@ -9,6 +13,7 @@ from benchmarks.chaos import rows as chaos
 from benchmarks.events import rows as events
 from benchmarks.gateway import rows as gateway
 from benchmarks.memory import rows as memory
+from benchmarks.operate import rows as operate
 from benchmarks.pages import rows as pages
 from benchmarks.policy import rows as policy
 from benchmarks.row import Row
@@ -24,20 +29,30 @@ PARTS: Mapping[str, Callable[[], Iterator[Row]]] = {
     "memory": memory.rows,
     "policy": policy.rows,
     "pages": pages.rows,
+    "operate": operate.rows,
     "chaos": chaos.rows,
 }
+
+SIZED: Mapping[str, Callable[[int], Iterator[Row]]] = {"operate": operate.rows, "chaos": chaos.rows}
 
 
 def main() -> None:
     """Print the rows of the parts that are named, or of all."""
-    wanted = sys.argv[1:] or list(PARTS)
-    for part in wanted:
-        if part not in PARTS:
-            sys.exit(f"no part {part!r}; there are {', '.join(PARTS)}")
+    wanted = list(_wanted(sys.argv[1:])) or list(PARTS.values())
     print(f"{'what':<44}{'ours':>12}{'baseline':>12}{'ratio':>8}  target")
-    for part in wanted:
-        for row in PARTS[part]():
+    for rows in wanted:
+        for row in rows():
             print(_line(row), flush=True)
+
+
+def _wanted(words: list[str]) -> Iterator[Callable[[], Iterator[Row]]]:
+    for word, after in zip(words, (*words[1:], ""), strict=True):
+        if word in SIZED and after.isdigit():
+            yield partial(SIZED[word], int(after))
+        elif word in PARTS:
+            yield PARTS[word]
+        elif not word.isdigit():
+            sys.exit(f"no part {word!r}; there are {', '.join(PARTS)}")
 
 
 def _line(row: Row) -> str:

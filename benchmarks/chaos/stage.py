@@ -1,4 +1,4 @@
-"""What a run needs to be disturbed in: a home, a server, a repository, an engine maybe its own."""
+"""What a run needs to be disturbed in: a household, a repository, an engine maybe its own."""
 
 import json
 import os
@@ -13,12 +13,13 @@ from time import monotonic, sleep
 
 from app.demo.request import make_repository
 from benchmarks.chaos.six_nodes import LOG
-from flows import local
+from flows.kept import free_port
 from flows.settings import Settings
 from tests.sandbox.own_engine import OwnEngine, own_engine
 
 _HARNESS = (sys.executable, "-m", "app")
-_BLUEPRINT = f"{Path(__file__).with_name('six_nodes.py')}:six_nodes"
+_PARTS = Path(__file__).parents[1]
+_NAMES = ("HARNESS_", "PREFECT_")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,7 @@ class Stage:
 
     place: Path
     settings: Settings
+    chroma: str
     env: Mapping[str, str]
     engine: OwnEngine | None = None
 
@@ -35,15 +37,43 @@ class Stage:
         """What nodes noted as they began."""
         return self.place / "log"
 
-    def start(self, run_id: str) -> "subprocess.Popen[bytes]":
-        """A run of the six nodes, as a process."""
-        asked = ("--repo", str(self.place / "repository"), "--model", f"scripted/{self.script}")
-        return self._process("run", _BLUEPRINT, *asked, "--run-id", run_id, "--json")
+    @property
+    def said(self) -> Path:
+        """What the command line printed."""
+        return self.place / "said"
 
-    def resume(self, run_id: str) -> int:
-        """Go on with a run; the exit code."""
-        with self._process("runs", "resume", run_id, "--json") as process:
-            return process.wait(timeout=300)
+    @property
+    def logs(self) -> tuple[Path, ...]:
+        """Where the household's processes say what they do."""
+        return (self.said, *self.settings.home.rglob("*.log"))
+
+    def ask(self, blueprint: str) -> Mapping[str, str]:
+        """What the form of `run-blueprint` is given; the blueprint is "part/file.py:name"."""
+        return {
+            "blueprint": f"{_PARTS}/{blueprint}",
+            "repo": str(self.place / "repository"),
+            "model": f"scripted/{self.script}",
+        }
+
+    def up(self) -> None:
+        """Bring up what is not up, as a person or a service manager does after a crash."""
+        with self.command("up") as process:
+            if process.wait(timeout=300):
+                raise RuntimeError(f"`harness up` failed: {self.said.read_text()[-2000:]}")
+
+    def start(self, run_id: str, blueprint: str) -> "subprocess.Popen[bytes]":
+        """A run on the command line."""
+        asked = self.ask(blueprint)
+        options = ("--repo", asked["repo"], "--model", asked["model"], "--run-id", run_id)
+        return self.command("run", asked["blueprint"], *options, "--json")
+
+    def command(self, *args: str) -> "subprocess.Popen[bytes]":
+        """The command line, begun. A run asks a server that is away once only, to save time."""
+        env = self.env if args == ("up",) else {**self.env, "PREFECT_CLIENT_MAX_RETRIES": "0"}
+        with self.said.open("ab") as said:
+            return subprocess.Popen(
+                (*_HARNESS, *args), env=env, stdout=said, stderr=said, cwd=self.place
+            )
 
     def tree(self, run_id: str) -> str:
         """The tree that the run's branch shows; empty without one."""
@@ -58,39 +88,26 @@ class Stage:
         """What the agents say."""
         return self.place / "replies.jsonl"
 
-    def _process(self, *args: str) -> "subprocess.Popen[bytes]":
-        with (self.place / "said").open("ab") as said:
-            return subprocess.Popen(
-                (*_HARNESS, *args), env=self.env, stdout=said, stderr=said, cwd=self.place
-            )
-
 
 @contextmanager
 def stage(*, with_engine: bool) -> Iterator[Stage]:
-    """A stage of its own, gone when the block ends; an engine of its own takes half a minute."""
+    """A household of its own, gone when the block ends; it is this process's environment meanwhile.
+
+    It has a server, a worker, a gateway and a Chroma server. An engine of its own takes half a
+    minute more.
+    """
     with TemporaryDirectory(prefix="hc-") as folder, ExitStack() as stack:
         place = Path(folder)
-        settings = Settings(home=place / "home", server_port=0)
+        made = _made(place, _engine(place, stack) if with_engine else None)
         make_repository(place / "repository")
-        engine = _engine(place, stack) if with_engine else None
-        env = {
-            **{k: v for k, v in os.environ.items() if not k.startswith(("HARNESS_", "PREFECT_"))},
-            "HARNESS_HOME": str(settings.home),
-            "HARNESS_SERVER_PORT": "0",
-            "PREFECT_HOME": str(place / "profile"),
-            "PREFECT_CLIENT_MAX_RETRIES": "0",
-            "DO_NOT_TRACK": "1",
-            LOG: str(place / "log"),
-            **(engine.env if engine else {}),
-        }
-        made = Stage(place=place, settings=settings, env=env, engine=engine)
         made.script.write_text("".join(json.dumps(reply) + "\n" for reply in _REPLIES))
         made.log.touch()
+        stack.enter_context(_environment(made.env))
         try:
-            local.up(settings)
+            made.up()
             yield made
         finally:
-            subprocess.run((*_HARNESS, "down"), env=env, check=False, capture_output=True)
+            subprocess.run((*_HARNESS, "down"), env=made.env, check=False, capture_output=True)
 
 
 def wait_for(path: Path, process: "subprocess.Popen[bytes]", within_s: float = 120.0) -> bool:
@@ -101,6 +118,38 @@ def wait_for(path: Path, process: "subprocess.Popen[bytes]", within_s: float = 1
             return path.exists()
         sleep(0.005)
     return True
+
+
+def _made(place: Path, engine: OwnEngine | None) -> Stage:
+    settings = Settings(home=place / "home", server_port=free_port())
+    chroma = f"http://127.0.0.1:{free_port()}"
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(_NAMES)},
+        "HARNESS_HOME": str(settings.home),
+        "HARNESS_SERVER_PORT": str(settings.server_port),
+        "HARNESS_UI__PORT": "0",
+        "HARNESS_METRICS_PORT": "0",
+        "HARNESS_SANDBOX__POOL_SIZE": "0",
+        "HARNESS_MEMORY_CHROMA_URL": chroma,
+        "HARNESS_ALLOWED_BLUEPRINTS": json.dumps([f"{_PARTS}/*/*.py:*"]),
+        "PREFECT_HOME": str(place / "profile"),
+        "DO_NOT_TRACK": "1",
+        LOG: str(place / "log"),
+        **(engine.env if engine else {}),
+    }
+    return Stage(place=place, settings=settings, chroma=chroma, env=env, engine=engine)
+
+
+@contextmanager
+def _environment(env: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _engine(place: Path, stack: ExitStack) -> OwnEngine:

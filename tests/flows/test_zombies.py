@@ -1,4 +1,4 @@
-"""A flow run that stops giving heartbeats is marked crashed by the automation."""
+"""A flow run that falls silent is seen to by the automations: crashed, or queued again."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -8,8 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from flows.server import asking
-from flows.zombies import NAME, watch_for_zombies
+from flows.zombies import watch_for_zombies
 
 pytestmark = pytest.mark.prefect
 
@@ -17,35 +16,56 @@ SILENCE_S = 10
 """The least that Prefect takes."""
 
 
-@pytest.fixture
-def api(prefect_api: str) -> Iterator[str]:
-    """A server without the automation, before and after: the one of these tests is impatient."""
-    _forget(prefect_api)
-    yield prefect_api
-    _forget(prefect_api)
+@pytest.fixture(scope="module")
+def server(prefect_api: str) -> Iterator[httpx.Client]:
+    """A server whose automations are impatient, and without them before and after."""
+    with httpx.Client(base_url=prefect_api, timeout=30) as client:
+        forget(client)
+        assert watch_for_zombies(prefect_api, silence_s=SILENCE_S)
+        assert not watch_for_zombies(prefect_api)
+        yield client
+        forget(client)
 
 
-def test_a_run_without_heartbeat_is_crashed(api: str) -> None:
-    assert watch_for_zombies(api, silence_s=SILENCE_S)
-    assert not watch_for_zombies(api)
-    with httpx.Client(base_url=api) as server:
-        flow = server.post("/flows/", json={"name": "dies"}).json()["id"]
-        run = server.post(
-            "/flow_runs/", json={"flow_id": flow, "state": {"type": "RUNNING"}}
-        ).json()
-        server.post("/events", json=[heartbeat(run["id"])]).raise_for_status()
-        give_up = monotonic() + 90
-        while run["state"]["type"] == "RUNNING" and monotonic() < give_up:
-            sleep(0.5)
-            run = server.get(f"/flow_runs/{run['id']}").json()
-    assert run["state"]["type"] == "CRASHED"
-    assert "No heartbeat for 10 s" in run["state"]["message"]
+def forget(server: httpx.Client) -> None:
+    for automation in server.post("/automations/filter", json={}).json():
+        server.delete(f"/automations/{automation['id']}").raise_for_status()
 
 
-def _forget(api: str) -> None:
-    with asking(api) as client:
-        for automation in client.read_automations_by_name(NAME):
-            client.delete_automation(automation.id)
+def once_not(server: httpx.Client, run: str, state: str) -> dict[str, str]:
+    """The state of the flow run when it is another one."""
+    give_up = monotonic() + 90
+    found = {"type": state}
+    while found["type"] == state and monotonic() < give_up:
+        sleep(0.5)
+        found = server.get(f"/flow_runs/{run}").json()["state"]
+    return found
+
+
+def test_a_run_without_heartbeat_is_crashed(server: httpx.Client) -> None:
+    flow = server.post("/flows/", json={"name": "dies"}).json()["id"]
+    asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
+    run = server.post("/flow_runs/", json=asked).json()["id"]
+    server.post("/events", json=[heartbeat(run)]).raise_for_status()
+    state = once_not(server, run, "RUNNING")
+    assert state["type"] == "CRASHED"
+    assert "No heartbeat for 10 s" in state["message"]
+
+
+def test_a_run_whose_worker_died_before_it_began_is_queued_again(server: httpx.Client) -> None:
+    flow = server.post("/flows/", json={"name": "taken"}).json()["id"]
+    server.post("/work_pools/", json={"name": "taken", "type": "process"}).raise_for_status()
+    made = {"name": "taken", "flow_id": flow, "work_pool_name": "taken"}
+    deployment = server.post("/deployments/", json=made).json()["id"]
+    run = server.post(f"/deployments/{deployment}/create_flow_run", json={}).json()["id"]
+    pending = {"state": {"type": "PENDING", "name": "Submitting"}}
+    server.post(f"/flow_runs/{run}/set_state", json=pending).raise_for_status()
+    state = once_not(server, run, "PENDING")
+    assert state["type"] == "SCHEDULED"
+    assert "Nobody began it for 10 s" in state["message"]
+    asked = {"scheduled_before": "2999-01-01T00:00:00Z"}
+    waiting = server.post("/work_pools/taken/get_scheduled_flow_runs", json=asked).json()
+    assert [one["flow_run"]["id"] for one in waiting] == [run]
 
 
 def heartbeat(run_id: str) -> dict[str, object]:

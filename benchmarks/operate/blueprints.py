@@ -1,0 +1,9 @@
+"""A run that does nothing, and one that is never done."""
+
+from blueprints.dsl import blueprint, deterministic
+from nodes.commands import command
+
+nothing = blueprint("nothing", "Nothing", [deterministic("first", "does nothing", command("true"))])
+waits = blueprint(
+    "waits", "Waits", [deterministic("first", "waits", command("sleep", "600", timeout_s=900))]
+)

@@ -1,0 +1,32 @@
+"""From the moment the worker takes a run to its first node, against a bare Prefect flow."""
+
+from collections.abc import Iterator
+from statistics import median
+
+from benchmarks.chaos.stage import Stage
+from benchmarks.operate.worked import NOTHING, deployed_bare, deployment_id, start, worked
+from benchmarks.row import Row
+
+OWN_WAY = {"command": None}
+
+
+def rows(made: Stage, api: str, rounds: int) -> Iterator[Row]:
+    """In turn: ours, a bare flow as Prefect starts it, a bare flow as our pool starts it."""
+    ours = deployment_id(api, "run-blueprint")
+    bare = deployed_bare(made, api, "bare", OWN_WAY)
+    alike = deployed_bare(made, api, "bare-alike", {})
+    asked = made.ask(NOTHING)
+    times: list[tuple[float, float, float]] = []
+    for _ in range(rounds + 1):
+        began = [start(api, ours, asked), start(api, bare, {}), start(api, alike, {})]
+        one, two, three = (worked(api, run).start_s for run in began)
+        times.append((one, two, three))
+    first, second, third = (median(column) for column in zip(*times[1:], strict=True))
+    yield Row(
+        name="worker takes a run to first node",
+        ours=first,
+        baseline=second,
+        ratio=first / second,
+        target="at most 1.25",
+        note=f"{first / third:.2f} of a bare flow that is one process too",
+    )
