@@ -10,7 +10,8 @@ import pytest
 from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from tests.flows.test_deployed import prefect
+from flows.deploy import start_deployment
+from tests.flows.test_deployed import make_pool, prefect
 from tests.mailbox import Mailbox, mail_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
@@ -51,16 +52,13 @@ class Deployed:
     def __init__(self, api: str, notes: Path) -> None:
         self._api = api
         self._notes = notes
-        given = json.dumps(
-            {
-                "prompt": "send the notes",
-                "repo": str(notes),
-                "grants": ["SEND_EMAIL"],
-                "ask_first": False,
-            }
-        )
-        told = prefect(api, "deployment", "run", "run-plan/run-plan", "--params", given)
-        self.id = next(word for word in told.replace("/", " ").split() if word.count("-") == 4)
+        given = {
+            "prompt": "send the notes",
+            "repo": str(notes),
+            "grants": ["SEND_EMAIL"],
+            "ask_first": False,
+        }
+        self.id = start_deployment(api, "run-plan", given)
 
     def work(self) -> str:
         """Let a worker take it as far as it goes; gives the state's name."""
@@ -90,7 +88,7 @@ def _resume(name: str, said: dict[str, str]) -> None:
 
 @pytest.fixture
 def deployed(prefect_api: str, mailbox: Mailbox, tmp_path: Path) -> Deployed:
-    prefect(prefect_api, "work-pool", "create", "plans", "--type", "process", "--overwrite")
+    make_pool(prefect_api, "plans")
     prefect(prefect_api, "deploy", "--name", "run-plan", "--pool", "plans")
     return Deployed(prefect_api, tmp_path / "notes")
 
