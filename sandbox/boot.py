@@ -1,6 +1,5 @@
 """How the supervisor gets into a container: as the source that its Python is started with."""
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -8,9 +7,10 @@ from pathlib import Path
 from sandbox import supervisor
 
 _BOOTSTRAP = """
-import json, sys
+import sys
 
-sources = json.loads(sys.argv[2])
+parts = sys.argv[2].split(chr(30))
+sources = dict(zip(parts[::2], parts[1::2]))
 
 class Finder:
     def find_spec(name, path=None, target=None):
@@ -37,10 +37,11 @@ def supervisor_argv(ttl_s: float) -> list[str]:
 
 @cache
 def _sources() -> str:
-    """The supervisor's modules by name, each compiled when it is first needed."""
+    """The supervisor's modules, each after its name; compiled when it is first needed."""
     files = sorted(Path(supervisor.__file__).parent.glob("[!_]*.py"))
     named = {f"sandbox.supervisor.{file.stem}": _lean(file.read_text()) for file in files}
-    return json.dumps({"sandbox": "", "sandbox.supervisor": "", **named})
+    modules = {"sandbox": "", "sandbox.supervisor": "", **named}
+    return chr(30).join(part for module in modules.items() for part in module)
 
 
 def _lean(source: str) -> str:

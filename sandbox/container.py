@@ -78,8 +78,7 @@ class DockerSandbox:
         made = cls(engine, spec)
         made._containers.append(container)
         with made._gone_if_it_fails():
-            made._link = Link(*engine.attach(container))
-            made._link.begin(ttl_s=spec.ttl_s, disk_mb=spec.limits.disk_mb)
+            made._greet().greeted()
         return made
 
     def fork(self, snapshot: SnapshotId) -> Self:
@@ -205,11 +204,17 @@ class DockerSandbox:
             if image == self._spec.image:
                 raise
             raise SandboxLost(f"the snapshot {image!r} is gone") from error
-        self._link = Link(*self._engine.attach(self.container_id))
+        link = self._greet()
         self._engine.start(self.container_id)
-        self._link.begin(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
+        link.greeted()
         for port, connect in self._forwards.items():
-            Forward(self._link, connect).listen(port)
+            Forward(link, connect).listen(port)
+
+    def _greet(self) -> Link:
+        """Take the stream, and have the terms wait in it for the supervisor."""
+        self._link = Link(*self._engine.attach(self.container_id))
+        self._link.greet(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
+        return self._link
 
     def _live_link(self) -> Link:
         if self._link is None or self._closed:

@@ -24,6 +24,7 @@ from sandbox.supervisor.frames import (
     STDOUT,
     STOP,
     TAKEN,
+    TERMS,
     WINDOW,
 )
 from sandbox.wire import DockerReader, Frame, FrameReader
@@ -58,13 +59,20 @@ class Link:
         )
         self._reader.start()
 
-    def begin(self, *, ttl_s: float, disk_mb: int) -> None:
-        """Greet the supervisor, and wait for its answer: from now on these terms hold.
+    def greet(self, *, ttl_s: float, disk_mb: int) -> None:
+        """Say the terms to the supervisor, best before it starts.
+
+        Raises:
+            SandboxLost: the stream ended.
+        """
+        self.send(wire.encode(HELLO, 0, TERMS.pack(ttl_s, disk_mb)))
+
+    def greeted(self) -> None:
+        """Wait for the supervisor's answer: from now on the terms hold.
 
         Raises:
             SandboxLost: it does not answer.
         """
-        self.send(wire.encode(HELLO, 0, _dump({"ttl_s": ttl_s, "disk_mb": disk_mb})))
         frame = self._next(self._inboxes[0], time.monotonic() + START_TIMEOUT_S)
         if frame.kind != HELLO:
             raise SandboxLost(f"the supervisor began with frame {frame.kind}, not with a hello")

@@ -26,6 +26,7 @@ from sandbox.files import file_error
 from sandbox.forward import check_port
 from sandbox.local_process import follow, start
 from sandbox.loopback import LoopbackPort
+from sandbox.supervisor.frames import brief
 from sandbox.supervisor.tasks import open_regular
 
 
@@ -68,16 +69,16 @@ class ScriptedSandbox:
             _replay(scripted, on_output)
             return scripted
         cwd = self._work_dir / (command.cwd or "")
-        if not cwd.is_dir() or not os.access(cwd, os.X_OK):
-            return ExecResult(exit_code=126, launch_error=f"cannot work in {str(cwd)!r}")
+        if not os.access(cwd, os.X_OK) or not cwd.is_dir():
+            return ExecResult(exit_code=126, launch_error=brief(f"cannot work in {str(cwd)!r}"))
         try:
             process = start(command, cwd)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             reason = f"cannot run {command.argv[0]!r}: {error.strerror}"
-            return ExecResult(exit_code=127 if missing else 126, launch_error=reason)
+            return ExecResult(exit_code=127 if missing else 126, launch_error=brief(reason))
         except LookupError as error:
-            return ExecResult(exit_code=126, launch_error=str(error))
+            return ExecResult(exit_code=126, launch_error=brief(str(error)))
         with process:
             return follow(process, command, on_output)
 

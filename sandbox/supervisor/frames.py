@@ -10,6 +10,8 @@ from collections.abc import Iterator
 HEADER = struct.Struct(">BBII")
 """Magic, kind, channel, length of the payload that follows."""
 MAGIC = 0xA7
+TERMS = struct.Struct(">dI")
+"""Of a HELLO: the seconds until the end, and the MiB that all files may take."""
 HELLO, RUN, INPUT, TAKEN, STOP, STDOUT, STDERR, DONE = range(1, 9)
 MAX_REQUEST = 16 << 20
 WINDOW = 4 << 20
@@ -17,6 +19,13 @@ WINDOW = 4 << 20
 INPUT_WINDOW = 1 << 20
 """The same of its input, which waits inside the container."""
 CHUNK = 1 << 16
+REASON = 500
+"""Characters of a reason that are told, from its beginning and from its end."""
+
+
+def brief(reason: str) -> str:
+    """A reason without the middle of what it quotes, where that is long."""
+    return reason if len(reason) <= 2 * REASON else f"{reason[:REASON]}...{reason[-REASON:]}"
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox.supervisor.disk import LOOK_S
-from sandbox.supervisor.frames import CHUNK, DONE, STOP
+from sandbox.supervisor.frames import CHUNK, DONE, STOP, brief
 from sandbox.supervisor.job import Job
 from sandbox.supervisor.launch import Launcher, LaunchFailed
-from sandbox.supervisor.tree import AGENT, FIRST_MARK, MARKS, Tree, children
+from sandbox.supervisor.tree import FIRST_MARK, MARKS, Tree, children
 from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
@@ -30,7 +30,7 @@ class Jobs:
         self.channels: dict[int, Job] = {}
         self.leaders: dict[int, Job] = {}
         self.marks: set[int] = set()
-        self.agent = find_user(str(AGENT))
+        self.agent = pump.agent
         self.users = {self.agent}
         self.written_by_ended = 0
         self.counter = oom_counter()
@@ -159,4 +159,4 @@ def oom_counter() -> int:
 
 
 def no_process(code: int, reason: str) -> dict[str, object]:
-    return {"exit_code": code, "launch_error": reason}
+    return {"exit_code": code, "launch_error": brief(reason)}

@@ -17,7 +17,7 @@ from pwd import struct_passwd
 from typing import Any
 
 from sandbox.supervisor.tasks import TASKS, be_task
-from sandbox.supervisor.tree import AGENT
+from sandbox.supervisor.users import AGENT
 
 _OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, and a program must not."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
 import time
-from contextlib import suppress
-from fcntl import fcntl
 from typing import Any, NoReturn
 
-from sandbox.supervisor.disk import Disk
 from sandbox.supervisor.frames import (
     CHUNK,
     HEADER,
@@ -19,9 +15,10 @@ from sandbox.supervisor.frames import (
     MAGIC,
     MAX_REQUEST,
     RUN,
+    TERMS,
     write_all,
 )
-from sandbox.supervisor.jobs import Jobs
+from sandbox.supervisor.users import AGENT, find_user
 
 FLUSH = 1 << 18
 """Bytes that are gathered before they are written, and what the pipe to the docker daemon holds."""
@@ -30,31 +27,55 @@ F_SETPIPE_SZ = 1031
 
 
 class Pump:
-    """Moves bytes between the stream and the jobs, until the stream ends."""
+    """Moves bytes between the stream and the jobs, until the stream ends.
+
+    A greeting that waits already is answered before all that jobs need is loaded.
+    """
 
     def __init__(self) -> None:
         self.selector = selectors.DefaultSelector()
-        self.jobs = Jobs(self)
+        self.agent = find_user(str(AGENT))
+        self.jobs: Any = None
         self.ports: Any = None
-        self.disk = Disk(self)
+        self.disk: Any = None
+        self.disk_mb = 0
         self.wake = woken_by(signal.SIGCHLD)
         self.received = bytearray()
         self.outgoing: list[bytes] = []
         self.held = 0
 
     def serve(self) -> NoReturn:
-        with suppress(OSError):
-            fcntl(1, F_SETPIPE_SZ, FLUSH)
         self.watch(0, self.read_stream)
+        self.act(0)
+        self.flush()
+        self.load()
         self.watch(self.wake, self.reap)
         while True:
-            self.flush()
-            for key, _ in self.selector.select(self.jobs.patience()):
-                if self.selector.get_map().get(key.fd) is key:
-                    key.data()
+            self.act(self.jobs.patience())
             now = time.monotonic()
             self.jobs.tick(now)
             self.disk.tick(now)
+            self.flush()
+
+    def act(self, patience: float | None) -> None:
+        """Do what there is to do, after waiting for it that many seconds."""
+        for key, _ in self.selector.select(patience):
+            if self.selector.get_map().get(key.fd) is key:
+                key.data()
+
+    def load(self) -> None:
+        """Half of the start-up, while the harness goes on with the answer."""
+        from contextlib import suppress
+        from fcntl import fcntl
+
+        from sandbox.supervisor.disk import Disk
+        from sandbox.supervisor.jobs import Jobs
+
+        self.jobs, self.disk = Jobs(self), Disk(self)
+        if self.disk_mb:
+            self.disk.bound(self.disk_mb << 20)
+        with suppress(OSError):
+            fcntl(1, F_SETPIPE_SZ, FLUSH)
 
     def send(self, kind: int, channel: int, payload: bytes) -> None:
         self.outgoing += (HEADER.pack(MAGIC, kind, channel, len(payload)), payload)
@@ -92,11 +113,12 @@ class Pump:
 
     def handle(self, kind: int, channel: int, payload: bytes) -> None:
         if kind == RUN:
-            self.run(channel, json.loads(payload))
+            self.run(channel, payload)
         elif kind == HELLO:
-            terms = json.loads(payload)
-            end_after(terms["ttl_s"])
-            self.disk.bound(terms["disk_mb"] << 20)
+            ttl_s, self.disk_mb = TERMS.unpack(payload)
+            end_after(ttl_s)
+            if self.disk is not None:
+                self.disk.bound(self.disk_mb << 20)
             self.send(HELLO, 0, b"")
         else:
             self.jobs.handle(kind, channel, payload)
@@ -107,7 +129,10 @@ class Pump:
         os.read(self.wake, CHUNK)
         self.jobs.reap()
 
-    def run(self, channel: int, request: dict[str, Any]) -> None:
+    def run(self, channel: int, payload: bytes) -> None:
+        import json  # with what jobs need
+
+        request = json.loads(payload)
         if request["task"] == "listen":
             self.listen(channel, request)
         else:

@@ -10,7 +10,7 @@ import stat
 from typing import Any, NoReturn
 
 from sandbox.supervisor.frames import CHUNK, read_exactly, write_all
-from sandbox.supervisor.tree import AGENT
+from sandbox.supervisor.users import AGENT
 
 
 def be_task(request: dict[str, Any], pipes: tuple[int, int, int]) -> NoReturn:

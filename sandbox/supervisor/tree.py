@@ -12,8 +12,6 @@ import signal
 from collections.abc import Container
 from contextlib import suppress
 
-AGENT = 1000
-"""User and group id of everything that is not the supervisor, unless a command names another."""
 FIRST_MARK, MARKS = 10_000, 50_000
 FREEZES = 40
 """Rounds of stopping before a tree is held to outrun us."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import pwd
 
 ROOT = 0
+AGENT = 1000
+"""User and group id of everything that is not the supervisor, unless a command names another."""
 
 
 def find_user(name: str) -> pwd.struct_passwd:

@@ -82,6 +82,22 @@ def test_a_bad_cwd_is_told_and_nothing_is_started(sandbox: Sandbox) -> None:
     assert "no/such/place" in (result.launch_error or "")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command(argv=("x" * (1 << 20),)),
+        Command(argv=("true",), cwd="x" * (1 << 20)),
+        Command(argv=("true",), user="x" * (1 << 20)),
+    ],
+    ids=["program", "cwd", "user"],
+)
+def test_a_name_of_any_length_is_told_in_few_words(sandbox: Sandbox, command: Command) -> None:
+    result = sandbox.exec(command)
+    assert result.exit_code in (126, 127)
+    assert 0 < len(result.launch_error or "") < 2000
+    assert sandbox.exec(Command(argv=("true",))).ok
+
+
 def test_a_missing_program_is_not_a_program_that_exits_127(sandbox: Sandbox) -> None:
     missing = sandbox.exec(Command(argv=("no-such-program",)))
     exits = sh(sandbox, "exit 127")
