@@ -4,15 +4,18 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from shutil import copy
 
 import pytest
 from filelock import FileLock
 
+from contracts.errors import Unavailable
 from flows import gateway, local
 from flows.settings import Settings
+from sandbox.engine import Engine
+from sandbox.reap import reap
 
 LONGEST = (
     "tests/agents/test_real_agents.py",  # may have to build the image that others need too
@@ -58,6 +61,9 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield home
     if (home / "gateway").exists():
         gateway.down(Settings(home=home))
+    if (home / "owner").exists():
+        with suppress(Unavailable):  # without an engine there is nothing of its either
+            reap(Engine(), (home / "owner").read_text(), everything=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

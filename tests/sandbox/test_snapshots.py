@@ -1,12 +1,15 @@
 """Snapshots stay small, hold no secret and last as long as wanted."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from uuid import uuid4
 
 import pytest
 
-from contracts.errors import SandboxLost
+from contracts.errors import ImageUnavailable, SandboxLost
 from contracts.sandbox import Command, SnapshotId
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
@@ -46,6 +49,46 @@ def test_a_snapshot_holds_no_environment_of_a_command(engine: Engine, spec: Sand
         found = inspected(engine, sandbox.snapshot())
     assert "a-secret" not in found
     assert "KEY" not in found
+
+
+WORK = """
+import sys
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.snapshots import Shelf
+engine, spec = Engine(), SandboxSpec.model_validate_json(sys.argv[1])
+shelf = Shelf(engine, max_layers=engine.layers(spec.image) + 1)
+with DockerSandbox(engine, spec, shelf).opened() as sandbox:
+    for name in ("one", "two"):
+        sandbox.write_file(name, b"")
+        sandbox.restore(sandbox.snapshot())
+    sandbox.checkpoint(ttl_s=-1)
+    sandbox.fork(sandbox.snapshot()).teardown()
+"""
+
+
+def test_every_image_of_ours_bears_our_labels_and_none_is_left(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    subprocess.run([sys.executable, "-c", WORK, spec.model_dump_json()], check=True)
+    kept = {info.id for info in list_snapshots(engine, spec.owner)}
+    assert len(kept) > 0
+    assert images_that_name(engine, spec.owner) == kept
+    assert set(reap(engine, spec.owner).images) == kept
+    assert images_that_name(engine, spec.owner) == set()
+
+
+def images_that_name(engine: Engine, owner: str) -> set[str]:
+    """Every image, dangling or not, that bears the owner anywhere, labels or not."""
+    with engine.client("look at all images") as client:
+        every = [str(image["Id"]) for image in client.api.images(all=True)]
+    found = set[str]()
+    for image in every:
+        with suppress(ImageUnavailable):  # others come and go
+            if owner in inspected(engine, image):
+                found.add(image)
+    return found
 
 
 def test_several_forks_of_one_snapshot_do_not_see_each_other(
