@@ -97,6 +97,8 @@ class _Reading:
         subtype = text(self._result, "subtype")
         if subtype == "success" and self._result.get("is_error") is False:
             return None
+        if subtype == "error_max_turns":
+            return "turn limit reached"
         said = one_line(text(self._result, "result") or self._story.output, 300)
         return f"claude failed: {subtype if subtype != 'success' else 'error'}: {said}"
 

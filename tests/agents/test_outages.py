@@ -34,6 +34,7 @@ AGENTS = ("claude-code", "pi", "native")
 
 REFUSED = Answer({"error": {"message": "Incorrect API key", "type": "x"}}, 401)
 BUSY = Answer({"error": {"message": "slow down", "type": "x"}}, 429)
+NO_TOOLS = Answer({"error": {"message": "tools are not supported", "type": "x"}}, 400)
 BROKEN = Answer(events=openai_events.begun("I see that ", "it "))
 
 
@@ -57,6 +58,7 @@ def step(agent: str) -> Answer:
     ("failing", "told"),
     [
         (REFUSED, "the key for 'openai/gpt-4o' was refused"),
+        (NO_TOOLS, "'openai/gpt-4o' refused the request as malformed \\(tools are not"),
         (BUSY, "'openai/gpt-4o' is rate limited after 6 attempts"),
         (BROKEN, "'openai/gpt-4o' (broke off|gives no usable answer)"),
     ],

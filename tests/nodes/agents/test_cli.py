@@ -94,7 +94,7 @@ def test_a_result_that_says_success_is_one(
         (
             CLAUDE_CODE,
             say({"type": "result", "subtype": "error_max_turns", "is_error": True}),
-            "claude failed: error_max_turns",
+            "turn limit reached (exit 0)",
         ),
         (PI, say(pi_end("error", errorMessage="400 no")), "pi failed: error: 400 no (exit 0)"),
         (PI, say(pi_end("length")), "pi failed: length: Fixed."),
