@@ -31,6 +31,7 @@ NOT_AVAILABLE = 3
         (("run", "fix-tests", "--repo", "repository"), NOT_AVAILABLE, "ANTHROPIC_API_KEY"),
         (("run", "fix-tests", "--repo", "repository", "--model", "scripted/x"), BAD, "cannot read"),
         (("runs", "show", "nope"), BAD, "harness runs list"),
+        (("runs", "prune", "--older-than", "soon"), BAD, "--older-than 'soon': write it as"),
         (("blueprints", "check", "nope"), BAD, "Known: fix-tests"),
         (("run", "fix-tests", "--budget-usd", "much"), BAD, "--budget-usd"),
         (("rnu",), BAD, "No such command"),
