@@ -25,6 +25,9 @@ from sandbox.reap import list_sandboxes
 SIZE = 14
 PARALLEL = 2
 GONE_S = 5.0
+REACH = {"worker": 1.5, "machine": 1.5}
+"""How far moments reach, in times of a run of the command line: a worker first takes it."""
+
 BOUND_S = 5400.0
 """No kill begins later than this; the rows then tell of fewer."""
 
@@ -69,7 +72,9 @@ def disturbed(kinds: list[str], seed: int = 0) -> list[After]:
         for number, kind in enumerate(kinds, 1):
             if monotonic() - began > BOUND_S:
                 break
-            seen.append(after := _one(made, kind, rng.uniform(0, took_s), tree))
+            seen.append(
+                after := _one(made, kind, rng.uniform(0, REACH.get(kind, 1) * took_s), tree)
+            )
             told = "" if after.right else f"WRONG\n{_last_said(made)}"
             print(f"  {number} of {len(kinds)}: {after} {told}", file=sys.stderr, flush=True)
     return seen

@@ -1,5 +1,6 @@
 """From the moment the worker takes a run to its first node, against a bare Prefect flow."""
 
+import sys
 from collections.abc import Iterator
 from statistics import median
 
@@ -18,8 +19,10 @@ def rows(made: Stage, api: str, rounds: int) -> Iterator[Row]:
     asked = made.ask(NOTHING)
     times: list[tuple[float, float, float]] = []
     for _ in range(rounds + 1):
-        began = [start(api, ours, asked), start(api, bare, {}), start(api, alike, {})]
-        one, two, three = (worked(api, run).start_s for run in began)
+        one = worked(api, start(api, ours, asked)).start_s
+        two = worked(api, start(api, bare, {})).start_s
+        three = worked(api, start(api, alike, {})).start_s
+        print(f"  {one:.2f} s, bare {two:.2f} s, alike {three:.2f} s", file=sys.stderr, flush=True)
         times.append((one, two, three))
     first, second, third = (median(column) for column in zip(*times[1:], strict=True))
     yield Row(

@@ -1,9 +1,11 @@
 """Many runs asked for at once: what waits, what answers meanwhile, what is said in the logs."""
 
+import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
 from time import monotonic
 from uuid import UUID
@@ -13,6 +15,8 @@ import httpx
 from benchmarks.chaos.stage import Stage
 from benchmarks.operate.worked import NOTHING, Worked, deployed_bare, deployment_id, start, worked
 from benchmarks.row import Row
+from flows import kept, local
+from flows.worker import worker
 
 LOOK_S = 0.25
 LOCKED = "database is locked"
@@ -21,9 +25,12 @@ LOCKED = "database is locked"
 def rows(made: Stage, api: str, size: int) -> Iterator[Row]:
     """As many bare runs as ours, one queue after the other; the server is asked all the time."""
     at_once = made.settings.max_runs
+    began_s = _spent_s(made, api)
     bare = _done(api, deployed_bare(made, api, "bare-queue", {}), {}, size)
+    between_s = _spent_s(made, api)
     with _listed(api) as answers:
         ours = _done(api, deployment_id(api, "run-blueprint"), made.ask(NOTHING), size)
+    ours_s, bare_s = _spent_s(made, api) - between_s, between_s - began_s
     right = sum(run.state == "COMPLETED" for run in ours)
     yield _row(f"{size} runs at once: end right", right, size, f"{size} of {size}", "runs")
     waits = _waits(ours, at_once)
@@ -39,12 +46,23 @@ def rows(made: Stage, api: str, size: int) -> Iterator[Row]:
     took = (max(r.over for r in ours) - min(r.claimed for r in ours)).total_seconds()
     took_bare = (max(r.over for r in bare) - min(r.claimed for r in bare)).total_seconds()
     yield _row("the whole queue", took, took_bare, "", note=f"{size * 60 / took:.0f} runs a minute")
+    yield _row("processor time of a run, server's too", ours_s / size, bare_s / size, "")
     slow = sorted(answers)[int(len(answers) * 0.99)]
     yield _row(
         "list of runs meanwhile, p99", slow, 1.0, "at most 1 s", note=f"{len(answers)} asked"
     )
     said = sum(path.read_text(errors="replace").count(LOCKED) for path in made.logs)
     yield _row(f"{LOCKED!r} in a log", said, 0, "0", "lines")
+
+
+def _spent_s(made: Stage, api: str) -> float:
+    """Processor seconds of the server, and of the worker with all runs that it has seen end."""
+    ticks = 0
+    for running in (local.status(made.settings), kept.status(worker(made.settings, api))):
+        if running is not None:
+            stat = Path(f"/proc/{running.pid}/stat").read_text()
+            ticks += sum(int(field) for field in stat.rpartition(")")[2].split()[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _done(api: str, deployment: UUID, asked: Mapping[str, object], size: int) -> list[Worked]:
