@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from collections.abc import Callable
 from getpass import getuser
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,9 @@ def confirmed(question: str) -> bool:
     return _said(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
-def ask_person(question: str) -> str:
-    """The person's own words; without a terminal nobody answers.
-
-    Raises:
-        OperationFailed: nobody is there.
-    """
-    from flows.plan_wiring import nobody_to_ask
-
-    return _said(f"{question}\n> ") if sys.stdin.isatty() else nobody_to_ask(question)
+def who_sits_here() -> Callable[[str], str] | None:
+    """Asks for the person's own words; None without a terminal."""
+    return (lambda question: _said(f"{question}\n> ")) if sys.stdin.isatty() else None
 
 
 def asking(approvals: "Approvals") -> "Person":

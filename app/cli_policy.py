@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.asking import ask_person, asking, confirmed
+from app.asking import asking, confirmed, who_sits_here
 from app.cli_tell import intent_text, tell
 from app.present import show_table
 from app.terminal import say, show, show_json
-from contracts.errors import OptionInvalid
+from contracts.errors import OptionInvalid, RunNotFound
 
 if TYPE_CHECKING:
     from flows.plan_report import PlanReport
     from flows.plan_request import PlanRequest
     from flows.plan_run import PlanShop
+    from flows.settings import Settings
     from policy.types import ApprovalStatus, Plan
 
 Approval = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
@@ -50,7 +51,7 @@ def plan(
 
     settings = load_settings()
     request = _request(prompt, repo, grant or [], intent_from, untrusted=untrusted)
-    with plan_shop(settings, planner=model, ask_person=ask_person) as shop:
+    with plan_shop(settings, planner=model, ask_person=who_sits_here()) as shop:
         made = draft_plan(shop, request)
         agreed = _shown(shop, request, made, yes=yes or dry_run, as_json=as_json)
         if dry_run:
@@ -102,7 +103,7 @@ def approve(
     reason: Annotated[str, typer.Option(help="Kept with the decision.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Allow this one action once; the run goes on."""
+    """Allow this one action once; a plan goes on, an agent's run does by `harness runs resume`."""
     _decide(approval, "approved", reason=reason, as_json=as_json)
 
 
@@ -116,6 +117,16 @@ def deny(
     _decide(approval, "denied", reason=reason, as_json=as_json)
 
 
+@app.command("answer")
+def answer(
+    approval: Approval,
+    words: Annotated[str, typer.Argument(help="Your own words; they are trusted.")],
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question that a plan asks you; the plan goes on."""
+    _decide(approval, "approved", reason=words, as_json=as_json)
+
+
 def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bool) -> None:
     from flows.plan_report import approval_json
     from flows.plan_start import go_on
@@ -123,13 +134,29 @@ def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bo
     from flows.settings import load_settings
 
     settings = load_settings()
-    with plan_shop(settings, ask_person=ask_person) as shop:
+    with plan_shop(settings, ask_person=who_sits_here()) as shop:
         decided = shop.approvals.decide(approval, status, by=getuser(), reason=reason)
-        report = go_on(shop, settings, decided)
-    if report is None:
+        report = None if decided.node else go_on(shop, settings, decided)
+    if decided.node:
+        line = f"{decided.id}: {decided.status}. {_then(decided.run_id, settings)}"
+        tell(approval_json(decided), line, as_json)
+    elif report is None:
         tell(approval_json(decided), f"{decided.id}: {decided.status}; the run goes on", as_json)
     else:
         _tell(report, as_json=as_json)
+
+
+def _then(run_id: str, settings: "Settings") -> str:
+    """What becomes of a decision about what an agent asked for."""
+    from flows.runs import read_entry
+
+    try:
+        state = read_entry(settings.runs, run_id).state
+    except RunNotFound:
+        return f"Run {run_id} is not in this home's runs"
+    if state == "running":
+        return f"Run {run_id} is running: its agent may ask for it again"
+    return f"`harness runs resume {run_id}` goes on"
 
 
 def _request(

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from flows.request import RunRequest
     from flows.settings import Settings
 
-INTERRUPTED = 130
+_EXITS = {"cancelled": 130, "waiting": 4}
+"""Exit codes of runs that did not succeed; of others 1."""
 
 
 def run(
@@ -41,6 +42,10 @@ def run(
     ] = None,
     user: Annotated[str | None, typer.Option(help="Whose notes the agents are given.")] = None,
     company: Annotated[str | None, typer.Option(help="Whose company-wide notes.")] = None,
+    wait_approvals: Annotated[
+        float | None,
+        typer.Option(min=0, max=1500, metavar="SECONDS", help="How long agents wait for yours."),
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Start it and return.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     run_id: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -66,6 +71,7 @@ def run(
         options=_pairs(options or []),
         user=user,
         company=company,
+        wait_approvals_s=wait_approvals,
     )
     run_request(request, settings, run_id or new_run_id(), detach=detach, as_json=as_json)
 
@@ -93,7 +99,7 @@ def run_request(
     report = _watched(request, settings, run_id, flow_run_id, as_json=as_json)
     _tell(report, as_json=as_json)
     if report.status != "success":
-        raise typer.Exit(INTERRUPTED if report.status == "cancelled" else 1)
+        raise typer.Exit(_EXITS.get(report.status, 1))
 
 
 def _watched(

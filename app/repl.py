@@ -100,6 +100,9 @@ class Repl:
             name = self._only_one_that_waits()
         before = self.shop.log.newest()
         decided = self.shop.approvals.decide(name, status, by=getuser(), reason=reason)
+        if decided.node:
+            self._say(f"{decided.id}: {decided.status}; the agent may ask again")
+            return
         self.plan = decided.run_id
         started = go_on_in_background(self.shop, self.settings, decided)
         if started is None:

@@ -34,11 +34,13 @@ def blueprint(
     *,
     options: Mapping[str, str] | None = None,
     egress: Sequence[str] = (),
+    changes: Sequence[str] = (),
     verdict_later: bool = False,
 ) -> Blueprint:
     """A blueprint; `options` maps each name that `--set` may give to what it means.
 
-    `egress` names hosts that its commands must reach; without it there is no network.
+    `egress` names hosts that its commands must reach; without it there is no network. `changes`
+    are patterns of protected files, such as `*.lock`, that it is there to change.
     `verdict_later`: whether a run helped shows only later, so that playbooks wait for the word.
     """
     return Blueprint(
@@ -47,6 +49,7 @@ def blueprint(
         nodes=tuple(nodes),
         options=tuple((options or {}).items()),
         egress=tuple(egress),
+        changes=tuple(changes),
         verdict_later=verdict_later,
     )
 

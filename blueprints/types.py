@@ -16,7 +16,8 @@ class Blueprint:
     """A named sequence of nodes, run in order.
 
     `options` are the names that `--set name=value` may give, with what each means. `egress`
-    are hosts that its commands must reach, besides those the operator allows. With
+    are hosts that its commands must reach, besides those the operator allows. `changes` are
+    patterns of protected files, such as `*.lock`, that it is there to change. With
     `verdict_later` a success waits for a person to say whether it was one.
 
     Raises:
@@ -28,6 +29,7 @@ class Blueprint:
     nodes: Sequence[Node]
     options: tuple[tuple[str, str], ...] = ()
     egress: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     verdict_later: bool = False
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 HarnessError                     exit 1
 ├── BadInput                     exit 2   the caller asked for something that cannot be
+│   ├── ApprovalDecided
 │   ├── ApprovalNotFound
 │   ├── BlueprintInvalid
 │   ├── BlueprintNotFound
@@ -56,8 +57,12 @@ class BadInput(HarnessError):
     exit_code = 2
 
 
+class ApprovalDecided(BadInput):
+    """This approval does not wait any more; the message says what became of it."""
+
+
 class ApprovalNotFound(BadInput):
-    """No approval waits under this id: there never was one, or it is decided or expired."""
+    """There never was an approval of this id, or more than one begins like that."""
 
 
 class BlueprintInvalid(BadInput):

@@ -27,7 +27,9 @@ class Bounds:
 
     `trusted` are the user's own words: a path or host that they name, the user decided on.
     `taint` names the untrusted origins that the agent sees. `protected` and `secret` are
-    patterns of files, `hosts` is where the run's egress leads.
+    patterns of files, `hosts` is where the run's egress leads; `changes` are patterns of
+    protected files that the run is there to change. With `ask` what is denied is a
+    question to a person, whose answer the agent waits for as long as `wait_s`.
     """
 
     trusted: str = ""
@@ -35,6 +37,9 @@ class Bounds:
     protected: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    ask: bool = False
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

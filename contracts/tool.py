@@ -22,17 +22,13 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True)
-class Allowed:
-    """The call may go ahead."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Denied:
     """The call may not go ahead. `reason` is written for the model and for a person.
 
     A rule of the policy also says which it was (`C4`), which argument breaks it (`/to`), by
-    which tags, and by which way those came there, the origin first.
+    which tags, and by which way those came there, the origin first. `approval` is the id of the
+    question that waits for a person; `answer` is what is said of that, or by whom it is refused.
     """
 
     reason: str
@@ -40,6 +36,20 @@ class Denied:
     argument: str = ""
     tags: frozenset[str] = frozenset()
     provenance: tuple[str, ...] = ()
+    approval: str = ""
+    answer: str = ""
+
+    @property
+    def told(self) -> str:
+        """All that the model is told."""
+        return f"{self.reason}. {self.answer}" if self.answer else self.reason
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """The call may go ahead; `despite` is the denial that a person lifted for it, this once."""
+
+    despite: Denied | None = None
 
 
 Decision = Allowed | Denied

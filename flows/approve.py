@@ -17,7 +17,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from pydantic import Field
 
-from contracts.errors import ApprovalNotFound, RunNotFound
+from contracts.errors import ApprovalDecided, RunNotFound
 from flows.plan_report import PlanReport, plan_form, question_form
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_run import PlanShop, begin, draft_plan, missing_grants, open_run, report_of
@@ -41,6 +41,13 @@ class Decide(RunInput):
 
     answer: Literal["deny", "approve"] = Field(default="deny", title="This one action")
     reason: str = Field(default="", title="Why", max_length=2_000)
+
+
+class Reply(RunInput):
+    """What a person answers to a question of the plan."""
+
+    answer: str = Field(title="Your answer", min_length=1, max_length=20_000)
+    refuse: bool = Field(default=False, title="I will not answer")
 
 
 @flow(
@@ -111,18 +118,30 @@ def _go_on(shop: PlanShop, run_id: str) -> None:
 
 def _ask(shop: PlanShop, approval: Approval) -> None:
     """Suspend until a person answered; what `harness approvals` said meanwhile goes before."""
-    form = Decide.with_initial_data(description=question_form(approval))
+    form: type[Decide] | type[Reply] = Reply if approval.is_question else Decide
     left = int((approval.expires_at - datetime.now(UTC)).total_seconds())
     said = suspend_flow_run(
-        wait_for_input=form, key=f"approval-{approval.id}", timeout=max(left, 1)
+        wait_for_input=form.with_initial_data(description=question_form(approval)),
+        key=f"approval-{approval.id}",
+        timeout=max(left, 1),
     )
-    status: ApprovalStatus = "approved" if said.answer == APPROVE else "denied"
-    with suppress(ApprovalNotFound):
-        shop.approvals.decide(approval.id, status, by="the Prefect UI", reason=said.reason)
+    status, reason = _decided(said)
+    with suppress(ApprovalDecided):
+        shop.approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
+
+
+def _decided(said: Decide | Reply) -> tuple[ApprovalStatus, str]:
+    match said:
+        case Decide():
+            return ("approved" if said.answer == APPROVE else "denied"), said.reason
+        case Reply():
+            return ("denied" if said.refuse else "approved"), said.answer
 
 
 def resume(suspended: str, approval: Approval) -> None:
     """Answer the form of a suspended flow run with what was decided elsewhere."""
-    answer = APPROVE if approval.status == "approved" else "deny"
-    said = {"answer": answer, "reason": approval.reason}
+    yes = approval.status == "approved"
+    said: dict[str, object] = {"answer": APPROVE if yes else "deny", "reason": approval.reason}
+    if approval.is_question:
+        said = {"answer": approval.reason or "no answer", "refuse": not yes}
     resume_flow_run(UUID(suspended), run_input=said)

@@ -43,6 +43,7 @@ class Asked:
     options: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
     company: str | None = None
+    intent_from: str = ""
     cwd: str = "/"
 
 
@@ -69,6 +70,7 @@ def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | No
         options=dict(request.options),
         user=request.user,
         company=request.company,
+        intent_from=request.intent_from,
         flow_run_id=flow_run.id if flow_run else None,
         started_at=known.started_at if known else datetime.now(UTC).isoformat(timespec="seconds"),
         process=process_label(os.getpid()),

@@ -46,6 +46,8 @@ class Checkpoint:
     put in. `forks` are those of agents that compete, `lost` names the branches of those that did
     not win. `ended` are the context's results once the nodes came to their end, and `work` is then
     what they made of the repository; `published` is the commit that the user's branch shows.
+    `spent_usd` was spent in nodes that are done again, `heard` is how much of the run's own logs
+    tells of them.
     """
 
     version: int = VERSION
@@ -60,6 +62,8 @@ class Checkpoint:
     ended: Mapping[str, NodeResult] | None = None
     work: Work | None = None
     published: str | None = None
+    spent_usd: float = 0.0
+    heard: Mapping[str, int] = field(default_factory=dict)
     went_on: tuple[str, ...] = ()
 
     @property
@@ -71,12 +75,18 @@ class Checkpoint:
         replies = Counter(self.replies)
         for talk in self.talks.values():
             replies[talk.model] += talk.spent.turns
-        return Used(sum(usage.cost_usd for usage in spent), dict(replies))
+        return Used(self.spent_usd + sum(usage.cost_usd for usage in spent), dict(replies))
 
     @property
     def images(self) -> frozenset[SnapshotId]:
         """All that this stands on in the Docker engine."""
         return frozenset(filter(None, (self.files, *self.forks.values())))
+
+    def again_from(self, finished: Collection[str], heard: Mapping[str, int]) -> "Checkpoint":
+        """The same files, to go on after these: what else was done is done again in them."""
+        kept = {name: r for name, r in self.results.items() if _plain(name) in finished}
+        without = replace(self, results=kept, ended=None, work=None, heard=heard)
+        return replace(without, spent_usd=self.used.cost_usd - without.used.cost_usd)
 
 
 class Checkpoints:
@@ -223,6 +233,11 @@ class _Place(NamedTuple):
     files: Files | None
     shared: bool = False
     entrant: str = ""
+
+
+def _plain(name: str) -> str:
+    """The node that a step or an attempt belongs to: of `tests/run (attempt 2)` it is `tests`."""
+    return name.split(" (attempt ", maxsplit=1)[0].split("/", maxsplit=1)[0]
 
 
 def _replies(node: Node, result: NodeResult, model: str) -> Counter[str]:

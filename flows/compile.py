@@ -21,6 +21,7 @@ from flows.form import (
     Budget,
     Company,
     Intent,
+    IntentFrom,
     Model,
     Options,
     Push,
@@ -92,6 +93,7 @@ def compile_blueprint(
         user: User = "",
         company: Company = "",
         secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
+        intent_from: IntentFrom = "",
     ) -> State[RunReport]:
         """Run the blueprint; `flows/form.py` says what each parameter means."""
         with secrets_set(secrets):
@@ -109,6 +111,7 @@ def compile_blueprint(
                 blueprint_ref=blueprint_ref,
                 repo=repo,
                 intent=intent,
+                intent_from=intent_from,
                 ref=ref or None,
                 agent=tools.default_agent if agent == CONFIGURED else agent,
                 model=model or tools.default_model,
@@ -210,6 +213,8 @@ def _cut_short(tools: Workshop, run_id: str) -> RunReport:
 def _end(report: RunReport) -> State[RunReport]:
     if report.status == "cancelled":
         return Cancelled(message=report.error, data=report)
+    if report.status == "waiting":
+        return Completed(name="Waiting", message="waits for an approval", data=report)
     if report.status == "success":
         where = f"work on {report.branch}" if report.branch else "nothing changed"
         return Completed(message=where, data=report)

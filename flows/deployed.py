@@ -17,6 +17,7 @@ from flows.form import (
     Budget,
     Company,
     Intent,
+    IntentFrom,
     Model,
     Options,
     Push,
@@ -65,6 +66,7 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
     user: User = "",
     company: Company = "",
     secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
+    intent_from: IntentFrom = "",
 ) -> State[RunReport]:
     """Run the blueprint as this flow run; `flows/form.py` says what each parameter means."""
     found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
@@ -80,4 +82,5 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
         user=user,
         company=company,
         secrets=secrets,
+        intent_from=intent_from,
     )

@@ -23,7 +23,7 @@ def event_log(home: Path, replica: str) -> Iterator["EventLog"]:
     Raises:
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
     """
-    log = _open(home, replica)
+    log = open_log(home, replica)
     try:
         yield log
     finally:
@@ -37,7 +37,7 @@ def appending(home: Path, replica: str) -> Iterator[Append]:
     An outage is raised by the first append.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="event-log") as thread:
-        opening = thread.submit(_open, home, replica)
+        opening = thread.submit(open_log, home, replica)
 
         def append(drafts: Sequence[Draft]) -> None:
             opening.result().append(drafts)
@@ -59,7 +59,12 @@ def view_of(home: Path, replica: str, run_id: str) -> ViewSpec:
         return run_view(log.history(run_id), run_id)
 
 
-def _open(home: Path, replica: str) -> "EventLog":
+def open_log(home: Path, replica: str) -> "EventLog":
+    """The log, for as long as the process lives.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
+    """
     # SQLAlchemy is imported here, so that a run which waits for its sandbox does not wait for it.
     from memory.database import open_database
     from policy.head import HeadFile

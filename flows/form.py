@@ -42,6 +42,17 @@ Intent = Annotated[
         ),
     ),
 ]
+IntentFrom = Annotated[
+    str,
+    Field(
+        max_length=200,
+        json_schema_extra=_shown(
+            "Intent taken from",
+            "Such as issue:17, where nobody vouches for the intent: nothing in it is taken for "
+            "your word. Empty if you say it yourself.",
+        ),
+    ),
+]
 Ref = Annotated[
     str,
     Field(

@@ -25,7 +25,9 @@ from providers.client import Gateway
 from providers.ledger import RunTerms
 from sandbox.process import process_label
 
-_ROOMS = tuple(ROOT / room for room in ("providers", "contracts", "nodes/agents", "flows"))
+_ROOMS = tuple(
+    ROOT / room for room in ("providers", "contracts", "nodes/agents", "policy", "flows")
+)
 """The code that the gateway runs."""
 
 
@@ -125,6 +127,7 @@ def process(settings: Settings) -> Kept:
             "flows.gateway_process",
             str(port),
             str(_secret_file(folder)),
+            str(settings.home.absolute()),
         )
         return Launch(argv, environment(), f"http://127.0.0.1:{port}")
 

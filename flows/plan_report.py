@@ -118,8 +118,11 @@ def why(approval: Approval) -> list[str]:
     """Why an action waits, and what led there: for a form and for a terminal."""
     args = ", ".join(f"{name}={_short(value)}" for name, value in approval.arguments.items())
     denied = approval.denied
+    if approval.is_question:
+        return [f"asks you: {approval.arguments['question']}"]
+    agent = f"{approval.agent} in {approval.node!r} of run {approval.run_id}"
     lines = [
-        f"{approval.op}({args})",
+        f"{agent} asks for {approval.op}({args})" if approval.node else f"{approval.op}({args})",
         f"{denied.rule}: {denied.reason}",
     ]
     if denied.provenance:
@@ -163,6 +166,9 @@ def plan_form(prompt: str, plan: Plan, missing: frozenset[str]) -> str:
 
 def question_form(approval: Approval) -> str:
     """What the form shows of an action that waits: what it is, and why it was stopped."""
+    if approval.is_question:
+        asked = _fenced(str(approval.arguments["question"]))
+        return f"Plan {approval.run_id} asks you:\n\n{asked}\n\nYour own words are trusted.\n"
     return "\n".join(
         (
             f"**CAPABILITY_VIOLATION** in step {approval.step} of plan {approval.run_id}",
@@ -182,6 +188,8 @@ def approval_json(approval: Approval) -> dict[str, object]:
         "run_id": approval.run_id,
         "status": approval.status,
         "step": approval.step,
+        "node": approval.node,
+        "agent": approval.agent,
         "op": approval.op,
         "arguments": thawed(approval.arguments),
         "rule": denied.rule,

@@ -17,6 +17,7 @@ from flows.plan_workspace import OpenSandbox, PlanWorkspace, check_workspace, pl
 from flows.policy_settings import PolicySettings
 from policy.approvals import Approvals
 from policy.ask import Person
+from policy.asked_person import asking_in_approvals
 from policy.compose import composer
 from policy.events import Draft, Event
 from policy.executor import PlanRun
@@ -45,7 +46,8 @@ class PlanShop:
     """For the run of this id."""
     run_blueprint: Callable[[str, str, str], Json]
     """Takes a repository, a blueprint's name and an intent; gives the report."""
-    ask_person: Callable[[str], str]
+    ask_person: Callable[[str], str] | None = None
+    """Asks whoever sits here. None: nobody does, so a question waits as an approval."""
     own: tuple[Operation, ...] = ()
     """The user's own operations."""
 
@@ -67,7 +69,7 @@ def brief(shop: PlanShop, request: PlanRequest) -> Brief:
     """What a planner may know of this request."""
     with _workspace(shop, request, "none", None) as unopened:
         return Brief(
-            registry=_registry(shop, request, unopened),
+            registry=_registry(shop, request, unopened, "none"),
             authority=shop.policy.authority(request.grants),
             inputs=request.inputs,
             tagged=shop.policy.files,
@@ -98,7 +100,7 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
     events = shop.log.events(run_id)
     entities = shop.log.entities(name for event in events for name in event.produces)
     with _workspace(shop, request, run_id, _checkpoint(events)) as workspace:
-        registry = _registry(shop, request, workspace)
+        registry = _registry(shop, request, workspace, run_id)
         run = PlanRun(
             plan,
             registry,
@@ -160,12 +162,14 @@ def _workspace(
         yield workspace
 
 
-def _registry(shop: PlanShop, request: PlanRequest, workspace: PlanWorkspace) -> Registry:
+def _registry(
+    shop: PlanShop, request: PlanRequest, workspace: PlanWorkspace, run_id: str
+) -> Registry:
     outside = Outside(
         send=lambda mail: send_mail(mail, shop.policy.mail),
         push=workspace.push,
         run_blueprint=lambda name, intent: shop.run_blueprint(request.repo, name, intent),
-        ask_person=shop.ask_person,
+        ask_person=shop.ask_person or asking_in_approvals(shop.approvals, run_id),
     )
     return Registry(
         [

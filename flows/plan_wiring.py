@@ -28,21 +28,12 @@ from sandbox.installs import let_out
 from sandbox.pool import take
 
 
-def nobody_to_ask(_: str) -> str:
-    """The person of a run that nobody sits at.
-
-    Raises:
-        OperationFailed: always.
-    """
-    raise OperationFailed("nobody sits at this run who could answer")
-
-
 @contextmanager
 def plan_shop(
     settings: Settings,
     *,
     planner: str | None = None,
-    ask_person: Callable[[str], str] = nobody_to_ask,
+    ask_person: Callable[[str], str] | None = None,
     policy: PolicySettings | None = None,
     open_sandbox: Callable[[str], OpenSandbox] | None = None,
 ) -> Iterator[PlanShop]:

@@ -14,6 +14,9 @@ from policy.file_labels import FileLabels
 from policy.guard import PROTECTED, SECRET
 from policy.types import APPROVAL_TTL_S
 
+MAX_WAIT_S = 1500.0
+"""Less than a node's usual limit, and less than any agent waits for its model."""
+
 
 class MailSettings(BaseModel, frozen=True, extra="forbid"):
     """How `send_email` sends."""
@@ -57,6 +60,11 @@ class PolicySettings(Table):
     """An approval nobody used by then is worth nothing."""
     operations: tuple[Path, ...] = ()
     """Files of Python with operations of your own, made with `policy.registry.operation`."""
+    ask_for_agents: bool = True
+    """What the guard denies an agent becomes an approval; if not, the denial is the last word."""
+    wait_approvals_s: float = Field(default=0.0, ge=0, le=MAX_WAIT_S)
+    """How long an agent waits for a person's decision before it goes on with other work. The
+    time counts towards its node's limit. 0: it goes on at once, which is what a night wants."""
     mail: MailSettings = MailSettings()
     guard: bool = True
     """Agents ask before what leaves the sandbox, or changes what others run."""
@@ -89,6 +97,9 @@ class PolicySettings(Table):
             protected=self.protected,
             secret=self.secret,
             hosts=(*hosts, *request.blueprint.egress),
+            changes=request.blueprint.changes,
+            ask=self.ask_for_agents,
+            wait_s=self.wait_approvals_s,
         )
 
 

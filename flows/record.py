@@ -1,6 +1,7 @@
 """What is known of a run so far: its branch, its report, and what is told of it to whom."""
 
 import re
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from contracts.errors import ForgeRefused, HarnessError, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import LastingSandbox, Sandbox
 from flows import runs
+from flows.agent_approvals import answers, notices, pending
 from flows.asked import read_asked
 from flows.checkpoints import Checkpoint, Checkpoints, Used
 from flows.egress import EgressLog
@@ -19,8 +21,10 @@ from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.run_events import Append, RunEvents
 from flows.run_notes import Notes
 from flows.signals import undisturbed
+from flows.work_check import check_work
 from flows.workshop import Workshop
 from policy.errors import LogDamaged
+from policy.types import Approval
 from sandbox.branches import publish, push, remote_of
 from sandbox.workspace import take_out
 
@@ -60,6 +64,10 @@ class Record:
         self._open_pull_request = workshop.propose
         self._pull_request: str | None = None
         self._refused: tuple[str, ...] = ()
+        self._approvals = workshop.approvals
+        self._waiting: Sequence[Approval] = ()
+        self._unvouched: str | None = None
+        self._bounds = workshop.bounds(request)
         self.egress = EgressLog(folder / "egress.jsonl")
         asked = read_asked(folder)
         self._started_at = asked.started_at if asked else ""
@@ -67,11 +75,10 @@ class Record:
             append,
             request,
             run_id=run_id,
-            commit=start.base.commit,
+            start=start,
             folder=folder,
             redact=workshop.redact,
-            told=start.results if start.went_on else None,
-            bounds=workshop.bounds(request),
+            bounds=self._bounds,
         )
 
     def __enter__(self) -> "Record":
@@ -90,7 +97,7 @@ class Record:
         self._memory.record(self.report, self._request.blueprint.verdict_later)
         if error is None and self.book.earned(self.report):
             self.book.learn(self.report.run_id)
-        if error is None:
+        if error is None and not self._waiting:
             self.kept.drop()
         if outage is not None and error is None:
             raise outage
@@ -110,7 +117,12 @@ class Record:
         recall = self._memory.surface(self.ctx.run_id, task)
         self._shown = recall.shown
         self.events.surfaced(recall)
-        return recall.text
+        said = self._answers() if self.kept.now.went_on else ""
+        return "\n\n".join(filter(None, (recall.text, said)))
+
+    def _answers(self) -> str:
+        with self._approvals() as approvals:
+            return answers(approvals.list(run_id=self.ctx.run_id))
 
     def _surfaced(self) -> Surfaced:
         if not agentic_nodes(self._request.blueprint):
@@ -153,8 +165,21 @@ class Record:
         publish(self._base, self.work.branch, self.work.commit, replaces=before)
         self.kept.save(replace(self.kept.now, published=self.work.commit))
 
+    def look_for_approvals(self) -> None:
+        """See what waits for a person now that the nodes are over, the work itself included."""
+        if not agentic_nodes(self._request.blueprint):
+            return
+        run_id, bounds = self.ctx.run_id, self._bounds
+        with self._approvals() as approvals:
+            if self.work is not None and bounds is not None:
+                checked = check_work(
+                    self.work, self._base, bounds, run_id=run_id, approvals=approvals
+                )
+                self._unvouched = checked
+            self._waiting = pending(approvals.list(run_id=run_id, pending=True))
+
     def push_if_asked(self) -> None:
-        if self._request.push and self.work is not None and self._verdict().status == "success":
+        if self._request.push and self.work is not None and self._status() == "success":
             push(self._base, self.work.branch)
             self._pushed = True
             self._pull_request = self._propose()
@@ -172,6 +197,15 @@ class Record:
         took = self.kept.elapsed_ms
         return report(self._request.blueprint, self.ctx, total_duration_ms=took)
 
+    def _why(self, error: BaseException) -> str:
+        return self._redact(_reason(error))
+
+    def _status(self) -> RunStatus:
+        status = self._verdict().status
+        if self._unvouched is not None:
+            return "failure"
+        return "waiting" if status == "success" and self._waiting else status
+
     def _report(self, error: BaseException | None) -> RunReport:
         verdict = self._verdict()
         work = self.work
@@ -180,8 +214,8 @@ class Record:
             verdict,
             token_usage=usage,
             cost_usd=usage.cost_usd,
-            status=verdict.status if error is None else _status(error),
-            error=verdict.error if error is None else self._redact(_reason(error)),
+            status=self._status() if error is None else _status(error),
+            error=verdict.error or self._unvouched if error is None else self._why(error),
             flow_run_id=self._flow_run.id if self._flow_run else None,
             flow_run_url=self._flow_run.url if self._flow_run else None,
             repo=self._request.repo,
@@ -199,6 +233,7 @@ class Record:
             notices=(
                 *(f"went on {when}, without running them again" for when in self.kept.now.went_on),
                 *((_goes_on(self.ctx.run_id),) if error is not None else ()),
+                *notices(self._waiting, self.ctx.run_id),
                 *(
                     f"what did not win is kept: {self._base.bare} has {b}"
                     for b in self.kept.now.lost

@@ -86,6 +86,7 @@ def _asked_again(own: Path, report: RunReport) -> Iterator[RunRequest]:
             blueprint_ref=asked.blueprint_ref,
             repo=report.repo,
             intent=report.intent,
+            intent_from=asked.intent_from,
             ref=report.base_commit,
             agent=asked.agent,
             model=asked.model,

@@ -39,6 +39,8 @@ class RunRequest:
     user: str | None = None
     """Whose private notes the agents are given. None: nobody's."""
     company: str | None = None
+    wait_approvals_s: float | None = None
+    """How long agents wait for a person's decision. None: as the setting says."""
 
 
 class FlowRun(NamedTuple):

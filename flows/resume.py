@@ -70,6 +70,7 @@ def request_of(asked: Asked) -> RunRequest:
         options=asked.options,
         user=asked.user,
         company=asked.company,
+        intent_from=asked.intent_from,
     )
 
 

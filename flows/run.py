@@ -9,10 +9,11 @@ from contracts.errors import RunNotResumable, SandboxLost
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows import checkpoints
+from flows.agent_approvals import go_on_from
 from flows.asked import begin, held, read_asked
 from flows.checkpoints import Checkpoint
 from flows.record import Record
-from flows.request import FlowRun, RunRequest
+from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.resume import check_same
 from flows.run_notes import with_notes
 from flows.signals import undisturbed
@@ -67,6 +68,7 @@ def run_blueprint(
                 ctx = _context(request, {}, run_id, "", record.recalled())
                 record.ctx = replace(ctx, results=start.ended)
             record.publish()
+            record.look_for_approvals()
             record.push_if_asked()
     return record.report
 
@@ -79,11 +81,20 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
         check_same(asked, request.blueprint)
     kept = checkpoints.read(folder, request.repo)
     if kept is not None:
-        return kept
+        return kept if kept.ended is None else _on(kept, request, workshop, run_id)
     if asked is not None:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
     opened = base or open_repo(request.repo, request.ref, store=workshop.repos)
     return checkpoints.begin(folder, opened)
+
+
+def _on(ended: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:
+    """Where a run goes on whose nodes had ended: what a person approved since is tried again."""
+    if not agentic_nodes(request.blueprint):
+        return ended
+    with workshop.approvals() as approvals:
+        asked = approvals.list(run_id=run_id)
+    return go_on_from(ended, request.blueprint, asked, folder=workshop.runs / run_id)
 
 
 def _do_nodes(

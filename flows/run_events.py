@@ -1,7 +1,7 @@
 """What a run writes into the event log: one transaction after each node. No Prefect here."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from contracts.entity import Entity, Label, joined
 from contracts.gate import Bounds
 from contracts.json import Json
 from contracts.run import NodeResult, RunContext, RunReport
+from flows.checkpoints import Checkpoint
 from flows.report import to_json
 from flows.request import RunRequest, agentic_nodes
 from flows.run_notes import Given, Notes, Seat
@@ -27,11 +28,21 @@ Raises:
 """
 
 
+_LOGS = ("trajectory.jsonl", "egress.jsonl")
+"""What events are made of, in the run's own folder."""
+
+
+def heard(folder: Path) -> dict[str, int]:
+    """How much there is of a run's logs."""
+    logs = (folder / name for name in _LOGS)
+    return {log.name: log.stat().st_size for log in logs if log.exists()}
+
+
 class RunEvents:
     """Follows one run. What is made in view of untrusted content is tainted by it, whoever made it:
     a node sees the workspace, an agent the intent and memory too.
 
-    `told` are the nodes that a run which goes on has told of before; None for a new run.
+    A run that goes on, at `start`, has told of what is finished there before.
     """
 
     def __init__(
@@ -40,10 +51,9 @@ class RunEvents:
         request: RunRequest,
         *,
         run_id: str,
-        commit: str,
+        start: Checkpoint,
         folder: Path,
         redact: Redact,
-        told: Collection[str] | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         self._append = append
@@ -51,21 +61,22 @@ class RunEvents:
         self._run_id = run_id
         self._redact = redact
         self._bounds = bounds
-        self._trajectory = _Tail(folder / "trajectory.jsonl")
-        self._egress = _Tail(folder / "egress.jsonl")
+        self._trajectory, self._egress = (
+            _Tail(folder / name, at=start.heard.get(name, 0)) for name in _LOGS
+        )
         self._known: set[str] = set()
         self._intent = self._read_intent()
         self._memory: Entity | None = None
         self._given: dict[str, Entity] = {}
         self._files: str | None = None
-        self._workspace = self._read_repository(commit)
-        self._told = frozenset(told or ())
+        self._workspace = self._read_repository(start.base.commit)
+        self._told = frozenset(start.results if start.went_on else ())
         self._waiting: list[Draft] = []
-        if told is None:
+        if not start.went_on:
             asked = {"blueprint": request.blueprint.name}
             self._waiting = [
                 self._draft("prompt", asked, made=(self._intent,)),
-                self._draft("source", {"commit": commit}, made=(self._workspace,)),
+                self._draft("source", {"commit": start.base.commit}, made=(self._workspace,)),
             ]
 
     def surfaced(self, recall: Recall) -> None:
@@ -245,9 +256,9 @@ def _plain(name: str) -> str:
 class _Tail:
     """The lines that were added to a file since the last time; half a line waits for its end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, at: int) -> None:
         self._path = path
-        self._at = 0
+        self._at = at
 
     def lines(self) -> Iterator[Mapping[str, object]]:
         if not self._path.exists():

@@ -42,7 +42,7 @@ def run_in_prefect(
 
         flow = compile_blueprint(
             request.blueprint,
-            lambda: workshop(settings),
+            lambda: workshop(settings, wait_s=request.wait_approvals_s),
             blueprint_ref=request.blueprint_ref,
             run_id=run_id,
             watch=watch,
@@ -56,6 +56,9 @@ def run_in_prefect(
             "push": request.push,
             "budget_usd": request.budget_usd,
             "options": dict(request.options),
+            "user": request.user or "",
+            "company": request.company or "",
+            "intent_from": request.intent_from,
         }
         state = go_on(flow, parameters, flow_run_id)
         result = state.result(raise_on_failure=False)

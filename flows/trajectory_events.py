@@ -121,7 +121,7 @@ class _Telling:
     def _decision(
         self, line: Mapping[str, object], call: dict[str, Json] | None, reply: Entity
     ) -> None:
-        words = self.rules.allowed_tools
+        words, approval = self.rules.allowed_tools, _text(line.get("approval"))
         question: dict[str, Json] = {
             "agent": self.rules.agent,
             "allowed_tools": None if words is None else list(words),
@@ -131,15 +131,20 @@ class _Telling:
             bounds: dict[str, Json] = asdict(self.rules.bounds)
             question |= {"bounds": bounds, "read": list(self._guard.secrets)}
             if call is not None:
-                self._guard(ToolCall(**{name: str(call[name]) for name in _CALL}))
+                self._guard(_tool_call(call))
         body: dict[str, Json] = {
             "node": self.node,
             "policy": ALLOWED_TOOLS if self._guard is None else GUARD,
-            "verdict": _text(line.get("verdict")),
+            "verdict": "denied" if approval else _text(line.get("verdict")),
             "rule": _text(line.get("rule")),
             "reason": _text(line.get("reason")),
             "question": question,
         }
+        if approval:
+            let = line.get("verdict") == "allowed"
+            body |= {"approval": approval, "approved": let}
+            if let and call is not None and self._guard is not None:
+                self._guard.let(_tool_call(call))
         self._add("decision", body, [reply.id])
 
     def _tool_call(self, line: Mapping[str, object]) -> None:
@@ -186,6 +191,10 @@ def _call(raw: Mapping[str, object]) -> dict[str, Json]:
         "name": _text(function.get("name")),
         "arguments": _text(function.get("arguments")),
     }
+
+
+def _tool_call(call: Mapping[str, Json]) -> ToolCall:
+    return ToolCall(**{name: str(call[name]) for name in _CALL})
 
 
 def _text(value: object) -> str:

@@ -110,7 +110,10 @@ def _of_issue(payload: Payload, rule: WebhookRule) -> dict[str, object] | None:
         return None
     number = _at(payload, "issue", "number")
     words = f"{_at(payload, 'issue', 'title')}\n\n{_at(payload, 'issue', 'body') or ''}"
-    return {"intent": f"Do what issue {number} asks for.\n\n{quoted(words, f'issue {number}')}"}
+    return {
+        "intent": f"Do what issue {number} asks for.\n\n{quoted(words, f'issue {number}')}",
+        "intent_from": f"issue:{number}",
+    }
 
 
 def _of_check(payload: Payload) -> dict[str, object] | None:
@@ -123,6 +126,7 @@ def _of_check(payload: Payload) -> dict[str, object] | None:
     return {
         "ref": branch,
         "intent": f"A check failed: make it pass.\n\n{quoted(words, 'the check')}",
+        "intent_from": "check",
     }
 
 

@@ -4,19 +4,20 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import ImageUnavailable, RunNotResumable, SandboxLost, Unavailable
 from contracts.gate import Bounds, OpenGate
 from contracts.sandbox import Sandbox, SnapshotId
+from flows.agent_approvals import approvals_at
 from flows.checkpoints import Used
 from flows.complete import complete_through_gateway
 from flows.event_log import appending, event_log, view_of
 from flows.gateway import OpenRun, gateway, gateway_run
 from flows.memory_settings import load_memory_settings
 from flows.model_calls import TRAJECTORY
+from flows.owner import owner_of
 from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
 from flows.request import AGENTS, RunRequest, check_agents, check_options, check_viewer, models
@@ -60,11 +61,14 @@ _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Python takes an edit of the same size within one second for no edit, and runs the old code."""
 
 
-def workshop(settings: Settings | None = None, *, replay: Path | None = None) -> Workshop:
+def workshop(
+    settings: Settings | None = None, *, replay: Path | None = None, wait_s: float | None = None
+) -> Workshop:
     """Everything a run needs, from the settings. Connects to nothing yet.
 
-    With `replay`, agents get the replies of that trajectory: no model is asked, and memory
-    is neither read nor written.
+    With `replay`, agents get the replies of that trajectory: no model and no person is asked,
+    and memory is neither read nor written. `wait_s` goes before the setting of how long agents
+    wait for a person.
 
     Raises:
         SettingsInvalid: the settings cannot be read.
@@ -72,6 +76,7 @@ def workshop(settings: Settings | None = None, *, replay: Path | None = None) ->
     chosen = settings or load_settings()
     redact = redactor(environment())
     remembered = memory(complete=_reflecting(chosen))
+    bounds = _bounds(chosen, ask=replay is None, wait_s=wait_s)
     return Workshop(
         runs=chosen.runs,
         repos=chosen.repos,
@@ -86,8 +91,9 @@ def workshop(settings: Settings | None = None, *, replay: Path | None = None) ->
         forget_files=_forget_files(chosen),
         memory=remembered,
         notes=lambda: notes(load_memory_settings()),
-        agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay),
-        bounds=_bounds(chosen),
+        agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay, bounds),
+        bounds=bounds,
+        approvals=lambda: approvals_at(chosen.home),
         event_log=lambda: appending(chosen.home, owner(chosen)),
         view=lambda run_id: view_of(chosen.home, owner(chosen), run_id),
         propose=proposer(chosen.forges, environment()),
@@ -225,16 +231,15 @@ def _forget_files(settings: Settings) -> Callable[[str, Collection[SnapshotId]],
 
 def owner(settings: Settings) -> str:
     """Who our containers belong to: one name for each HARNESS_HOME, made at first use."""
-    path = settings.home / "owner"
-    with suppress(FileExistsError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x") as file:
-            file.write(token_hex(8))
-    return path.read_text()
+    return owner_of(settings.home)
 
 
 def _agents(
-    settings: Settings, redact: Redact, tools: OpenTools, replay: Path | None
+    settings: Settings,
+    redact: Redact,
+    tools: OpenTools,
+    replay: Path | None,
+    bounds: Callable[[RunRequest], Bounds | None],
 ) -> Callable[[RunRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]:
     @contextmanager
     def agents(
@@ -253,7 +258,7 @@ def _agents(
                     replay=replay,
                 )
                 run = stack.enter_context(opened)
-                gate = bounded(run.open_gate, _bounds(settings)(request))
+                gate = bounded(run.open_gate, bounds(request))
                 made = _gated(run._replace(open_gate=gate))
             yield agent_runner(
                 made,
@@ -271,8 +276,17 @@ def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:
     return nullcontext(lambda: None)
 
 
-def _bounds(settings: Settings) -> Callable[[RunRequest], Bounds | None]:
-    return lambda request: load_policy_settings().bounds(request, settings.sandbox.egress)
+def _bounds(
+    settings: Settings, *, ask: bool, wait_s: float | None
+) -> Callable[[RunRequest], Bounds | None]:
+    def bounds(request: RunRequest) -> Bounds | None:
+        found = load_policy_settings().bounds(request, settings.sandbox.egress)
+        if found is None:
+            return None
+        waits = found.wait_s if wait_s is None else wait_s
+        return replace(found, ask=found.ask and ask, wait_s=waits)
+
+    return bounds
 
 
 def bounded(open_gate: OpenGate, bounds: Bounds | None) -> OpenGate:

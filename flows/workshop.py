@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.gate import Bounds
 from contracts.sandbox import LastingSandbox, SnapshotId
@@ -19,6 +19,9 @@ from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.view_spec import ViewSpec
 from sandbox.egress import OnEvent
+
+if TYPE_CHECKING:
+    from policy.approvals import Approvals
 
 Tell = Callable[[str, str], None]
 """Takes a node's name and one line of what happens in it."""
@@ -63,6 +66,8 @@ class Workshop:
     The agents begin with what the run has used and said before it stopped, if it did."""
     bounds: Callable[[RunRequest], Bounds | None]
     """What the guard of this request's agents goes by, besides the tools that nodes allow."""
+    approvals: Callable[[], "AbstractContextManager[Approvals]"]
+    """Opens what is asked of a person."""
     event_log: Callable[[], AbstractContextManager[Append]]
     """Opens the event log while the run waits for its sandbox."""
     view: Callable[[str], ViewSpec]

@@ -20,7 +20,7 @@ from contracts.errors import SettingsInvalid
 from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration that this program knows."""
 
 

@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from sqlalchemy import Connection, Engine, Row, or_, select, update
 
-from contracts.errors import ApprovalNotFound
+from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical
 from contracts.tool import Denied
 from policy.ask import Answer, Person, Question
@@ -42,17 +42,25 @@ class Approvals:
         with writing(self.engine) as connection:
             self._expire(connection)
             found = _latest(connection, question)
+            asked = found is None
             if found is None:
-                self._add(connection, question)
-                return Answer(status="waiting", reason="nobody has decided yet")
+                found = self._add(connection, question)
+        if asked:
+            self._tell(_approval(found), "pending")
         approval = _approval(found)
         match approval.status:
             case "approved" | "denied":
                 who, why = approval.decided_by or "", approval.reason
                 said = f"{who}: {why}" if why else f"{approval.status} by {who}"
-                return Answer(status=approval.status, by=who, reason=said)
+                return Answer(status=approval.status, by=who, reason=said, approval=approval.id)
             case _:
-                return Answer(status="waiting", reason=f"approval {approval.id} waits")
+                said = f"approval {approval.id} waits"
+                return Answer(status="waiting", reason=said, approval=approval.id)
+
+    def knows(self, question: Question) -> bool:
+        """Whether this action of this run was asked about before, and that still counts."""
+        with reading(self.engine) as connection:
+            return _latest(connection, question) is not None
 
     def use(self, question: Question) -> bool:
         """Use up the approval of this action; False when there is none any more."""
@@ -69,13 +77,17 @@ class Approvals:
         """Approve or deny; an approval may be taken back as long as it is not used.
 
         Raises:
-            ApprovalNotFound: none of that id waits, or more than one begins like that.
+            ApprovalNotFound: none is of that id, or more than one begins like that.
+            ApprovalDecided: it does not wait any more.
+            OptionInvalid: it is a question, and `reason`, the answer, is empty.
         """
         with writing(self.engine) as connection:
             self._expire(connection)
             found = _named(connection, prefix)
             if found.status != "pending" and (found.status, status) != ("approved", "denied"):
-                raise ApprovalNotFound(f"approval {found.id} is {found.status}: ask again by a run")
+                raise ApprovalDecided(_decided(_approval(found)))
+            if status == "approved" and not reason.strip() and _approval(found).is_question:
+                raise OptionInvalid(f"approval {found.id} is a question: say your answer")
             self._set(connection, found.id, status, by=by, reason=reason)
             decided = _approval(_named(connection, found.id))
         self._tell(decided, status)
@@ -107,7 +119,7 @@ class Approvals:
         with writing(self.engine) as connection:
             return self._expire(connection)
 
-    def _add(self, connection: Connection, question: Question) -> None:
+    def _add(self, connection: Connection, question: Question) -> Row[tuple[object, ...]]:
         now = self.now()
         row = {
             "id": token_hex(6),
@@ -121,8 +133,11 @@ class Approvals:
             "asked_at": _text(now),
             "expires_at": _text(now + timedelta(seconds=self.ttl_s)),
             "reason": "",
+            "node": question.node,
+            "agent": question.agent,
         }
         connection.execute(approvals.insert().values(row))
+        return _named(connection, str(row["id"]))
 
     def _set(
         self, connection: Connection, name: str, status: str, *, by: str = "", reason: str = ""
@@ -148,12 +163,19 @@ class Approvals:
                     "action": approval.action,
                     "step": approval.step,
                     "op": approval.op,
+                    "node": approval.node,
                     "status": status,
                     "by": approval.decided_by or "",
                     "reason": approval.reason,
                 },
             )
         )
+
+
+def _decided(approval: Approval) -> str:
+    by = f" by {approval.decided_by}" if approval.decided_by else ""
+    why = f" ({approval.reason})" if approval.reason else ""
+    return f"approval {approval.id} is {approval.status}{by}{why}: only a run can ask again"
 
 
 def _latest(connection: Connection, question: Question) -> Row[tuple[object, ...]] | None:
@@ -199,6 +221,8 @@ def _approval(row: Row[tuple[object, ...]]) -> Approval:
         decided_at=datetime.fromisoformat(row.decided_at) if row.decided_at else None,
         decided_by=row.decided_by,
         reason=row.reason,
+        node=row.node,
+        agent=row.agent,
     )
 
 

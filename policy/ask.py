@@ -10,7 +10,10 @@ from contracts.tool import Denied
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """May this one action be done all the same? `action` names it and no other."""
+    """May this one action be done all the same? `action` names it and no other.
+
+    It is of a plan's step, or else of the `agent` of a `node`.
+    """
 
     action: str
     run_id: str
@@ -18,15 +21,18 @@ class Question:
     op: str
     arguments: Mapping[str, Json]
     denied: Denied
+    node: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a person says. `waiting` means nobody has answered yet."""
+    """What a person says. `waiting` means nobody has answered yet; `approval` is its id."""
 
     status: Literal["approved", "denied", "waiting"]
     by: str = ""
     reason: str = ""
+    approval: str = ""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,6 @@ from typing import NamedTuple, TypedDict, TypeGuard
 
 from policy.events import Clock, later, name_of
 
-_WORDS = ("kind", "run_id", "replica", "at")
-_LISTS = ("consumes", "produces", "heads")
-_FIELDS = frozenset((*_WORDS, *_LISTS, "body", "clock"))
 _DECODER = json.JSONDecoder()
 
 
@@ -130,6 +127,8 @@ class Causes:
             self.named[name] = hash(tuple(said))
 
 
+_FIELDS = frozenset(RawEvent.__annotations__)
+_STR, _INT = {str}, frozenset({int})
 _BACKWARDS = "its clock does not follow from its causes: it ran backwards or was forged"
 
 
@@ -144,13 +143,13 @@ def _parsed(line: str) -> RawEvent | None:
 def _is_event(raw: object) -> TypeGuard[RawEvent]:
     if not isinstance(raw, dict) or raw.keys() != _FIELDS or not isinstance(raw["clock"], dict):
         return False
-    words = [raw[name] for name in _WORDS]
-    for name in _LISTS:
-        if not isinstance(raw[name], list):
-            return False
-        words += raw[name]
+    consumes, produces, heads = raw["consumes"], raw["produces"], raw["heads"]
     return (
-        isinstance(raw["body"], dict)
-        and set(map(type, words)) == {str}
-        and set(map(type, raw["clock"].values())) <= {int}
-    )
+        type(consumes) is type(produces) is type(heads) is list
+        and isinstance(raw["body"], dict)
+        and {
+            type(raw["kind"]), type(raw["run_id"]), type(raw["replica"]), type(raw["at"]),
+            *map(type, consumes), *map(type, produces), *map(type, heads),
+        } == _STR
+        and _INT.issuperset(map(type, raw["clock"].values()))
+    )  # fmt: skip

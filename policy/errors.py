@@ -31,3 +31,7 @@ class EntityNotFound(BadInput):
 
 class LogUnavailable(Unavailable):
     """The event log cannot be read or written: what would happen now could not be told later."""
+
+
+class PersonAwaited(HarnessError):
+    """A person has not answered yet; the step is done when they have."""

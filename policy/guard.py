@@ -24,9 +24,13 @@ from policy.step_check import RULES, check_step
 from policy.types import Plan, Step
 
 PROTECTED = (
-    ".github/**", ".gitlab-ci.yml", ".circleci/**", ".buildkite/**", "Jenkinsfile",
-    "azure-pipelines.yml", ".travis.yml", ".ci/**", ".pre-commit-config.yaml", ".husky/**",
-    ".git/**", "*.lock", "package-lock.json", "pnpm-lock.yaml", "go.sum", "npm-shrinkwrap.json",
+    ".github/**", ".gitea/**", ".forgejo/**", ".gitlab-ci.yml", ".gitlab/**", ".circleci/**",
+    ".buildkite/**", ".woodpecker/**", ".woodpecker.yml", ".drone.yml", "Jenkinsfile",
+    "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml", ".travis.yml", ".ci/**",
+    ".pre-commit-config.yaml", ".husky/**", ".devcontainer/**", ".envrc", ".vscode/tasks.json",
+    ".git/**", ".gitmodules", "*.lock", "package-lock.json", "npm-shrinkwrap.json",
+    "pnpm-lock.yaml", "bun.lockb", "packages.lock.json", "gradle.lockfile",
+    ".terraform.lock.hcl", "go.sum",
 )  # fmt: skip
 """Files that decide what others run: CI, hooks, and what gets installed."""
 
@@ -69,8 +73,8 @@ _REGISTRY = Registry([work_inside, change_protected, reach])
 _SEEN: Json = {"$ref": "input.seen"}
 
 
-GUARD = f"agent-guard/{RULES}"
-"""How decisions of these rules are named in the event log."""
+GUARD = f"agent-guard/{RULES}.2"
+"""How decisions of these rules, and of the reading of shell lines, are named in the event log."""
 
 
 class AgentGuard:
@@ -95,7 +99,7 @@ class AgentGuard:
 
     def __call__(self, call: ToolCall) -> Decision:
         """Decide, and remember which secrets the call would show to the agent."""
-        arguments = _arguments(call)
+        arguments = call_arguments(call)
         with self._lock:
             decision = next(
                 (
@@ -109,8 +113,18 @@ class AgentGuard:
                 self._remember(_named(arguments))
         return decision
 
-    def _steps(self, word: str | None, arguments: Mapping[str, object]) -> Iterable[Step]:
-        yield _step("work_inside", {"call": _SEEN}, self._label.caps)
+    def let(self, call: ToolCall) -> None:
+        """Remember what a call would show to the agent that a person let through."""
+        with self._lock:
+            self._remember(_named(call_arguments(call)))
+
+    @property
+    def label(self) -> Label:
+        """The label of whatever the agent does now: the tags of all that it saw."""
+        return derived(None, origin="", of=self._seen).label
+
+    def _steps(self, word: str | None, arguments: Mapping[str, Json]) -> Iterable[Step]:
+        yield _step("work_inside", {"call": _SEEN}, self.label.caps)
         changed: set[str] = set()
         if word == "shell":
             line = touched(str(arguments.get("command", "")))
@@ -118,12 +132,12 @@ class AgentGuard:
             changed |= line.changed
             for host in sorted(line.hosts):
                 to: Json = host if self._may_reach(host) else _SEEN
-                yield _step("reach", {"host": to, "data": _SEEN}, self._label.caps)
+                yield _step("reach", {"host": to, "data": _SEEN}, self.label.caps)
         elif word in ("write", "edit"):
             changed |= _named(arguments)
-        for path in sorted(filter(self._is_protected, changed)):
-            known = self._user_named(path)
-            yield _step("change_protected", {"path": path if known else _SEEN}, self._label.caps)
+        for path in sorted(path for path in changed if is_protected(path, self._bounds)):
+            known = is_vouched(path, self._bounds)
+            yield _step("change_protected", {"path": path if known else _SEEN}, self.label.caps)
 
     def _decide(self, step: Step) -> Decision:
         plan = Plan(steps=(step,), prompt="")
@@ -138,40 +152,49 @@ class AgentGuard:
         )
         return check_step(Call(plan=plan, index=0), world)
 
-    @property
-    def _label(self) -> Label:
-        return derived(None, origin="", of=self._seen).label
-
     def _remember(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
             if basename(path) in _ENV_SAMPLES:
                 continue
-            if any(matches(pattern, _plain(path)) for pattern in self._bounds.secret):
+            if any(matches(pattern, plain_path(path)) for pattern in self._bounds.secret):
                 label = Label(caps=frozenset({f"secret:{basename(path)}"}))
                 made = Entity(content=None, label=label, origin=f"read {path}")
                 if made not in self._seen:
                     self._seen.append(made)
                     self.secrets.append(path)
 
-    def _is_protected(self, path: str) -> bool:
-        return any(matches(pattern, _plain(path)) for pattern in self._bounds.protected)
-
-    def _user_named(self, path: str) -> bool:
-        said = set(self._bounds.trusted.replace("`", " ").replace('"', " ").split())
-        words = {word.rstrip(".,;:!?)'").lstrip("('").lower() for word in said}
-        return bool(words & {path.lower(), _plain(path).lower(), basename(path).lower()})
-
     def _may_reach(self, host: str) -> bool:
         return any(_covers(allowed, host) for allowed in self._bounds.hosts)
 
 
+def is_protected(path: str, bounds: Bounds) -> bool:
+    """Whether the file decides what others run; so does whatever stands in its folder's place."""
+    plain = plain_path(path)
+    return any(
+        matches(pattern, plain) or matches(pattern, f"{plain}/x") for pattern in bounds.protected
+    )
+
+
+def is_vouched(path: str, bounds: Bounds) -> bool:
+    """Whether the user named this file, or the run is there to change it."""
+    if any(matches(pattern, plain_path(path)) for pattern in bounds.changes):
+        return True
+    said = set(bounds.trusted.replace("`", " ").replace('"', " ").split())
+    words = {word.rstrip(".,;:!?)'").lstrip("('").lower() for word in said}
+    return bool(words & {path.lower(), plain_path(path).lower(), basename(path).lower()})
+
+
 def guarded(guards: Iterable[Guard]) -> Guard:
-    """All of these: the first that denies decides."""
+    """All of these: the first that denies decides, or else the last."""
     held = tuple(guards)
 
     def decide(call: ToolCall) -> Decision:
-        decisions = (guard(call) for guard in held)
-        return next((one for one in decisions if isinstance(one, Denied)), Allowed())
+        decision: Decision = Allowed()
+        for guard in held:
+            decision = guard(call)
+            if isinstance(decision, Denied):
+                break
+        return decision
 
     return decide
 
@@ -182,7 +205,7 @@ def _step(op: str, args: Mapping[str, Json], caps: frozenset[str]) -> Step:
     return Step(op=op, args=args, tool_caps=needed, data_caps=caps)
 
 
-def _arguments(call: ToolCall) -> Mapping[str, object]:
+def call_arguments(call: ToolCall) -> Mapping[str, Json]:
     """The arguments as the agent will read them; of a key that stands twice the last counts."""
     try:
         found = json.loads(call.arguments)
@@ -191,11 +214,11 @@ def _arguments(call: ToolCall) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _named(arguments: Mapping[str, object]) -> set[str]:
+def _named(arguments: Mapping[str, Json]) -> set[str]:
     return {str(arguments[name]) for name in _PATHS if arguments.get(name)}
 
 
-def _plain(path: str) -> str:
+def plain_path(path: str) -> str:
     """The path as patterns see it: relative to the workspace."""
     return normpath(path).removeprefix("/workspace/").lstrip("/")
 

@@ -1,13 +1,14 @@
 """The heads of a log, kept outside its database: who cuts the log short would have to cut both."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fcntl import LOCK_EX, flock
 from functools import cached_property
 from pathlib import Path
 
-from filelock import BaseFileLock, FileLock
 from pydantic import BaseModel, ValidationError
 
 from contracts.json import canonical
@@ -24,7 +25,7 @@ class Head(BaseModel, frozen=True, extra="forbid"):
 
 @dataclass(frozen=True)
 class HeadFile:
-    """A small file, written whole after each append."""
+    """A small file, written after each append."""
 
     path: Path
 
@@ -36,18 +37,19 @@ class HeadFile:
             LogUnavailable: the place cannot be written.
         """
         try:
-            with self._lock:
+            with self._beside.open("ab") as lock:
+                flock(lock, LOCK_EX)
                 yield
         except OSError as error:
             raise LogUnavailable(f"cannot keep the log's head at {self.path}: {error}") from error
 
     @cached_property
-    def _lock(self) -> BaseFileLock:
+    def _beside(self) -> Path:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(f"{self.path}.lock", poll_interval=0.002)
+        return Path(f"{self.path}.lock")
 
     def read(self) -> Head | None:
-        """What was kept, or None when nothing was kept yet.
+        """What was kept, or None when nothing was kept yet. For who holds the lock.
 
         Raises:
             LogDamaged: it is no head.
@@ -63,7 +65,14 @@ class HeadFile:
             ) from error
 
     def write(self, heads: Iterable[str], clock: Clock) -> None:
-        """Keep these; a reader sees the old file or the new one."""
-        part = self.path.with_suffix(".part")
-        part.write_text(canonical({"heads": sorted(heads), "clock": dict(clock)}))
-        part.replace(self.path)
+        """Keep these. Who holds the lock sees the old head or the new one.
+
+        It is written over in one go: to put a new file in its place makes some file systems
+        write the old one out first, which takes ten times as long as all the rest of an append.
+        """
+        new = canonical({"heads": sorted(heads), "clock": dict(clock)}).encode()
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(file, new.ljust(os.fstat(file).st_size), 0)
+        finally:
+            os.close(file)

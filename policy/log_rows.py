@@ -9,6 +9,7 @@ from sqlalchemy import Connection, String, Text, bindparam, delete, exists, inse
 from contracts.entity import Entity
 from policy.errors import EventsInvalid
 from policy.events import Event, entity_line, later
+from policy.prepared import Prepared
 from policy.tables import entities, entity_edges, event_entities, event_heads, events
 
 _MANY = 500
@@ -18,20 +19,27 @@ Edge = tuple[str, str, str]
 """Source, kind, target."""
 
 # Statements that every append needs are made once: building them took longer than running them.
-_HEADS = (
+_HEADS = Prepared(
     select(events.c.id, events.c.line)
     .join(event_heads, event_heads.c.id == events.c.id)
     .order_by(events.c.id)
 )
 _KNOWN_EVENTS = select(events.c.id).where(events.c.id.in_(bindparam("ids", expanding=True)))
-_ADD_ENTITIES = insert(entities).from_select(
-    ["id", "origin", "line"],
-    select(
-        bindparam("new", type_=String), bindparam("from", type_=Text), bindparam("said", type_=Text)
-    ).where(~exists().where(entities.c.id == bindparam("new", type_=String))),
+_ADD_ENTITIES = Prepared(
+    insert(entities).from_select(
+        ["id", "origin", "line"],
+        select(
+            bindparam("new", type_=String),
+            bindparam("from", type_=Text),
+            bindparam("said", type_=Text),
+        ).where(~exists().where(entities.c.id == bindparam("new", type_=String))),
+    )
 )
-_ADD_EVENTS, _ADD_LINKS = insert(events), insert(event_entities)
-_MOVE_HEAD = (
+_ADD_EVENTS = Prepared(
+    insert(events).inline(), ("id", "run_id", "kind", "replica", "counter", "line")
+)
+_ADD_LINKS = Prepared(insert(event_entities).inline(), ("event", "role", "place", "entity"))
+_MOVE_HEAD = Prepared(
     update(event_heads).where(event_heads.c.id == bindparam("old")).values(id=bindparam("new"))
 )
 _DROP_HEADS, _ADD_HEADS = delete(event_heads), insert(event_heads)
@@ -46,7 +54,7 @@ class Tip(NamedTuple):
 
 def tip(connection: Connection) -> Tip:
     """Where the log ends."""
-    found = connection.execute(_HEADS).all()
+    found = _HEADS.run(connection).fetchall()
     clocks = (json.loads(line)["clock"] for _, line in found)
     return Tip(tuple(name for name, _ in found), later(clocks))
 
@@ -71,10 +79,10 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
     """
     if not new:
         return
-    connection.execute(_ADD_EVENTS, [_row(event) for event in new])
+    _ADD_EVENTS.run(connection, [_row(event) for event in new])
     links = [link for event in new for link in _links(event)]
     if links:
-        connection.execute(_ADD_LINKS, links)
+        _ADD_LINKS.run(connection, links)
     related = (event.consumes for event in new if event.kind == "relation")
     _add_edges(connection, {(pair[0], "relates_to", pair[1]) for pair in related if len(pair) == 2})
 
@@ -89,7 +97,7 @@ def add_entities(connection: Connection, made: Iterable[Entity]) -> None:
     if not wanted:
         return
     rows = [{"new": e.id, "from": e.origin, "said": _kept(entity_line(e))} for e in wanted.values()]
-    connection.execute(_ADD_ENTITIES, rows)
+    _ADD_ENTITIES.run(connection, rows)
     parts = {(e.id, "part_of", e.part_of) for e in wanted.values() if e.part_of is not None}
     _add_edges(connection, parts)
 
@@ -97,7 +105,7 @@ def add_entities(connection: Connection, made: Iterable[Entity]) -> None:
 def move_heads(connection: Connection, old: Sequence[str], new: str) -> None:
     """Let `new` be the head, instead of those that it follows."""
     if len(old) == 1:
-        connection.execute(_MOVE_HEAD, {"old": old[0], "new": new})
+        _MOVE_HEAD.run(connection, [{"old": old[0], "new": new}])
         return
     connection.execute(_DROP_HEADS)
     connection.execute(_ADD_HEADS, {"id": new})

@@ -61,7 +61,7 @@ def outside_operations(outside: Outside) -> tuple[Operation, ...]:
 
     @operation(effect="read", requires=["ASK_PERSON"], vouched=True)
     def ask_person(question: Annotated[object, "content"]) -> Json:
-        """Ask the person at the terminal; their own words are trusted."""
+        """Ask the person that the plan is for; their own words are trusted."""
         return outside.ask_person(as_text(question))
 
     return (send_email, git_push, run_blueprint, ask_person)

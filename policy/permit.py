@@ -9,7 +9,7 @@ from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.ask import Person, Question
-from policy.errors import OperationFailed
+from policy.errors import OperationFailed, PersonAwaited
 from policy.held import Held
 from policy.notes import Notes
 from policy.perform import origin, passed_over, perform
@@ -17,7 +17,7 @@ from policy.references import Missing
 from policy.registry import Operation
 from policy.resolve import Call, Resolved, World, resolve
 from policy.step_check import action_of, check_step, policy_version
-from policy.types import Step
+from policy.types import QUESTION, Step
 
 Propose = Callable[[Step, Operation, Mapping[str, Json]], Mapping[str, Json]]
 """Lets the executor's model write a step's content; gives all arguments as it wrote them.
@@ -101,6 +101,8 @@ class Permit:
             self._use(ready)
             try:
                 made = self._once(call, number, resolved)
+            except PersonAwaited as error:
+                raise Stopped("waiting", Denied(reason=str(error), rule=QUESTION)) from error
             except HarnessError as error:
                 if not left:
                     raise

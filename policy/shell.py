@@ -32,6 +32,12 @@ _BEFORE = frozenset({
     "sudo", "env", "xargs", "time", "nohup", "timeout", "exec", "command", "nice", "setsid",
     "stdbuf"
 })  # fmt: skip
+_LAUNCHERS = _BEFORE | {
+    "find", "busybox", "toybox", "watch", "parallel", "su", "runuser", "script", "doas", "chroot",
+    "unshare", "flock", "strace", "ltrace", "ionice", "taskset", "chrt", "entr", "awk", "gawk",
+}  # fmt: skip
+"""Programs that start what their words name, in whatever place."""
+
 _READERS = frozenset({
     "cat", "head", "tail", "less", "more", "grep", "egrep", "fgrep", "rg", "find", "ls", "wc",
     "diff", "stat", "file", "sort", "uniq", "cut", "tree", "echo", "printf", "test", "[", "cd",
@@ -40,6 +46,7 @@ _READERS = frozenset({
 _GIT_READS = frozenset({
     "add", "commit", "diff", "log", "show", "status", "blame", "grep", "ls-files", "rev-parse"
 })  # fmt: skip
+_STARTED = NETWORK | _CODE | _SHELLS | {"git", "wget"}
 _OPERATORS = frozenset({
     ";", "&", "&&", "|", "||", "(", ")", "{", "}", ";;", "|&", "do", "then", "else", "!", "if",
     "while", "until"
@@ -90,6 +97,8 @@ def _commands(line: str, depth: int = 0) -> Iterator[list[str]]:
 
 
 def _with_inner(words: list[str], depth: int) -> Iterator[list[str]]:
+    if depth < 4 and any(posixpath.basename(word) in _LAUNCHERS for word in words[:3]):
+        yield from _launched(words, depth)
     command = _program_first(words)
     if not command:
         return
@@ -98,6 +107,18 @@ def _with_inner(words: list[str], depth: int) -> Iterator[list[str]]:
         for word in command[1:]:
             if not word.startswith("-"):
                 yield from _commands(word, depth + 1)
+
+
+def _launched(words: list[str], depth: int) -> Iterator[list[str]]:
+    """What a launcher may start: from each word on that is a program, or a line of its own."""
+    for place, word in enumerate(words[1:], 1):
+        if word in _READERS:
+            return  # what follows are its arguments
+        inner = word.partition("=")[2] if word.startswith("-") else word
+        if " " in inner:
+            yield from _commands(inner.replace('"', " ").replace("'", " "), depth + 1)
+        elif posixpath.basename(word) in _STARTED:
+            yield from _with_inner(words[place:], depth + 1)
 
 
 def _words(line: str) -> list[str]:

@@ -113,6 +113,8 @@ approvals = Table(
     Column("decided_at", String(32)),
     Column("decided_by", String(255)),
     Column("reason", Text, nullable=False),
+    Column("node", String(255), nullable=False, server_default=""),
+    Column("agent", String(64), nullable=False, server_default=""),
 )
 
 APPEND_ONLY = ("events", "event_entities", "entities", "entity_edges", "prompts", "plans")

@@ -128,6 +128,9 @@ class Plan:
 APPROVAL_TTL_S = 7 * 24 * 3600.0
 """How long a question to a person stays open."""
 
+QUESTION = "question"
+"""Stands where an approval names its rule: not a thing to allow, but a question to answer."""
+
 ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
 
 
@@ -136,7 +139,8 @@ class Approval:
     """One question to a person, about one action and no other.
 
     `action` is the digest of the step, its resolved arguments, their labels and the policy's
-    version: whatever changes of these needs another approval. It is used once.
+    version: whatever changes of these needs another approval. It is used once. What an agent
+    asked for names its `node` and `agent` and has no step.
     """
 
     id: str
@@ -152,3 +156,10 @@ class Approval:
     decided_at: datetime | None = None
     decided_by: str | None = None
     reason: str = ""
+    node: str = ""
+    agent: str = ""
+
+    @property
+    def is_question(self) -> bool:
+        """Whether a person is to answer in words of their own; those stand in `reason` then."""
+        return self.denied.rule == QUESTION

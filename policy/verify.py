@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy import Connection, Select, inspect, select, text
 
 from policy.causes import Causes, Finding, RawEvent
 from policy.database import reading
@@ -51,7 +51,9 @@ def verify(log: EventLog, *, heads: tuple[str, ...] = ()) -> Verified:
     Raises:
         LogUnavailable: the log cannot be read.
     """
-    with reading(log.engine) as connection:
+    with log.head.locked():
+        kept = _read(log.head)
+    with reading(log.engine) as connection:  # later than the head: what it names must be there
         causes = Causes()
         findings = list(_entities(connection, causes))
         for row in _rows(connection):
@@ -62,7 +64,7 @@ def verify(log: EventLog, *, heads: tuple[str, ...] = ()) -> Verified:
         findings += causes.findings()
         findings += _heads(connection, causes)
         findings += _triggers(connection)
-    findings += _kept(log.head, causes, heads)
+    findings += _kept(kept, log.head, causes, heads)
     return Verified(
         events=len(causes.clocks),
         entities=len(causes.entities),
@@ -74,13 +76,24 @@ def verify(log: EventLog, *, heads: tuple[str, ...] = ()) -> Verified:
 
 def _rows(connection: Connection) -> Iterator[_Row]:
     query = select(*(events.c[name] for name in _Row._fields)).order_by(events.c.number)
-    found = connection.execution_options(yield_per=_AT_ONCE).execute(query)
-    return map(_Row._make, found)
+    return map(_Row._make, _plain(connection, query))
+
+
+def _plain(connection: Connection, query: Select[Any]) -> Iterator[tuple[Any, ...]]:
+    """The rows, a few at a time; SQLite's as they come: texts and numbers need no making over."""
+    if connection.dialect.name != "sqlite":
+        for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):
+            yield tuple(row)
+        return
+    with connection.execute(query) as result:
+        cursor = result.cursor
+        while cursor is not None and (rows := cursor.fetchmany(_AT_ONCE)):
+            yield from rows
 
 
 def _entities(connection: Connection, causes: Causes) -> Iterator[Finding]:
     query = select(entities.c.id, entities.c.line)
-    for name, line in connection.execution_options(yield_per=_AT_ONCE).execute(query):
+    for name, line in _plain(connection, query):
         if name_of(line) != name:
             yield Finding(name, "the entity's content is not what its id says: it was edited")
         causes.entities.add(name)
@@ -97,7 +110,7 @@ def _links(connection: Connection, causes: Causes) -> Iterator[Finding]:
     """Compare the links, which searches go by, with what the events themselves say."""
     table = event_entities.c
     query = select(table.event, table.role + table.entity).order_by(*event_entities.primary_key)
-    rows = connection.execution_options(yield_per=_AT_ONCE).execute(query)
+    rows = _plain(connection, query)
     linked = 0
     for event, group in groupby(rows, key=itemgetter(0)):
         linked += 1
@@ -129,11 +142,18 @@ def _triggers(connection: Connection) -> Iterator[Finding]:
                 yield Finding(table, f"the trigger {table}_{ending} is gone: anybody may edit")
 
 
-def _kept(file: HeadFile, causes: Causes, heads: tuple[str, ...]) -> Iterator[Finding]:
+def _read(file: HeadFile) -> Head | LogDamaged | None:
     try:
-        kept = file.read()
+        return file.read()
     except LogDamaged as error:
-        yield Finding("head", str(error))
+        return error
+
+
+def _kept(
+    kept: Head | LogDamaged | None, file: HeadFile, causes: Causes, heads: tuple[str, ...]
+) -> Iterator[Finding]:
+    if isinstance(kept, LogDamaged):
+        yield Finding("head", str(kept))
         kept = Head(heads=[], clock={})
     if kept is None:
         if causes.clocks:

@@ -106,13 +106,21 @@ def _decisions(events: Iterable[Event]) -> Table:
             (
                 _said(event, "node"),
                 _asked(event),
-                _said(event, "verdict"),
+                _verdict(event),
                 _said(event, "rule") or _said(event, "policy"),
                 _said(event, "reason"),
             )
             for event in decisions
         ),
     )
+
+
+def _verdict(event: Event) -> str:
+    """The policy's word, and the person's where there was one to be had."""
+    verdict, approval = _said(event, "verdict"), _said(event, "approval")
+    if not approval:
+        return verdict
+    return f"{verdict}, {'approved' if event.body.get('approved') is True else 'asked'}: {approval}"
 
 
 def _counts(events: Iterable[Event]) -> Table:

@@ -113,23 +113,24 @@ class Gateway:
         here = replace(terms, model=placed(terms.model))
         made = self._admin("POST", f"/runs/{run_id}/tokens", asdict(here))
         held = {**self._host, "x-token": str(made["token"])}
+        wait_s = terms.bounds.wait_s if terms.bounds else 0.0
         try:
             yield Gate(
                 token=held["x-token"],
-                complete=lambda request: self._complete(held["x-token"], request),
+                complete=lambda request: self._complete(held["x-token"], request, wait_s),
                 spent=lambda: _spent(self._admin("GET", "/spent", headers=held)),
             )
         finally:
             self._admin("DELETE", "/tokens", headers=held)
 
-    def _complete(self, token: str, request: ChatRequest) -> Reply:
+    def _complete(self, token: str, request: ChatRequest, wait_s: float) -> Reply:
         started = time.monotonic()
         response = self._ask(
             "POST",
             "/v1/chat/completions",
             content=_body(request),
             headers={"authorization": f"Bearer {token}"},
-            timeout=request.timeout_s + _PATIENCE_S,
+            timeout=request.timeout_s + _PATIENCE_S + wait_s,
         )
         kind = response.headers.get("x-harness-error")
         if kind == "budget":

@@ -7,16 +7,19 @@ from dataclasses import asdict, replace
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.gate import OURSELVES
-from contracts.tool import Denied
+from contracts.tool import Decision, Denied, ToolCall
 from providers.ask import Ask, text_of
 from providers.embed import EmbedAsk, Embedded, embed
 from providers.failures import AskRefused
 from providers.ledger import Account, Refused
-from providers.pieces import KEPT_TEXT, Call, Heard, Piece
+from providers.pieces import KEPT_TEXT, Call, Heard, Piece, Wait
 from providers.prices import cost_usd
 from providers.stream import guessed
 from providers.trajectory import digest
 from providers.wire_openai import message_out
+
+LOOK_S = 1.0
+"""How often it is looked whether a person has decided."""
 
 _SHOWN = 4_000
 
@@ -36,10 +39,14 @@ def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
     ask = replace(ask, messages=account.refusals.restored(ask.messages))
     book = _Book(account, ask)
     book.write_request()
+    waited_s = 0.0
     try:
         for piece in account.run.answer(account.terms.model, ask):
             book.hear(piece)
-            yield _guarded(account, piece)
+            if isinstance(piece, Call):
+                waited_s = yield from _guarded(account, piece.call, waited_s)
+            else:
+                yield piece
     except (ModelUnavailable, OptionInvalid) as error:
         book.broke(error)
         raise
@@ -75,23 +82,37 @@ def embedding(account: Account, ask: EmbedAsk) -> Embedded:
     return made
 
 
-def _guarded(account: Account, piece: Piece) -> Piece:
-    if not isinstance(piece, Call):
-        return piece
-    decision = account.decide(piece.call)
-    denied = isinstance(decision, Denied)
+def _guarded(account: Account, call: ToolCall, waited_s: float) -> Generator[Piece, None, float]:
+    """The call, or another in its place; before it `Wait`, as long as a person is waited for.
+
+    All calls of one answer share that time; gives how much of it is gone.
+    """
+    decision = account.decide(call)
+    began = time.monotonic() - waited_s
+    while _waits(decision) and time.monotonic() - began < account.wait_s:
+        yield Wait()
+        account.closed.wait(LOOK_S)
+        decision = account.decide(call)
+    account.count_decision(call, decision)
+    denied = decision if isinstance(decision, Denied) else decision.despite
     account.run.trajectory.write(
         "decision",
         node=account.terms.node,
-        call=piece.call.id,
-        tool=piece.call.name,
-        verdict="denied" if denied else "allowed",
-        reason=decision.reason if isinstance(decision, Denied) else "",
-        rule=decision.rule if isinstance(decision, Denied) else "",
+        call=call.id,
+        tool=call.name,
+        verdict="denied" if isinstance(decision, Denied) else "allowed",
+        reason=denied.reason if denied else "",
+        rule=denied.rule if denied else "",
+        approval=denied.approval if denied else "",
     )
     if isinstance(decision, Denied):
-        return Call(account.refusals.refuse(piece.call, decision))
-    return piece
+        call = account.refusals.refuse(call, decision)
+    yield Call(call)
+    return time.monotonic() - began
+
+
+def _waits(decision: Decision) -> bool:
+    return isinstance(decision, Denied) and bool(decision.approval)
 
 
 class _Book:

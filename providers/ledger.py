@@ -112,6 +112,7 @@ class Account:
     run: RunAccount
     guard: Guard
     refusals: Refusals = field(default_factory=Refusals)
+    closed: threading.Event = field(default_factory=threading.Event)
     _spent: Spent = field(default_factory=Spent)
     _calls: Counter[str] = field(default_factory=Counter)
     _given_up: str | None = None
@@ -146,14 +147,22 @@ class Account:
             self.run.usage += usage
 
     def decide(self, call: ToolCall) -> Decision:
-        """Let the guard decide about a call, and count both."""
-        decision = _too_long(call) or self.guard(call)
+        """Let the guard decide about a call; it may be asked again while a person is waited for."""
+        return _too_long(call) or self.guard(call)
+
+    @property
+    def wait_s(self) -> float:
+        """How long a person's decision is waited for; nobody waits once the token is closed."""
+        bounds = self.terms.bounds
+        return 0.0 if bounds is None or self.closed.is_set() else bounds.wait_s
+
+    def count_decision(self, call: ToolCall, decision: Decision) -> None:
+        """Count a call and what was decided about it in the end."""
         denied = isinstance(decision, Denied)
         one = Decisions(allowed=int(not denied), denied=int(denied))
         with self._lock:
             self._calls[call.name[:64]] += 1
             self._spent = replace(self._spent, decisions=self._spent.decisions + one)
-        return decision
 
     def broke(self, why: str, *, again: bool) -> None:
         """Remember why the model did not answer, or not to the end; `again`: it still may."""
@@ -246,7 +255,10 @@ class Ledger:
         """End a token and give what was spent; nothing when it is closed already."""
         with self._lock:
             account = self._accounts.pop(token, None)
-        return Spent() if account is None else account.spent()
+        if account is None:
+            return Spent()
+        account.closed.set()
+        return account.spent()
 
     def close_run(self, run_id: str) -> Usage:
         """End a run with all its tokens and give what it spent in all."""
@@ -254,7 +266,7 @@ class Ledger:
             run = self._runs.pop(run_id, None)
             held = [token for token, a in self._accounts.items() if a.run is run]
             for token in held:
-                del self._accounts[token]
+                self._accounts.pop(token).closed.set()
         if run is None:
             return Usage()
         run.trajectory.close()

@@ -60,7 +60,12 @@ class End:
     usage: Usage
 
 
-Piece = Text | Thought | Call | End
+@dataclass(frozen=True)
+class Wait:
+    """A moment of waiting, for a person's decision: nothing is said, but the line is kept open."""
+
+
+Piece = Text | Thought | Call | End | Wait
 
 
 @dataclass
@@ -86,6 +91,8 @@ class Heard:
                 self.size += len(call.arguments)
             case End():
                 self.end = piece
+            case Wait():
+                pass
 
     @property
     def message(self) -> Message:
@@ -114,7 +121,7 @@ def collect(pieces: Iterable[Piece]) -> tuple[Message, End]:
                 calls.append(call)
             case End():
                 end = piece
-            case Thought():
+            case Thought() | Wait():
                 pass
     message = Message(role="assistant", content="".join(texts), tool_calls=tuple(calls))
     return message, end

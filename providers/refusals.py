@@ -22,7 +22,7 @@ class Refusals:
     def refuse(self, call: ToolCall, denied: Denied) -> ToolCall:
         """What the agent is sent instead of `call`."""
         self._denied[call.id] = (call, denied)
-        reason = {"call": call.name, "reason": denied.reason}
+        reason = {"call": call.name, "reason": denied.told}
         return ToolCall(id=call.id, name=DENIED_TOOL, arguments=json.dumps(reason))
 
     def restored(self, messages: Sequence[Json]) -> Sequence[Json]:
@@ -34,7 +34,7 @@ class Refusals:
     def _restored(self, message: Json) -> Json:
         denied = self._denied.get(str(message.get("tool_call_id")))
         if denied is not None:
-            return {**message, "content": f"denied: {denied[1].reason}"}
+            return {**message, "content": f"denied: {denied[1].told}"}
         calls = message.get("tool_calls")
         if not isinstance(calls, list):
             return message

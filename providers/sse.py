@@ -3,6 +3,9 @@
 import json
 from collections.abc import Mapping
 
+COMMENT = b": waiting\n\n"
+"""Says nothing to whoever reads; the line stays open."""
+
 
 def event(data: Mapping[str, object], *, name: str | None = None) -> bytes:
     """One event; `name` is left out where the wire has no names."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Usage
 from providers.ask import Ask, Json, text_of
-from providers.pieces import Call, End, Piece, Text, Thought
+from providers.pieces import Call, End, Piece, Text, Thought, Wait
 from providers.sse import event
 
 SILENCE_S = 180.0
@@ -171,6 +171,8 @@ def body_from(pieces: Iterator[Piece], model: str) -> Json:
                 blocks.append({**head, "input": _input(call.arguments)})
             case Thought():
                 _think(blocks, piece)
+            case Wait():
+                pass
     stop = {"stop_reason": _stop_reason(end), "stop_sequence": None}
     return {**_head(model), "content": blocks, **stop, "usage": _usage(end.usage)}
 
@@ -193,6 +195,9 @@ def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
     yield _event("message_start", message=message)
     numbers, number, open_kind = count(), -1, ""
     for piece in pieces:
+        if isinstance(piece, Wait):
+            yield _event("ping")
+            continue
         kind = _kind(piece)
         if open_kind and kind != open_kind:
             yield _event("content_block_stop", index=number)
@@ -229,7 +234,7 @@ def _event(name: str, **fields: object) -> bytes:
     return event({"type": name, **fields}, name=name)
 
 
-def _kind(piece: Piece) -> str:
+def _kind(piece: Text | Thought | Call | End) -> str:
     """What may share a block has the same kind; each call has one of its own."""
     match piece:
         case Text():

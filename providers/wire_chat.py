@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Message, Usage
 from providers.ask import Ask, Json
-from providers.pieces import Call, End, Piece, Text, Thought, collect
-from providers.sse import event
+from providers.pieces import Call, End, Piece, Text, Thought, Wait, collect
+from providers.sse import COMMENT, event
 from providers.wire_anthropic import SILENCE_S
 from providers.wire_openai import message_out
 
@@ -77,6 +77,8 @@ def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
                 whole = said[0] if isinstance(said, list) else {}
                 yield _chunk(head, {"tool_calls": [{"index": calls, **whole}]})
                 calls += 1
+            case Wait():
+                yield COMMENT
             case End(stop_reason, usage):
                 yield _chunk(head, {}, finish_reason=stop_reason)
                 yield event({**head, "choices": [], "usage": _usage(usage)})

@@ -1,6 +1,7 @@
 """Where a run's work goes: a branch in the user's repository, and further when asked."""
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -120,6 +121,35 @@ def files_that_differ(base: Base, old: str, new: str) -> list[str]:
     """Paths of the files in which two commits differ, in order."""
     names = git("diff", "--name-only", "-z", "--no-renames", old, new, "--", at=base.bare)
     return [name.decode("utf-8", "replace") for name in names.split(b"\0") if name]
+
+
+class FileChange(NamedTuple):
+    """A file that differs: mode and id of its content, before and after; zeros for no file."""
+
+    path: str
+    before: str
+    after: str
+
+
+def changes(base: Base, commit: str) -> Iterator[FileChange]:
+    """Every file in which `commit` differs from the base, in order; a moved one is two."""
+    raw = git(
+        "diff", "--raw", "-z", "--no-abbrev", "--no-renames", base.commit, commit, "--",
+        at=base.bare,
+    )  # fmt: skip
+    fields = raw.decode("utf-8", "replace").split("\0")
+    for about, path in zip(fields[::2], fields[1::2], strict=False):
+        old_mode, new_mode, old, new, _ = about.removeprefix(":").split(" ")
+        yield FileChange(path, f"{old_mode} {old}", f"{new_mode} {new}")
+
+
+def file_diff(base: Base, commit: str, path: str, *, limit: int) -> str:
+    """The patch of one file, at most `limit` bytes of it."""
+    at = ("--", f":(literal){path}")
+    patch = git_start(
+        *_BIG_IS_BINARY, "diff", *_PLAIN, base.commit, commit, *at, at=base.bare, limit=limit
+    )
+    return patch.decode("utf-8", "replace")
 
 
 def _tip(repository: Path, ref: str) -> str:

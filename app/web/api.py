@@ -5,10 +5,11 @@ from importlib.metadata import version
 from typing import Annotated
 
 from anyio import sleep
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.openapi.utils import get_openapi
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.routing import Match
 
 from app.web.api_models import (
     ApprovalAnswer,
@@ -39,6 +40,11 @@ LOOK_S = 0.2
 """How often the log is looked at for those who follow it."""
 
 router = APIRouter(route_class=ApiRoute, responses={"4XX": {"model": Problem}})
+
+
+def answers(request: Request) -> bool:
+    """Whether the path is one of the routes here, whatever the method."""
+    return any(route.matches(request.scope)[0] != Match.NONE for route in router.routes)
 
 
 def opened_shop() -> Iterator[PlanShop]:
@@ -89,9 +95,14 @@ def run(id: str, shop: Shop, agreed: RunBody | None = None) -> Started:  # noqa:
 
 @router.post("/approvals/{id}", status_code=202)
 def decide(id: str, said: DecisionBody, shop: Shop) -> ApprovalAnswer:  # noqa: A002
-    """Approve or deny exactly this action, once; its run goes on."""
+    """Approve or deny exactly this action, once; its plan goes on.
+
+    What an agent asked for it may now ask for again; a run that is over goes on by
+    `harness runs resume`.
+    """
     decided = shop.approvals.decide(id, said.status, by=BY, reason=said.reason)
-    go_on_in_background(shop, load_settings(), decided)
+    if not decided.node:
+        go_on_in_background(shop, load_settings(), decided)
     return approval_answer(decided)
 
 

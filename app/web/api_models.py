@@ -34,7 +34,7 @@ class DecisionBody(_Body):
     """What a person says of one action."""
 
     decision: Literal["approve", "deny"]
-    reason: str = Field("", max_length=2_000)
+    reason: str = Field("", max_length=2_000, description="Where you are asked: your answer.")
 
     @property
     def status(self) -> ApprovalStatus:
@@ -49,6 +49,8 @@ class ApprovalAnswer(BaseModel):
     run_id: str
     status: str
     step: int
+    node: str = Field(description="Of an agent's call; such a call is of no step.")
+    agent: str
     op: str
     arguments: JsonValue
     rule: str

@@ -40,5 +40,6 @@ def decide(
     """Approve or deny exactly this action, once; its run goes on."""
     status: ApprovalStatus = "approved" if answer == "approve" else "denied"
     decided = shop.approvals.decide(name, status, by=BY, reason=reason)
-    go_on_in_background(shop, load_settings(), decided)
+    if not decided.node:
+        go_on_in_background(shop, load_settings(), decided)
     return back(request, "/approvals")

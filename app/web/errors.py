@@ -3,6 +3,7 @@
 from fastapi.exceptions import RequestValidationError
 
 from contracts.errors import (
+    ApprovalDecided,
     ApprovalNotFound,
     BadInput,
     HarnessError,
@@ -23,7 +24,7 @@ def status_of(error: HarnessError) -> int:
             | ApprovalNotFound()
         ):
             return 404
-        case StaleUpdate():
+        case StaleUpdate() | ApprovalDecided():
             return 409
         case BadInput():
             return 400

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from fastapi import Request
-from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 COOKIE = "harness-token"
 
@@ -26,7 +26,13 @@ _HEADERS = {
 Next = Callable[[Request], Awaitable[Response]]
 
 
-def guarded(token: str | None) -> Callable[[Request, Next], Awaitable[Response]]:
+ForProgram = Callable[[Request], bool]
+"""Whether a program asks, which wants its refusals as JSON."""
+
+
+def guarded(
+    token: str | None, for_program: ForProgram
+) -> Callable[[Request, Next], Awaitable[Response]]:
     """A middleware. Without a token only this machine is served, and only under its own names:
     a page elsewhere cannot point its name here (DNS rebinding) or post here (CSRF).
 
@@ -35,12 +41,15 @@ def guarded(token: str | None) -> Callable[[Request, Next], Awaitable[Response]]
     """
 
     async def guard(request: Request, call_next: Next) -> Response:
-        if token is None and not _own_name(request):
-            return _refused(f"host {request.headers.get('host', '')!r} is not this machine")
-        if request.method not in _READING and not _same_origin(request):
-            return _refused("this change was asked for by another site")
-        if token is not None and not _knows(request, token):
-            return await _let_in(request, token)
+        try:
+            let_in = _let_in(request, token)
+        except _Refused as error:
+            why, status = f"refused: {error}", error.status
+            if for_program(request):
+                return JSONResponse({"error": why}, status_code=status, headers=_HEADERS)
+            return PlainTextResponse(f"{why}\n", status_code=status, headers=_HEADERS)
+        if let_in is not None:
+            return let_in
         response = await call_next(request)
         if request.url.path.startswith("/static/"):
             response.headers["Cache-Control"] = "max-age=3600"
@@ -71,14 +80,28 @@ def _knows(request: Request, token: str) -> bool:
     return secrets.compare_digest(shown.encode(), token.encode())
 
 
-async def _let_in(request: Request, token: str) -> Response:
+class _Refused(Exception):
+    """Who asks is not served; the message says why."""
+
+    def __init__(self, why: str, *, status: int = 403) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def _let_in(request: Request, token: str | None) -> Response | None:
+    """None for who may ask; for who just showed the token, the way to the page."""
+    if token is None and not _own_name(request):
+        raise _Refused(f"host {request.headers.get('host', '')!r} is not this machine")
+    if request.method not in _READING and not _same_origin(request):
+        raise _Refused("this change was asked for by another site")
+    return None if token is None or _knows(request, token) else _with_token(request, token)
+
+
+def _with_token(request: Request, token: str) -> Response:
     given = request.query_params.get("token", "")
     if request.method != "GET" or not secrets.compare_digest(given.encode(), token.encode()):
-        return _refused("a token is wanted: open the address that `harness ui` printed", 401)
+        why = "a token is wanted: open the address that `harness ui` printed"
+        raise _Refused(why, status=401)
     response = RedirectResponse(request.url.remove_query_params("token"), status_code=303)
     response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
     return response
-
-
-def _refused(why: str, status: int = 403) -> Response:
-    return PlainTextResponse(f"refused: {why}\n", status_code=status, headers=_HEADERS)

@@ -44,7 +44,7 @@ def site(*, token: str | None = None) -> FastAPI:
     """Every page. With `token=None` it serves this machine only (issue 6)."""
     made = FastAPI(title="Harness", docs_url=None, redoc_url=None, openapi_url=None)
     made.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
-    made.middleware("http")(guarded(token))
+    made.middleware("http")(guarded(token, api.answers))
     for room in _ROOMS:
         made.include_router(room.router)
     made.add_exception_handler(HarnessError, _told)

@@ -11,6 +11,12 @@ from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.find import OPTIONS
 from nodes.projects.work import install_project, look_for_tests, run_tests
 
+LOCK_FILES = (
+    "*.lock", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "bun.lockb",
+    "packages.lock.json", "gradle.lockfile", ".terraform.lock.hcl", "go.sum",
+)  # fmt: skip
+"""Whoever asks for an upgrade asks for these to change."""
+
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
@@ -46,5 +52,6 @@ upgrade_deps = blueprint(
         ),
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],
+    changes=LOCK_FILES,
     options={**OPTIONS, "versions": "the versions to go to, as in 'django==5.2 redis>=6,<7'"},
 )

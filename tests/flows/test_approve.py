@@ -106,3 +106,32 @@ def test_an_action_that_is_stopped_waits_in_a_form_that_says_why(
     deployed.answer(answer="approve", reason="I know them")
     assert deployed.work() == "Completed"
     assert [mail.to for mail in mailbox.mails] == [[OUT]]
+
+
+ASKS = {
+    "steps": [
+        {"op": "ask_person", "args": {"question": "Who gets it?"}, "tool_caps": ["ASK_PERSON"]},
+        {
+            "op": "send_email",
+            "args": {"to": {"$ref": "step0.result"}, "subject": "Q2", "body": "Hello"},
+            "tool_caps": ["SEND_EMAIL"],
+            "deps": [0],
+        },
+    ]
+}
+
+
+@pytest.mark.timeout(600)
+def test_a_question_waits_in_a_form_and_the_answer_has_the_persons_authority(
+    prefect_api: str, mailbox: Mailbox, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.jsonl").write_text(json.dumps({"content": json.dumps(ASKS)}) + "\n")
+    prefect(prefect_api, "work-pool", "create", "plans", "--type", "process", "--overwrite")
+    prefect(prefect_api, "deploy", "--name", "run-plan", "--pool", "plans")
+    deployed = Deployed(prefect_api, tmp_path / "notes")
+    assert deployed.work() == "Suspended"
+    assert "Who gets it?" in deployed.form()
+    assert mailbox.mails == []
+    deployed.answer(answer="ann@example.org")
+    assert deployed.work() == "Completed", "an address that a person gave needs no approval"
+    assert [mail.to for mail in mailbox.mails] == [["ann@example.org"]]

@@ -10,7 +10,7 @@ from flows.wiring import workshop
 from nodes.commands import command
 
 FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "options", "user",
-          "company", "secrets"]  # fmt: skip
+          "company", "secrets", "intent_from"]  # fmt: skip
 
 
 def made() -> RunFlow:

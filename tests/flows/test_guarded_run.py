@@ -45,7 +45,7 @@ def test_what_a_readme_tells_an_agent_to_send_away_stays(
 ) -> None:
     request = ask(agent_blueprint(), model=model(READ, EXFILTRATE, CHANGE_CI, WORK, DONE))
     report = run_blueprint(request, shop, run_id="abcd1234")
-    assert report.status == "success", report.error
+    assert report.status == "waiting", report.error
     assert (report.decisions.allowed, report.decisions.denied) == (2, 2)
     told = (shop.runs / "abcd1234" / "trajectory.jsonl").read_text()
     assert "repo:repository would decide /host of reach" in told

@@ -13,6 +13,7 @@ from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
 from contracts.run import NodeResult, RunContext
 from contracts.tool import Allowed
+from flows.checkpoints import Checkpoint
 from flows.event_log import event_log
 from flows.policies import POLICIES
 from flows.request import RunRequest
@@ -30,6 +31,7 @@ from policy.taint import data_flow, way_to
 from policy.verify import verify
 from policy.view_spec import Table, ViewSpec
 from policy.view_text import markdown
+from sandbox.repos import open_repo
 from tests.flows.repositories import git
 
 Ask = Callable[..., RunRequest]
@@ -84,7 +86,7 @@ def test_model_calls_decisions_and_tool_calls_are_events(
     ]
     denied = log.events("r1", kind="decision")[1]
     assert "curl" in str(denied.body["question"])
-    assert denied.body["policy"] == "agent-guard/1"
+    assert denied.body["policy"] == "agent-guard/1.2"
     assert verify(log).ok
 
 
@@ -239,9 +241,9 @@ def test_what_the_guard_of_the_run_decided_is_decided_the_same_again(
 
 def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: EventLog) -> None:
     kept: list[str] = []
-    events = RunEvents(
-        log.append, ask(two_commands()), run_id="r1", commit="c0", folder=shop.runs, redact=str
-    )
+    request = ask(two_commands())
+    start = Checkpoint(base=open_repo(request.repo, None, store=shop.repos))
+    events = RunEvents(log.append, request, run_id="r1", start=start, folder=shop.runs, redact=str)
     ctx = RunContext(run_id="r1", work_dir="/workspace")
     for number, name in enumerate(("one", "two")):
         ctx = ctx.with_result(name, NodeResult.success())

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.errors import ApprovalNotFound
+from contracts.errors import ApprovalDecided, ApprovalNotFound
 from contracts.tool import Denied
 from policy.approvals import Approvals
 from policy.ask import Question
@@ -77,7 +77,7 @@ def test_denied_stays_denied_and_says_why(kept: Approvals) -> None:
     name = kept.list()[0].id
     kept.decide(name, "denied", by="ann", reason="not her")
     assert (kept.ask(MAIL).status, kept.ask(MAIL).reason) == ("denied", "ann: not her")
-    with pytest.raises(ApprovalNotFound, match="is denied"):
+    with pytest.raises(ApprovalDecided, match=r"is denied by ann \(not her\)"):
         kept.decide(name, "approved", by="ann")
 
 
@@ -106,4 +106,4 @@ def test_answers_are_there_after_a_restart_and_in_the_log(open_log: OpenLog, clo
     second = Approvals(engine=again.engine, append=lambda d: again.append([d]), now=clock)
     assert second.use(MAIL) is True
     told = [event.body["status"] for event in again.events("r1", kind="approval")]
-    assert told == ["approved", "used"]
+    assert told == ["pending", "approved", "used"]

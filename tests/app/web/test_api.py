@@ -84,7 +84,8 @@ def test_what_is_stopped_waits_for_a_decision_and_goes_on_after_it(
     assert plan(client, made["id"], reported=2).status == "success"
     assert [mail.to for mail in mailbox.mails] == [[FORM]]
     again = client.post(f"/approvals/{waiting.id}", json={"decision": "approve"})
-    assert again.status_code == 404
+    assert again.status_code == 409
+    assert again.json()["error"].startswith(f"approval {waiting.id} is used by {api.BY}")
 
 
 @pytest.mark.parametrize(

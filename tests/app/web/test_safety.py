@@ -66,3 +66,14 @@ def test_a_form_of_our_own_may_change_things(client: TestClient, opened: Library
     own = {"sec-fetch-site": "same-origin", "origin": HERE}
     assert client.post("/playbooks/status", data=data, headers=own).status_code == 200
     assert opened.get(made.id).status == "archived"
+
+
+@pytest.mark.parametrize(("path", "method"), [("/events", "GET"), ("/plans/x", "GET"),
+                                              ("/approvals/x", "POST")])  # fmt: skip
+def test_a_program_is_refused_in_json(opened: Library, path: str, method: str) -> None:
+    far = TestClient(site(token="sesame"), base_url="http://harness.example")
+    refused = far.request(method, path)
+    assert refused.status_code == 401
+    assert refused.json()["error"].startswith("refused: a token is wanted")
+    elsewhere = TestClient(site(), base_url="http://evil.example").request(method, path)
+    assert (elsewhere.status_code, list(elsewhere.json())) == (403, ["error"])

@@ -1,0 +1,114 @@
+"""Where the approvals of agents are kept, and what they mean for the run that asked."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blueprints.types import Blueprint
+from contracts.json import canonical
+from flows.checkpoints import Checkpoint
+from flows.event_log import event_log, open_log
+from flows.owner import owner_of
+from flows.policy_settings import load_policy_settings
+from flows.run_events import heard
+from nodes.types import inner
+from policy.types import Approval
+
+if TYPE_CHECKING:
+    from policy.approvals import Approvals
+
+_DECIDED = (
+    "You, or an agent before you, worked on this task in these same files before. A person has "
+    "decided since about calls that were denied then. A call that is approved goes through once, "
+    "if its arguments are exactly these:"
+)
+
+
+def approvals_in(home: Path) -> "Callable[[], Approvals]":
+    """The approvals of this home, opened when they are needed first and kept open.
+
+    Raises (when called):
+        SettingsInvalid, StoreUnavailable.
+    """
+
+    @cache
+    def opened() -> "Approvals":
+        from policy.approvals import Approvals  # sqlalchemy, which most agents never need
+
+        log = open_log(home, owner_of(home))
+        return Approvals(
+            engine=log.engine,
+            append=lambda draft: log.append([draft]),
+            ttl_s=load_policy_settings().approval_ttl_s,
+        )
+
+    return opened
+
+
+@contextmanager
+def approvals_at(home: Path) -> "Iterator[Approvals]":
+    """The approvals of this home, closed when the block ends.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, LogUnavailable.
+    """
+    from policy.approvals import Approvals
+
+    with event_log(home, owner_of(home)) as log:
+        yield Approvals(
+            engine=log.engine,
+            append=lambda draft: log.append([draft]),
+            ttl_s=load_policy_settings().approval_ttl_s,
+        )
+
+
+def pending(approvals: Sequence[Approval]) -> list[Approval]:
+    """Those that wait for a person, the oldest first."""
+    return sorted(
+        (one for one in approvals if one.status == "pending"), key=lambda one: one.asked_at
+    )
+
+
+def go_on_from(
+    start: Checkpoint, blueprint: Blueprint, approvals: Sequence[Approval], *, folder: Path
+) -> Checkpoint:
+    """Where a run that had ended goes on: at the first node that was allowed something since.
+
+    `folder` is the run's own.
+    """
+    may = {one.node for one in approvals if one.status == "approved"}
+    if start.ended is None or not may:
+        return start
+    finished: set[str] = set()
+    for node in blueprint.nodes:
+        names = {node.name, *(found.name for found in inner(node))}
+        if names & may:
+            return start.again_from(finished, heard(folder))
+        finished |= names
+    return start
+
+
+def answers(approvals: Sequence[Approval]) -> str:
+    """What a person has said to this run's agents, for those that go on; empty for nothing."""
+    lines = [
+        f"- {'approved, once' if one.status == 'approved' else 'refused'}: "
+        f"{one.op} {canonical(one.arguments)}{f' ({one.reason})' if one.reason else ''}"
+        for one in reversed(approvals)
+        if one.status in ("approved", "denied")
+    ]
+    if not lines:
+        return ""
+    return "\n".join((_DECIDED, *lines))
+
+
+def notices(approvals: Sequence[Approval], run_id: str) -> tuple[str, ...]:
+    """What a report says of those that wait."""
+    waits = [
+        f"waits for approval {one.id}: {one.op} in {one.node!r}, {one.denied.rule}: "
+        f"{one.denied.reason}; `harness approvals show {one.id}`"
+        for one in approvals
+    ]
+    hint = f"once they are decided, `harness runs resume {run_id}` goes on"
+    return (*waits, hint) if waits else ()

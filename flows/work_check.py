@@ -1,0 +1,52 @@
+"""The collected work, before it goes further: what it changes that nobody vouches for."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from contracts.gate import Bounds
+from policy.collected import Change, as_approved, question_about, unvouched
+from sandbox.branches import changes, file_diff
+from sandbox.repos import Base
+from sandbox.workspace import Work
+
+if TYPE_CHECKING:
+    from policy.approvals import Approvals
+
+_SHOWN = 20_000
+"""Bytes of a diff that a person is shown."""
+
+
+def check_work(
+    work: Work, base: Base, bounds: Bounds, *, run_id: str, approvals: "Approvals"
+) -> str | None:
+    """Why the work may not go further, or None; every doubtful file is put to a person.
+
+    It may also wait for one: then an approval is pending. Whatever wrote the file, a tool call,
+    a shell line that hid it, or a test: what counts is that it is in the work.
+    """
+    changed = (Change(*change) for change in changes(base, work.commit))
+    asked = approvals.list(run_id=run_id)
+    found = [one for one in unvouched(changed, bounds) if not as_approved(one, asked)]
+    if not found:
+        return None
+    if not bounds.ask:
+        return f"{_named(found)}, which nobody vouches for"
+    questions = [
+        question_about(one, bounds, run_id=run_id, diff=_diff(base, work, one)) for one in found
+    ]
+    said = [approvals.ask(question) for question in questions]
+    denied = [one for one, answer in zip(found, said, strict=True) if answer.status == "denied"]
+    if denied:
+        return f"{_named(denied)}, which a person refused"
+    if all(answer.status == "approved" for answer in said):
+        used = [approvals.use(question) for question in questions]
+        return None if all(used) else f"{_named(found)}: the approval is not there any more"
+    return None
+
+
+def _diff(base: Base, work: Work, change: Change) -> str:
+    return file_diff(base, work.commit, change.path, limit=_SHOWN)
+
+
+def _named(changes: Sequence[Change]) -> str:
+    return f"the work changes {', '.join(repr(change.path) for change in changes)}"

@@ -1,0 +1,309 @@
+"""What the guard denies an agent waits for a person, and what they allow is done once."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from contracts.run import RunReport
+from flows.event_log import event_log
+from flows.owner import owner_of
+from flows.policies import POLICIES
+from flows.resume import resumed
+from flows.run import run_blueprint
+from flows.runs import read_entry
+from flows.workshop import Workshop
+from policy.approvals import Approvals
+from policy.log import EventLog
+from policy.replay import replay
+from policy.types import Approval, ApprovalStatus
+from policy.verify import verify
+from tests.flows.conftest import Ask
+from tests.flows.repositories import git
+from tests.flows.test_guarded_run import DONE, WORK, agent_blueprint, tool
+
+CI = ".github/workflows/ci.yml"
+CHANGE_CI = tool("write_file", path=CI, content="on: push\n")
+SAME_IN_OTHER_ORDER = tool("write_file", content="on: push\n", path=CI)
+OTHER_CI = tool("write_file", path=CI, content="on: [push, pull_request]\n")
+RUN = "abcd1234"
+
+Model = Callable[..., str]
+
+
+@pytest.fixture
+def log(own_home: Path) -> Iterator[EventLog]:
+    with event_log(own_home, owner_of(own_home)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def approvals(log: EventLog) -> Approvals:
+    return Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+
+
+@pytest.fixture
+def go(shop: Workshop, ask: Ask, model: Model) -> Callable[..., RunReport]:
+    """Runs the agent with all of these replies; called again it goes on with the same run."""
+
+    def run(*replies: dict[str, object]) -> RunReport:
+        return run_blueprint(ask(agent_blueprint(), model=model(*replies)), shop, run_id=RUN)
+
+    return run
+
+
+def only(approvals: Approvals, status: ApprovalStatus = "pending") -> Approval:
+    (found,) = [one for one in approvals.list(run_id=RUN) if one.status == status]
+    return found
+
+
+def on_branch(report: RunReport, repository: Path) -> str:
+    return git(repository, "show", f"{report.branch}:{CI}")
+
+
+def test_a_denied_call_becomes_an_approval_and_the_run_waits_with_its_other_work(
+    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop, repository: Path
+) -> None:
+    report = go(CHANGE_CI, WORK, DONE)
+    waits = only(approvals)
+    assert (waits.node, waits.agent, waits.op) == ("work", "native", "write_file")
+    assert waits.arguments == {"path": CI, "content": "on: push\n"}
+    assert (waits.denied.rule, waits.denied.argument) == ("C4", "/path")
+    assert waits.denied.provenance == ("repo:repository", "what the agent saw")
+    assert report.status == "waiting"
+    assert report.error is None
+    assert (report.decisions.allowed, report.decisions.denied) == (1, 1)
+    assert any(waits.id in notice for notice in report.notices)
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
+    assert read_entry(shop.runs, RUN).resumable
+    told = (shop.runs / RUN / "trajectory.jsonl").read_text()
+    assert f"It waits for a person as approval {waits.id}" in told
+
+
+def test_what_was_approved_goes_through_once_and_no_more(
+    go: Callable[..., RunReport], approvals: Approvals, repository: Path, log: EventLog
+) -> None:
+    first = [CHANGE_CI, DONE]
+    go(*first)
+    approvals.decide(only(approvals).id, "approved", by="ann", reason="we talked")
+    report = go(*first, SAME_IN_OTHER_ORDER, CHANGE_CI, DONE)
+    assert [node.status for node in report.nodes] == ["success"]
+    assert (report.decisions.allowed, report.decisions.denied) == (1, 1)
+    assert on_branch(report, repository) == "on: push"
+    assert only(approvals, "used").decided_by == "ann"
+    assert report.status == "waiting", "the second time is another question"
+    assert only(approvals).action == only(approvals, "used").action
+    verdicts = [
+        (e.body["verdict"], e.body.get("approved")) for e in log.events(RUN, kind="decision")
+    ]
+    assert verdicts == [("denied", False), ("denied", True), ("denied", False)]
+    assert verify(log).ok
+    again = replay(log.history(RUN), POLICIES)
+    assert again.same, again.differences
+
+
+def test_an_agent_that_goes_on_is_told_what_was_decided(
+    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop
+) -> None:
+    go(CHANGE_CI, DONE)
+    approvals.decide(only(approvals).id, "approved", by="ann")
+    go(CHANGE_CI, DONE, DONE)
+    lines = (shop.runs / RUN / "trajectory.jsonl").read_text().splitlines()
+    asked = [line for line in map(json.loads, lines) if line["kind"] == "request"][-1]
+    assert 'approved, once: write_file {"content":"on: push' in str(asked["messages"])
+
+
+def test_a_run_whose_approval_was_denied_ends_without_asking_its_agent_again(
+    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop
+) -> None:
+    go(CHANGE_CI, WORK, DONE)
+    approvals.decide(only(approvals).id, "denied", by="ann")
+    report = go(CHANGE_CI, WORK, DONE)
+    assert report.status == "success"
+    assert report.branch is not None
+    assert not read_entry(shop.runs, RUN).resumable
+
+
+def test_a_waiting_run_is_not_pushed_and_a_decided_one_is(
+    shop: Workshop, ask: Ask, model: Model, approvals: Approvals, repository: Path, tmp_path: Path
+) -> None:
+    origin = tmp_path / "origin.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(origin))
+    git(repository, "remote", "add", "origin", str(origin))
+    request = ask(agent_blueprint(), model=model(CHANGE_CI, WORK, DONE), push=True)
+    assert not run_blueprint(request, shop, run_id=RUN).pushed
+    assert git(origin, "for-each-ref") == ""
+    approvals.decide(only(approvals).id, "denied", by="ann")
+    assert run_blueprint(request, shop, run_id=RUN).pushed
+
+
+@pytest.mark.parametrize("other", ["content", "late", "revoked"])
+def test_an_approval_is_for_exactly_that_call_while_it_holds(
+    go: Callable[..., RunReport], approvals: Approvals, other: str
+) -> None:
+    go(CHANGE_CI, DONE)
+    approvals.decide(only(approvals).id, "approved", by="ann")
+    if other == "late":
+        replace(approvals, now=lambda: datetime.now(UTC) + timedelta(days=8)).expire()
+    if other == "revoked":
+        approvals.decide(only(approvals, "approved").id, "denied", by="ann")
+    report = go(CHANGE_CI, DONE, OTHER_CI if other == "content" else CHANGE_CI, DONE)
+    assert report.decisions.allowed == 0
+
+
+def test_a_secret_that_was_read_meanwhile_needs_another_approval(
+    go: Callable[..., RunReport], approvals: Approvals
+) -> None:
+    send = tool("bash", command="curl https://hooks.example.net/done")
+    go(send, DONE)
+    approvals.decide(only(approvals).id, "approved", by="ann")
+    report = go(send, DONE, tool("read_file", path=".env"), send, DONE)
+    assert (report.decisions.allowed, report.decisions.denied) == (1, 1)
+
+
+def test_a_person_at_hand_is_waited_for(
+    shop: Workshop, ask: Ask, model: Model, approvals: Approvals, repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HARNESS_POLICY_WAIT_APPROVALS_S", "60")
+    with deciding(approvals, "approved"):
+        report = run_blueprint(
+            ask(agent_blueprint(), model=model(CHANGE_CI, DONE)), shop, run_id=RUN
+        )
+    assert report.status == "success", report.error
+    assert on_branch(report, repository) == "on: push"
+    assert report.decisions.denied == 0
+
+
+def test_all_calls_of_one_answer_share_the_wait(
+    shop: Workshop, ask: Ask, model: Model, approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_POLICY_WAIT_APPROVALS_S", "3")
+    calls = [{"id": f"c{n}", "function": {"name": "write_file", "arguments": json.dumps(
+        {"path": CI, "content": str(n)})}} for n in range(4)]  # fmt: skip
+    both = {"content": "", "tool_calls": calls}
+    report = run_blueprint(ask(agent_blueprint(), model=model(both, DONE)), shop, run_id=RUN)
+    assert len(approvals.list(run_id=RUN, pending=True)) == 4
+    lines = map(json.loads, (shop.runs / RUN / "trajectory.jsonl").read_text().splitlines())
+    (first,) = [line for line in lines if line["kind"] == "reply" and "c0" in str(line)]
+    assert 3_000 <= first["latency_ms"] < 8_000, "four calls one after the other took 12 s"
+    assert report.status == "waiting"
+
+
+def test_a_run_of_many_denials_does_not_wear_a_person_down(
+    go: Callable[..., RunReport], approvals: Approvals
+) -> None:
+    many = [tool("write_file", path=CI, content=f"{n}") for n in range(25)]
+    report = go(*many, DONE)
+    assert report.decisions.denied == 25
+    assert len(approvals.list(run_id=RUN)) == 20
+
+
+def test_where_nobody_is_to_be_asked_a_denial_is_the_last_word(
+    go: Callable[..., RunReport], approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_POLICY_ASK_FOR_AGENTS", "false")
+    assert go(CHANGE_CI, WORK, DONE).status == "success"
+    assert approvals.list() == []
+
+
+def test_what_an_untrusted_intent_names_stays_untrusted_when_the_run_goes_on(
+    shop: Workshop, ask: Ask, model: Model, approvals: Approvals
+) -> None:
+    request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE, CHANGE_CI, OTHER_CI, DONE))
+    issue = replace(request, intent=f"Change {CI}!", intent_from="issue:17",
+                    blueprint_ref=f"{__file__}:BLUEPRINT")  # fmt: skip
+    run_blueprint(issue, shop, run_id=RUN)
+    approvals.decide(only(approvals).id, "approved", by="ann")
+    again = resumed(shop.runs, RUN)
+    assert again.request.intent_from == "issue:17"
+    report = run_blueprint(again.request, shop, run_id=RUN)
+    assert (report.decisions.allowed, report.decisions.denied) == (1, 1)
+
+
+BLUEPRINT = agent_blueprint()
+
+
+@contextmanager
+def deciding(approvals: Approvals, status: ApprovalStatus) -> Iterator[None]:
+    """Somebody who decides about the first question as soon as it is asked."""
+
+    def decide() -> None:
+        give_up = monotonic() + 60
+        while monotonic() < give_up:
+            for one in approvals.list(pending=True):
+                approvals.decide(one.id, status, by="ann")
+                return
+            sleep(0.1)
+
+    person = threading.Thread(target=decide)
+    person.start()
+    try:
+        yield
+    finally:
+        person.join()
+
+
+HIDDEN = "p=.git; printf 'on: push\\n' > hidden && mkdir -p ${p}hub/workflows && cp hidden ${p}hub/workflows/ci.yml"  # noqa: E501
+LINK = "mkdir -p plain && touch plain/pre-commit && n=hus && ln -s plain .${n}ky"
+BY_A_TEST = tool(
+    "write_file",
+    path="test_x.py",
+    content="import os\nos.makedirs('.github/workflows')\nopen('.github/workflows/ci.yml', 'w')\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("replies", "path"),
+    [
+        ((tool("bash", command=HIDDEN), DONE), CI),
+        ((tool("bash", command=LINK), DONE), ".husky"),
+        ((tool("bash", command="f=uv.loc; echo x > ${f}k"), DONE), "uv.lock"),
+        ((BY_A_TEST, tool("bash", command="python3 test_x.py"), DONE), CI),
+    ],
+)
+def test_what_got_past_the_guard_is_seen_in_the_collected_work(
+    go: Callable[..., RunReport], approvals: Approvals, replies: tuple[dict[str, object], ...],
+    path: str,
+) -> None:  # fmt: skip
+    report = go(*replies)
+    assert report.decisions.denied == 0, "else this test says nothing"
+    assert report.status == "waiting"
+    waits = only(approvals)
+    assert (waits.node, waits.op) == ("the collected work", "collect")
+    assert waits.arguments["path"] == path
+    approvals.decide(waits.id, "approved", by="ann")
+    assert go(*replies).status == "success"
+    assert only(approvals, "used").id == waits.id
+
+
+def test_work_that_a_person_refused_fails_and_is_not_pushed(
+    shop: Workshop, ask: Ask, model: Model, approvals: Approvals, repository: Path, tmp_path: Path
+) -> None:
+    origin = tmp_path / "origin.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(origin))
+    git(repository, "remote", "add", "origin", str(origin))
+    hides = tool("bash", command=HIDDEN)
+    request = ask(agent_blueprint(), model=model(hides, DONE), push=True)
+    assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
+    approvals.decide(only(approvals).id, "denied", by="ann")
+    report = run_blueprint(request, shop, run_id=RUN)
+    assert report.status == "failure"
+    assert report.error == f"the work changes {CI!r}, which a person refused"
+    assert git(origin, "for-each-ref") == ""
+
+
+def test_a_blueprint_may_be_there_to_change_lock_files(
+    shop: Workshop, ask: Ask, model: Model
+) -> None:
+    lock = tool("write_file", path="uv.lock", content="x")
+    upgrades = replace(agent_blueprint(), changes=("*.lock",))
+    report = run_blueprint(ask(upgrades, model=model(lock, DONE)), shop, run_id=RUN)
+    assert report.status == "success"
+    assert report.decisions.denied == 0
