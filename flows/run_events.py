@@ -90,6 +90,7 @@ class RunEvents:
         self._memory = text_entity(said, origin="memory", label=Label(taint=taint))
         shown: list[Json] = [playbook.slug for playbook in hits]
         self._waiting.append(self._draft("memory", {"playbooks": shown}, made=(self._memory,)))
+        self._relate(self._memory)
 
     def following(self, notes: Notes) -> Notes:
         """The same notebook; what it gives to a node is told with the node.
@@ -104,6 +105,7 @@ class RunEvents:
                 made = text_entity(self._redact(given.text), origin="notebook", label=label)
                 self._given[_plain(seat.node)] = made
                 self._waiting.append(self._draft("memory", {"node": seat.node}, made=(made,)))
+                self._relate(made)
             return given
 
         return replace(notes, give=give)
@@ -219,6 +221,10 @@ class RunEvents:
         label = Label(taint=frozenset({f"repo:{name}"}))
         content = {"repository": self._redact(self._request.repo), "commit": commit}
         return Entity(content=content, label=label, origin=f"repository {name}")
+
+    def _relate(self, shown: Entity) -> None:
+        """What memory showed relates to the intent that it was looked for by."""
+        self._waiting.append(self._draft("relation", {"kind": "RELATES_TO"}, (shown, self._intent)))
 
     def _made(self, text: str, origin: str, of: Sequence[Entity]) -> Entity:
         label = joined(entity.label for entity in of)

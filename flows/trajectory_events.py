@@ -140,12 +140,21 @@ class _Telling:
             "reason": _text(line.get("reason")),
             "question": question,
         }
+        let = bool(approval) and line.get("verdict") == "allowed"
         if approval:
-            let = line.get("verdict") == "allowed"
             body |= {"approval": approval, "approved": let}
-            if let and call is not None and self._guard is not None:
-                self._guard.let(_tool_call(call))
         self._add("decision", body, [reply.id])
+        if let and call is not None and self._guard is not None:
+            self._guard.let(_tool_call(call))
+            self._endorsed(approval, call, reply)
+
+    def _endorsed(self, approval: str, call: dict[str, Json], reply: Entity) -> None:
+        """A person vouched for this one call, whatever else the reply says."""
+        label = Label(caps=reply.label.caps)
+        origin = f"endorsed by approval {approval}"
+        vouched = Entity(content=call, label=label, origin=origin, sources=(reply.id,))
+        body: dict[str, Json] = {"node": self.node, "approval": approval, "op": call["name"]}
+        self._add("endorsement", body, [reply.id], vouched)
 
     def _tool_call(self, line: Mapping[str, object]) -> None:
         asked = [] if self._reply is None else [self._reply]
@@ -170,7 +179,7 @@ class _Telling:
 
     def _add(self, kind: str, body: Mapping[str, Json], seen: Iterable[str], *made: Entity) -> None:
         match kind:
-            case "model_call" | "decision" | "tool_call":
+            case "model_call" | "decision" | "tool_call" | "endorsement":
                 self.drafts.append(
                     Draft(
                         kind=kind,

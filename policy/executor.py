@@ -198,10 +198,10 @@ class PlanRun:
         content = follow(whole.content, ref.path)
         if isinstance(content, str) or not isinstance(content, Sequence):
             raise OperationFailed(f"{ref} is no list, so there is nothing to do for each of it")
-        return [
-            self._kept(derived(one, origin=f"{ref}/{number}", of=[whole]))
-            for number, one in enumerate(content)
-        ]
+        parts = (
+            derived(one, origin=f"{ref}/{number}", of=[whole]) for number, one in enumerate(content)
+        )
+        return [self._kept(replace(part, part_of=whole.id)) for part in parts]
 
     def _gathered(self, made: Sequence[Entity], index: int, ref: Ref) -> Entity:
         whole = self._value(ref)

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from contracts.entity import Entity
+from contracts.entity import Entity, endorsed
 from contracts.json import Json
 from contracts.tool import Decision, Denied
 from policy.again import POLICY, question_of
+from policy.ask import Answer, Question
 from policy.events import Draft, Event, Kind
 from policy.resolve import Call, Resolved, World, resolve
 
@@ -66,6 +67,17 @@ class Notes:
             body |= {"verdict": "denied", **told(decision)}
         used = () if isinstance(resolved, Denied) else resolved.used
         self._note("decision", body, tuple(entity.id for entity in used), None)
+
+    def endorsed(self, entity: Entity, answer: Answer, question: Question) -> None:
+        """A person vouched for what an argument holds, for this one action."""
+        body: dict[str, Json] = {
+            "step": question.step,
+            "approval": answer.approval,
+            "action": question.action,
+            "argument": question.denied.argument,
+            "by": answer.by,
+        }
+        self._note("endorsement", body, (entity.id,), endorsed(entity, by=answer.by))
 
     def begins(self, index: int, number: int, resolved: Resolved) -> None:
         """Something that is not to be done twice is about to be done."""

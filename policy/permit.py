@@ -8,7 +8,7 @@ from contracts.entity import Entity, derived
 from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
-from policy.ask import Person, Question
+from policy.ask import Answer, Person, Question
 from policy.errors import OperationFailed, PersonAwaited
 from policy.held import Held
 from policy.notes import Notes
@@ -41,10 +41,11 @@ class Stopped(Exception):
 
 
 class Ready(NamedTuple):
-    """A call that may be made, and the question that a person approved, if it took one."""
+    """A call that may be made, and what a person was asked and said, if it took one."""
 
     call: Call
     approved: Question | None = None
+    answer: Answer | None = None
 
 
 class Permit:
@@ -98,7 +99,7 @@ class Permit:
             return before
         for left in reversed(range(call.step.retry + 1)):
             resolved = self._resolved(call)
-            self._use(ready)
+            self._use(ready, resolved)
             try:
                 made = self._once(call, number, resolved)
             except PersonAwaited as error:
@@ -154,12 +155,18 @@ class Permit:
         answer = self._person.ask(question)
         if answer.status != "approved":
             raise Stopped(answer.status, denied, answer.reason)
-        return Ready(call, question)
+        return Ready(call, question, answer)
 
-    def _use(self, ready: Ready) -> None:
+    def _use(self, ready: Ready, resolved: Resolved) -> None:
         question = ready.approved
-        if question is not None and not self._person.use(question):
+        if question is None or ready.answer is None:
+            return
+        if not self._person.use(question):
             raise Stopped("waiting", question.denied, "the approval is not there any more")
+        named = {**resolved.control, **resolved.parts}
+        for entity in named.get(question.denied.argument.removeprefix("/"), ()):
+            if entity.label.taint:
+                self._notes.endorsed(entity, ready.answer, question)
 
     def _question(self, call: Call, resolved: Resolved, denied: Denied) -> Question:
         return Question(

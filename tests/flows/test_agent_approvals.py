@@ -22,6 +22,7 @@ from flows.workshop import Workshop
 from policy.approvals import Approvals
 from policy.log import EventLog
 from policy.replay import replay
+from policy.taint import data_flow
 from policy.types import Approval, ApprovalStatus
 from policy.verify import verify
 from tests.flows.conftest import Ask
@@ -103,6 +104,8 @@ def test_what_was_approved_goes_through_once_and_no_more(
         (e.body["verdict"], e.body.get("approved")) for e in log.events(RUN, kind="decision")
     ]
     assert verdicts == [("denied", False), ("denied", True), ("denied", False)]
+    (vouched,) = log.events(RUN, kind="endorsement")[0].produces
+    assert data_flow(log.history(RUN)).label(vouched).taint == frozenset()
     assert verify(log).ok
     again = replay(log.history(RUN), POLICIES)
     assert again.same, again.differences

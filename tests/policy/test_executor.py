@@ -129,6 +129,24 @@ def test_what_the_policy_denies_is_not_done_and_what_follows_is_not_run() -> Non
     assert desk.done == []
 
 
+def test_an_approval_is_an_endorsement_of_what_steered_and_makes_a_new_entity() -> None:
+    drafts: list[Draft] = []
+    run = start(steps(SEND_SWAPPED), Desk(), person=Clerk("approved").person, drafts=drafts)
+    assert run.run_step(0).status == "done"
+    (told,) = [draft for draft in drafts if draft.kind == "endorsement"]
+    assert told.consumes == (NOTE.id,)
+    assert (told.body["argument"], told.body["by"]) == ("/to", "ann")
+    assert (told.produces[0].content, told.produces[0].label.taint) == (NOTE.content, frozenset())
+
+
+def test_each_item_is_a_part_of_the_list() -> None:
+    drafts: list[Draft] = []
+    each = {"op": "send", "foreach": {"$ref": "input.names"}, "args": {"to": {"$ref": "item"}}}
+    start(steps(each), Desk(), drafts=drafts).run_step(0)
+    items = [made for draft in drafts for made in draft.produces if made.part_of]
+    assert [item.part_of for item in items] == [NAMES.id, NAMES.id]
+
+
 def test_an_approved_action_is_done_exactly_once() -> None:
     desk, clerk = Desk(), Clerk("approved")
     run = start(steps(SEND_SWAPPED), desk, person=clerk.person)
