@@ -114,6 +114,7 @@ def write_whole(path: Path, text: str) -> None:
     """
     part = path.with_suffix(".part")
     try:
+        part.touch(mode=0o600)  # an address in it may hold a password
         part.write_text(text, errors="surrogateescape")
         part.replace(path)
     except OSError as error:

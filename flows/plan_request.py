@@ -3,15 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from contracts.entity import CLEAN, Entity, Label
 from contracts.errors import RunNotFound
 from contracts.json import Json, canonical
+from flows.addresses import keep_address, whole_address
 from flows.request import repo_name
 from policy.events import Draft
 from policy.log import EventLog
 from policy.plan_json import parse_plan
 from policy.types import Plan, Prompt
+from sandbox.git import redacted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,7 @@ class PlanRequest:
         """What references may lead to when the plan begins, by name."""
         name = f"repo:{repo_name(self.repo)}"
         label = CLEAN if trusted else Label(taint=frozenset({name}))
-        held = {"place.workspace": Entity(content=self.repo, label=label, origin=name)}
+        held = {"place.workspace": Entity(content=redacted(self.repo), label=label, origin=name)}
         if self.intent is not None:
             source = f"intent:{self.intent_from}"
             held["input.intent"] = Entity(
@@ -64,7 +67,7 @@ def note_plan(
         "steps": plan.as_json(),
         "agreed": agreed,
         "prompt": request.prompt,
-        "repo": request.repo,
+        "repo": keep_address(_folder(log), run_id, request.repo),
         "grants": sorted(request.grants),
         "intent": request.intent,
         "intent_from": request.intent_from,
@@ -76,6 +79,10 @@ def note_plan(
             Draft(kind="plan", run_id=run_id, body=body, consumes=(said.id,)),
         ]
     )
+
+
+def _folder(log: EventLog) -> Path:
+    return log.head.path.parent / "plans"
 
 
 def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[PlanRequest, Plan]:
@@ -92,7 +99,7 @@ def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[Plan
     grants = body["grants"]
     request = PlanRequest(
         prompt=prompt.text,
-        repo=str(body["repo"]),
+        repo=whole_address(_folder(log), run_id, str(body["repo"])),
         grants=frozenset(str(one) for one in grants) if isinstance(grants, tuple) else frozenset(),
         intent=None if body["intent"] is None else str(body["intent"]),
         intent_from=str(body["intent_from"]),

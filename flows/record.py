@@ -26,6 +26,7 @@ from flows.workshop import Workshop
 from policy.errors import LogDamaged
 from policy.types import Approval
 from sandbox.branches import publish, push, remote_of
+from sandbox.git import redacted
 from sandbox.workspace import take_out
 
 
@@ -218,7 +219,7 @@ class Record:
             error=verdict.error or self._unvouched if error is None else self._why(error),
             flow_run_id=self._flow_run.id if self._flow_run else None,
             flow_run_url=self._flow_run.url if self._flow_run else None,
-            repo=self._request.repo,
+            repo=redacted(self._request.repo),
             intent=self._request.intent,
             agent=self._request.agent,
             model=self._request.model,

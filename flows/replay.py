@@ -77,14 +77,14 @@ def _asked_again(own: Path, report: RunReport) -> Iterator[RunRequest]:
         if asked is None or not asked.blueprint_ref:
             raise RunNotReplayable("it was not noted what it was asked")
         os.chdir(asked.cwd)
-        blueprint = find_blueprint(asked.blueprint_ref, repo=report.repo)
+        blueprint = find_blueprint(asked.blueprint_ref, repo=asked.repo)
     except (OSError, HarnessError) as error:
         raise RunNotReplayable(f"run {report.run_id} cannot be replayed: {error}") from error
     try:
         yield RunRequest(
             blueprint=blueprint,
             blueprint_ref=asked.blueprint_ref,
-            repo=report.repo,
+            repo=asked.repo,
             intent=report.intent,
             intent_from=asked.intent_from,
             ref=report.base_commit,

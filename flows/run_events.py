@@ -18,6 +18,7 @@ from memory.around_run import Recall
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, Validate
 from policy.events import Draft, Kind
+from sandbox.git import redacted
 
 Append = Callable[[Sequence[Draft]], object]
 """Adds events to the log, all or none.
@@ -219,7 +220,7 @@ class RunEvents:
     def _read_repository(self, commit: str) -> Entity:
         name = self._request.repo.rstrip("/").split("/")[-1].removesuffix(".git")
         label = Label(taint=frozenset({f"repo:{name}"}))
-        content = {"repository": self._redact(self._request.repo), "commit": commit}
+        content = {"repository": self._redact(redacted(self._request.repo)), "commit": commit}
         return Entity(content=content, label=label, origin=f"repository {name}")
 
     def _relate(self, shown: Entity) -> None:

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from flows.addresses import shown_address
 from flows.plan_report import approval_json
 from flows.plan_state import PlanState
 from policy.types import Approval, ApprovalStatus
@@ -105,7 +106,7 @@ def plan_answer(state: PlanState) -> PlanAnswer:
             **report,
             "id": state.report.run_id,
             "agreed": state.agreed,
-            "repo": state.request.repo,
+            "repo": shown_address(state.request.repo),
             "grants": sorted(state.request.grants),
             "missing_grants": sorted(state.missing_grants),
             "approvals": [approval_json(one) for one in state.waiting],
