@@ -1,4 +1,4 @@
-"""What a run writes into the event log: one transaction after each node. No Prefect here."""
+"""What a run writes into the event log, after each node. No Prefect here."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,10 +13,10 @@ from flows.checkpoints import Checkpoint
 from flows.report import to_json
 from flows.request import RunRequest, agentic_nodes
 from flows.run_notes import Given, Notes, Seat
-from flows.trajectory_events import Rules, text_entity, told
+from flows.trajectory_events import Rules, Telling, text_entity
 from memory.around_run import Recall
 from nodes.text import Redact
-from nodes.types import NODE_TYPES, Node, Validate
+from nodes.types import NODE_TYPES, Node, inner
 from policy.events import Draft, Kind
 from sandbox.git import redacted
 
@@ -28,6 +28,9 @@ Raises:
     LogDamaged: it lacks what it once had.
 """
 
+
+_AT_ONCE = 200
+"""Events that are written in one transaction, about: a trajectory may be larger than memory."""
 
 _LOGS = ("trajectory.jsonl", "egress.jsonl")
 """What events are made of, in the run's own folder."""
@@ -123,8 +126,6 @@ class RunEvents:
         for node in self._request.blueprint.nodes:
             if node.name in ctx.results and node.name not in self._known:
                 self._node_ended(node, ctx)
-                if node.name in self._told:
-                    self._waiting.clear()
         if files is not None and files != self._files:
             self._waiting.append(self._draft("snapshot", {"files": files}, (self._workspace,)))
             self._files = files
@@ -141,25 +142,46 @@ class RunEvents:
         self._flush()
 
     def _node_ended(self, node: Node, ctx: RunContext) -> None:
-        lines = list(self._trajectory.lines())
-        if isinstance(node, Validate) and node.on_failure.name in ctx.results:
-            self._one(node.on_failure, ctx.results[node.on_failure.name], lines)
-        self._one(node, ctx.results[node.name], lines)
+        """Tell of all that was said in it, a little at a time, then of it and what is inside it."""
+        parts = [part for part in (*inner(node), node) if part.name in ctx.results]
+        again = node.name in self._told
+        rules = self._rules()
+        telling = {
+            part.name: Telling(
+                run_id=self._run_id,
+                node=part.name,
+                rules=rules[part.name],
+                inputs=self._inputs(part),
+            )
+            for part in parts
+            if part.name in rules
+        }
+        for line in self._trajectory.lines():
+            heard = telling.get(_node(line))
+            if heard is not None:
+                self._tell([] if again else heard.hear(line))
+        for part in parts:
+            view = telling[part.name].view if part.name in telling else None
+            draft = self._part_ended(part, ctx.results[part.name], view)
+            self._tell([] if again else [draft])
+        if again:
+            self._waiting.clear()
         self._known |= ctx.results.keys()
 
-    def _one(self, node: Node, result: NodeResult, lines: list[Mapping[str, object]]) -> None:
+    def _tell(self, drafts: Sequence[Draft]) -> None:
+        self._waiting += drafts
+        if len(self._waiting) >= _AT_ONCE:
+            self._flush()
+
+    def _part_ended(self, node: Node, result: NodeResult, view: Sequence[str] | None) -> Draft:
+        """`view` is what an agent's result was made in view of; None where no agent worked."""
         came_in = self._egress_events()
         inputs = self._inputs(node)
-        view = [entity.id for entity in (*inputs, *came_in)]
-        rules = self._rules().get(node.name)
-        if rules is not None:
-            own = [line for line in lines if _node(line) == node.name]
-            said = told(own, run_id=self._run_id, node=node.name, rules=rules, inputs=inputs)
-            self._waiting += said.drafts
-            view = [*said.view, *(entity.id for entity in came_in)]
+        seen = [entity.id for entity in inputs] if view is None else view
+        seen = [*seen, *(entity.id for entity in came_in)]
         text = "\n".join(filter(None, (result.error, result.output)))
         label = joined(entity.label for entity in (*inputs, *came_in))
-        made = text_entity(text, origin=f"node {node.name}", label=label, sources=view)
+        made = text_entity(text, origin=f"node {node.name}", label=label, sources=seen)
         body: dict[str, Json] = {
             "node": node.name,
             "type": NODE_TYPES[type(node)],
@@ -168,16 +190,13 @@ class RunEvents:
             "attempts": len(result.attempts),
             "turns": result.turns,
         }
-        self._waiting.append(
-            Draft(
-                kind="node",
-                run_id=self._run_id,
-                body=body,
-                consumes=tuple(view),
-                produces=(made,),
-            )
-        )
         self._workspace = made
+        return self._draft_of(body, seen, made)
+
+    def _draft_of(self, body: Mapping[str, Json], seen: Sequence[str], made: Entity) -> Draft:
+        return Draft(
+            kind="node", run_id=self._run_id, body=body, consumes=tuple(seen), produces=(made,)
+        )
 
     def _inputs(self, node: Node) -> tuple[Entity, ...]:
         """What the node could see. The first sees all; what it makes carries that on."""

@@ -1,7 +1,7 @@
 """What a trajectory tells, as events: model calls, decisions, tool calls. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 
@@ -32,29 +32,6 @@ class Rules:
     bounds: Bounds | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """What the lines of one node told, and the entities that its result was made in view of."""
-
-    drafts: tuple[Draft, ...] = ()
-    view: tuple[str, ...] = ()
-
-
-def told(
-    lines: Iterable[Mapping[str, object]],
-    *,
-    run_id: str,
-    node: str,
-    rules: Rules,
-    inputs: Sequence[Entity],
-) -> Told:
-    """The events of one node's agent. `inputs` is all that it could see at first."""
-    telling = _Telling(run_id=run_id, node=node, rules=rules, inputs=tuple(inputs))
-    for line in lines:
-        telling.hear(line)
-    return Told(drafts=tuple(telling.drafts), view=tuple(telling.view))
-
-
 def text_entity(
     text: str, *, origin: str, label: Label = CLEAN, sources: Iterable[str] = ()
 ) -> Entity:
@@ -66,12 +43,17 @@ def text_entity(
 
 
 @dataclass
-class _Telling:
+class Telling:
+    """Makes events of the lines of one node's agent, one after the other, and forgets the lines.
+
+    `inputs` is all that the agent could see at first.
+    """
+
     run_id: str
     node: str
     rules: Rules
     inputs: tuple[Entity, ...]
-    drafts: list[Draft] = field(default_factory=list)
+    _drafts: list[Draft] = field(default_factory=list)
     _decided: list[Mapping[str, object]] = field(default_factory=list)
     _reply: Entity | None = None
     _results: list[Entity] = field(default_factory=list)
@@ -88,7 +70,13 @@ class _Telling:
         spoken = [] if self._reply is None else [self._reply]
         return [entity.id for entity in (*self.inputs, *spoken, *self._results)]
 
-    def hear(self, line: Mapping[str, object]) -> None:
+    def hear(self, line: Mapping[str, object]) -> list[Draft]:
+        """What this line tells, in order."""
+        self._drafts = []
+        self._hear(line)
+        return self._drafts
+
+    def _hear(self, line: Mapping[str, object]) -> None:
         match line.get("kind"):
             case "decision":
                 self._decided.append(line)
@@ -180,7 +168,7 @@ class _Telling:
     def _add(self, kind: str, body: Mapping[str, Json], seen: Iterable[str], *made: Entity) -> None:
         match kind:
             case "model_call" | "decision" | "tool_call" | "endorsement":
-                self.drafts.append(
+                self._drafts.append(
                     Draft(
                         kind=kind,
                         run_id=self.run_id,

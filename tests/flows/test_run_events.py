@@ -1,6 +1,7 @@
 """What runs write into the event log, and what happens when it cannot be written."""
 
 import json
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from blueprints.dsl import agentic, blueprint, deterministic, step, validate
+from blueprints.dsl import agentic, blueprint, deterministic, parallel, step, validate
 from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
 from contracts.run import NodeResult, RunContext
@@ -289,3 +290,43 @@ def test_what_was_decided_in_a_run_is_decided_the_same_again(
     assert (done.decisions, done.same) == (2, True)
     forgetful = {name: lambda _: Allowed() for name in POLICIES}
     assert not replay(log.history("r1"), forgetful).same
+
+
+def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    request = ask(blueprint("one", "One", [agentic("mend", "mend", prompt=lambda _: "mend")]))
+    folder = shop.runs / "r1"
+    folder.mkdir(parents=True)
+    rounds, said = 2_000, "x" * 4_000
+    with (folder / "trajectory.jsonl").open("w") as file:
+        for number in range(rounds):
+            reply = call(number, "bash", command=f"echo {number} {said}")
+            about = {"node": "mend", "agent": "native", "model": "m"}
+            result = {"kind": "result", "call": f"call_{number}", "text": f"{number} {said}"}
+            file.write(json.dumps({"kind": "reply", "message": reply, **about}) + "\n")
+            file.write(json.dumps({**result, **about}) + "\n")
+    start = Checkpoint(base=open_repo(request.repo, None, store=shop.repos))
+    events = RunEvents(log.append, request, run_id="r1", start=start, folder=folder, redact=str)
+    ctx = RunContext(run_id="r1", work_dir="/workspace").with_result("mend", NodeResult.success())
+    tracemalloc.start()
+    events.keep(ctx)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (folder / "trajectory.jsonl").stat().st_size > 16_000_000
+    assert most < 8_000_000
+    assert len(log.events("r1", kind="tool_call")) == rounds
+    assert verify(log).ok
+
+
+def test_agents_in_lanes_are_told_too(
+    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+) -> None:
+    lane = agentic("mend", "mend", prompt=lambda _: "mend")
+    say = deterministic("say", "say it", shell("echo hi"))
+    nodes = [parallel("both", "Both", [[lane], [say]])]
+    request = ask(blueprint("lanes", "Lanes", nodes), model=model(WRITE_42, LEAK, DONE))
+    run_blueprint(request, shop, run_id="r1")
+    assert [event.kind for event in of_node(log, "mend")].count("decision") == 2
+    told = [event.body["node"] for event in log.events("r1", kind="node")]
+    assert sorted(map(str, told)) == ["both", "mend", "say"]
