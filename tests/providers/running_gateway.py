@@ -4,10 +4,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 
 from flows.gateway_process import make_guard
+from policy.approvals import Approvals
 from providers.client import Gateway
 from providers.gateway import gateway
 from providers.ledger import Ledger
@@ -23,9 +25,12 @@ def running_gateway(
     *,
     environ: Mapping[str, str] | None = None,
     pause: Callable[[float], None] = time.sleep,
+    approvals: Callable[[], Approvals] | None = None,
 ) -> Iterator[Gateway]:
     ledger = Ledger(
-        make_guard=make_guard, redact=lambda text: text.replace("hunter2", "***"), pause=pause
+        make_guard=partial(make_guard, approvals=approvals),
+        redact=lambda text: text.replace("hunter2", "***"),
+        pause=pause,
     )
     known = dict(environ or {})
     app = gateway(ledger, secret=SECRET, check_model=lambda model: check_model(model, known))

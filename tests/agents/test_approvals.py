@@ -1,0 +1,109 @@
+"""What `claude`, `pi` and the native agent are denied waits for a person, who lets it through."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+
+import pytest
+
+from contracts.gate import Bounds
+from contracts.run import Decisions
+from flows.event_log import event_log
+from policy.approvals import Approvals
+from policy.guard import PROTECTED, SECRET
+from providers.client import Gateway
+from sandbox.container import DockerSandbox
+from tests.agents.calls import NAMES, reply, shell, write
+from tests.agents.conftest import Bench
+from tests.agents.hostile import inside, set_up_hostile_repository
+from tests.providers.running_gateway import running_gateway
+
+pytestmark = pytest.mark.docker
+
+AGENTS = ("claude-code", "pi", "native")
+CI = "/workspace/.github/workflows/ci.yml"
+
+
+@pytest.fixture(scope="module")
+def approvals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Approvals]:
+    with event_log(tmp_path_factory.mktemp("home"), "test") as log:
+        yield Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+
+
+@pytest.fixture(scope="module")
+def gateway(approvals: Approvals) -> Iterator[Gateway]:
+    with running_gateway(approvals=lambda: approvals) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def repository(agents_sandbox: DockerSandbox) -> None:
+    set_up_hostile_repository(agents_sandbox)
+
+
+def bounds(wait_s: float) -> Bounds:
+    return Bounds(taint=("repo:shop",), protected=PROTECTED, secret=SECRET, ask=True, wait_s=wait_s)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_waits_for_a_person_and_goes_on_by_their_word(
+    bench: Bench, approvals: Approvals, agent: str
+) -> None:
+    with person(lambda name: approvals.decide(name, "approved", by="ann"), approvals):
+        result = bench(
+            agent,
+            reply("I add a job.", write(agent, CI, f"on: push # {agent}\n")),
+            reply("Done."),
+            bounds=bounds(wait_s=50),
+        )
+    assert result.error is None
+    assert result.decisions == Decisions(allowed=1)
+    assert inside(bench.sandbox, f"cat {CI}") == f"on: push # {agent}"
+    (used,) = [one for one in approvals.list() if one.agent == agent and one.status == "used"]
+    assert (used.node, used.op) == ("fix", NAMES[agent]["write"])
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_that_does_not_wait_may_try_again_once_it_is_approved(
+    bench: Bench, approvals: Approvals, agent: str
+) -> None:
+    again = shell(agent, f"echo '{agent}' >> {CI}")
+    with person(lambda name: approvals.decide(name, "approved", by="ann"), approvals):
+        result = bench(
+            agent,
+            reply("", again),
+            reply("", shell(agent, "d=.git; mkdir -p ${d}hub/workflows; sleep 6")),
+            reply("", again),
+            reply("", again),
+            reply("Done."),
+            bounds=bounds(wait_s=0),
+        )
+    assert result.error is None
+    assert result.decisions.denied >= 2, "before it was approved, and after it was used"
+    assert inside(bench.sandbox, f"grep -c '^{agent}$' {CI}") == "1"
+    told = [str(event["text"]) for event in bench.events("result")]
+    assert "It waits for a person as approval" in told[0]
+
+
+@contextmanager
+def person(decide: Callable[[str], object], approvals: Approvals) -> Iterator[None]:
+    """Somebody who decides about the first question, a moment after it is asked."""
+
+    def work() -> None:
+        give_up = monotonic() + 60
+        while monotonic() < give_up:
+            for one in approvals.list(pending=True):
+                sleep(2.0)
+                decide(one.id)
+                return
+            sleep(0.1)
+
+    looking = threading.Thread(target=work)
+    looking.start()
+    try:
+        yield
+    finally:
+        looking.join()
+        for one in approvals.list(pending=True):
+            approvals.decide(one.id, "denied", by="the end of the test")
