@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.demo.request import make_repository
-from tests.agents.calls import reply, shell
+from tests.agents.calls import call, reply, shell
 from tests.app.conftest import Harness
 from tests.flows.repositories import git
 
@@ -55,3 +55,40 @@ def test_a_budget_of_a_cent_stops_the_agent_and_says_so(
     report = json.loads(done.stdout)
     assert (done.returncode, report["status"]) == (1, "failure")
     assert "budget exceeded" in report["error"]
+
+
+def test_every_tool_is_told_live_on_the_terminal(
+    harness: Harness, tmp_path: Path, prefect_api: str
+) -> None:
+    repository = make_repository(tmp_path / "opening-hours")
+    path = "/workspace/opening_hours.py"
+    change = {"old_string": "hour <= span.end", "new_string": "hour < span.end"}
+    replies = [
+        reply("", call("Read", {"file_path": path})),
+        reply("", call("Edit", {"file_path": path, **change})),
+        reply("", shell("claude-code", "python3 -m pytest -q")),
+        reply("A shop is closed now."),
+    ]
+    (tmp_path / "replies.jsonl").write_text("".join(json.dumps(r) + "\n" for r in replies))
+    args = ("run", "fix-tests", "--repo", str(repository), "--agent", "claude-code")
+    done = harness(*args, "--model", "scripted/replies.jsonl", env={"PREFECT_API_URL": prefect_api})
+    assert done.returncode == 0, done.stderr
+    told = [line.strip().rpartition(" · ")[0] for line in done.stderr.splitlines()]
+    live = [line for line in told if line.startswith(("Read ", "Edit ", "Bash "))]
+    assert live == [f"Read {path} · ok", f"Edit {path} · ok", "Bash python3 -m pytest -q · ok"]
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+def test_a_model_that_goes_away_is_an_outage_for_the_whole_run(
+    harness: Harness, tmp_path: Path, prefect_api: str, agent: str
+) -> None:
+    repository = make_repository(tmp_path / "opening-hours")
+    first = reply("Let me look.", shell(agent, "ls"))
+    (tmp_path / "replies.jsonl").write_text(json.dumps(first) + "\n")
+    args = ("run", "fix-tests", "--repo", str(repository), "--agent", agent, "--json")
+    done = harness(*args, "--model", "scripted/replies.jsonl", env={"PREFECT_API_URL": prefect_api})
+    assert done.returncode == 3, done.stderr
+    report = json.loads(done.stdout)
+    assert "no reply left: 1 replies, call 2" in report["error"]
+    assert (report["token_usage"]["output"], report["cost_usd"]) == (20, 0.001)
+    assert "harness runs resume" in str(report["notices"])
