@@ -28,9 +28,8 @@ def hits(connection: Connection, query: Query, found: Found, model: str | None) 
     if found.vectors is not None:
         arms["vectors"] = found.vectors
     relevance = ranking.fuse(found.words, found.vectors, most=found.most, farthest=found.farthest)
-    scores = ranking.blend(
-        relevance, _confidence(connection, list(relevance)), query.confidence_weight
-    )
+    confidence = _confidence(connection, list(relevance)) if query.confidence_weight else {}
+    scores = ranking.blend(relevance, confidence, query.confidence_weight)
     best = ranking.order(scores, min_score=query.min_score, limit=query.limit)
     playbooks_ = store.by_key(connection, best)
     named = {arm: ranking.places(pairs) for arm, pairs in arms.items()}
