@@ -10,8 +10,9 @@ import pytest
 from playwright.sync_api import Page
 
 from memory.library import Library
-from memory.note_types import Author, NoteContent, Where
+from memory.note_types import Author, ExampleContent, NoteContent, Where
 from memory.notebook import Notebook
+from memory.scope import Scope
 from memory.types import Content
 from tests.app.conftest import harness_argv
 from tests.app.web.conftest import a_run
@@ -102,3 +103,28 @@ def test_chosen_notes_are_approved_together(pages: str, page: Page, book: Notebo
     page.get_by_role("button", name="approve").click()
     page.get_by_text("Active").nth(1).wait_for()
     assert book.count("note", Where(status="Active")) == 2
+
+
+def test_a_narrow_screen_shows_every_list_whole(pages: str, page: Page, book: Notebook) -> None:
+    book.add(NoteContent(text="words " * 40, scope=Scope(agent="native", user="a" * 40)))
+    book.add(ExampleContent(input="question " * 30, output="answer " * 30))
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in ("/", "/runs", "/runs/aaaa1111", "/playbooks", "/notes", "/examples", "/agents"):
+        page.goto(pages + path)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_notes_and_examples_can_be_read_without_javascript(
+    pages: str, page: Page, book: Notebook
+) -> None:
+    made = book.add(ExampleContent(input="sales?", output="a million"))
+    book.add(NoteContent(text="use tabs"))
+    assert page.context.browser is not None
+    with page.context.browser.new_context(java_script_enabled=False) as context:
+        plain = context.new_page()
+        plain.goto(f"{pages}/notes?text=tabs")
+        assert plain.get_by_role("link", name="use tabs", exact=True).count() == 1
+        plain.goto(f"{pages}/examples/{made.id}")
+        assert plain.get_by_text("a million").count() == 2
+        plain.goto(f"{pages}/preview?agent=native&task=sales")
+        assert "use tabs" in plain.locator("pre").inner_text()
