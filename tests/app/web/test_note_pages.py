@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from starlette.testclient import TestClient
 
-from memory.note_types import Author, ExampleContent, NoteContent
+from memory.note_types import Author, ExampleContent, Flag, NoteContent, NoteType
 from memory.notebook import Notebook
 from memory.scope import Scope
 
@@ -103,6 +103,20 @@ def test_hostile_text_is_shown_as_text(client: TestClient, book: Notebook) -> No
     texts = [client.get(path).text for path in pages]
     texts.append(client.get("/preview", params=seen).text)
     for text in texts:
+        assert "<script>alert" not in text
+        assert "{{ 7 * 7 }}" in text
+
+
+def test_hostile_flags_types_and_history_are_shown_as_text(
+    client: TestClient, book: Notebook
+) -> None:
+    book.types.put(NoteType(name=HOSTILE, type="Context", priority=1, description=HOSTILE))
+    other = book.add(NoteContent(text=HOSTILE))
+    flag = Flag("contradicts", other.id, HOSTILE)
+    one = book.add(NoteContent(text=HOSTILE, note_type=HOSTILE), flags=(flag,))
+    book.edit(replace(one, text=f"{HOSTILE} again"), author=Author("person", HOSTILE))
+    for path in ("/note-types", f"/notes/{one.id}", f"/notes/{one.id}/edit"):
+        text = client.get(path).text
         assert "<script>alert" not in text
         assert "{{ 7 * 7 }}" in text
 

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,25 @@ def test_hostile_text_is_shown_as_text(client: TestClient, opened: Library, own_
     a_run(own_home / "runs", "aaaa1111", intent=HOSTILE)
     for path in ("/", "/runs", "/runs/aaaa1111"):
         assert "<img src=x" not in client.get(path).text
+
+
+def test_hostile_findings_are_shown_as_text(
+    client: TestClient,
+    opened: Library,
+    own_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = {"type": "Context", "scope": "global", "text": HOSTILE, "confidence": 50}
+    findings = [found, {**found, "type": "Constraint", "text": f"always {HOSTILE}"}]
+    reply = {"role": "assistant", "content": json.dumps({"findings": findings})}
+    script = tmp_path / "curator.jsonl"
+    script.write_text(json.dumps(reply))
+    monkeypatch.setenv("HARNESS_MEMORY_CURATE_MODEL", f"scripted/{script}")
+    a_run(own_home / "runs", "aaaa1111")
+    text = client.post("/runs/aaaa1111/curate").text
+    assert "<img src=x" not in text
+    assert text.count("&lt;img src=x") == 2
 
 
 @pytest.mark.parametrize("path", ["/runs/nothing", "/nowhere", "/static/nothing.js"])
