@@ -10,8 +10,11 @@ from typer.testing import CliRunner, Result
 
 from app.cli_memory import app
 from contracts.errors import HarnessError, OptionInvalid, SettingsInvalid
-from flows.memory_settings import expand, load_memory_settings
+from flows.memory_settings import MemorySettings, expand, load_memory_settings
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
+from memory.stale import Retention
+from memory.types import Contrast, Query
+from providers.embed import PRESETS
 
 Cli = Callable[..., Result]
 
@@ -229,3 +232,14 @@ def test_every_row_of_playbookds_command_line_has_its_counterpart(
 ) -> None:
     assert cli(*argv).stdout.strip()
     assert data(cli("show", kept, "--json"))["status"] == "active"
+
+
+def test_defaults_are_those_of_playbookd() -> None:
+    query, contrast, settings = Query(text="deploy"), Contrast(), MemorySettings()
+    assert (query.min_score, query.confidence_weight, query.filter.archived) == (0, 0, False)
+    assert (contrast.proven_min, contrast.failed_max, contrast.include_neutral) == (0.5, 0.3, False)
+    assert (settings.auto_reflect, settings.retention) == (False, Retention())
+    assert (settings.max_age_days, settings.min_confidence) == (90, 0.3)
+    assert PRESETS["google"] == ("gemini/gemini-embedding-001", 768)
+    assert PRESETS["openai"] == ("text-embedding-3-small", 1536)
+    assert PRESETS["ollama"][0] == "ollama/nomic-embed-text-v2-moe"
