@@ -101,15 +101,17 @@ def prefect_at(api: str) -> Iterator[None]:
     """Speak to the Prefect server there until the block ends.
 
     Raises:
-        PrefectUnavailable: it went away meanwhile.
+        PrefectUnavailable: it went away meanwhile, or was too busy for too long.
     """
     from httpx import TransportError
+    from prefect.exceptions import PrefectHTTPStatusError
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     try:
         with temporary_settings({PREFECT_API_URL: api}):
             yield
-    except TransportError as error:
+    except (TransportError, PrefectHTTPStatusError) as error:
+        why = " ".join(str(error).split())[:200]
         raise PrefectUnavailable(
-            f"the Prefect server at {api} stopped answering during the run: {error}"
+            f"the Prefect server at {api} stopped answering during the run: {why}"
         ) from error

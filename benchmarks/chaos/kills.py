@@ -71,11 +71,18 @@ def _of_command(strike: Strike, mend: Callable[[Stage], None] | None = None) -> 
             mend(made)
         for _ in range(TRIES):
             if not over(made, run_id):
-                with made.command("runs", "resume", run_id, "--json") as process:
+                with _again(made, run_id) as process:
                     process.wait(timeout=300)
         return death
 
     return kill
+
+
+def _again(made: Stage, run_id: str) -> "subprocess.Popen[bytes]":
+    """Go on with the run; one that the command line refused to begin is asked for anew."""
+    if (made.settings.runs / run_id / "run.json").exists():
+        return made.command("runs", "resume", run_id, "--json")
+    return made.start(run_id, SIX)
 
 
 def _of_worker(made: Stage, at_s: float, *, with_all: bool) -> Death:
