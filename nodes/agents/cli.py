@@ -192,7 +192,7 @@ class _Session:
         self._hung = False
         self._limit_s: float | None = None
         self.reading = reading
-        self.lines = JsonLines(reading.take)
+        self.lines = JsonLines(self._take)
 
     def run(self, launch: Launch, limit_s: float | None) -> ExecResult:
         """Start it and wait for it; it is killed when its first byte or its end is overdue."""
@@ -207,8 +207,6 @@ class _Session:
         def heard(stream: Stream, data: bytes) -> None:
             watchdog.cancel()
             self.lines.feed(stream, data)
-            if self.reading.rests is not None and self._has_written(self.reading.rests):
-                self._keep()
 
         try:
             ended = self._sandbox.exec(
@@ -225,6 +223,11 @@ class _Session:
         self.lines.close()
         self._sandbox.exec(Command(argv=("rm", "-rf", self._home)), quiet)
         return ended
+
+    def _take(self, event: Event) -> None:
+        self.reading.take(event)
+        if self.reading.rests is not None and self._has_written(self.reading.rests):
+            self._keep()
 
     def _has_written(self, words: str) -> bool:
         """Whether its session has these words; what is said reaches the disk a little later."""

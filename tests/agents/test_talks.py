@@ -1,9 +1,17 @@
 """The shipped `claude` and `pi` go on with a conversation that was cut off."""
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
 import pytest
 
 from contracts.errors import SandboxLost
+from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.talk import Still, Talk
+from providers.client import Gateway
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
 from tests.agents.calls import reply, shell
 from tests.agents.conftest import Bench
 from tests.agents.hostile import inside
@@ -11,16 +19,35 @@ from tests.agents.hostile import inside
 pytestmark = pytest.mark.docker
 
 
+@pytest.fixture
+def moved(bench: Bench, gateway: Gateway) -> Iterator[Callable[[], None]]:
+    """Moves the bench into another container, with the files as they are now."""
+    engine, first = Engine(), bench.sandbox
+    with ExitStack() as stack:
+
+        def move() -> None:
+            files = first.checkpoint(600)
+            stack.callback(engine.remove_image, files)
+            spec = SandboxSpec(image=files, owner="harness-tests", run_id="moved", ttl_s=600)
+            bench.sandbox = stack.enter_context(DockerSandbox.start(engine, spec))
+            bench.sandbox.forward(GATEWAY_PORT, gateway.connect)
+
+        yield move
+        inside(first, "rm -rf /tmp/harness-agent lines.txt")
+
+
 @pytest.mark.parametrize("agent", ["claude-code", "pi"])
-def test_an_agent_that_was_cut_off_goes_on_with_what_was_said(bench: Bench, agent: str) -> None:
+def test_an_agent_that_was_cut_off_goes_on_elsewhere_with_what_was_said(
+    bench: Bench, agent: str, moved: Callable[[], None]
+) -> None:
     kept: list[Talk] = []
 
     def dies(talk: Talk, still: Still) -> None:
+        moved()
         assert still()
         kept.append(talk)
         raise SandboxLost("the run was killed here")
 
-    inside(bench.sandbox, "rm -f lines.txt")
     with pytest.raises(SandboxLost):  # its second question would get no answer
         bench(agent, reply("", shell(agent, "echo one >> lines.txt")), keep=dies)
     [talk] = kept
