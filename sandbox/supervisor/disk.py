@@ -31,7 +31,7 @@ class Disk:
         self.limit = 0
         self.used = self.most = 0
         self.written: dict[str, int] = {}
-        self.written_by_ended = 0
+        self.written_by_ended = self.ended_before = 0
         self.free = free()
         self.next_look = self.next_measure = math.inf
         self.measuring = False
@@ -51,6 +51,7 @@ class Disk:
 
     def measure(self, now: float) -> None:
         self.free, self.next_measure, self.measuring = free(), now + MEASURE_S, True
+        self.ended_before = self.pump.jobs.written_by_ended
         told, tell = os.pipe()
         try:
             if os.fork() == 0:
@@ -64,21 +65,25 @@ class Disk:
         self.pump.watch(told, lambda: self.learn(told))
 
     def learn(self, told: int) -> None:
-        """Take the numbers; too much ends who adds to it, and not who clears up."""
+        """Take the numbers; too much ends who adds to it, and not who clears up.
+
+        What was written while we looked may be in the files or not: it counts this time, and
+        the next time again.
+        """
         found = os.read(told, CHUNK)
         self.pump.unwatch(told)
         os.close(told)
         self.measuring = False
         if not found:
             return
-        used, written = json.loads(found)
+        used, before, written = json.loads(found)
         if used > self.most:
             self.most = used
             self.pump.jobs.out_of_disk(self.culprits(used - self.used, written))
         elif used <= self.limit:
             self.most = self.limit
-        self.used, self.written = used, written
-        self.written_by_ended = self.pump.jobs.written_by_ended
+        self.used, self.written = used, before
+        self.written_by_ended = self.ended_before
 
     def culprits(self, growth: int, written: dict[str, int]) -> list[Any]:
         """Who wrote most of the growth; everybody, where what can be seen does not explain it."""

@@ -19,21 +19,25 @@ KERNEL = ("/proc", "/sys", "/dev")
 def be_measure(tell: int, users: Collection[struct_passwd]) -> NoReturn:
     """Tell what the files take, and what each mark's processes wrote; nobody can stop us.
 
+    What they wrote is told as it was before we looked at the files, and as it was after.
     We look as each user does, but our real user stays root: no command may send us a signal.
     """
     try:
         os.setgroups([])
         os.nice(10)
         files: dict[tuple[int, int], int] = {}
-        wrote: Counter[int] = Counter()
+        before: Counter[int] = Counter()
+        after: Counter[int] = Counter()
         for user in users:
             os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
             os.seteuid(user.pw_uid)
+            before |= written()
             files.update(named(user.pw_uid))
             files.update(unlinked())
-            wrote |= written() | written()  # a child reaped during one of them is in the other
+            after |= written() | written()  # a child reaped during one of them is in the other
             os.seteuid(0)
-        os.write(tell, json.dumps((sum(files.values()), dict(wrote.most_common(TOLD)))).encode())
+        wrote = [dict(count.most_common(TOLD)) for count in (before, after)]
+        os.write(tell, json.dumps((sum(files.values()), *wrote)).encode())
     finally:
         os._exit(0)
 
