@@ -18,6 +18,7 @@ from sandbox.engine import Engine
 from sandbox.reap import reap
 
 LONGEST = (
+    "tests/flows/test_chaos.py",
     "tests/agents/test_real_agents.py",  # may have to build the image that others need too
     "tests/app/test_prefect_form.py",
     "tests/flows/test_household.py",
