@@ -1,7 +1,8 @@
 """The record of a run whose process was killed: written by whoever outlives it."""
 
-from contextlib import suppress
+from contextlib import chdir, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blueprints.engine import run_nodes
@@ -74,7 +75,9 @@ def settle(tools: Workshop, run_id: str, why: BaseException) -> RunReport | None
 
 def _settled(tools: Workshop, asked: Asked, why: BaseException) -> RunReport | None:
     run_id, folder = asked.run_id, tools.runs / asked.run_id
-    request, start = request_of(asked), checkpoints.read(folder, asked.repo)
+    with chdir(Path.cwd()):  # the worker's process goes on
+        request = request_of(asked)
+    start = checkpoints.read(folder, asked.repo)
     if start is None or (folder / "report.json").exists():
         return None
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None

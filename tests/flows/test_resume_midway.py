@@ -1,6 +1,7 @@
 """A run that was killed in the middle of a node goes on in the middle of it."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,7 +30,15 @@ def kill(tmp_path: Path, repository: Path) -> Kill:
 
     def begin(name: str, model: str = "scripted/none") -> None:
         argv = (sys.executable, "-m", "tests.flows.dying", name, str(tmp_path), model)
-        died = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=200)
+        died = subprocess.run(
+            argv,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
         assert died.returncode == -9, died.stderr
         (tmp_path / "alive").unlink()
 
@@ -121,8 +130,10 @@ def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_w
 ) -> None:
     kill("lanes")
     died = Unavailable("killed by nobody knows whom")
+    here = Path.cwd()
     report = settle(shop, RUN, died)
     assert report is not None
+    assert Path.cwd() == here
     assert (report.status, report.error) == ("failure", str(died))
     assert settle(shop, RUN, died) is None
     assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], True)
