@@ -8,6 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from flows.server import asking
 from flows.zombies import watch_for_zombies
 
 pytestmark = pytest.mark.prefect
@@ -20,16 +21,17 @@ SILENCE_S = 10
 def server(prefect_api: str) -> Iterator[httpx.Client]:
     """A server whose automations are impatient, and without them before and after."""
     with httpx.Client(base_url=prefect_api, timeout=30) as client:
-        forget(client)
+        forget(prefect_api)
         assert watch_for_zombies(prefect_api, silence_s=SILENCE_S)
         assert not watch_for_zombies(prefect_api)
         yield client
-        forget(client)
+    forget(prefect_api)
 
 
-def forget(server: httpx.Client) -> None:
-    for automation in server.post("/automations/filter", json={}).json():
-        server.delete(f"/automations/{automation['id']}").raise_for_status()
+def forget(api: str) -> None:
+    with asking(api) as client:
+        for automation in client.read_automations():
+            client.delete_automation(automation.id)
 
 
 def once_not(server: httpx.Client, run: str, state: str) -> dict[str, str]:
