@@ -44,7 +44,9 @@ def _killed() -> tuple[int, int, float]:
         began = time.perf_counter()
         for number in range(KILLED // 2):
             pair = [_worker(Path(folder), 100 + 2 * number + n, 10_000, shared) for n in (0, 1)]
-            time.sleep(2 + lot.random() * 2)
+            for worker in pair:
+                assert worker.stdout is not None
+                told += "".join(worker.stdout.readline() for _ in range(lot.randint(5, 25)))
             for worker in pair:
                 worker.kill()
             told += "".join(worker.communicate()[0] for worker in pair)
