@@ -91,7 +91,7 @@ def _by_ctrl_c(made: Stage) -> Iterator[tuple[str, Callable[[], None]]]:
 def _running(made: Stage, run_id: str) -> str:
     """The processes in the run's container."""
     for found in _containers(made, run_id):
-        asked = ("docker", "top", found, "-o", "args")
+        asked = ("docker", "top", found, "-o", "pid,args")
         return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
     return ""
 
