@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 import httpx
@@ -20,6 +21,7 @@ from flows.worker import worker
 from sandbox.images import BASE_IMAGE
 from tests.flows.repositories import make_repository
 from tests.postgres import free_port, new_postgres_database
+from tests.sandbox.own_engine import OwnEngine, own_engine
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
@@ -30,6 +32,7 @@ ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 BOTH = """
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import sleep
 from blueprints.dsl import blueprint, deterministic
 from contracts.run import NodeResult
@@ -97,34 +100,18 @@ def _wait_for(url: str) -> None:
 
 
 @pytest.fixture
-def second_engine(tmp_path: Path) -> Iterator[str]:
-    """A Docker engine of its own, with nothing in common with the usual one but the base image."""
-    if os.geteuid() or shutil.which("dockerd") is None:
-        pytest.skip("only root can start a second Docker engine")
-    url = f"unix://{tmp_path}/d.sock"
-    argv = (
-        *("dockerd", "--host", url, "--data-root", f"{tmp_path}/docker"),
-        *("--exec-root", f"{tmp_path}/exec", "--pidfile", f"{tmp_path}/docker.pid"),
-        *("--bridge", "none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"),
-        *("--containerd-namespace", "two", "--containerd-plugins-namespace", "plugins.two"),
-    )
-    log = (tmp_path / "docker.log").open("w")
-    with log, subprocess.Popen(argv, stdout=log, stderr=log) as engine:
-        try:
-            load = f"docker save {BASE_IMAGE} | docker --host {url} load"
-            while engine.poll() is None and not (tmp_path / "d.sock").exists():
-                sleep(0.1)
-            subprocess.run(load, shell=True, check=True, capture_output=True)  # noqa: S602 - ours
-            yield url
-        finally:
-            engine.terminate()
-            engine.wait(60)
-            shutil.rmtree(tmp_path / "docker", ignore_errors=True)  # half a gigabyte
+def second_engine() -> Iterator[OwnEngine]:
+    """A Docker engine that shares nothing with the usual one but the base image."""
+    if os.geteuid():
+        pytest.skip("starting an engine needs root")
+    with TemporaryDirectory(prefix="harness-") as name, own_engine(Path(name)) as engine:
+        engine.load(BASE_IMAGE)
+        yield engine
 
 
 @pytest.fixture
 def workers(
-    api: str, second_engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: str, second_engine: OwnEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Kept, Kept]]:
     """Two workers, each with a home and an engine of its own, with one library on Postgres."""
     monkeypatch.setenv("HARNESS_MEMORY_DATA", new_postgres_database())
@@ -133,7 +120,8 @@ def workers(
     one, two = (worker(Settings(home=tmp_path / name, max_runs=1), api) for name in ("one", "two"))
     try:
         kept.up(one)
-        monkeypatch.setenv("DOCKER_HOST", second_engine)
+        for name, value in second_engine.env.items():
+            monkeypatch.setenv(name, value)
         kept.up(two)
         yield one, two
     finally:

@@ -66,6 +66,13 @@ class OwnEngine:
             self._process.send_signal(sign)
             self._process.wait(timeout=30)
 
+    def load(self, image: str) -> None:
+        """Give it an image that the machine's engine has."""
+        with subprocess.Popen(("docker", "save", image), stdout=subprocess.PIPE) as saved:
+            assert saved.stdout is not None
+            loaded = self.docker("load", stdin=saved.stdout.fileno())
+        assert loaded.returncode == 0, self.log
+
     def docker(self, *argv: str, stdin: int | None = None) -> subprocess.CompletedProcess[bytes]:
         """What the docker command says of it."""
         env = {**os.environ, **self.env}

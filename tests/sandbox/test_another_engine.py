@@ -34,10 +34,7 @@ SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-tls", run_id="test")
 def remote() -> Iterator[OwnEngine]:
     """An engine behind TLS that has the base image."""
     with TemporaryDirectory(prefix="harness-") as name, own_engine(Path(name)) as remote:
-        with subprocess.Popen(("docker", "save", BASE_IMAGE), stdout=subprocess.PIPE) as saved:
-            assert saved.stdout is not None
-            loaded = remote.docker("load", stdin=saved.stdout.fileno())
-        assert loaded.returncode == 0, remote.log
+        remote.load(BASE_IMAGE)
         yield remote
 
 
