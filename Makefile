@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 SYNCED := .venv/.synced
-SHARED := -n 2 --dist loadfile --no-loadscope-reorder
+SHARED := --dist loadfile --no-loadscope-reorder
 FAST := not docker and not prefect and not browser
 
 help:  ## List the targets
@@ -19,14 +19,14 @@ demo: setup  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
 
 test: setup browser services  ## Run every test, with real containers, Prefect and a browser
-	$(BIN)/pytest $(SHARED) -q
+	$(BIN)/pytest -n 3 $(SHARED) -q
 
 check: setup  ## Format, lint, types, floors and the fast tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest $(SHARED) -q -m "$(FAST)"
+	$(BIN)/pytest -n 2 $(SHARED) -q -m "$(FAST)"
 
 bench: setup  ## Print the figures, each as a ratio
 	@$(BIN)/python -m benchmarks.run
