@@ -52,17 +52,30 @@ def test_code_that_changed_is_another_origin(tmp_path: Path) -> None:
     assert origin("secret", [tmp_path], KEYS) != before
 
 
+ONE_RUN = (
+    "echo none; read next; sleep 60 & echo under way; read next; "
+    "kill $!; wait; echo over; read next"
+)
+
+
 def test_it_is_idle_unless_a_run_is_under_it(made: Callable[..., Kept]) -> None:
-    """This process stands for the worker, and its child for a run."""
+    """A shell stands for the worker, and its child for a run."""
     one = made()
-    pid = os.getpid()
     assert one.idle("")
     one.folder.mkdir(parents=True)
-    one.state.write_text(dumps(asdict(Running(url="", pid=pid, process=process_label(pid)))))
-    with subprocess.Popen(("sleep", "60")) as run:
-        assert not one.idle("")
-        run.kill()
-    assert one.idle("")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(("sh", "-c", ONE_RUN), stdin=pipe, stdout=pipe, text=True) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        running = Running(url="", pid=shell.pid, process=process_label(shell.pid))
+        one.state.write_text(dumps(asdict(running)))
+        idle = {}
+        for _ in range(3):
+            said = shell.stdout.readline().strip()
+            idle[said] = one.idle("")
+            shell.stdin.write("\n")
+            shell.stdin.flush()
+    assert idle == {"none": True, "under way": False, "over": True}
 
 
 def test_a_run_that_is_retried_before_it_is_gone_waits_and_ends_no_worker() -> None:
