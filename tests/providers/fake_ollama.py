@@ -9,14 +9,15 @@ otherwise; what is wrong is `{"error": …}` with 400 or 404.
 """
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from pydantic import BaseModel, JsonValue, ValidationError
+
+from tests.providers.fake_provider import serving
 
 CREATED = "2026-01-01T00:00:00.000000Z"
 COUNTS = {"total_duration": 9, "load_duration": 1, "prompt_eval_count": 26, "eval_count": 17}
@@ -89,16 +90,9 @@ def ollama() -> Iterator[Ollama]:
         def log_message(self, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Face)
-    served = Ollama(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(Face) as url:
+        served = Ollama(url)
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _chat(body: object) -> list[Mapping[str, object]]:

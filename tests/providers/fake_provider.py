@@ -72,12 +72,19 @@ def provider(*answers: Answer) -> Iterator[Provider]:
         def log_message(self, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Face)
-    served = Provider(f"http://127.0.0.1:{server.server_port}")
+    with serving(Face) as url:
+        served = Provider(url)
+        yield served
+
+
+@contextmanager
+def serving(face: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """An HTTP server on loopback with this face, and its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), face)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield served
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()
