@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import sleep
 
 import pytest
 
@@ -106,10 +107,10 @@ def test_a_broken_stream_is_a_lost_sandbox(answer: bytes, message: str) -> None:
 
 def test_a_supervisor_that_sends_more_than_it_may_is_lost() -> None:
     flood = docker_frame(encode(STDOUT, 1, b"x" * CHUNK) * (2 * WINDOW // CHUNK))
-    entered = threading.Event()
+    pauses = iter([1.0])
 
     def slow(_kind: int, _data: bytes) -> None:
-        entered.wait(1)
+        sleep(next(pauses, 0))
 
     with link_to(lambda _: flood) as link, pytest.raises(SandboxLost, match="more than"):
         link.call({}, b"", slow, 5)

@@ -384,6 +384,8 @@ def test_putting_in_twice_fails_with_gits_words(work_in: Sandbox, base: Base) ->
         put_in(work_in, base, BRANCH)
 
 
+@pytest.mark.docker
+@pytest.mark.parametrize("sandbox", ["docker"], indirect=True)
 def test_a_100_mb_file_goes_in_and_comes_out(tmp_path: Path, repo: Path, sandbox: Sandbox) -> None:
     commit_files(repo, {"large": os.urandom(20 << 20) + bytes(80 << 20)})
     base = open_repo(str(repo), store=tmp_path / "store")
