@@ -15,6 +15,7 @@ from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_snapshots
 from sandbox.snapshots import MAX_LAYERS, Shelf
+from tests.sandbox.test_snapshots import images_that_name
 
 pytestmark = pytest.mark.docker
 
@@ -70,6 +71,11 @@ def test_layers_never_run_out(flattened: Flattened, engine: Engine) -> None:
     base = engine.layers(BASE_IMAGE)
     assert flattened.layers == [base + 1, base + 2, 1, 2]
     assert base + MAX_LAYERS < ENGINE_LAYERS
+
+
+def test_each_image_bears_our_labels(flattened: Flattened, engine: Engine) -> None:
+    ours = {info.id for info in list_snapshots(engine, SPEC.owner)}
+    assert images_that_name(engine, SPEC.owner) == ours != set()
 
 
 def test_files_and_environment_are_as_before(flattened: Flattened) -> None:

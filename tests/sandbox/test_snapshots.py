@@ -56,13 +56,9 @@ import sys
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
-from sandbox.snapshots import Shelf
 engine, spec = Engine(), SandboxSpec.model_validate_json(sys.argv[1])
-shelf = Shelf(engine, max_layers=engine.layers(spec.image) + 1)
-with DockerSandbox(engine, spec, shelf).opened() as sandbox:
-    for name in ("one", "two"):
-        sandbox.write_file(name, b"")
-        sandbox.restore(sandbox.snapshot())
+with DockerSandbox.start(engine, spec) as sandbox:
+    sandbox.restore(sandbox.snapshot())
     sandbox.checkpoint(ttl_s=-1)
     sandbox.fork(sandbox.snapshot()).teardown()
 """
