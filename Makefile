@@ -9,7 +9,11 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 SHARED := --dist loadfile --no-loadscope-reorder
 FAST := not docker and not prefect and not browser
+
+# Thousands of small databases are made faster in memory, where there is room for them.
 ROOMY := $(shell [ "$$(df --output=avail /dev/shm 2> /dev/null | tail -1)" -gt 4000000 ] 2> /dev/null && echo /dev/shm)
+SCRATCH = @scratch=$$(mktemp -d $(if $(ROOMY),-p $(ROOMY) h.XXX,-t h.XXX)) && \
+  trap 'rm -rf "$$scratch"' EXIT && TMPDIR="$$scratch"
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -19,17 +23,15 @@ setup: $(SYNCED) engine  ## Bring environment, Docker engine and base image up t
 demo: setup  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
 
-# Half of a disk's time would go to thousands of small databases: they are made in memory where there is room.
 test: setup browser services  ## Run every test, with real containers, Prefect and a browser
-	@scratch=$$(mktemp -d $(if $(ROOMY),-p $(ROOMY)) h.XXXX) && trap 'rm -rf "$$scratch"' EXIT && \
-	TMPDIR="$$scratch" $(BIN)/pytest -n 4 $(SHARED) -q
+	$(SCRATCH) $(BIN)/pytest -n 4 $(SHARED) -q
 
 check: setup  ## Format, lint, types, floors and the fast tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 $(SHARED) -q -m "$(FAST)"
+	$(SCRATCH) $(BIN)/pytest -n 2 $(SHARED) -q -m "$(FAST)"
 
 bench: setup  ## Print the figures, each as a ratio
 	@$(BIN)/python -m benchmarks.run
