@@ -31,6 +31,7 @@ from flows.form import (
     User,
     with_options_of,
 )
+from flows.heartbeat import beating
 from flows.limits import turn
 from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import run_name, tag_flow_run
@@ -96,7 +97,7 @@ def compile_blueprint(
         intent_from: IntentFrom = "",
     ) -> State[RunReport]:
         """Run the blueprint; `flows/form.py` says what each parameter means."""
-        with secrets_set(secrets):
+        with secrets_set(secrets), beating():
             tools = workshop()
             over = finished(tools.runs, own_id())
             if over is not None:

@@ -10,6 +10,7 @@ from prefect.futures import PrefectFuture
 from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from flows.heartbeat import beating
 from flows.plan_report import PlanReport, markdown
 from flows.plan_run import PlanShop, open_run, report_of
 from policy.ask import Person
@@ -40,7 +41,7 @@ def compile_plan(shop: PlanShop, run_id: str, person: Person | None = None) -> P
         task_runner=step_runner(),
     )
     def plan_flow() -> State[PlanReport]:
-        with open_run(shop, run_id, person) as run:
+        with beating(), open_run(shop, run_id, person) as run:
             run_steps(run)
         report = report_of(shop, run_id)
         publish(report)

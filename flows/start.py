@@ -98,17 +98,21 @@ def _reopened(flow_run_id: str) -> "FlowRun | None":
 
 @contextmanager
 def prefect_at(api: str) -> Iterator[None]:
-    """Speak to the Prefect server there until the block ends.
+    """Speak to the Prefect server there until the block ends; flow runs in it are `beating`.
 
     Raises:
         PrefectUnavailable: it went away meanwhile, or was too busy for too long.
     """
     from httpx import TransportError
     from prefect.exceptions import PrefectHTTPStatusError
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import (
+        PREFECT_API_URL,
+        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        temporary_settings,
+    )
 
     try:
-        with temporary_settings({PREFECT_API_URL: api}):
+        with temporary_settings({PREFECT_API_URL: api, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
             yield
     except (TransportError, PrefectHTTPStatusError) as error:
         why = " ".join(str(error).split())[:200]

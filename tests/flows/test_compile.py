@@ -15,7 +15,6 @@ from prefect import State, get_client
 from prefect.blocks.system import Secret
 from prefect.concurrency.sync import concurrency
 from prefect.logging.handlers import APILogHandler
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from blueprints.dsl import (
@@ -35,7 +34,7 @@ from flows.compile import compile_blueprint
 from flows.limits import limits_for
 from flows.request import RunRequest
 from flows.settings import LimitSettings
-from flows.start import go_on
+from flows.start import go_on, prefect_at
 from flows.wiring import workshop
 from flows.workshop import Workshop
 from nodes.commands import command, shell
@@ -55,7 +54,7 @@ Run = Callable[..., tuple[RunReport | BaseException, Record]]
 def api(prefect_api: str) -> Iterator[httpx.Client]:
     """The server, asked by plain HTTP."""
     with (
-        temporary_settings({PREFECT_API_URL: prefect_api}),
+        prefect_at(prefect_api),
         httpx.Client(base_url=prefect_api) as client,
     ):
         yield client
@@ -117,6 +116,19 @@ def test_a_successful_run_is_completed_and_gives_its_report(
     assert (report.status, flow_run["state_name"]) == ("success", "Completed")
     assert report.flow_run_id == flow_run["id"]
     assert report.run_id == flow_run["id"][-8:]
+
+
+def test_a_run_gives_a_heartbeat(run: Run, api: httpx.Client) -> None:
+    _, flow_run = run(blueprint("looks", "Looks", [deterministic("look", "look", command("true"))]))
+    beats = {
+        "event": {"name": ["prefect.flow-run.heartbeat"]},
+        "resource": {"id": [f"prefect.flow-run.{flow_run['id']}"]},
+    }
+    for _ in range(100):
+        if found := api.post("/events/filter", json={"filter": beats}).json()["events"]:
+            break
+        sleep(0.1)
+    assert len(found) == 1
 
 
 def test_every_node_step_and_attempt_is_a_task_run(

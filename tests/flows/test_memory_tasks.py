@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import ModelUnavailable
@@ -17,6 +16,7 @@ from flows.library import library
 from flows.memory_settings import EmbeddingSettings, MemorySettings
 from flows.memory_tasks import explain, memory_in_prefect
 from flows.run_memory import Memory, memory
+from flows.start import prefect_at
 from memory.types import Content
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
@@ -98,7 +98,7 @@ def test_what_was_shown_is_explained(slug: str) -> None:
 
 @pytest.fixture
 def server(prefect_api: str) -> Iterator[str]:
-    with temporary_settings({PREFECT_API_URL: prefect_api}):
+    with prefect_at(prefect_api):
         yield prefect_api
 
 

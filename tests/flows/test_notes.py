@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from prefect import flow
 from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
@@ -24,6 +23,7 @@ from flows.pages import pages as kept_pages
 from flows.run import run_blueprint
 from flows.run_notes import Seat, notes
 from flows.settings import load_settings
+from flows.start import prefect_at
 from flows.workshop import Workshop
 from memory.errors import NoteInvalid
 from memory.note_types import ExampleContent, NoteContent
@@ -178,7 +178,7 @@ def test_what_was_given_is_an_artifact(own_home: Path, prefect_api: str) -> None
         with notes_in_prefect(lambda: notes(WORDS)) as opened:
             return opened.give(SEAT._replace(run_id="n1", node="fix (attempt 1)")).text
 
-    with temporary_settings({PREFECT_API_URL: prefect_api}):
+    with prefect_at(prefect_api):
         assert "never log names" in one_run()
         with get_client(sync_client=True) as client:
             assert "notes-n1-fix-attempt-1" in {one.key for one in client.read_artifacts()}

@@ -5,7 +5,6 @@ from time import sleep
 
 import httpx
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from blueprints.dsl import agentic, blueprint
 from flows import kept
@@ -14,6 +13,7 @@ from flows.deploy import deploy, without_worker
 from flows.library import library, notebook
 from flows.rate import rate_run
 from flows.settings import load_settings
+from flows.start import prefect_at
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
 from flows.worker import worker
 from flows.workshop import Workshop
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.prefect
 
 @pytest.fixture(autouse=True)
 def server(prefect_api: str) -> Iterator[None]:
-    with temporary_settings({PREFECT_API_URL: prefect_api}):
+    with prefect_at(prefect_api):
         yield
 
 

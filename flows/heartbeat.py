@@ -1,0 +1,44 @@
+"""The heartbeat of a flow run, which lets the server notice that its process is gone.
+
+Prefect's own sleeps in whole seconds, and the flow run waits for it at its end: half a second more
+for each. `prefect_at` switches it off, and flows of ours then beat themselves.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from threading import Event, Thread
+
+from prefect.events import emit_event
+from prefect.runtime import flow_run
+from prefect.settings import get_current_settings
+
+BEAT_S = 180.0
+"""As long as Prefect lets pass between two by default."""
+
+
+@contextmanager
+def beating() -> Iterator[None]:
+    """Tell the server that the flow run lives, now and until the block ends."""
+    if get_current_settings().flows.heartbeat_frequency is not None:
+        yield
+        return
+    over = Event()
+    # The context tells the thread which flow run this is, and which server.
+    heart = Thread(target=copy_context().run, args=(_beat, over), name="heartbeat", daemon=True)
+    heart.start()
+    try:
+        yield
+    finally:
+        over.set()
+        heart.join()
+
+
+def _beat(over: Event) -> None:
+    lives = {
+        "prefect.resource.id": f"prefect.flow-run.{flow_run.id}",
+        "prefect.resource.name": str(flow_run.name),
+    }
+    emit_event("prefect.flow-run.heartbeat", lives)
+    while not over.wait(BEAT_S):
+        emit_event("prefect.flow-run.heartbeat", lives)
