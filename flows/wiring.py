@@ -1,6 +1,7 @@
 """The only place that builds what a run works with."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -165,9 +166,9 @@ def _sandboxes(
             spec = spec_for(settings, docker, run_id, cli=bool(_cli_agents(request)))
         else:
             spec = _spec(settings, run_id, _kept(docker, files, run_id))
-        _sweep(docker, spec.owner)
         allow = (*wanted.egress, *request.blueprint.egress)
         with (
+            _sweeping(docker, spec.owner),
             Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
             _taken(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
         ):
@@ -202,10 +203,18 @@ def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
     )
 
 
-def _sweep(docker: Engine, ours: str) -> None:
-    """Remove what dead runs left: 3 ms when that is nothing."""
-    with suppress(SandboxLost):  # what will not go stays for `harness sandbox reap` to tell
-        reap(docker, ours)
+@contextmanager
+def _sweeping(docker: Engine, ours: str) -> Iterator[None]:
+    """Remove what dead runs left, beside the block: an engine with many images is slow to tell."""
+
+    def sweep() -> None:
+        with suppress(SandboxLost):  # what will not go stays for `harness sandbox reap` to tell
+            reap(docker, ours)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="sweep") as thread:
+        swept = thread.submit(sweep)
+        yield
+    swept.result()
 
 
 def _kept(docker: Engine, files: SnapshotId, run_id: str) -> SnapshotId:
