@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from contracts.errors import SettingsInvalid
 from flows.embed import embed_through_gateway
@@ -16,10 +17,12 @@ from flows.settings import environment, load_settings
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
-from policy.entity_search import EntitySearch
-from policy.log import EventLog
 from providers import minilm
 from providers.embed import LOCAL, PRESETS
+
+if TYPE_CHECKING:
+    from policy.entity_search import EntitySearch
+    from policy.log import EventLog
 
 
 @contextmanager
@@ -57,12 +60,14 @@ def notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
         yield opened
 
 
-def entity_search(log: EventLog) -> EntitySearch:
+def entity_search(log: "EventLog") -> "EntitySearch":
     """Entities found by what they mean, with the embedding model of memory.
 
     Raises:
         SettingsInvalid: the settings name none.
     """
+    from policy.entity_search import EntitySearch  # brings in numpy, which a run has no use for
+
     made = _embedder(load_memory_settings().embedding)
     if made is None:
         raise SettingsInvalid(
