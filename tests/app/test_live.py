@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from app.live import Tree, verdict, watching
+from app.live import verdict, watching
+from app.tree import Tree
 from contracts.run import NodeResult
 
 
