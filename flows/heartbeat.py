@@ -1,7 +1,7 @@
 """The heartbeat of a flow run, which lets the server notice that its process is gone.
 
 Prefect's own sleeps in whole seconds, and the flow run waits for it at its end: half a second more
-for each. `prefect_at` switches it off, and flows of ours then beat themselves.
+for each. `speaking_to` switches it off, and flows of ours then beat themselves.
 """
 
 from collections.abc import Iterator

@@ -2,13 +2,29 @@
 
 import ssl
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from contracts.errors import PrefectUnavailable
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
+
+
+@contextmanager
+def speaking_to(api: str) -> Iterator[None]:
+    """Prefect's settings with this server, and without Prefect's own heartbeat, in the block."""
+    from prefect.context import SettingsContext, get_settings_context
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    # Much follows from the address, so Prefect then reads all settings anew, which takes 45 ms.
+    known = PREFECT_API_URL.value() == api
+    with nullcontext() if known else temporary_settings({PREFECT_API_URL: api}):
+        profile, settings = get_settings_context().profile, get_settings_context().settings
+        flows = settings.flows.model_copy(update={"heartbeat_frequency": None})
+        meant = settings.model_copy(update={"flows": flows})
+        with SettingsContext(profile=profile, settings=meant):
+            yield
 
 
 @contextmanager
@@ -24,19 +40,11 @@ def asking(api: str) -> "Iterator[SyncPrefectClient]":
     # Loading certificates takes 20 ms, and a server without TLS has none.
     how = None if api.startswith("https:") else {"verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)}
     try:
-        with _meant(api), get_client(sync_client=True, httpx_settings=how) as client:
+        with speaking_to(api), get_client(sync_client=True, httpx_settings=how) as client:
             _check_version(client, api)
             yield client
     except HTTPError as error:
         raise PrefectUnavailable(f"the Prefect server at {api} failed us: {error}") from error
-
-
-def _meant(api: str) -> AbstractContextManager[object]:
-    """Prefect's settings with this server; making them anew takes 50 ms."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
-    known = PREFECT_API_URL.value() == api
-    return nullcontext() if known else temporary_settings({PREFECT_API_URL: api})
 
 
 def _check_version(client: "SyncPrefectClient", api: str) -> None:

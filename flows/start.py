@@ -11,6 +11,7 @@ from contracts.errors import PrefectUnavailable
 from contracts.run import RunReport
 from flows.local import api_url
 from flows.request import RunRequest
+from flows.server import speaking_to
 from flows.settings import Settings
 from flows.wiring import workshop
 
@@ -110,14 +111,9 @@ def prefect_at(api: str) -> Iterator[None]:
     """
     from httpx import TransportError
     from prefect.exceptions import PrefectHTTPStatusError
-    from prefect.settings import (
-        PREFECT_API_URL,
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
-        temporary_settings,
-    )
 
     try:
-        with temporary_settings({PREFECT_API_URL: api, PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        with speaking_to(api):
             yield
     except (TransportError, PrefectHTTPStatusError) as error:
         why = " ".join(str(error).split())[:200]
