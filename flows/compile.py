@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from prefect import Flow, State, allow_failure, flow, get_run_logger, task
+from prefect import Flow, State, allow_failure, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
@@ -35,6 +35,7 @@ from flows.heartbeat import beating
 from flows.limits import turn
 from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import run_name, tag_flow_run
+from flows.plain_flow import PlainFlow
 from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
 from flows.run import run_blueprint
@@ -72,14 +73,6 @@ def compile_blueprint(
     def own_name() -> str:
         return run_name(blueprint.name, str(flow_run.parameters["repo"]), own_id())
 
-    @flow(
-        name=blueprint.name,
-        description=blueprint.description,
-        flow_run_name=own_name,
-        persist_result=False,
-        on_cancellation=[settle_flow_run],
-        on_crashed=[settle_flow_run],
-    )
     @plainly
     @with_options_of(blueprint)
     def blueprint_flow(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
@@ -148,7 +141,15 @@ def compile_blueprint(
             publish_view(tools.view(report.run_id), report.run_id)
             return _end(report)
 
-    return blueprint_flow
+    return PlainFlow(
+        blueprint_flow,
+        name=blueprint.name,
+        description=blueprint.description,
+        flow_run_name=own_name,
+        persist_result=False,
+        on_cancellation=[settle_flow_run],
+        on_crashed=[settle_flow_run],
+    )
 
 
 def task_runner() -> Perform:
