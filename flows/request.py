@@ -15,6 +15,9 @@ from nodes.types import Agentic, inner
 AGENTS = ("native", "claude-code", "pi")
 """Agents that can be asked for."""
 
+CLI_AGENTS = frozenset({"claude-code", "pi"})
+"""Those that are programs in the sandbox."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:

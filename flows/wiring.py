@@ -9,31 +9,32 @@ from typing import TYPE_CHECKING
 
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import ImageUnavailable, RunNotResumable, SandboxLost, Unavailable
-from contracts.gate import Bounds, OpenGate
-from contracts.sandbox import Sandbox, SnapshotId
+from contracts.gate import Bounds
+from contracts.sandbox import SnapshotId
 from flows.agent_approvals import approvals_at
 from flows.checkpoints import Used
-from flows.complete import complete_through_gateway
 from flows.event_log import appending, event_log, view_of
-from flows.gateway import OpenRun, gateway, gateway_run
 from flows.memory_settings import load_memory_settings
 from flows.model_calls import TRAJECTORY
 from flows.owner import owner_of
 from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
-from flows.request import AGENTS, RunRequest, check_agents, check_options, check_viewer, models
+from flows.request import (
+    AGENTS,
+    CLI_AGENTS,
+    RunRequest,
+    check_agents,
+    check_options,
+    check_viewer,
+    models,
+)
 from flows.request import agents as agents_of
 from flows.run_memory import OpenTools, memory
 from flows.run_notes import notes
 from flows.settings import Settings, environment, load_settings
 from flows.workshop import Opened, Tell, Workshop
-from nodes.agents.claude_code import claude_code
-from nodes.agents.cli import GATEWAY_PORT
-from nodes.agents.native import gated_native
-from nodes.agents.pi import pi
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.agents.talk import Talks, redacting
-from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.text import Redact, redactor
 from providers.models import check_key
@@ -49,14 +50,6 @@ from sandbox.sources import find_source
 
 if TYPE_CHECKING:
     from policy.log import EventLog
-
-MakeGated = Callable[[OpenGate, OnLine], Agent]
-
-CLI_AGENTS: Mapping[str, MakeGated] = {
-    "claude-code": lambda open_gate, on_line: claude_code(open_gate, on_line=on_line),
-    "pi": lambda open_gate, on_line: pi(open_gate, on_line=on_line),
-}
-"""Agents that are programs in the sandbox and ask their model through a gateway."""
 
 _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Python takes an edit of the same size within one second for no edit, and runs the old code."""
@@ -134,6 +127,8 @@ def _check_models(request: RunRequest, settings: Settings) -> tuple[str, ...]:
     asked = sorted(models(request))
     if not asked:
         return ()
+    from flows.gateway import gateway  # with its client, as for agents
+
     with gateway(settings) as client:
         free = [m for m in asked if not client.check_model(m) and m not in settings.prices]
     return tuple(
@@ -146,6 +141,8 @@ def _reflecting(settings: Settings) -> Complete:
     """Asks the gateway, which is started by the first question only."""
 
     def complete(request: ChatRequest) -> Reply:
+        from flows.complete import complete_through_gateway  # with the gateway's client
+
         with complete_through_gateway(settings, purpose="reflect") as ask:
             return ask(request)
 
@@ -257,6 +254,10 @@ def _agents(
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
             if agents_of(request):
+                # All that agents stand on takes 70 ms to import, which other runs need not pay.
+                from flows.agents import bounded, gated
+                from flows.gateway import gateway_run
+
                 opened = gateway_run(
                     settings,
                     run_id,
@@ -268,7 +269,7 @@ def _agents(
                 )
                 run = stack.enter_context(opened)
                 gate = bounded(run.open_gate, bounds(request))
-                made = _gated(run._replace(open_gate=gate))
+                made = gated(run._replace(open_gate=gate))
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
@@ -298,35 +299,8 @@ def _bounds(
     return bounds
 
 
-def bounded(open_gate: OpenGate, bounds: Bounds | None) -> OpenGate:
-    """The same gate, whose guard also goes by these bounds."""
-    return lambda terms: open_gate(replace(terms, bounds=bounds))
-
-
 def _cli_agents(request: RunRequest) -> set[str]:
-    return agents_of(request) & CLI_AGENTS.keys()
-
-
-def _gated(run: OpenRun) -> dict[str, MakeAgent]:
-    """All agents; the first to work in a sandbox leads its port to the gateway."""
-
-    def lead(agent: Agent) -> Agent:
-        def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-            try:
-                sandbox.forward(GATEWAY_PORT, run.gateway.connect)
-            except SandboxLost:
-                raise
-            except Unavailable:
-                pass  # it is led there: nothing else in a sandbox outlives its command
-            return agent(task, sandbox)
-
-        return work
-
-    def maker(make: MakeGated) -> MakeAgent:
-        return lambda on_line: lead(make(run.open_gate, on_line))
-
-    cli = {name: maker(make) for name, make in CLI_AGENTS.items()}
-    return {**cli, "native": lambda on_line: gated_native(run.open_gate, on_line=on_line)}
+    return agents_of(request) & CLI_AGENTS
 
 
 def _ignore(_: str) -> None:
