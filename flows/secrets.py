@@ -8,7 +8,6 @@ from typing import cast
 from prefect.blocks.system import Secret
 
 from contracts.errors import SecretMissing
-from flows import gateway
 from flows.settings import load_settings, variables
 
 
@@ -22,6 +21,8 @@ def secrets_set(blocks: Mapping[str, str]) -> Iterator[None]:
     if not blocks:
         yield
         return
+    from flows import gateway  # brings in its client, 20 ms for who has secrets
+
     own_gateway = f"gateway-{sha256(repr(sorted(blocks.items())).encode()).hexdigest()[:8]}"
     secret = {name: _value(block) for name, block in blocks.items()}
     # The keys of one run must not be those of others: it has a gateway of its own.
