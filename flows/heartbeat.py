@@ -9,23 +9,24 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from threading import Event, Thread
 
+from prefect.context import GLOBAL_SETTINGS_CONTEXT
 from prefect.events import emit_event
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
 
-BEAT_S = 180.0
-"""As long as Prefect lets pass between two by default."""
-
 
 @contextmanager
 def beating() -> Iterator[None]:
-    """Tell the server that the flow run lives, now and until the block ends."""
-    if get_current_settings().flows.heartbeat_frequency is not None:
+    """Tell the server that the flow run lives, until the block ends, as often as Prefect would."""
+    every_s = GLOBAL_SETTINGS_CONTEXT.settings.flows.heartbeat_frequency
+    if every_s is None or get_current_settings().flows.heartbeat_frequency is not None:
         yield
         return
     over = Event()
     # The context tells the thread which flow run this is, and which server.
-    heart = Thread(target=copy_context().run, args=(_beat, over), name="heartbeat", daemon=True)
+    heart = Thread(
+        target=copy_context().run, args=(_beat, over, every_s), name="heartbeat", daemon=True
+    )
     heart.start()
     try:
         yield
@@ -34,11 +35,11 @@ def beating() -> Iterator[None]:
         heart.join()
 
 
-def _beat(over: Event) -> None:
+def _beat(over: Event, every_s: float) -> None:
     lives = {
         "prefect.resource.id": f"prefect.flow-run.{flow_run.id}",
         "prefect.resource.name": str(flow_run.name),
     }
     emit_event("prefect.flow-run.heartbeat", lives)
-    while not over.wait(BEAT_S):
+    while not over.wait(every_s):
         emit_event("prefect.flow-run.heartbeat", lives)

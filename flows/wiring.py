@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contracts.chat import ChatRequest, Complete, Reply
-from contracts.errors import ImageUnavailable, RunNotResumable, SandboxLost, Unavailable
+from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.gate import Bounds
 from contracts.sandbox import SnapshotId
 from flows.agent_approvals import approvals_at
@@ -205,7 +205,7 @@ def _sweeping(docker: Engine, ours: str) -> Iterator[None]:
     """Remove what dead runs left, beside the block: an engine with many images is slow to tell."""
 
     def sweep() -> None:
-        with suppress(SandboxLost):  # what will not go stays for `harness sandbox reap` to tell
+        with suppress(Unavailable):  # what will not go stays for `harness sandbox reap` to tell
             reap(docker, ours)
 
     with ThreadPoolExecutor(1, thread_name_prefix="sweep") as thread:
