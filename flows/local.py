@@ -13,6 +13,13 @@ from flows.kept import Kept, Launch, Running
 from flows.server import asking
 from flows.settings import Settings, environment
 
+_ONE_CONNECTION = "?connections=:memory:"
+"""Prefect takes an address with these letters for a database in memory: one connection to it.
+
+With the fifteen that it opens to a file, eight runs at once make the whole server stand still for
+sixty seconds, its busy timeout, again and again, and then say "database is locked".
+"""
+
 _SERVER = (sys.executable, "-P", "-m", "prefect", "server", "start")
 
 
@@ -99,7 +106,9 @@ def _server_env(folder: Path, url: str) -> dict[str, str]:
         "PREFECT_UI_API_URL": url,
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_METRICS_ENABLED": "true",
-        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db",
+        "PREFECT_API_DATABASE_CONNECTION_URL": (
+            f"sqlite+aiosqlite:///{folder}/prefect.db{_ONE_CONNECTION}"
+        ),
     }
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -43,6 +44,21 @@ def test_a_server_is_found_again_started_again_and_stopped(settings: Settings) -
 def test_a_state_file_that_is_no_json_is_no_server(settings: Settings) -> None:
     (settings.home / "prefect" / "server.json").write_text("{")
     assert local.status(settings) is None
+
+
+def test_all_who_write_at_once_are_answered(prefect_api: str) -> None:
+    def run(number: int) -> None:
+        with httpx.Client(base_url=prefect_api, timeout=30) as server:
+
+            def ask(path: str, **body: object) -> str:
+                return str(server.post(path, json=body).raise_for_status().json().get("id"))
+
+            made = ask("/flow_runs/", flow_id=ask("/flows/", name=f"busy-{number % 2}"))
+            for state in ("PENDING", "RUNNING", "COMPLETED"):
+                ask(f"/flow_runs/{made}/set_state", state={"type": state})
+
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(run, range(32)))
 
 
 def test_a_configured_server_that_does_not_answer_is_named(
