@@ -21,7 +21,7 @@ _MATTERS = re.compile(
 )
 """Variables of a worker that its runs go by."""
 
-_ROOMS = tuple(
+ROOMS = tuple(
     ROOT / room
     for room in (
         "contracts", "providers", "sandbox", "memory", "policy", "nodes", "blueprints", "flows"
@@ -56,17 +56,25 @@ def _worker(settings: Settings, api: str, *queue: str, kept_as: str, name: str, 
         folder=settings.home / "prefect",
         launch=launch,
         healthy=_healthy,
-        version=lambda: f"{api} {limit} {origin(gateway.secret(settings), _ROOMS, _MATTERS)}",
+        version=lambda: f"{api} {limit} {origin(gateway.secret(settings), ROOMS, _MATTERS)}",
         idle=lambda _: not _at_work(made),
     )
     return made
 
 
 def _at_work(made: Kept) -> bool:
-    """Whether the worker has a process under it: each does a run."""
+    """Whether the worker has a process under it: each is for a run, but for the fork server."""
     running = kept.status(made)
     tasks = Path("/proc", str(running.pid)).glob("task/*/children") if running else ()
-    return any(path.read_text() for path in tasks)
+    pids = " ".join(path.read_text() for path in tasks).split()
+    return any(not _is_fork_server(pid) for pid in pids)
+
+
+def _is_fork_server(pid: str) -> bool:
+    try:
+        return b"flows.fork_server" in Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def _env(settings: Settings, api: str, port: int) -> dict[str, str]:

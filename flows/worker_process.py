@@ -3,14 +3,17 @@
 import asyncio
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import WorkerFlowRunResponse
+from prefect.settings import get_current_settings
 from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.workers.process import ProcessWorker
 
 from flows.deploy import POOL
+from flows.fork_server import forking
+from flows.run_process import ENGINE
 
 
 class Worker(ProcessWorker):
@@ -35,7 +38,12 @@ def main() -> None:
     name, limit, *queue = sys.argv[1:]
     setup_signal_handlers_worker(os.getpid(), "the worker", print)
     worker = Worker(name=name, work_pool_name=POOL, work_queues=queue or None, limit=int(limit))
-    with suppress(asyncio.CancelledError, KeyboardInterrupt):
+    # As Prefect's worker gives them to what it starts.
+    env = get_current_settings().to_environment_variables(exclude_unset=True)
+    with (
+        nullcontext() if queue else forking(ENGINE, env),
+        suppress(asyncio.CancelledError, KeyboardInterrupt),
+    ):
         asyncio.run(worker.start(with_healthcheck=True))
 
 

@@ -57,12 +57,14 @@ def rows(made: Stage, api: str, size: int) -> Iterator[Row]:
 
 
 def _spent_s(made: Stage, api: str) -> float:
-    """Processor seconds of the server, and of the worker with all runs that it has seen end."""
+    """Processor seconds of the server, the worker, its fork server, and all runs that ended."""
     ticks = 0
     for running in (local.status(made.settings), kept.status(worker(made.settings, api))):
         if running is not None:
-            stat = Path(f"/proc/{running.pid}/stat").read_text()
-            ticks += sum(int(field) for field in stat.rpartition(")")[2].split()[11:15])
+            under = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+            for pid in (running.pid, *under):
+                stat = Path(f"/proc/{pid}/stat").read_text()
+                ticks += sum(int(field) for field in stat.rpartition(")")[2].split()[11:15])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -1,0 +1,111 @@
+"""Runs that are forked: as if each were a process of its own from the start, only sooner."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import sleep
+from typing import NamedTuple
+
+import pytest
+
+from flows.fork_server import forking
+from flows.run_process import ENGINE, FORK_SERVER
+from sandbox.process import process_label
+
+
+class Server(NamedTuple):
+    worker: ExitStack
+    name: str
+
+
+@pytest.fixture
+def server(own_home: Path) -> Iterator[Server]:
+    with ExitStack() as worker:
+        process = worker.enter_context(forking("tests.flows.forked", {}))
+        yield Server(worker, os.environ[FORK_SERVER])
+    assert process.wait(timeout=30) == 0, "it ends with its worker and its runs"
+
+
+class Asked:
+    """A run that was asked for, and what it told of itself."""
+
+    def __init__(self, server: Server, folder: Path, do: str, **env: str) -> None:
+        folder.mkdir()
+        self.tells = folder / "tells"
+        given = {FORK_SERVER: server.name, "TELL": str(self.tells), "DO": do, **env}
+        argv = (sys.executable, "-P", "-m", "flows.run_process")
+        self.process = subprocess.Popen(argv, cwd=folder, env={**os.environ, **given})
+
+    def told(self) -> dict[str, object]:
+        while not self.tells.exists():
+            assert self.process.poll() is None
+            sleep(0.02)
+        return dict(json.loads(self.tells.read_text()))
+
+    def end(self) -> int:
+        self.tells.unlink()
+        return self.process.wait(timeout=30)
+
+
+def test_each_has_its_own_variables_folder_and_chance(server: Server, tmp_path: Path) -> None:
+    one = Asked(server, tmp_path / "one", "wait", MINE="secret")
+    two = Asked(server, tmp_path / "two", "wait")
+    first, second = one.told(), two.told()
+    assert first["forked"] and second["forked"]
+    assert (first["mine"], second["mine"]) == ("secret", None)
+    assert first["folder"] == str(tmp_path / "one")
+    assert first["drawn"] != second["drawn"]
+    assert first["open"] == second["open"] == 4  # three streams, and what counts them
+    assert (one.end(), two.end()) == (3, 3)
+
+
+def test_what_was_read_once_begins_afresh_when_it_is_another(
+    server: Server, tmp_path: Path
+) -> None:
+    run = Asked(server, tmp_path / "run", "wait", PREFECT_LOGGING_LEVEL="DEBUG")
+    assert not run.told()["forked"]
+    assert run.end() == 3
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGKILL])
+def test_who_ends_what_a_worker_started_ends_the_run(
+    server: Server, tmp_path: Path, sign: signal.Signals
+) -> None:
+    run = Asked(server, tmp_path / "run", "wait")
+    process = process_label(int(str(run.told()["pid"])))
+    run.process.send_signal(sign)
+    assert run.process.wait(timeout=30) == -sign
+    while process_label(int(str(run.told()["pid"]))) == process:
+        sleep(0.02)
+
+
+def test_a_run_that_is_killed_is_told_as_killed(server: Server, tmp_path: Path) -> None:
+    run = Asked(server, tmp_path / "run", "wait")
+    os.kill(int(str(run.told()["pid"])), signal.SIGKILL)
+    assert run.process.wait(timeout=30) == -signal.SIGKILL
+
+
+def test_a_run_outlives_the_worker(server: Server, tmp_path: Path) -> None:
+    run = Asked(server, tmp_path / "run", "wait")
+    run.told()
+    server.worker.close()
+    assert run.end() == 3
+
+
+def test_what_real_runs_are_forked_from_has_one_thread_and_serves(own_home: Path) -> None:
+    """Else each would begin by itself, unseen; this one has no flow run to do, and ends with 1."""
+    with forking(ENGINE, {}) as process:
+        name = os.environ[FORK_SERVER]
+        run = (sys.executable, "-P", "-m", "flows.run_process")
+        env = {**os.environ, FORK_SERVER: name}
+        assert subprocess.run(run, env=env, timeout=60, check=False).returncode == 1
+        assert process.poll() is None
+    assert process.wait(timeout=30) == 0
+    said = (own_home / "prefect" / "worker.log").read_text()
+    assert "Invalid flow run id" in said
+    assert "Warning" not in said
