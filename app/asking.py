@@ -30,7 +30,7 @@ def asking(approvals: "Approvals") -> "Person":
     from policy.ask import Person
 
     def ask(question: "Question") -> "Answer":
-        from flows.plan_report import why
+        from flows.approval_text import whole
 
         answer = approvals.ask(question)
         if answer.status != "waiting":
@@ -38,7 +38,7 @@ def asking(approvals: "Approvals") -> "Person":
         waiting = approvals.list(run_id=question.run_id, pending=True)
         found = next(one for one in waiting if one.action == question.action)
         with _turn:
-            for line in ("stopped: CAPABILITY_VIOLATION", *why(found)):
+            for line in ("stopped: CAPABILITY_VIOLATION", *whole(found)):
                 say(f"  {line}")
             status = "approved" if confirmed("do exactly this, once?") else "denied"
         approvals.decide(found.id, "approved" if status == "approved" else "denied", by=getuser())

@@ -11,13 +11,12 @@ from app.asking import asking, confirmed, who_sits_here
 from app.cli_tell import intent_text, tell
 from app.present import show_table
 from app.terminal import say, show, show_json
-from contracts.errors import OptionInvalid, RunNotFound
+from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from flows.plan_report import PlanReport
     from flows.plan_request import PlanRequest
     from flows.plan_run import PlanShop
-    from flows.settings import Settings
     from policy.types import ApprovalStatus, Plan
 
 Approval = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
@@ -70,7 +69,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List what waits for a person, the newest first."""
-    from flows.plan_report import approval_json, why
+    from flows.approval_text import approval_json, headline
     from flows.plan_wiring import plan_shop
     from flows.settings import load_settings
 
@@ -81,20 +80,20 @@ def list_(
     elif not found:
         show("nothing waits for an approval")
     else:
-        rows = [(one.id, one.run_id, one.status, why(one)[0][:90]) for one in found]
+        rows = [(one.id, one.run_id, one.status, headline(one)[:90]) for one in found]
         show_table(("approval", "run", "status", "action"), rows)
 
 
 @app.command("show")
 def show_(approval: Approval, as_json: AsJson = False) -> None:
     """Show one: what would be done, which rule stopped it, and what led there."""
-    from flows.plan_report import approval_json, why
+    from flows.approval_text import approval_json, whole
     from flows.plan_wiring import plan_shop
     from flows.settings import load_settings
 
     with plan_shop(load_settings()) as shop:
         found = shop.approvals.get(approval)
-    tell(approval_json(found), "\n".join((f"{found.id}: {found.status}", *why(found))), as_json)
+    tell(approval_json(found), "\n".join((f"{found.id}: {found.status}", *whole(found))), as_json)
 
 
 @app.command("approve")
@@ -103,7 +102,7 @@ def approve(
     reason: Annotated[str, typer.Option(help="Kept with the decision.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Allow this one action once; a plan goes on, an agent's run does by `harness runs resume`."""
+    """Allow this one action once; what waits in Prefect goes on, a run of yours is resumed."""
     _decide(approval, "approved", reason=reason, as_json=as_json)
 
 
@@ -128,35 +127,21 @@ def answer(
 
 
 def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bool) -> None:
-    from flows.plan_report import approval_json
-    from flows.plan_start import go_on
+    from flows.approval_text import approval_json
+    from flows.decided import tell_flow_run, then_line
+    from flows.plan_start import run_plan_in_prefect
     from flows.plan_wiring import plan_shop
     from flows.settings import load_settings
 
     settings = load_settings()
     with plan_shop(settings, ask_person=who_sits_here()) as shop:
         decided = shop.approvals.decide(approval, status, by=getuser(), reason=reason)
-        report = None if decided.node else go_on(shop, settings, decided)
-    if decided.node:
-        line = f"{decided.id}: {decided.status}. {_then(decided.run_id, settings)}"
-        tell(approval_json(decided), line, as_json)
-    elif report is None:
-        tell(approval_json(decided), f"{decided.id}: {decided.status}; the run goes on", as_json)
-    else:
-        _tell(report, as_json=as_json)
-
-
-def _then(run_id: str, settings: "Settings") -> str:
-    """What becomes of a decision about what an agent asked for."""
-    from flows.runs import read_entry
-
-    try:
-        state = read_entry(settings.runs, run_id).state
-    except RunNotFound:
-        return f"Run {run_id} is not in this home's runs"
-    if state == "running":
-        return f"Run {run_id} is running: its agent may ask for it again"
-    return f"`harness runs resume {run_id}` goes on"
+        then = tell_flow_run(shop, settings, decided)
+        if then == "here" and not decided.node:
+            _tell(run_plan_in_prefect(shop, settings, decided.run_id), as_json=as_json)
+            return
+    line = f"{decided.id}: {decided.status}; {then_line(decided, then, settings)}"
+    tell(approval_json(decided), line, as_json)
 
 
 def _request(

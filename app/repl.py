@@ -9,7 +9,8 @@ from rich.console import Console
 
 from app.repl_lines import event_line, waiting_lines
 from contracts.errors import HarnessError, OptionInvalid
-from flows.plan_background import Background, go_on_in_background, start_plan
+from flows.decided import go_on_in_background, then_line
+from flows.plan_background import Background, start_plan
 from flows.plan_report import plan_lines
 from flows.plan_request import PlanRequest
 from flows.plan_run import PlanShop
@@ -100,15 +101,13 @@ class Repl:
             name = self._only_one_that_waits()
         before = self.shop.log.newest()
         decided = self.shop.approvals.decide(name, status, by=getuser(), reason=reason)
-        if decided.node:
-            self._say(f"{decided.id}: {decided.status}; the agent may ask again")
+        then = go_on_in_background(self.shop, self.settings, decided)
+        if isinstance(then, str):
+            line = then_line(decided, then, self.settings)
+            self._say(f"{decided.id}: {decided.status}; {line}")
             return
         self.plan = decided.run_id
-        started = go_on_in_background(self.shop, self.settings, decided)
-        if started is None:
-            self._say("its flow run in Prefect goes on")
-        else:
-            self._watch(started, before)
+        self._watch(then, before)
 
     def _events(self, words: str) -> None:
         if words and not words.isdigit():

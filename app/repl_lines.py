@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from json import dumps
 
 from contracts.json import Json
+from flows.approval_text import whole
 from flows.plan_deltas import plan_delta
-from flows.plan_report import why
 from policy.events import Event
 from policy.registry import thawed
 from policy.types import Approval
@@ -22,7 +22,7 @@ def event_line(event: Event) -> str:
 
 def waiting_lines(approval: Approval) -> list[str]:
     """What waits, why, and what led there."""
-    return [f"waits: {approval.id}", *(f"  {line}" for line in why(approval))]
+    return [f"waits: {approval.id}", *(f"  {line}" for line in whole(approval))]
 
 
 def _of_plan(delta: Mapping[str, Json]) -> str:

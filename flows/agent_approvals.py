@@ -103,12 +103,21 @@ def answers(approvals: Sequence[Approval]) -> str:
     return "\n".join((_DECIDED, *lines))
 
 
-def notices(approvals: Sequence[Approval], run_id: str) -> tuple[str, ...]:
-    """What a report says of those that wait."""
+def notices(approvals: Sequence[Approval], run_id: str, *, suspends: bool) -> tuple[str, ...]:
+    """What a report says of those that wait, and of those that a person refused.
+
+    A run that `suspends` itself goes on by itself.
+    """
+    refused = [
+        f"refused by {one.decided_by}: {one.op} in {one.node!r}"
+        f"{f' ({one.reason})' if one.reason else ''}"
+        for one in reversed(approvals)
+        if one.status == "denied"
+    ]
     waits = [
         f"waits for approval {one.id}: {one.op} in {one.node!r}, {one.denied.rule}: "
         f"{one.denied.reason}; `harness approvals show {one.id}`"
-        for one in approvals
+        for one in pending(approvals)
     ]
-    hint = f"once they are decided, `harness runs resume {run_id}` goes on"
-    return (*waits, hint) if waits else ()
+    who = "the run goes on by itself" if suspends else f"`harness runs resume {run_id}` goes on"
+    return (*refused, *waits, *((f"once they are decided, {who}",) if waits else ()))

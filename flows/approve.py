@@ -1,32 +1,27 @@
-"""A plan as a deployment: what needs a person suspends the run, with a typed form in the UI.
-
-The process ends meanwhile. An answer is written down before it counts, so a run that is
-retried or restarted asks nothing twice.
-"""
+"""A plan as a deployment: what needs a person suspends the run, with a typed form in the UI."""
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Literal
-from uuid import UUID
 
 from prefect import State, flow
-from prefect.flow_runs import resume_flow_run, suspend_flow_run
+from prefect.flow_runs import suspend_flow_run
 from prefect.input import RunInput
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from pydantic import Field
 
-from contracts.errors import ApprovalDecided, RunNotFound
-from flows.plan_report import PlanReport, plan_form, question_form
+from contracts.errors import RunNotFound
+from flows.approval_text import late_line
+from flows.plan_report import PlanReport, plan_form
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_run import PlanShop, begin, draft_plan, missing_grants, open_run, report_of
 from flows.plan_wiring import plan_shop
 from flows.plans import ended, publish, run_steps, step_runner
 from flows.settings import load_settings
-from policy.types import Approval, ApprovalStatus
+from flows.suspend import suspend_until_decided
 
-RUN_IT, APPROVE = "run it", "approve"
+RUN_IT = "run it"
 _WEEK_S = 7 * 24 * 3600
 
 
@@ -34,20 +29,6 @@ class Agree(RunInput):
     """What a person says of a plan before it runs."""
 
     answer: Literal["refuse", "run it"] = Field(default="refuse", title="This plan")
-
-
-class Decide(RunInput):
-    """What a person says of one action."""
-
-    answer: Literal["deny", "approve"] = Field(default="deny", title="This one action")
-    reason: str = Field(default="", title="Why", max_length=2_000)
-
-
-class Reply(RunInput):
-    """What a person answers to a question of the plan."""
-
-    answer: str = Field(title="Your answer", min_length=1, max_length=20_000)
-    refuse: bool = Field(default=False, title="I will not answer")
 
 
 @flow(
@@ -78,8 +59,7 @@ def run_plan(
         )
         if not _agreed(shop, run_id, request, ask_first=ask_first):
             return Cancelled(message="the plan was refused")
-        _go_on(shop, run_id)
-        report = report_of(shop, run_id)
+        report = _go_on(shop, run_id)
     publish(report)
     return ended(report)
 
@@ -105,43 +85,15 @@ def _agreed(shop: PlanShop, run_id: str, request: PlanRequest, *, ask_first: boo
     return True
 
 
-def _go_on(shop: PlanShop, run_id: str) -> None:
-    """Run what can be run; then ask about one action at a time, until nothing waits."""
+def _go_on(shop: PlanShop, run_id: str) -> PlanReport:
+    """Run what can be run, then wait for a person, until nothing waits or what waited expired."""
     while True:
+        suspend_until_decided(shop.approvals, run_id)
+        late = late_line(shop.approvals.undecided(run_id))
+        if late is not None:
+            return replace(report_of(shop, run_id), status="failure", error=late)
         with open_run(shop, run_id) as run:
             run_steps(run)
-        waiting = shop.approvals.list(run_id=run_id, pending=True)
-        if not waiting:
-            return
-        _ask(shop, waiting[0])
-
-
-def _ask(shop: PlanShop, approval: Approval) -> None:
-    """Suspend until a person answered; what `harness approvals` said meanwhile goes before."""
-    form: type[Decide] | type[Reply] = Reply if approval.is_question else Decide
-    left = int((approval.expires_at - datetime.now(UTC)).total_seconds())
-    said = suspend_flow_run(
-        wait_for_input=form.with_initial_data(description=question_form(approval)),
-        key=f"approval-{approval.id}",
-        timeout=max(left, 1),
-    )
-    status, reason = _decided(said)
-    with suppress(ApprovalDecided):
-        shop.approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
-
-
-def _decided(said: Decide | Reply) -> tuple[ApprovalStatus, str]:
-    match said:
-        case Decide():
-            return ("approved" if said.answer == APPROVE else "denied"), said.reason
-        case Reply():
-            return ("denied" if said.refuse else "approved"), said.answer
-
-
-def resume(suspended: str, approval: Approval) -> None:
-    """Answer the form of a suspended flow run with what was decided elsewhere."""
-    yes = approval.status == "approved"
-    said: dict[str, object] = {"answer": APPROVE if yes else "deny", "reason": approval.reason}
-    if approval.is_question:
-        said = {"answer": approval.reason or "no answer", "refuse": not yes}
-    resume_flow_run(UUID(suspended), run_input=said)
+        report = report_of(shop, run_id)
+        if report.status != "waiting":
+            return report

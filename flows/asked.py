@@ -23,7 +23,8 @@ _FILE = "run.json"
 class Asked:
     """One run as it was asked for. `nodes` are the blueprint's, `cwd` is where it was begun.
 
-    `process` tells which process does it, or did it last.
+    `process` tells which process does it, or did it last; `suspends` whether its flow run waits
+    for a person by itself.
     """
 
     run_id: str
@@ -33,6 +34,7 @@ class Asked:
     started_at: str
     process: str
     flow_run_id: str | None = None
+    suspends: bool = False
     blueprint_ref: str = ""
     nodes: tuple[str, ...] = ()
     ref: str | None = None
@@ -72,6 +74,7 @@ def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | No
         company=request.company,
         intent_from=request.intent_from,
         flow_run_id=flow_run.id if flow_run else None,
+        suspends=flow_run is not None and flow_run.suspends,
         started_at=known.started_at if known else datetime.now(UTC).isoformat(timespec="seconds"),
         process=process_label(os.getpid()),
         cwd=known.cwd if known else str(Path.cwd()),

@@ -7,7 +7,7 @@ from functools import partial
 from prefect import Flow, State, allow_failure, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import TerminationSignal
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
 from blueprints.engine import Perform, Watch
@@ -39,11 +39,12 @@ from flows.plain_flow import PlainFlow
 from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
 from flows.run import run_blueprint
-from flows.runs import finished, read_diff, read_report
+from flows.runs import finished, read_diff, read_report, waits
 from flows.secrets import secrets_set
 from flows.settings import load_settings
 from flows.settle import settle_flow_run
 from flows.signals import cancelled_from_prefect, undisturbed
+from flows.suspend import suspend_until_decided
 from flows.telemetry import traced
 from flows.workshop import Workshop
 from nodes.types import Node
@@ -64,7 +65,8 @@ def compile_blueprint(
     It ends Completed or Failed with the `RunReport` as data; what a node raises is raised.
     `run_id=None` takes the last eight hex digits of the flow run's id. `workshop` is called
     when a run begins, not before. A flow run that is retried goes on where it stopped, and
-    one that was finished ends at once as it did.
+    one that was finished ends at once as it did. Where a deployment started it, it is suspended
+    while it waits for a person.
     """
 
     def own_id() -> str:
@@ -117,29 +119,15 @@ def compile_blueprint(
             )
             tools.check(request)
             tag_flow_run(request)
-            settings = load_settings()
-            with traced(settings.telemetry, request, own_id()) as trace:
-                try:
-                    with (
-                        cancelled_from_prefect(str(flow_run.id)),
-                        turn(request, settings.limits),
-                    ):
-                        report = run_blueprint(
-                            request,
-                            trace.workshop(tools),
-                            run_id=own_id(),
-                            flow_run=FlowRun(str(flow_run.id), str(flow_run.ui_url)),
-                            perform=trace.perform(task_runner()),
-                            lanes=lambda: trace.perform(task_runner()),
-                            watch=_logged(watch or Watch()),
-                        )
-                except (KeyboardInterrupt, TerminationSignal):
-                    with undisturbed():
-                        report = _cut_short(tools, own_id())
-                trace.ended(report, tools.runs / own_id() / "trajectory.jsonl")
-            publish_report(report, read_diff(tools.runs, report.run_id))
-            publish_view(tools.view(report.run_id), report.run_id)
-            return _end(report)
+            suspends = run_id is None and deployment.id is not None
+            this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
+            while True:
+                if suspends and waits(tools.runs, own_id()):
+                    with tools.approvals() as approvals:
+                        suspend_until_decided(approvals, own_id())
+                report = _once(request, tools, own_id(), this, watch or Watch())
+                if not suspends or report.status != "waiting":
+                    return _end(report)
 
     return PlainFlow(
         blueprint_flow,
@@ -150,6 +138,32 @@ def compile_blueprint(
         on_cancellation=[settle_flow_run],
         on_crashed=[settle_flow_run],
     )
+
+
+def _once(
+    request: RunRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
+) -> RunReport:
+    """Go on with the run as far as it comes, and show how it stands."""
+    settings = load_settings()
+    with traced(settings.telemetry, request, run_id) as trace:
+        try:
+            with cancelled_from_prefect(this.id), turn(request, settings.limits):
+                report = run_blueprint(
+                    request,
+                    trace.workshop(tools),
+                    run_id=run_id,
+                    flow_run=this,
+                    perform=trace.perform(task_runner()),
+                    lanes=lambda: trace.perform(task_runner()),
+                    watch=_logged(watch),
+                )
+        except (KeyboardInterrupt, TerminationSignal):
+            with undisturbed():
+                report = _cut_short(tools, run_id)
+        trace.ended(report, tools.runs / run_id / "trajectory.jsonl")
+    publish_report(report, read_diff(tools.runs, run_id))
+    publish_view(tools.view(run_id), run_id)
+    return report
 
 
 def task_runner() -> Perform:

@@ -8,12 +8,10 @@ from contracts.errors import HarnessError
 from contracts.json import Json
 from flows.detached import start_detached
 from flows.plan_request import noted_plan
-from flows.plan_run import PlanShop
-from flows.plan_start import run_plan_in_prefect, told_flow_run
+from flows.plan_start import run_plan_in_prefect
 from flows.plan_wiring import plan_shop
 from flows.settings import Settings, load_settings
 from policy.events import Draft
-from policy.types import Approval
 from sandbox.process import is_dead, process_label
 
 
@@ -38,20 +36,6 @@ def start_plan(settings: Settings, run_id: str) -> Background:
     log.parent.mkdir(parents=True, exist_ok=True)
     argv = (sys.executable, "-P", "-m", "flows.plan_background", run_id)
     return Background(log, process_label(start_detached(argv, cwd=Path.cwd(), log=log)))
-
-
-def go_on_in_background(
-    shop: PlanShop, settings: Settings, approval: Approval
-) -> Background | None:
-    """Let the run of this decided approval go on; None when a flow run elsewhere does.
-
-    Raises:
-        RunNotFound: no plan runs or ran under the approval's run id.
-        PrefectUnavailable: the run waits in a flow run, and no server answers.
-    """
-    if told_flow_run(shop, settings, approval):
-        return None
-    return start_plan(settings, approval.run_id)
 
 
 def main(run_id: str) -> int:

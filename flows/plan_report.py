@@ -7,10 +7,10 @@ from typing import Literal
 
 from contracts.json import Json
 from contracts.run import Decisions
+from flows.approval_text import fenced, short
 from policy.notes import Ended
-from policy.references import refs_in
 from policy.registry import thawed
-from policy.types import Approval, Plan, Step
+from policy.types import Plan, Step
 
 PlanStatus = Literal["success", "failure", "waiting", "planned"]
 
@@ -94,7 +94,7 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def _line(index: int, step: Step) -> str:
-    args = ", ".join(f"{name}={_short(value)}" for name, value in step.args.items())
+    args = ", ".join(f"{name}={short(value)}" for name, value in step.args.items())
     extra = [
         f"when {step.when}" if step.when else "",
         f"for each of {step.foreach}" if step.foreach else "",
@@ -106,34 +106,10 @@ def _line(index: int, step: Step) -> str:
     return f"{index}. {step.op}({args})" + (f"   [{told}]" if told else "")
 
 
-def _short(value: Json) -> str:
-    refs = list(refs_in(value))
-    if len(refs) == 1 and refs[0].place == "":
-        return f"<{refs[0].ref}>"
-    text = repr(thawed(value))
-    return text if len(text) <= 120 else f"{text[:117]}…"
-
-
-def why(approval: Approval) -> list[str]:
-    """Why an action waits, and what led there: for a form and for a terminal."""
-    args = ", ".join(f"{name}={_short(value)}" for name, value in approval.arguments.items())
-    denied = approval.denied
-    if approval.is_question:
-        return [f"asks you: {approval.arguments['question']}"]
-    agent = f"{approval.agent} in {approval.node!r} of run {approval.run_id}"
-    lines = [
-        f"{agent} asks for {approval.op}({args})" if approval.node else f"{approval.op}({args})",
-        f"{denied.rule}: {denied.reason}",
-    ]
-    if denied.provenance:
-        lines.append("it came this way: " + " → ".join((*denied.provenance, denied.argument)))
-    return lines
-
-
 def markdown(report: PlanReport) -> str:
     """The report as an artifact. Everything from data stands in code blocks."""
-    lines = [f"# Plan {report.run_id}: {report.status}", "", _fenced(report.prompt), ""]
-    lines += [_fenced("\n".join(plan_lines(report.plan))), "", "| step | status | why |", "|-|-|-|"]
+    lines = [f"# Plan {report.run_id}: {report.status}", "", fenced(report.prompt), ""]
+    lines += [fenced("\n".join(plan_lines(report.plan))), "", "| step | status | why |", "|-|-|-|"]
     for step in report.steps:
         way = " → ".join(step.provenance)
         told = " ".join(part for part in (step.rule, step.reason, way) if part)
@@ -141,13 +117,6 @@ def markdown(report: PlanReport) -> str:
     if report.approvals:
         lines += ["", f"Waits for approval: {', '.join(report.approvals)}"]
     return "\n".join(lines) + "\n"
-
-
-def _fenced(text: str) -> str:
-    """The text in a code block that it cannot end."""
-    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, ticks + 1)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def _cell(text: str) -> str:
@@ -158,46 +127,7 @@ def _cell(text: str) -> str:
 def plan_form(prompt: str, plan: Plan, missing: frozenset[str]) -> str:
     """What the form shows before a plan runs."""
     grants = ", ".join(sorted(missing))
-    lines = ["A plan was made of", "", _fenced(prompt), "", _fenced("\n".join(plan_lines(plan)))]
+    lines = ["A plan was made of", "", fenced(prompt), "", fenced("\n".join(plan_lines(plan)))]
     if missing:
         lines += ["", f"To run it you grant it: **{grants}**"]
     return "\n".join(lines) + "\n"
-
-
-def question_form(approval: Approval) -> str:
-    """What the form shows of an action that waits: what it is, and why it was stopped."""
-    if approval.is_question:
-        asked = _fenced(str(approval.arguments["question"]))
-        return f"Plan {approval.run_id} asks you:\n\n{asked}\n\nYour own words are trusted.\n"
-    return "\n".join(
-        (
-            f"**CAPABILITY_VIOLATION** in step {approval.step} of plan {approval.run_id}",
-            "",
-            _fenced("\n".join(why(approval))),
-            "",
-            "An approval is for exactly this, once.",
-        )
-    )
-
-
-def approval_json(approval: Approval) -> dict[str, object]:
-    """An approval as JSON."""
-    denied = approval.denied
-    return {
-        "id": approval.id,
-        "run_id": approval.run_id,
-        "status": approval.status,
-        "step": approval.step,
-        "node": approval.node,
-        "agent": approval.agent,
-        "op": approval.op,
-        "arguments": thawed(approval.arguments),
-        "rule": denied.rule,
-        "argument": denied.argument,
-        "tags": sorted(denied.tags),
-        "reason": denied.reason,
-        "provenance": list(denied.provenance),
-        "asked_at": approval.asked_at.isoformat(),
-        "expires_at": approval.expires_at.isoformat(),
-        "decided_by": approval.decided_by,
-    }

@@ -1,15 +1,13 @@
-"""Goes on with a plan: here, visible in Prefect, or in the flow run that waits for it."""
+"""Goes on with a plan here, visible in Prefect."""
 
 from filelock import FileLock
 
 from flows.local import api_url
 from flows.plan_report import PlanReport
-from flows.plan_request import noted_plan
 from flows.plan_run import PlanShop
 from flows.settings import Settings
 from flows.start import prefect_at
 from policy.ask import Person
-from policy.types import Approval
 
 
 def run_plan_in_prefect(
@@ -34,35 +32,6 @@ def run_plan_in_prefect(
     if isinstance(result, BaseException):
         raise result
     raise TypeError(f"the plan gave {result!r}, which is no PlanReport")
-
-
-def go_on(shop: PlanShop, settings: Settings, approval: Approval) -> PlanReport | None:
-    """Let the run go on that this decided approval is about; None when that is elsewhere.
-
-    Raises:
-        RunNotFound: no plan runs or ran under the approval's run id.
-        PrefectUnavailable: no server, or it went away.
-    """
-    if told_flow_run(shop, settings, approval):
-        return None
-    return run_plan_in_prefect(shop, settings, approval.run_id)
-
-
-def told_flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> bool:
-    """Tell the flow run that waits for this decided approval; False when the run is in none.
-
-    Raises:
-        RunNotFound: no plan runs or ran under the approval's run id.
-        PrefectUnavailable: no server, or it went away.
-    """
-    request, _ = noted_plan(shop.log, approval.run_id)
-    if not request.flow_run:
-        return False
-    with prefect_at(api_url(settings)):
-        from flows.approve import resume
-
-        resume(request.flow_run, approval)
-    return True
 
 
 def _alone(settings: Settings, run_id: str) -> FileLock:

@@ -13,6 +13,7 @@ from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from contracts.sandbox import LastingSandbox, Sandbox
 from flows import runs
 from flows.agent_approvals import answers, notices, pending
+from flows.approval_text import late_line
 from flows.asked import read_asked
 from flows.checkpoints import Checkpoint, Checkpoints, Used
 from flows.egress import EgressLog
@@ -58,6 +59,7 @@ class Record:
         self._request = request
         self._base = start.base
         self._flow_run = flow_run
+        self._suspends = flow_run is not None and flow_run.suspends
         self._redact = workshop.redact
         self._memory = workshop.memory
         self._shown: tuple[str, ...] = ()
@@ -66,7 +68,8 @@ class Record:
         self._pull_request: str | None = None
         self._refused: tuple[str, ...] = ()
         self._approvals = workshop.approvals
-        self._waiting: Sequence[Approval] = ()
+        self._asked: Sequence[Approval] = ()
+        self._only_ends = start.ended is not None
         self._unvouched: str | None = None
         self._bounds = workshop.bounds(request)
         self.egress = EgressLog(folder / "egress.jsonl")
@@ -98,7 +101,7 @@ class Record:
         self._memory.record(self.report, self._request.blueprint.verdict_later)
         if error is None and self.book.earned(self.report):
             self.book.learn(self.report.run_id)
-        if error is None and not self._waiting:
+        if error is None and not pending(self._asked):
             self.kept.drop()
         if outage is not None and error is None:
             raise outage
@@ -167,17 +170,21 @@ class Record:
         self.kept.save(replace(self.kept.now, published=self.work.commit))
 
     def look_for_approvals(self) -> None:
-        """See what waits for a person now that the nodes are over, the work itself included."""
+        """See what waits for a person now that the nodes are over, the work itself included.
+
+        A run that only waited, for a person who did not come, ends here.
+        """
         if not agentic_nodes(self._request.blueprint):
             return
         run_id, bounds = self.ctx.run_id, self._bounds
         with self._approvals() as approvals:
-            if self.work is not None and bounds is not None:
-                checked = check_work(
+            if self._only_ends:
+                self._unvouched = late_line(approvals.undecided(run_id))
+            if self._unvouched is None and self.work is not None and bounds is not None:
+                self._unvouched = check_work(
                     self.work, self._base, bounds, run_id=run_id, approvals=approvals
                 )
-                self._unvouched = checked
-            self._waiting = pending(approvals.list(run_id=run_id, pending=True))
+            self._asked = approvals.list(run_id=run_id)
 
     def push_if_asked(self) -> None:
         if self._request.push and self.work is not None and self._status() == "success":
@@ -205,7 +212,7 @@ class Record:
         status = self._verdict().status
         if self._unvouched is not None:
             return "failure"
-        return "waiting" if status == "success" and self._waiting else status
+        return "waiting" if status == "success" and pending(self._asked) else status
 
     def _report(self, error: BaseException | None) -> RunReport:
         verdict = self._verdict()
@@ -234,7 +241,7 @@ class Record:
             notices=(
                 *(f"went on {when}, without running them again" for when in self.kept.now.went_on),
                 *((_goes_on(self.ctx.run_id),) if error is not None else ()),
-                *notices(self._waiting, self.ctx.run_id),
+                *notices(self._asked, self.ctx.run_id, suspends=self._suspends),
                 *(
                     f"what did not win is kept: {self._base.bare} has {b}"
                     for b in self.kept.now.lost

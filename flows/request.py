@@ -47,10 +47,14 @@ class RunRequest:
 
 
 class FlowRun(NamedTuple):
-    """The Prefect flow run that does a run, and its page."""
+    """The Prefect flow run that does a run, and its page.
+
+    One that `suspends` itself waits for a person by itself, and goes on by itself.
+    """
 
     id: str
     url: str
+    suspends: bool = False
 
 
 def new_run_id() -> str:

@@ -22,7 +22,8 @@ State = Literal["success", "failure", "cancelled", "waiting", "running", "lost"]
 class RunEntry:
     """One line of `harness runs list`. `lost`: its process died before it could report.
 
-    `resumable`: it stopped before its nodes were done, and can go on.
+    `resumable`: it stopped before its nodes were done, and can go on. `suspends`: its flow run
+    waits for a person, and goes on, by itself.
     """
 
     run_id: str
@@ -34,6 +35,7 @@ class RunEntry:
     flow_run_id: str | None
     branch: str | None
     resumable: bool = False
+    suspends: bool = False
 
 
 def finish(folder: Path, report: RunReport, diff: str) -> None:
@@ -91,6 +93,12 @@ def finished(folder: Path, run_id: str) -> RunReport | None:
     return loads((own / "report.json").read_text()) if over else None
 
 
+def waits(folder: Path, run_id: str) -> bool:
+    """Whether this run ended for now, because a person has to decide."""
+    begun = (folder / run_id / "run.json").is_file()
+    return begun and read_entry(folder, run_id).state == "waiting"
+
+
 def read_diff(folder: Path, run: str) -> str:
     """The whole diff of a run; empty when it changed nothing.
 
@@ -141,4 +149,5 @@ def _entry(own: Path, asked: Asked) -> RunEntry:
         flow_run_id=asked.flow_run_id,
         branch=done.branch if done else None,
         resumable=(done is not None or dead) and (own / CHECKPOINT).is_file(),
+        suspends=asked.suspends,
     )

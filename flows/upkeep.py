@@ -10,6 +10,7 @@ from flows.memory_settings import load_memory_settings
 from flows.memory_tasks import publish_taught
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
+from flows.suspend import let_go_on
 from flows.wiring import engine, owner
 from memory.curation import Curated
 from sandbox.reap import reap
@@ -26,9 +27,10 @@ def reap_sandboxes() -> None:
 
 @flow(name="expire-approvals")
 def expire_approvals() -> None:
-    """Mark the approvals whose time is over; a run that waits for one asks anew."""
+    """Mark the approvals whose time is over; a suspended run that waited for one ends."""
     with plan_shop(load_settings()) as shop:
         get_run_logger().info("%d approvals expired", shop.approvals.expire())
+        get_run_logger().info("%d suspended runs go on", let_go_on(shop.approvals))
 
 
 @flow(name="prune-memory")

@@ -81,7 +81,7 @@ def workshop(
         default_budget_usd=chosen.budget_usd,
         check=lambda request: _check(request, chosen),
         open_sandbox=_sandboxes(chosen),
-        keep_files_s=chosen.sandbox.resume_within_s,
+        keep_files_s=max(chosen.sandbox.resume_within_s, load_policy_settings().approval_ttl_s),
         forget_files=_forget_files(chosen),
         memory=remembered,
         notes=lambda: notes(load_memory_settings()),

@@ -1,7 +1,7 @@
 """Questions to a person and their answers: each about one action, used once, not forever."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -113,6 +113,13 @@ class Approvals:
             query = query.where(approvals.c.status == "pending", approvals.c.expires_at > now)
         with reading(self.engine) as connection:
             return [_approval(row) for row in connection.execute(query)]
+
+    def undecided(self, run_id: str) -> Sequence[Approval]:
+        """Those of a run on which nobody decided in time, and that it did not ask anew."""
+        self.expire()
+        newest = {one.action: one for one in reversed(self.list(run_id=run_id))}
+        late = (one for one in newest.values() if one.status == "expired")
+        return [one for one in late if one.decided_by is None]
 
     def expire(self) -> int:
         """Mark what nobody may decide or use any more; how many."""

@@ -22,7 +22,8 @@ from app.web.api_models import (
     plan_answer,
 )
 from app.web.api_route import ApiRoute, Problem
-from flows.plan_background import go_on_in_background, start_plan
+from flows.decided import go_on_in_background
+from flows.plan_background import start_plan
 from flows.plan_deltas import plan_delta
 from flows.plan_request import PlanRequest
 from flows.plan_run import PlanShop
@@ -95,14 +96,13 @@ def run(id: str, shop: Shop, agreed: RunBody | None = None) -> Started:  # noqa:
 
 @router.post("/approvals/{id}", status_code=202)
 def decide(id: str, said: DecisionBody, shop: Shop) -> ApprovalAnswer:  # noqa: A002
-    """Approve or deny exactly this action, once; its plan goes on.
+    """Approve or deny exactly this action, once; its plan, or its suspended run, goes on.
 
-    What an agent asked for it may now ask for again; a run that is over goes on by
+    An agent still at work may ask again; a run of the command line goes on by
     `harness runs resume`.
     """
     decided = shop.approvals.decide(id, said.status, by=BY, reason=said.reason)
-    if not decided.node:
-        go_on_in_background(shop, load_settings(), decided)
+    go_on_in_background(shop, load_settings(), decided)
     return approval_answer(decided)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from flows.addresses import shown_address
-from flows.plan_report import approval_json
+from flows.approval_text import approval_json
 from flows.plan_state import PlanState
 from policy.types import Approval, ApprovalStatus
 

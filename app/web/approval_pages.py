@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from app.web.api import Shop
 from app.web.pages import back, page
-from flows.plan_background import go_on_in_background
+from flows.decided import go_on_in_background
 from flows.settings import load_settings
 from policy.types import ApprovalStatus
 
@@ -37,9 +37,8 @@ def decide(
     answer: Annotated[Literal["approve", "deny"], Form()],
     reason: Annotated[str, Form(max_length=2_000)] = "",
 ) -> Response:
-    """Approve or deny exactly this action, once; its run goes on."""
+    """Approve or deny exactly this action, once; its plan, or its suspended run, goes on."""
     status: ApprovalStatus = "approved" if answer == "approve" else "denied"
     decided = shop.approvals.decide(name, status, by=BY, reason=reason)
-    if not decided.node:
-        go_on_in_background(shop, load_settings(), decided)
+    go_on_in_background(shop, load_settings(), decided)
     return back(request, "/approvals")

@@ -10,25 +10,35 @@ import pytest
 from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.decided import tell_flow_run
 from flows.deploy import start_deployment
+from flows.plan_wiring import plan_shop
+from flows.settings import load_settings
 from tests.flows.test_deployed import make_pool, prefect
 from tests.mailbox import Mailbox, mail_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
 OUT = "other@example.net"
+
+
+def mail(subject: str) -> dict[str, object]:
+    return {
+        "op": "send_email",
+        "args": {"to": {"$ref": "step0.result"}, "subject": subject, "body": "Hello"},
+        "tool_caps": ["SEND_EMAIL"],
+        "deps": [0],
+    }
+
+
 PLAN = {
     "steps": [
         {"op": "read_file", "args": {"path": "q2.md"}, "tool_caps": ["READ_FILE"], "deps": []},
-        {
-            "op": "send_email",
-            "args": {"to": {"$ref": "step0.result"}, "subject": "Q2", "body": "Hello"},
-            "tool_caps": ["SEND_EMAIL"],
-            "deps": [0],
-        },
+        mail("Q2"),
+        mail("Q3"),
     ]
 }
-"""A careless plan: the note itself says who gets the mail."""
+"""A careless plan: the note itself says who gets the mails."""
 
 
 @pytest.fixture
@@ -64,7 +74,7 @@ class Deployed:
         """Let a worker take it as far as it goes; gives the state's name."""
         worker = ("worker", "start", "--pool", "plans", "--run-once", "--limit", "1")
         prefect(self._api, *worker, cwd=self._notes.parent)
-        return str(self._run()["state"]["name"])  # type: ignore[index]  # JSON of the server's
+        return self.state
 
     def form(self) -> str:
         """What the form shows that waits."""
@@ -73,9 +83,17 @@ class Deployed:
         return str(found.json())
 
     def answer(self, **said: str) -> None:
-        """Press the form's button."""
+        """Say this in the fields of each approval that waits, and press the form's button."""
+        with plan_shop(load_settings()) as shop:
+            waiting = shop.approvals.list(run_id=self.id[-8:], pending=True)
+        given = {f"{name}_{one.id}": value for one in waiting for name, value in said.items()}
         with temporary_settings({PREFECT_API_URL: self._api}):
-            _resume(self.id, said)
+            _resume(self.id, given)
+
+    @property
+    def state(self) -> str:
+        """Its name."""
+        return str(self._run()["state"]["name"])  # type: ignore[index]  # JSON of the server's
 
     def _run(self) -> dict[str, object]:
         found: dict[str, object] = httpx.get(f"{self._api}/flow_runs/{self.id}").json()
@@ -94,18 +112,28 @@ def deployed(prefect_api: str, mailbox: Mailbox, tmp_path: Path) -> Deployed:
 
 
 @pytest.mark.timeout(600)
-def test_an_action_that_is_stopped_waits_in_a_form_that_says_why(
-    deployed: Deployed, mailbox: Mailbox
+def test_what_is_stopped_waits_in_a_form_that_says_why_and_each_is_decided_for_itself(
+    deployed: Deployed, mailbox: Mailbox, prefect_api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", prefect_api)
     assert deployed.work() == "Suspended"
     shown = deployed.form()
+    assert "subject: Q2" in shown
+    assert "subject: Q3" in shown
     assert "C4: repo:notes would decide /to of send_email" in shown
     assert "repo:notes → step0 read_file q2.md → /to" in shown
     assert OUT in shown
     assert mailbox.mails == []
-    deployed.answer(answer="approve", reason="I know them")
-    assert deployed.work() == "Completed"
-    assert [mail.to for mail in mailbox.mails] == [[OUT]]
+    settings = load_settings()
+    with plan_shop(settings) as shop:
+        first, second = shop.approvals.list(run_id=deployed.id[-8:], pending=True)
+        assert shop.approvals.decide(first.id, "approved", by="ann", reason="I know them")
+        assert tell_flow_run(shop, settings, first) == "waits"
+        assert (deployed.state, mailbox.mails) == ("Suspended", []), "the other is not decided"
+        shop.approvals.decide(second.id, "denied", by="ann")
+        assert tell_flow_run(shop, settings, second) == "goes on"
+    assert deployed.work() == "Denied"
+    assert [mail.subject for mail in mailbox.mails] == [first.arguments["subject"]]
 
 
 ASKS = {

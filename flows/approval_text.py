@@ -1,0 +1,129 @@
+"""An approval in words: in a line, whole for whoever decides, as a form's text, as JSON. Pure."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from contracts.json import Json
+from nodes.text import inert
+from policy.references import refs_in
+from policy.registry import thawed
+from policy.types import Approval
+
+_SHOWN = 20_000
+"""Characters of one argument that a form shows; the page *Approvals* shows all."""
+
+
+def headline(approval: Approval) -> str:
+    """Who asks for what, in one line, cut short."""
+    if approval.is_question:
+        return f"asks you: {approval.arguments['question']}"
+    args = ", ".join(f"{name}={short(value)}" for name, value in approval.arguments.items())
+    return f"{_who(approval)}{approval.op}({args})"
+
+
+def why(approval: Approval) -> list[str]:
+    """Which rule stopped it, and what led there; nothing for a question."""
+    denied = approval.denied
+    if approval.is_question:
+        return []
+    lines = [f"{denied.rule}: {denied.reason}"]
+    if denied.provenance:
+        lines.append("it came this way: " + " → ".join((*denied.provenance, denied.argument)))
+    return lines
+
+
+def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
+    """All that is to be decided about, every argument as it is, and why: one line each or more.
+
+    An argument longer than `limit` says how much of it is left out.
+    """
+    if approval.is_question:
+        return [headline(approval)]
+    lines = [f"{_who(approval)}{approval.op}"]
+    for name, value in approval.arguments.items():
+        text = value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
+        more = 0 if limit is None else max(len(text) - limit, 0)
+        cut = (
+            f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
+        )
+        lines += _indented(name, inert(text[: len(text) - more]) + cut)
+    return [*lines, *why(approval)]
+
+
+def form_text(approvals: Sequence[Approval]) -> str:
+    """What a form shows of actions that wait, in its own order: what each is, and why it waits."""
+    numbered = len(approvals) > 1
+    parts = [f"**Run {approvals[0].run_id}** waits for you."]
+    for number, approval in enumerate(approvals, start=1):
+        parts.append(f"### {number} of {len(approvals)}" if numbered else "")
+        if approval.is_question:
+            parts += ["It asks you:", fenced(str(approval.arguments["question"]))]
+            parts.append("Your own words are trusted.")
+        else:
+            where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
+            parts += [f"**CAPABILITY_VIOLATION** in {where}:"]
+            parts.append(fenced("\n".join(whole(approval, limit=_SHOWN))))
+    if any(not approval.is_question for approval in approvals):
+        parts.append("An approval is for exactly this, once.")
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def short(value: Json) -> str:
+    """A value, or the place it comes from, in at most 120 characters."""
+    refs = list(refs_in(value))
+    if len(refs) == 1 and refs[0].place == "":
+        return f"<{refs[0].ref}>"
+    text = repr(thawed(value))
+    return text if len(text) <= 120 else f"{text[:117]}…"
+
+
+def fenced(text: str) -> str:
+    """The text in a code block that it cannot end."""
+    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, ticks + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def late_line(undecided: Sequence[Approval]) -> str | None:
+    """Why a run ends on whose questions nobody decided in time; None when there are none."""
+    named = (
+        f"{one.op} (approval {one.id}, until {one.expires_at:%F %H:%M} UTC)" for one in undecided
+    )
+    return f"nobody decided in time about {', '.join(named)}" if undecided else None
+
+
+def approval_json(approval: Approval) -> dict[str, object]:
+    """An approval as JSON."""
+    denied = approval.denied
+    return {
+        "id": approval.id,
+        "run_id": approval.run_id,
+        "status": approval.status,
+        "step": approval.step,
+        "node": approval.node,
+        "agent": approval.agent,
+        "op": approval.op,
+        "arguments": thawed(approval.arguments),
+        "rule": denied.rule,
+        "argument": denied.argument,
+        "tags": sorted(denied.tags),
+        "reason": denied.reason,
+        "provenance": list(denied.provenance),
+        "asked_at": approval.asked_at.isoformat(),
+        "expires_at": approval.expires_at.isoformat(),
+        "decided_by": approval.decided_by,
+    }
+
+
+def _who(approval: Approval) -> str:
+    if not approval.node:
+        return ""
+    return f"{approval.agent} in {approval.node!r} of run {approval.run_id} asks for "
+
+
+def _indented(name: str, text: str) -> list[str]:
+    first, *more = text.split("\n")
+    if not more:
+        return [f"  {name}: {first}"]
+    return [f"  {name}:", *(f"    {line}" for line in (first, *more))]

@@ -1,0 +1,82 @@
+"""After a person's decision: who goes on, and how, wherever it was said."""
+
+from typing import Literal
+
+from contracts.errors import RunNotFound
+from flows.local import api_url
+from flows.plan_background import Background, start_plan
+from flows.plan_request import noted_plan
+from flows.plan_run import PlanShop
+from flows.runs import read_entry
+from flows.settings import Settings
+from flows.start import prefect_at
+from policy.types import Approval
+
+Then = Literal["goes on", "waits", "over", "here"]
+"""What becomes of the run: its flow run goes on by itself, or waits for more decisions, or is over;
+or no flow run waits for it, and whoever is here goes on."""
+
+
+def tell_flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> Then:
+    """Let the flow run go on that is suspended for this decided approval, if nothing else waits.
+
+    Raises:
+        RunNotFound: nothing runs or ran here under the approval's run id.
+        PrefectUnavailable: no server, or it went away; the decision stands.
+    """
+    suspended = _flow_run(shop, settings, approval)
+    if not suspended:
+        return "here"
+    if shop.approvals.list(run_id=approval.run_id, pending=True):
+        return "waits"
+    with prefect_at(api_url(settings)):
+        from flows.suspend import go_on
+
+        return "goes on" if go_on(suspended, shop.approvals, approval.run_id) else "over"
+
+
+def go_on_in_background(
+    shop: PlanShop, settings: Settings, approval: Approval
+) -> Background | Then:
+    """Let the run go on that this decided approval is about, a plan in a process of its own.
+
+    Raises:
+        RunNotFound, PrefectUnavailable: as `tell_flow_run`.
+    """
+    then = tell_flow_run(shop, settings, approval)
+    return start_plan(settings, approval.run_id) if then == "here" and not approval.node else then
+
+
+def then_line(approval: Approval, then: Then, settings: Settings) -> str:
+    """What becomes of the run of an approval that was decided, in one line."""
+    run_id = approval.run_id
+    match then:
+        case "goes on":
+            return f"run {run_id} goes on"
+        case "waits":
+            return f"run {run_id} waits for more decisions"
+        case "over" | "here" if approval.node:
+            return _resumable(run_id, settings)
+        case "over" | "here":
+            return f"the flow run of plan {run_id} is over"
+
+
+def _resumable(run_id: str, settings: Settings) -> str:
+    try:
+        state = read_entry(settings.runs, run_id).state
+    except RunNotFound:
+        return f"run {run_id} is not in this home's runs"
+    if state == "running":
+        return f"run {run_id} is running: its agent may ask for it again"
+    return f"`harness runs resume {run_id}` goes on"
+
+
+def _flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> str:
+    """The flow run that suspends itself for approvals of this run; empty when none does."""
+    if not approval.node:
+        return noted_plan(shop.log, approval.run_id)[0].flow_run
+    try:
+        entry = read_entry(settings.runs, approval.run_id)
+    except RunNotFound:
+        return ""
+    return (entry.flow_run_id or "") if entry.suspends else ""

@@ -1,0 +1,98 @@
+"""A flow run that waits for a person: suspended, with a typed form for all that waits.
+
+The process ends meanwhile; a worker goes on with the run once everything is decided, by the form or
+elsewhere. A decision is written down before it counts, so a run that is retried or restarted asks
+nothing twice.
+"""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateName,
+)
+from prefect.exceptions import FlowPauseTimeout, NotPausedError, ObjectNotFound, Pause
+from prefect.flow_runs import resume_flow_run, suspend_flow_run
+from prefect.runtime import flow_run
+
+from contracts.errors import ApprovalDecided
+from flows.decision_form import filled, form, read
+from policy.approvals import Approvals
+from policy.types import Approval
+
+_KEY = "approvals-"
+_SUSPENDED = "Suspended"
+_SLACK_S = 24 * 3600
+"""A form stays open so much longer than what it asks about: the run itself tells what expired."""
+
+
+def suspend_until_decided(approvals: Approvals, run_id: str) -> None:
+    """Return when nothing of this run waits for a person; until then the flow run is suspended.
+
+    Raises:
+        Pause: Prefect's; the process is to end, and the flow to begin anew when it is resumed.
+    """
+    waiting = _waiting(approvals, run_id)
+    if not waiting:
+        return
+    last = max(approval.expires_at for approval in waiting)
+    left_s = int((last - datetime.now(UTC)).total_seconds()) + _SLACK_S
+    try:
+        said = suspend_flow_run(
+            wait_for_input=form(waiting), key=_key(approvals, run_id), timeout=left_s
+        )
+    except Pause:
+        if not _waiting(approvals, run_id):  # decided just before we were suspended
+            go_on(str(flow_run.id), approvals, run_id)
+        raise
+    for approval in waiting:
+        status, reason = read(said.model_dump(), approval)
+        with suppress(ApprovalDecided):
+            approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
+
+
+def go_on(suspended: str, approvals: Approvals, run_id: str) -> bool:
+    """Let a flow run go on whose approvals were decided elsewhere; False when it is over.
+
+    One that is still under way sees for itself what was decided.
+    """
+    said = filled(approvals.list(run_id=run_id))
+    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+        state = client.read_flow_run(UUID(suspended)).state
+        if state is None or state.is_final():
+            return False
+        if state.is_paused():
+            with suppress(NotPausedError, FlowPauseTimeout):  # somebody else was faster
+                resume_flow_run(UUID(suspended), run_input=said)
+        return True
+    return False
+
+
+def let_go_on(approvals: Approvals) -> int:
+    """Let all flow runs go on that are suspended here for what does not wait any more; how many."""
+    suspended = FlowRunFilterStateName(any_=[_SUSPENDED])
+    chosen = FlowRunFilter(state=FlowRunFilterState(name=suspended))
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(flow_run_filter=chosen)
+    told = 0
+    for run in found:
+        key = run.state.state_details.pause_key if run.state else None
+        run_id = (key or "").removeprefix(_KEY).partition("-")[0]
+        asked_here = approvals.list(run_id=run_id) if key and key.startswith(_KEY) else []
+        if asked_here and not _waiting(approvals, run_id):
+            told += go_on(str(run.id), approvals, run_id)
+    return told
+
+
+def _waiting(approvals: Approvals, run_id: str) -> list[Approval]:
+    """Those that wait, the oldest first."""
+    return approvals.list(run_id=run_id, pending=True)[::-1]
+
+
+def _key(approvals: Approvals, run_id: str) -> str:
+    """Names what is asked: the same as long as the run has asked nothing more."""
+    return f"{_KEY}{run_id}-{len(approvals.list(run_id=run_id))}"
