@@ -48,7 +48,7 @@ class Terms:
 
     `allowed_tools` are the words of `nodes.agents.allowed`; None allows all. Without
     `bounds` nothing else is asked. A limit of None is no limit; the run's budget holds in
-    any case.
+    any case. `read` are the files with secrets that its conversation showed before.
     """
 
     node: str
@@ -56,6 +56,7 @@ class Terms:
     model: str
     allowed_tools: tuple[str, ...] | None = None
     bounds: Bounds | None = None
+    read: tuple[str, ...] = ()
     turns: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None

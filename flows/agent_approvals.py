@@ -76,7 +76,7 @@ def go_on_from(
 ) -> Checkpoint:
     """Where a run that had ended goes on: at the first node that was allowed something since.
 
-    `folder` is the run's own.
+    Its agent goes on with its conversation. `folder` is the run's own.
     """
     may = {one.node for one in approvals if one.status == "approved"}
     if start.ended is None or not may:
@@ -85,7 +85,8 @@ def go_on_from(
     for node in blueprint.nodes:
         names = {node.name, *(found.name for found in inner(node))}
         if names & may:
-            return start.again_from(finished, heard(folder))
+            again = start.again_from(finished, heard(folder))
+            return again.with_word_for(node.name, answers(approvals))
         finished |= names
     return start
 

@@ -3,12 +3,16 @@
 import json
 import re
 from collections.abc import Sequence
+from itertools import chain
+from textwrap import wrap
 
 from contracts.json import Json
 from nodes.text import inert
 from policy.references import refs_in
 from policy.registry import thawed
 from policy.types import Approval
+
+_WIDTH = 56
 
 _SHOWN = 20_000
 """Characters of one argument that a form shows; the page *Approvals* shows all."""
@@ -63,7 +67,7 @@ def form_text(approvals: Sequence[Approval]) -> str:
         else:
             where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
             parts += [f"**CAPABILITY_VIOLATION** in {where}:"]
-            parts.append(fenced("\n".join(whole(approval, limit=_SHOWN))))
+            parts.append(fenced("\n".join(_narrow(approval))))
     if any(not approval.is_question for approval in approvals):
         parts.append("An approval is for exactly this, once.")
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -114,6 +118,14 @@ def approval_json(approval: Approval) -> dict[str, object]:
         "expires_at": approval.expires_at.isoformat(),
         "decided_by": approval.decided_by,
     }
+
+
+def _narrow(approval: Approval) -> list[str]:
+    """The whole of it, with reasons that are no wider than the form; arguments stay as they are."""
+    reasons = why(approval)
+    lines = whole(approval, limit=_SHOWN)
+    wrapped = (wrap(line, _WIDTH, subsequent_indent="  ") for line in reasons)
+    return [*lines[: len(lines) - len(reasons)], *chain(*wrapped)]
 
 
 def _who(approval: Approval) -> str:

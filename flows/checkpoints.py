@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from blueprints.engine import Perform
 from contracts.errors import RunNotResumable, SandboxLost
+from contracts.gate import Spent
 from contracts.run import NodeResult
 from contracts.sandbox import LastingSandbox, SnapshotId
 from flows.asked import write_whole
@@ -42,7 +43,8 @@ class Checkpoint:
     """A run that can go on.
 
     `results` are by the name under which a node, step or fix was performed, `talks` what was said
-    in those that were not finished. `files` are the sandbox's with these; None means as they were
+    in those that were not finished, `waiting` in those that were denied what a person may yet
+    allow. `files` are the sandbox's with these; None means as they were
     put in. `forks` are those of agents that compete, `lost` names the branches of those that did
     not win. `ended` are the context's results once the nodes came to their end, and `work` is then
     what they made of the repository; `published` is the commit that the user's branch shows.
@@ -55,6 +57,7 @@ class Checkpoint:
     results: Mapping[str, NodeResult] = field(default_factory=dict)
     replies: Mapping[str, int] = field(default_factory=dict)
     talks: Mapping[str, Talk] = field(default_factory=dict)
+    waiting: Mapping[str, Talk] = field(default_factory=dict)
     files: SnapshotId | None = None
     forks: Mapping[str, SnapshotId] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
@@ -88,6 +91,16 @@ class Checkpoint:
         without = replace(self, results=kept, ended=None, work=None, heard=heard)
         return replace(without, spent_usd=self.used.cost_usd - without.used.cost_usd)
 
+    def with_word_for(self, node: str, said: str) -> "Checkpoint":
+        """The same, where the agent of this node goes on with its conversation, told this first.
+
+        Its limits begin anew. Where nothing is kept of it, it begins another conversation.
+        """
+        talk = self.waiting.get(node)
+        if talk is None:
+            return self
+        return replace(self, talks={node: replace(talk, told=said, spent=Spent(), elapsed_s=0.0)})
+
 
 class Checkpoints:
     """The checkpoint of one run, renewed after each node, step and fix, and each turn of an agent.
@@ -110,6 +123,7 @@ class Checkpoints:
         self._forget = forget
         self._files: Files | None = None
         self._where: dict[str, _Place] = {}
+        self._ended: dict[str, Talk] = {}
         self._lock = RLock()
         self._began = monotonic() - start.elapsed_ms / 1000
 
@@ -121,7 +135,7 @@ class Checkpoints:
     @property
     def talks(self) -> Talks:
         """Where the conversations of this run's agents are kept."""
-        return Talks(self._read_talk, self._keep_talk)
+        return Talks(self._read_talk, self._keep_talk, self._ended.__setitem__)
 
     def prepare(self, sandbox: LastingSandbox) -> None:
         """Let the sandbox find out where commands can write, while other things are done."""
@@ -188,11 +202,18 @@ class Checkpoints:
                     now,
                     results={**now.results, node.name: result},
                     replies=dict(Counter(now.replies) + _replies(node, result, model)),
-                    talks={name: talk for name, talk in now.talks.items() if name != node.name},
+                    talks=_but(now.talks, node.name),
+                    waiting=_but(now.waiting, node.name) | self._waiting(node, place),
                     forks={name: image for name, image in now.forks.items() if name not in over},
                 )
             )
         return result
+
+    def _waiting(self, node: Node, place: "_Place") -> dict[str, Talk]:
+        """What a finished agent said, where it can be gone on with: its files stay as they are."""
+        talk = self._ended.pop(node.name, None)
+        alone = not place.shared and not place.entrant and _plain(node.name) == node.name
+        return {node.name: talk} if talk and alone else {}
 
     def _read_talk(self, node: str) -> Talk | None:
         return self.now.talks.get(node)
@@ -238,6 +259,10 @@ class _Place(NamedTuple):
 def _plain(name: str) -> str:
     """The node that a step or an attempt belongs to: of `tests/run (attempt 2)` it is `tests`."""
     return name.split(" (attempt ", maxsplit=1)[0].split("/", maxsplit=1)[0]
+
+
+def _but(talks: Mapping[str, Talk], node: str) -> dict[str, Talk]:
+    return {name: talk for name, talk in talks.items() if name != node}
 
 
 def _replies(node: Node, result: NodeResult, model: str) -> Counter[str]:

@@ -61,7 +61,7 @@ def make_guard(
     allowed = guard_for(terms.allowed_tools, terms.agent)
     if terms.bounds is None:
         return allowed
-    guard = AgentGuard(terms.bounds, TOOLS[terms.agent].get)
+    guard = AgentGuard(terms.bounds, TOOLS[terms.agent].get, terms.read)
     if approvals is None or not terms.bounds.ask:
         return guarded((allowed, guard))
     redact = redactor(environment())

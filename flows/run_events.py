@@ -10,8 +10,9 @@ from contracts.gate import Bounds
 from contracts.json import Json
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.checkpoints import Checkpoint
+from flows.reads import node_of, plain, rules_of, secrets_read
 from flows.report import to_json
-from flows.request import RunRequest, agentic_nodes
+from flows.request import RunRequest
 from flows.run_notes import Given, Notes, Seat
 from flows.trajectory_events import Rules, Telling, text_entity
 from memory.around_run import Recall
@@ -68,6 +69,11 @@ class RunEvents:
         self._trajectory, self._egress = (
             _Tail(folder / name, at=start.heard.get(name, 0)) for name in _LOGS
         )
+        known, upto = rules_of(request, bounds), start.heard.get(_LOGS[0], 0)
+        self._read = {
+            plain(node): secrets_read(folder / _LOGS[0], node, known, upto=upto)
+            for node in start.talks
+        }
         self._known: set[str] = set()
         self._intent = self._read_intent()
         self._memory: Entity | None = None
@@ -107,7 +113,7 @@ class RunEvents:
             if given.text:
                 label = Label(taint=frozenset({"notebook"}))
                 made = text_entity(self._redact(given.text), origin="notebook", label=label)
-                self._given[_plain(seat.node)] = made
+                self._given[plain(seat.node)] = made
                 self._waiting.append(self._draft("memory", {"node": seat.node}, made=(made,)))
                 self._relate(made)
             return given
@@ -157,7 +163,7 @@ class RunEvents:
             if part.name in rules
         }
         for line in self._trajectory.lines():
-            heard = telling.get(_node(line))
+            heard = telling.get(node_of(line))
             if heard is not None:
                 self._tell([] if again else heard.hear(line))
         for part in parts:
@@ -207,14 +213,8 @@ class RunEvents:
         return (self._workspace, *(context if first or agent else ()))
 
     def _rules(self) -> Mapping[str, Rules]:
-        return {
-            node.name: Rules(
-                agent=node.agent or self._request.agent,
-                allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
-                bounds=self._bounds,
-            )
-            for node in agentic_nodes(self._request.blueprint)
-        }
+        known = rules_of(self._request, self._bounds)
+        return {name: replace(one, read=self._read.get(name, ())) for name, one in known.items()}
 
     def _egress_events(self) -> list[Entity]:
         """Write what was tried since the last time; gives the places that content came from."""
@@ -268,15 +268,6 @@ class RunEvents:
     def _flush(self) -> None:
         self._append(self._waiting)
         self._waiting = []
-
-
-def _node(line: Mapping[str, object]) -> str:
-    """The node that a line of the trajectory is about, whichever attempt it was."""
-    return _plain(str(line.get("node", "")))
-
-
-def _plain(name: str) -> str:
-    return name.split(" (attempt ", maxsplit=1)[0]
 
 
 class _Tail:

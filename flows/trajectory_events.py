@@ -30,6 +30,8 @@ class Rules:
     agent: str
     allowed_tools: tuple[str, ...] | None = None
     bounds: Bounds | None = None
+    read: tuple[str, ...] = ()
+    """Files with secrets that it had read before."""
 
 
 def text_entity(
@@ -62,7 +64,14 @@ class Telling:
 
     def __post_init__(self) -> None:
         if self.rules.bounds is not None:
-            self._guard = AgentGuard(self.rules.bounds, TOOLS[self.rules.agent].get)
+            self._guard = AgentGuard(
+                self.rules.bounds, TOOLS[self.rules.agent].get, self.rules.read
+            )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The files with secrets that the agent has read so far."""
+        return () if self._guard is None else tuple(self._guard.secrets)
 
     @property
     def view(self) -> list[str]:

@@ -19,6 +19,7 @@ from flows.model_calls import TRAJECTORY
 from flows.owner import owner_of
 from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
+from flows.reads import rules_of, secrets_read
 from flows.request import (
     AGENTS,
     CLI_AGENTS,
@@ -277,6 +278,9 @@ def _agents(
                 tell=lambda node, line: tell(node, redact(line)),
                 toolbox=stack.enter_context(tools(run_id)),
                 talks=redacting(talks, redact),
+                read=lambda node: secrets_read(
+                    folder / TRAJECTORY, node, rules_of(request, bounds(request))
+                ),
             )
 
     return agents

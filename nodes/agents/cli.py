@@ -69,7 +69,8 @@ class Call:
     @property
     def prompt(self) -> str:
         """What it is asked: its task, or to go on with it."""
-        return _GO_ON if self.goes_on else self.task.prompt
+        so_far = self.task.so_far
+        return self.task.prompt if so_far is None else so_far.told or _GO_ON
 
     @property
     def system(self) -> str:
@@ -127,6 +128,7 @@ def cli_agent(
         check_allowed(cli.name, task.allowed_tools)
         began = time.monotonic()
         before = task.so_far or Talk(session=str(uuid4()), model=task.model)
+        talk = replace(before, told="")
         with open_gate(terms(cli.name, task)) as gate:
             # Found again by whoever goes on with this node.
             home = f"{_HOME}/{sha256(task.node.encode()).hexdigest()[:12]}"
@@ -148,7 +150,7 @@ def cli_agent(
                 if still():
                     elapsed_s = before.elapsed_s + time.monotonic() - began
                     so_far = before.spent + gate.spent()
-                    task.keep(replace(before, spent=so_far, elapsed_s=elapsed_s), still)
+                    task.keep(replace(talk, spent=so_far, elapsed_s=elapsed_s), still)
 
             session = _Session(sandbox, home, cli.reading(story), first_byte_s, keep)
             limit_s = task.limits.time_s
@@ -157,6 +159,9 @@ def cli_agent(
             )
             spent = before.spent + gate.spent()
         error = session.why(ended, spent)
+        waits = error is None and spent.decisions.denied > 0
+        if not waits:
+            session.clear()
         if error is not None:
             error = _full(error, story.under_way, spent)
             _raise_outage(error, spent)
@@ -169,6 +174,7 @@ def cli_agent(
             duration_ms=round((before.elapsed_s + time.monotonic() - began) * 1000),
             tool_calls=spent.tool_calls,
             decisions=spent.decisions + Decisions(denied=session.reading.denied),
+            talk=talk if waits else None,
         )
 
     return work
@@ -221,8 +227,11 @@ class _Session:
         finally:
             watchdog.cancel()
         self.lines.close()
-        self._sandbox.exec(Command(argv=("rm", "-rf", self._home)), quiet)
         return ended
+
+    def clear(self) -> None:
+        """Leave nothing of it behind: nobody goes on with this conversation."""
+        self._sandbox.exec(Command(argv=("rm", "-rf", self._home)), quiet)
 
     def _take(self, event: Event) -> None:
         self.reading.take(event)

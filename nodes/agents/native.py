@@ -85,6 +85,8 @@ class _Conversation:
         self._host_tools = offered(task.toolbox, task.allowed_tools)
         self._tools = (*tools_for(task.allowed_tools), *self._host_tools)
         self._messages = list(task.so_far.messages if task.so_far else self._beginning())
+        if task.so_far and task.so_far.told:
+            self._tell(task.so_far.told)
         self._streaks = Streaks()
         said = (m.content for m in reversed(self._messages) if m.role == "assistant")
         self._output = next(filter(str.strip, said), "")
@@ -96,16 +98,20 @@ class _Conversation:
                 self._keep()
         except _Stop as stop:
             return self._meter.result(output=self._output, error=str(stop))
-        return self._meter.result(output=self._output, error=None)
+        done = self._meter.result(output=self._output, error=None)
+        return replace(done, talk=self._talk) if done.decisions.denied else done
 
     def _keep(self) -> None:
-        talk = Talk(
+        self._task.keep(self._talk, lambda: True)
+
+    @property
+    def _talk(self) -> Talk:
+        return Talk(
             model=self._task.model,
             messages=tuple(self._messages),
             spent=self._meter.counted,
             elapsed_s=self._meter.elapsed_s,
         )
-        self._task.keep(talk, lambda: True)
 
     def _turn(self) -> bool:
         """Call the model once and do what it asks; True when that was its answer."""

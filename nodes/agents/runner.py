@@ -25,11 +25,12 @@ def agent_runner(
     tell: Callable[[str, str], None],
     toolbox: Callable[[], Toolbox | None] = lambda: None,
     talks: Talks = NO_TALKS,
+    read: Callable[[str], tuple[str, ...]] = lambda _: (),
 ) -> RunAgent:
     """A `RunAgent` over the named agents; `tell` takes a node's name and a line as it happens.
 
     `toolbox` is asked when an agent begins, for what it is offered from the host. A node whose
-    conversation `talks` has goes on with it.
+    conversation `talks` has goes on with it; `read` tells which files with secrets it showed.
     All agents of the run together spend at most `budget_usd`, give or take the last reply;
     `spent_usd` of it is gone already.
     """
@@ -56,11 +57,14 @@ def agent_runner(
             ),
             toolbox=toolbox(),
             so_far=so_far,
+            read=read(node.name) if so_far else (),
             keep=partial(talks.keep, node.name),
         )
         agent = agents[node.agent or ctx.agent](lambda line: tell(node.name, line))
         result = agent(task, sandbox)
         spent_usd += result.usage.cost_usd - before_usd
+        if result.talk is not None:
+            talks.end(node.name, result.talk)
         return result.as_node_result()
 
     return run_agent

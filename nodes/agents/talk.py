@@ -13,12 +13,14 @@ class Talk:
     """A conversation at a moment at which no tool is at work, and what it took so far.
 
     `messages` are those of an agent that calls the model itself; a program in the sandbox keeps
-    its own there, as `session`.
+    its own there, as `session`. `told` is what it is told when it goes on; empty: that it was
+    interrupted.
     """
 
     model: str = ""
     messages: tuple[Message, ...] = ()
     session: str = ""
+    told: str = ""
     spent: Spent = field(default_factory=Spent)
     elapsed_s: float = 0.0
 
@@ -31,23 +33,27 @@ KeepTalk = Callable[[Talk, Still], None]
 
 
 class Talks(NamedTuple):
-    """Where conversations are kept, each under its node's name."""
+    """Where conversations are kept, each under its node's name; `end` takes a finished one."""
 
     read: Callable[[str], Talk | None]
     keep: Callable[[str, Talk, Still], None]
+    end: Callable[[str, Talk], None]
 
 
 def redacting(talks: Talks, redact: Callable[[str], str]) -> Talks:
     """The same, which keeps no secret."""
 
     def keep(node: str, talk: Talk, still: Still) -> None:
-        talks.keep(node, replace(talk, messages=tuple(map(bare, talk.messages))), still)
+        talks.keep(node, without(talk), still)
+
+    def without(talk: Talk) -> Talk:
+        return replace(talk, messages=tuple(map(bare, talk.messages)))
 
     def bare(message: Message) -> Message:
         calls = (replace(call, arguments=redact(call.arguments)) for call in message.tool_calls)
         return replace(message, content=redact(message.content), tool_calls=tuple(calls))
 
-    return Talks(talks.read, keep)
+    return Talks(talks.read, keep, lambda node, talk: talks.end(node, without(talk)))
 
 
 def _nothing(_: str) -> Talk | None:
@@ -58,5 +64,9 @@ def _forget(_: str, __: Talk, ___: Still) -> None:
     pass
 
 
-NO_TALKS = Talks(_nothing, _forget)
+def _forget_end(_: str, __: Talk) -> None:
+    pass
+
+
+NO_TALKS = Talks(_nothing, _forget, _forget_end)
 """Keeps nothing."""

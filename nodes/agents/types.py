@@ -65,6 +65,8 @@ class AgentTask:
     """Tools from the host, offered as far as `allowed_tools` says `playbooks`."""
     so_far: Talk | None = None
     """The conversation to go on with; `limits` hold for all of it. None begins one."""
+    read: tuple[str, ...] = ()
+    """Files with secrets that this conversation showed before."""
     keep: KeepTalk = _forget
     """Is given the conversation whenever no tool is at work."""
 
@@ -85,6 +87,9 @@ class AgentResult:
     duration_ms: int = 0
     tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     decisions: Decisions = field(default_factory=Decisions)
+    talk: Talk | None = None
+    """The whole conversation of one that is done and was denied something: a person may yet let
+    it do that. None where nobody could go on with it."""
 
     def as_node_result(self) -> NodeResult:
         """The same as the result of a node."""
@@ -109,6 +114,7 @@ def terms(agent: str, task: AgentTask) -> Terms:
         agent=agent,
         model=task.model,
         allowed_tools=None if allowed is None else tuple(allowed),
+        read=task.read,
         turns=None if limits.turns is None else limits.turns - before.turns,
         tokens=None if limits.tokens is None else limits.tokens - before.usage.total,
         cost_usd=None if limits.cost_usd is None else limits.cost_usd - before.usage.cost_usd,

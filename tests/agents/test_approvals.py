@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic, sleep
 
 import pytest
 
-from contracts.gate import Bounds
+from contracts.gate import Bounds, Spent
 from contracts.run import Decisions
 from flows.event_log import event_log
 from policy.approvals import Approvals
@@ -84,6 +85,25 @@ def test_an_agent_that_does_not_wait_may_try_again_once_it_is_approved(
     assert inside(bench.sandbox, f"grep -c '^{agent}$' {CI}") == "1"
     told = [str(event["text"]) for event in bench.events("result")]
     assert "It waits for a person as approval" in told[0]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_goes_on_with_its_conversation_once_somebody_decided(
+    bench: Bench, approvals: Approvals, agent: str
+) -> None:
+    asks = reply("", write(agent, CI, f"on: later # {agent}\n"))
+    first = bench(agent, asks, reply("Later."), bounds=bounds(wait_s=0))
+    assert first.talk is not None
+    approvals.decide(approvals.list(pending=True)[0].id, "approved", by="ann")
+    before = len(bench.events("request"))
+    talk = replace(first.talk, told="Now it is approved.", spent=Spent(), elapsed_s=0.0)
+    result = bench(agent, asks, reply("Done."), so_far=talk, bounds=bounds(wait_s=0))
+    assert (result.error, result.output, result.talk) == (None, "Done.", None)
+    assert result.decisions == Decisions(allowed=1)
+    asked = str(bench.events("request")[before]["messages"])
+    assert "Now it is approved." in asked
+    assert "SECRET-PROMPT" not in asked, "that was said before"
+    assert inside(bench.sandbox, f"cat {CI}; ls /tmp/harness-agent") == f"on: later # {agent}"
 
 
 @contextmanager

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -18,11 +20,13 @@ from flows.asked import read_asked
 from flows.deploy import start_deployment
 from flows.household import bring_up, take_down
 from flows.library import library
+from flows.plan_wiring import plan_shop
 from flows.runs import CHECKPOINT, read_report
 from flows.settings import SandboxSettings, Settings, load_settings
 from flows.wiring import engine, owner
 from sandbox.process import pid_of
 from sandbox.reap import list_sandboxes
+from tests.app.conftest import Harness
 from tests.flows.repositories import git
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
@@ -33,7 +37,7 @@ RUN_TIMEOUT_S = 150
 
 NAP = """
 from pathlib import Path
-from blueprints.dsl import blueprint, deterministic
+from blueprints.dsl import agentic, blueprint, deterministic
 from nodes.commands import shell
 
 def sleep(ctx, sandbox):
@@ -45,7 +49,12 @@ nap = blueprint("nap", "Sleep", [
     deterministic("two", "sleep", sleep),
     deterministic("three", "three", shell("echo three >> lines.txt; wc -l < ~/one")),
 ])
+changes = blueprint("changes", "Change CI", [
+    deterministic("one", "one", shell("echo one >> lines.txt")),
+    agentic("work", "work", prompt=lambda ctx: "go"),
+])
 """
+CI = ".github/workflows/ci.yml"
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +85,15 @@ def deployment(api: str, name: str) -> str:
     return str(found["id"])
 
 
+def state(api: str, run: str) -> dict[str, str]:
+    """The state of a flow run."""
+    found: dict[str, str] = httpx.get(f"{api}/flow_runs/{run}").json()["state"]
+    return found
+
+
 def completed(api: str, run: str) -> None:
     """Wait until the flow run is completed."""
-    give_up = monotonic() + RUN_TIMEOUT_S
-    state: dict[str, str] = {}
-    while state.get("type") != "COMPLETED" and monotonic() < give_up:
-        sleep(0.5)
-        state = httpx.get(f"{api}/flow_runs/{run}").json()["state"]
-    assert state["type"] == "COMPLETED", state
+    assert soon(lambda: state(api, run)["type"] == "COMPLETED"), state(api, run)
 
 
 def test_a_run_is_started_watched_and_read_in_the_prefect_ui(
@@ -204,3 +214,72 @@ def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
 
 
 COMPLETED = {"type": {"any_": ["COMPLETED"]}}
+
+
+def writes(path: str) -> dict[str, object]:
+    """A model's reply that writes a file which decides what others run."""
+    arguments = json.dumps({"path": path, "content": "on: push\n"})
+    return {
+        "content": "",
+        "tool_calls": [{"function": {"name": "write_file", "arguments": arguments}}],
+    }
+
+
+def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
+    api: str, home: Path, page: Page, tmp_path: Path, harness: Harness,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("HARNESS_HOME", str(home))
+    repository, done = make_repository(tmp_path / "opening-hours"), {"content": "Done."}
+    ci, lock, rc = writes(CI), writes("uv.lock"), writes(".envrc")
+    replies = (ci, done, ci, lock, done, lock, rc, done)
+    (tmp_path / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
+    asked = {
+        "blueprint": f"{home}/nap.py:changes",
+        "repo": str(repository),
+        "model": f"scripted/{tmp_path}/replies.jsonl",
+    }
+    run = start_deployment(api, "run-blueprint", asked)
+
+    waiting(api, run, CI)
+    page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{run}")
+    page.get_by_role("button", name="Resume").click()
+    shown = page.locator(".p-modal")
+    shown.get_by_text("CAPABILITY_VIOLATION").wait_for()
+    for told in ("native in 'work'", "write_file", CI, "on: push", "C4: repo:opening-hours"):
+        assert told in shown.inner_text()
+    shown.get_by_role("button", name="deny").press("Space")
+    page.get_by_text("approve", exact=True).click()
+    shown.get_by_role("button", name="Submit").click()
+
+    by_hand = waiting(api, run, "uv.lock")
+    env = {"HARNESS_HOME": str(home), "PREFECT_API_URL": api}
+    said = harness("approvals", "approve", by_hand, env=env)
+    assert f"{by_hand}: approved; run {run[-8:]} goes on" in said.stdout, said.stderr
+
+    late = waiting(api, run, ".envrc")
+    with plan_shop(load_settings()) as shop:
+        assert replace(shop.approvals, now=lambda: datetime.now(UTC) + timedelta(days=8)).expire()
+    start_deployment(api, "expire-approvals", {})
+    assert soon(lambda: state(api, run)["type"] == "FAILED")
+    assert state(api, run)["message"].startswith(
+        f"nobody decided in time about write_file (approval {late}, until "
+    )
+    branch = f"harness/{run[-8:]}/changes"
+    assert git(repository, "show", f"{branch}:{CI}") == "on: push"
+    assert git(repository, "show", f"{branch}:uv.lock") == "on: push"
+    assert git(repository, "show", f"{branch}:lines.txt") == "one", "it ran once"
+
+
+def waiting(api: str, run: str, path: str) -> str:
+    """Wait until the flow run is suspended for one call about this file; the approval's id."""
+    found: list[str] = []
+
+    def asks() -> bool:
+        with plan_shop(load_settings()) as shop:
+            pending = shop.approvals.list(run_id=run[-8:], pending=True)
+        found[:] = [one.id for one in pending if one.arguments["path"] == path]
+        return bool(found) and state(api, run)["name"] == "Suspended"
+
+    assert soon(asks), state(api, run)
+    return found[0]

@@ -111,15 +111,30 @@ def test_what_was_approved_goes_through_once_and_no_more(
     assert again.same, again.differences
 
 
-def test_an_agent_that_goes_on_is_told_what_was_decided(
+def test_an_agent_goes_on_with_its_conversation_and_is_told_what_was_decided(
     go: Callable[..., RunReport], approvals: Approvals, shop: Workshop
 ) -> None:
     go(CHANGE_CI, DONE)
     approvals.decide(only(approvals).id, "approved", by="ann")
     go(CHANGE_CI, DONE, DONE)
     lines = (shop.runs / RUN / "trajectory.jsonl").read_text().splitlines()
-    asked = [line for line in map(json.loads, lines) if line["kind"] == "request"][-1]
-    assert 'approved, once: write_file {"content":"on: push' in str(asked["messages"])
+    *_, asked = (line for line in map(json.loads, lines) if line["kind"] == "request")
+    (said,) = asked["messages"]
+    assert said["role"] == "user", "no other conversation is begun"
+    assert 'approved, once: write_file {"content":"on: push' in said["content"]
+
+
+def test_a_secret_that_was_read_before_stays_with_the_conversation(
+    go: Callable[..., RunReport], approvals: Approvals, log: EventLog
+) -> None:
+    first = (tool("read_file", path=".env"), CHANGE_CI, DONE)
+    go(*first)
+    approvals.decide(only(approvals).id, "approved", by="ann")
+    report = go(*first, CHANGE_CI, DONE)
+    assert report.decisions.allowed == 1, "else the approval is of another label"
+    read = [event.body["question"]["read"] for event in log.events(RUN, kind="decision")]  # type: ignore[call-overload, index]  # JSON of ours
+    assert read == [(), (".env",), (".env",)]
+    assert replay(log.history(RUN), POLICIES).same
 
 
 def test_a_run_whose_approval_was_denied_ends_without_asking_its_agent_again(

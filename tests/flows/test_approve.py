@@ -80,7 +80,7 @@ class Deployed:
         """What the form shows that waits."""
         keyset = self._run()["state"]["state_details"]["run_input_keyset"]  # type: ignore[index]
         found = httpx.get(f"{self._api}/flow_runs/{self.id}/input/{keyset['description']}")
-        return str(found.json())
+        return " ".join(str(found.json()).replace("\\n", " ").split())
 
     def answer(self, **said: str) -> None:
         """Say this in the fields of each approval that waits, and press the form's button."""
@@ -133,7 +133,7 @@ def test_what_is_stopped_waits_in_a_form_that_says_why_and_each_is_decided_for_i
         shop.approvals.decide(second.id, "denied", by="ann")
         assert tell_flow_run(shop, settings, second) == "goes on"
     assert deployed.work() == "Denied"
-    assert [mail.subject for mail in mailbox.mails] == [first.arguments["subject"]]
+    assert [mail.message["subject"] for mail in mailbox.mails] == [first.arguments["subject"]]
 
 
 ASKS = {
