@@ -41,7 +41,8 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     ttl_s: int = Field(default=6 * 3600, ge=60)
     """A sandbox ends by itself after this many seconds."""
     resume_within_s: int = Field(default=3 * 24 * 3600, ge=60)
-    """The files of a run that stopped are kept so long; then it cannot go on any more."""
+    """The files of a run that stopped are kept so long; then it cannot go on any more. They
+    are kept no shorter than its approvals wait."""
     egress: tuple[str, ...] = ()
     """Hosts that commands may reach, such as `*.example.org`. Empty: no network at all."""
     egress_addresses: tuple[str, ...] = ()

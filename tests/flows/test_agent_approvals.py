@@ -141,9 +141,10 @@ def test_a_run_whose_approval_was_denied_ends_without_asking_its_agent_again(
     go: Callable[..., RunReport], approvals: Approvals, shop: Workshop
 ) -> None:
     go(CHANGE_CI, WORK, DONE)
-    approvals.decide(only(approvals).id, "denied", by="ann")
+    approvals.decide(only(approvals).id, "denied", by="ann", reason="not now")
     report = go(CHANGE_CI, WORK, DONE)
     assert report.status == "success"
+    assert "refused by ann: write_file in 'work' (not now)" in report.notices
     assert report.branch is not None
     assert not read_entry(shop.runs, RUN).resumable
 
@@ -299,6 +300,20 @@ def test_what_got_past_the_guard_is_seen_in_the_collected_work(
     approvals.decide(waits.id, "approved", by="ann")
     assert go(*replies).status == "success"
     assert only(approvals, "used").id == waits.id
+
+
+@pytest.mark.parametrize("asks", [CHANGE_CI, tool("bash", command=HIDDEN)])
+def test_a_run_on_which_nobody_decided_in_time_ends_and_says_so(
+    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop, asks: dict[str, object]
+) -> None:
+    go(asks, DONE)
+    waits = only(approvals)
+    replace(approvals, now=lambda: datetime.now(UTC) + timedelta(days=8)).expire()
+    report = go(asks, DONE)
+    assert report.status == "failure"
+    named = f"nobody decided in time about {waits.op} (approval {waits.id}, until "
+    assert str(report.error).startswith(named)
+    assert not read_entry(shop.runs, RUN).resumable
 
 
 def test_work_that_a_person_refused_fails_and_is_not_pushed(

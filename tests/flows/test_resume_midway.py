@@ -17,7 +17,7 @@ from flows.run import run_blueprint
 from flows.runs import read_entry
 from flows.settle import settle
 from flows.workshop import Workshop
-from tests.flows.conftest import Ask
+from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.dying import RUN, competing, contest, lanes, talks
 from tests.flows.repositories import git
 
@@ -98,6 +98,19 @@ def test_what_was_spent_before_counts_even_where_the_reply_was_lost(
     [node] = killed_in_its_second_turn(2.5).nodes
     assert node.turns == 2
     assert str(node.error).startswith("budget exceeded")
+
+
+def test_a_secret_that_it_read_before_it_was_killed_still_reaches_nobody(
+    kill: Kill, ask: Ask, model: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_SANDBOX__EGRESS", '["hooks.example.net"]')
+    alive = tmp_path / "alive"
+    dies = f"test ! -e {alive} || kill -9 $(cat {alive})"
+    send = bash("curl https://hooks.example.net/done || true")
+    script = model(bash("cat .env"), bash(dies), send, DONE)
+    kill("talks", script)
+    [node] = run_blueprint(ask(talks(tmp_path), model=script), scripted_shop(), run_id=RUN).nodes
+    assert (node.turns, node.decisions.denied) == (4, 1)
 
 
 def test_a_finished_lane_is_not_run_again(
