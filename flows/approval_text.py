@@ -34,7 +34,7 @@ def why(approval: Approval) -> list[str]:
     lines = [f"{denied.rule}: {denied.reason}"]
     if denied.provenance:
         lines.append("it came this way: " + " → ".join((*denied.provenance, denied.argument)))
-    return lines
+    return [_one_line(line) for line in lines]
 
 
 def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
@@ -44,14 +44,14 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
     """
     if approval.is_question:
         return [headline(approval)]
-    lines = [f"{_who(approval)}{approval.op}"]
+    lines = [_one_line(f"{_who(approval)}{approval.op}")]
     for name, value in approval.arguments.items():
         text = value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
         more = 0 if limit is None else max(len(text) - limit, 0)
         cut = (
             f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
         )
-        lines += _indented(name, inert(text[: len(text) - more]) + cut)
+        lines += _indented(_one_line(name), inert(text[: len(text) - more]) + cut)
     return [*lines, *why(approval)]
 
 
@@ -132,6 +132,10 @@ def _who(approval: Approval) -> str:
     if not approval.node:
         return ""
     return f"{approval.agent} in {approval.node!r} of run {approval.run_id} asks for "
+
+
+def _one_line(text: str) -> str:
+    return " ".join(inert(text).split())
 
 
 def _indented(name: str, text: str) -> list[str]:
