@@ -44,7 +44,6 @@ from flows.secrets import secrets_set
 from flows.settings import load_settings
 from flows.settle import settle_flow_run
 from flows.signals import cancelled_from_prefect, undisturbed
-from flows.suspend import suspend_until_decided
 from flows.telemetry import traced
 from flows.workshop import Workshop
 from nodes.types import Node
@@ -123,6 +122,9 @@ def compile_blueprint(
             this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
             while True:
                 if suspends and waits(tools.runs, own_id()):
+                    # With the database and Prefect's forms, which most runs never need.
+                    from flows.suspend import suspend_until_decided
+
                     with tools.approvals() as approvals:
                         suspend_until_decided(approvals, own_id())
                 report = _once(request, tools, own_id(), this, watch or Watch())

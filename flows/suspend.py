@@ -7,6 +7,7 @@ nothing twice.
 
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from prefect import get_client
@@ -21,8 +22,10 @@ from prefect.runtime import flow_run
 
 from contracts.errors import ApprovalDecided
 from flows.decision_form import filled, form, read
-from policy.approvals import Approvals
 from policy.types import Approval
+
+if TYPE_CHECKING:
+    from policy.approvals import Approvals
 
 _KEY = "approvals-"
 _SUSPENDED = "Suspended"
@@ -30,7 +33,7 @@ _SLACK_S = 24 * 3600
 """A form stays open so much longer than what it asks about: the run itself tells what expired."""
 
 
-def suspend_until_decided(approvals: Approvals, run_id: str) -> None:
+def suspend_until_decided(approvals: "Approvals", run_id: str) -> None:
     """Return when nothing of this run waits for a person; until then the flow run is suspended.
 
     Raises:
@@ -55,7 +58,7 @@ def suspend_until_decided(approvals: Approvals, run_id: str) -> None:
             approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
 
 
-def go_on(suspended: str, approvals: Approvals, run_id: str) -> bool:
+def go_on(suspended: str, approvals: "Approvals", run_id: str) -> bool:
     """Let a flow run go on whose approvals were decided elsewhere; False when it is over.
 
     One that is still under way sees for itself what was decided.
@@ -72,7 +75,7 @@ def go_on(suspended: str, approvals: Approvals, run_id: str) -> bool:
     return False
 
 
-def let_go_on(approvals: Approvals) -> int:
+def let_go_on(approvals: "Approvals") -> int:
     """Let all flow runs go on that are suspended here for what does not wait any more; how many."""
     suspended = FlowRunFilterStateName(any_=[_SUSPENDED])
     chosen = FlowRunFilter(state=FlowRunFilterState(name=suspended))
@@ -88,11 +91,11 @@ def let_go_on(approvals: Approvals) -> int:
     return told
 
 
-def _waiting(approvals: Approvals, run_id: str) -> list[Approval]:
+def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
     """Those that wait, the oldest first."""
     return approvals.list(run_id=run_id, pending=True)[::-1]
 
 
-def _key(approvals: Approvals, run_id: str) -> str:
+def _key(approvals: "Approvals", run_id: str) -> str:
     """Names what is asked: the same as long as the run has asked nothing more."""
     return f"{_KEY}{run_id}-{len(approvals.list(run_id=run_id))}"
