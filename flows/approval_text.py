@@ -55,22 +55,19 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
     return [*lines, *why(approval)]
 
 
-def form_text(approvals: Sequence[Approval]) -> str:
-    """What a form shows of actions that wait, in its own order: what each is, and why it waits."""
-    numbered = len(approvals) > 1
-    parts = [f"**Run {approvals[0].run_id}** waits for you."]
-    for number, approval in enumerate(approvals, start=1):
-        parts.append(f"### {number} of {len(approvals)}" if numbered else "")
-        if approval.is_question:
-            parts += ["It asks you:", fenced(str(approval.arguments["question"]))]
-            parts.append("Your own words are trusted.")
-        else:
-            where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
-            parts += [f"**CAPABILITY_VIOLATION** in {where}:"]
-            parts.append(fenced("\n".join(_narrow(approval))))
-    if any(not approval.is_question for approval in approvals):
+def form_text(approval: Approval, more: int) -> str:
+    """What a form shows of an action: what it is, why it waits, and how many more wait after it."""
+    parts = [
+        f"**Run {approval.run_id}** waits for you{f'; {more} more after this' if more else ''}."
+    ]
+    if approval.is_question:
+        parts += ["It asks you:", fenced(str(approval.arguments["question"]))]
+        parts.append("Your own words are trusted.")
+    else:
+        where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
+        parts += [f"**CAPABILITY_VIOLATION** in {where}:", fenced("\n".join(_narrow(approval)))]
         parts.append("An approval is for exactly this, once.")
-    return "\n\n".join(filter(None, parts)) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 def short(value: Json) -> str:

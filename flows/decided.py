@@ -27,12 +27,10 @@ def tell_flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> The
     suspended = _flow_run(shop, settings, approval)
     if not suspended:
         return "here"
-    if shop.approvals.list(run_id=approval.run_id, pending=True):
-        return "waits"
     with prefect_at(api_url(settings)):
         from flows.suspend import go_on
 
-        return "goes on" if go_on(suspended, shop.approvals, approval.run_id) else "over"
+        return go_on(suspended, shop.approvals, approval.run_id)
 
 
 def go_on_in_background(

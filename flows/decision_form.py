@@ -1,6 +1,6 @@
-"""The typed form of a suspended flow run: two fields for each approval that waits."""
+"""The typed form of a suspended flow run: two fields about one approval that waits."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from prefect.input import RunInput
@@ -13,19 +13,16 @@ _APPROVE, _DENY = "approve", "deny"
 
 
 class Decide(RunInput):
-    """What a person says of all that waits; `read` understands its fields."""
+    """What a person says of one approval; `read` understands its fields."""
 
-    model_config = ConfigDict(extra="allow")  # of a form in which some were decided meanwhile
+    model_config = ConfigDict(extra="allow")  # of others that were decided elsewhere
 
 
-def form(waiting: Sequence[Approval]) -> type[Decide]:
-    """The form about these; who leaves a field as it is denies."""
-    fields: dict[str, tuple[object, object]] = {}
-    for number, approval in enumerate(waiting, start=1):
-        which = f"{number}. " if len(waiting) > 1 else ""
-        fields |= {name: (kind, field) for name, kind, field in _fields(approval, which)}
+def form(approval: Approval, more: int) -> type[Decide]:
+    """The form about this one, after which so many more wait; who leaves it as it is denies."""
+    fields = {name: (kind, field) for name, kind, field in _fields(approval)}
     made = create_model("Decide", __base__=Decide, **fields)  # type: ignore[call-overload]  # known only now
-    described: type[Decide] = made.with_initial_data(description=form_text(waiting))
+    described: type[Decide] = made.with_initial_data(description=form_text(approval, more))
     return described
 
 
@@ -51,13 +48,16 @@ def read(said: Mapping[str, object], approval: Approval) -> tuple[ApprovalStatus
     return ("approved" if answer == _APPROVE else "denied"), why
 
 
-def _fields(approval: Approval, which: str) -> Iterator[tuple[str, object, object]]:
+def _fields(approval: Approval) -> Iterator[tuple[str, object, object]]:
     name = approval.id
     if approval.is_question:
-        words = Field(title=f"{which}Your answer", min_length=1, max_length=20_000, pattern=r"\S")
+        words = Field(title="Your answer", min_length=1, max_length=20_000, pattern=r"\S")
         yield f"answer_{name}", str, words
-        yield f"refuse_{name}", bool, Field(default=False, title=f"{which}I will not answer")
+        yield f"refuse_{name}", bool, Field(default=False, title="I will not answer")
     else:
-        what = f"{which}{approval.op}" if which else "This one action"
-        yield f"answer_{name}", Literal["deny", "approve"], Field(default=_DENY, title=what)
-        yield f"reason_{name}", str, Field(default="", title=f"{which}Why", max_length=2_000)
+        yield (
+            f"answer_{name}",
+            Literal["deny", "approve"],
+            Field(default=_DENY, title="This one action"),
+        )
+        yield f"reason_{name}", str, Field(default="", title="Why", max_length=2_000)

@@ -1,4 +1,4 @@
-"""A flow run that waits for a person: suspended, with a typed form for all that waits.
+"""A flow run that waits for a person: suspended, with a typed form for one action after the other.
 
 The process ends meanwhile; a worker goes on with the run once everything is decided, by the form or
 elsewhere. A decision is written down before it counts, so a run that is retried or restarted asks
@@ -7,7 +7,7 @@ nothing twice.
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from prefect import get_client
@@ -27,7 +27,10 @@ from policy.types import Approval
 if TYPE_CHECKING:
     from policy.approvals import Approvals
 
-_KEY = "approvals-"
+Then = Literal["goes on", "waits", "over"]
+"""What becomes of a flow run: it goes on by itself, waits for more decisions, or is over."""
+
+_KEY = "approval-"
 _SUSPENDED = "Suspended"
 _SLACK_S = 24 * 3600
 """A form stays open so much longer than what it asks about: the run itself tells what expired."""
@@ -39,40 +42,42 @@ def suspend_until_decided(approvals: "Approvals", run_id: str) -> None:
     Raises:
         Pause: Prefect's; the process is to end, and the flow to begin anew when it is resumed.
     """
-    waiting = _waiting(approvals, run_id)
-    if not waiting:
-        return
-    last = max(approval.expires_at for approval in waiting)
-    left_s = int((last - datetime.now(UTC)).total_seconds()) + _SLACK_S
+    while waiting := _waiting(approvals, run_id):
+        _ask(approvals, waiting[0], more=len(waiting) - 1)
+
+
+def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
+    left_s = int((approval.expires_at - datetime.now(UTC)).total_seconds()) + _SLACK_S
+    key = f"{_KEY}{approval.run_id}-{approval.id}"
     try:
-        said = suspend_flow_run(
-            wait_for_input=form(waiting), key=_key(approvals, run_id), timeout=left_s
-        )
+        said = suspend_flow_run(wait_for_input=form(approval, more), key=key, timeout=left_s)
     except Pause:
-        if not _waiting(approvals, run_id):  # decided just before we were suspended
-            go_on(str(flow_run.id), approvals, run_id)
+        go_on(str(flow_run.id), approvals, approval.run_id)  # decided just before
         raise
-    for approval in waiting:
-        status, reason = read(said.model_dump(), approval)
-        with suppress(ApprovalDecided):
-            approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
+    status, reason = read(said.model_dump(), approval)
+    with suppress(ApprovalDecided):
+        approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
 
 
-def go_on(suspended: str, approvals: "Approvals", run_id: str) -> bool:
-    """Let a flow run go on whose approvals were decided elsewhere; False when it is over.
+def go_on(suspended: str, approvals: "Approvals", run_id: str) -> Then:
+    """Let a flow run go on if what its form asks about was decided elsewhere.
 
     One that is still under way sees for itself what was decided.
     """
-    said = filled(approvals.list(run_id=run_id))
+    waiting = _waiting(approvals, run_id)
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
         state = client.read_flow_run(UUID(suspended)).state
         if state is None or state.is_final():
-            return False
+            return "over"
         if state.is_paused():
+            key = state.state_details.pause_key or ""
+            if any(key.endswith(f"-{one.id}") for one in waiting):
+                return "waits"
+            said = filled(approvals.list(run_id=run_id))
             with suppress(NotPausedError, FlowPauseTimeout):  # somebody else was faster
                 resume_flow_run(UUID(suspended), run_input=said)
-        return True
-    return False
+        return "waits" if waiting else "goes on"
+    return "over"
 
 
 def let_go_on(approvals: "Approvals") -> int:
@@ -85,17 +90,11 @@ def let_go_on(approvals: "Approvals") -> int:
     for run in found:
         key = run.state.state_details.pause_key if run.state else None
         run_id = (key or "").removeprefix(_KEY).partition("-")[0]
-        asked_here = approvals.list(run_id=run_id) if key and key.startswith(_KEY) else []
-        if asked_here and not _waiting(approvals, run_id):
-            told += go_on(str(run.id), approvals, run_id)
+        if key and key.startswith(_KEY) and approvals.list(run_id=run_id):
+            told += go_on(str(run.id), approvals, run_id) == "goes on"
     return told
 
 
 def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
     """Those that wait, the oldest first."""
     return approvals.list(run_id=run_id, pending=True)[::-1]
-
-
-def _key(approvals: "Approvals", run_id: str) -> str:
-    """Names what is asked: the same as long as the run has asked nothing more."""
-    return f"{_KEY}{run_id}-{len(approvals.list(run_id=run_id))}"
