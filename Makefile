@@ -13,7 +13,7 @@ FAST := not docker and not prefect and not browser
 # Thousands of small databases are made faster in memory, where there is room for them.
 ROOMY := $(shell [ "$$(df --output=avail /dev/shm 2> /dev/null | tail -1)" -gt 4000000 ] 2> /dev/null && echo /dev/shm)
 SCRATCH = @scratch=$$(mktemp -d $(if $(ROOMY),-p $(ROOMY) h.XXX,-t h.XXX)) && \
-  trap 'rm -rf "$$scratch"' EXIT && TMPDIR="$$scratch"
+  trap 'rm -rf "$$scratch"' EXIT && chmod 711 "$$scratch" && TMPDIR="$$scratch"
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
