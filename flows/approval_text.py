@@ -1,12 +1,12 @@
 """An approval in words: in a line, whole for whoever decides, as a form's text, as JSON. Pure."""
 
 import json
-import re
 from collections.abc import Sequence
 from itertools import chain
 from textwrap import wrap
 
 from contracts.json import Json
+from flows.report import fenced
 from nodes.text import inert
 from policy.references import refs_in
 from policy.registry import thawed
@@ -77,13 +77,6 @@ def short(value: Json) -> str:
         return f"<{refs[0].ref}>"
     text = repr(thawed(value))
     return text if len(text) <= 120 else f"{text[:117]}…"
-
-
-def fenced(text: str) -> str:
-    """The text in a code block that it cannot end."""
-    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, ticks + 1)
-    return f"{fence}\n{text}\n{fence}"
 
 
 def late_line(undecided: Sequence[Approval]) -> str | None:

@@ -7,7 +7,8 @@ from typing import Literal
 
 from contracts.json import Json
 from contracts.run import Decisions
-from flows.approval_text import fenced, short
+from flows.approval_text import short
+from flows.report import fenced
 from policy.notes import Ended
 from policy.registry import thawed
 from policy.types import Plan, Step
