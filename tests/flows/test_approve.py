@@ -14,7 +14,7 @@ from flows.decided import tell_flow_run
 from flows.deploy import start_deployment
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
-from tests.flows.test_deployed import make_pool, prefect
+from tests.flows.workers import make_pool, prefect, work
 from tests.mailbox import Mailbox, mail_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
@@ -72,9 +72,7 @@ class Deployed:
 
     def work(self) -> str:
         """Let a worker take it as far as it goes; gives the state's name."""
-        worker = ("worker", "start", "--pool", "plans", "--run-once", "--limit", "1")
-        prefect(self._api, *worker, cwd=self._notes.parent)
-        return self.state
+        return work(self._api, self.id, pool="plans", cwd=self._notes.parent)
 
     def form(self) -> str:
         """What the form shows that waits."""

@@ -1,0 +1,49 @@
+"""Prefect's own command line and a worker for the tests of deployments."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+
+PROJECT = Path(__file__).parents[2]
+ASKS = 5
+"""How often a worker is sent for one run: when its only request fails it ends without a word."""
+
+
+def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
+    """What the `prefect` command prints."""
+    done = subprocess.run(
+        (sys.executable, "-m", "prefect", "--no-prompt", *args),
+        cwd=cwd,
+        env={**os.environ, "PREFECT_API_URL": api},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def make_pool(api: str, name: str) -> None:
+    """A pool for process workers, unless it is there."""
+    made = httpx.post(f"{api}/work_pools/", json={"name": name, "type": "process"})
+    assert made.is_success or made.status_code == httpx.codes.CONFLICT
+
+
+def work(api: str, run: str, *, pool: str, cwd: Path) -> str:
+    """Let a worker take the flow run as far as it goes; gives its state's name.
+
+    It works the pool's queue `default`, for upkeep has its own and may be due just now. What
+    it says goes to stdout, for whoever reads why a test failed.
+    """
+    for _ in range(ASKS):
+        queue = ("--pool", pool, "--work-queue", "default")
+        once = ("--run-once", "--limit", "1")
+        sys.stdout.write(prefect(api, "worker", "start", *queue, *once, cwd=cwd))
+        state = httpx.get(f"{api}/flow_runs/{run}").raise_for_status().json()["state"]
+        if state["type"] != "SCHEDULED":
+            return str(state["name"])
+    raise AssertionError(f"no worker took run {run}")
