@@ -45,9 +45,16 @@ LONGEST = (
 """Files that are begun first, so that no worker is left with one of them at the end."""
 
 
+OUTSIDE = ("docker", "prefect", "browser")
+"""Marks of what works with real servers: tried once more, and told, before it is called wrong."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
+    for item in items:
+        if any(item.get_closest_marker(mark) for mark in OUTSIDE):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(autouse=True)
