@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from blueprints.types import Blueprint
 from contracts.json import canonical
-from flows.checkpoints import Checkpoint
+from flows.checkpoint import Checkpoint
 from flows.event_log import event_log, open_log
 from flows.owner import owner_of
 from flows.policy_settings import load_policy_settings

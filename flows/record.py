@@ -15,7 +15,8 @@ from flows import runs
 from flows.agent_approvals import answers, notices, pending
 from flows.approval_text import late_line
 from flows.asked import read_asked
-from flows.checkpoints import Checkpoint, Checkpoints, Used
+from flows.checkpoint import Checkpoint, Used
+from flows.checkpoints import Checkpoints
 from flows.egress import EgressLog
 from flows.model_calls import TRAJECTORY, spent
 from flows.request import FlowRun, RunRequest, agentic_nodes

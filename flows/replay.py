@@ -12,7 +12,7 @@ from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
 from contracts.run import RunContext, RunReport
 from flows.asked import read_asked
-from flows.checkpoints import Used
+from flows.checkpoint import Used
 from flows.egress import EgressLog
 from flows.model_calls import TRAJECTORY
 from flows.request import RunRequest, new_run_id

@@ -8,10 +8,10 @@ from blueprints.engine import Lanes, Perform, Watch, call, node_runner, run_node
 from contracts.errors import RunNotResumable, SandboxLost
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows import checkpoints
+from flows import checkpoint
 from flows.agent_approvals import go_on_from
 from flows.asked import begin, held, read_asked
-from flows.checkpoints import Checkpoint
+from flows.checkpoint import Checkpoint
 from flows.record import Record
 from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.resume import check_same
@@ -79,13 +79,13 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
     asked = read_asked(folder)
     if asked is not None:
         check_same(asked, request.blueprint)
-    kept = checkpoints.read(folder, request.repo)
+    kept = checkpoint.read(folder, request.repo)
     if kept is not None:
         return kept if kept.ended is None else _on(kept, request, workshop, run_id)
     if asked is not None:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
     opened = base or open_repo(request.repo, request.ref, store=workshop.repos)
-    return checkpoints.begin(folder, opened)
+    return checkpoint.begin(folder, opened)
 
 
 def _on(ended: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:

@@ -9,7 +9,7 @@ from contracts.entity import Entity, Label, joined
 from contracts.gate import Bounds
 from contracts.json import Json
 from contracts.run import NodeResult, RunContext, RunReport
-from flows.checkpoints import Checkpoint
+from flows.checkpoint import Checkpoint
 from flows.reads import node_of, plain, rules_of, secrets_read
 from flows.report import to_json
 from flows.request import RunRequest

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from blueprints.engine import run_nodes
 from contracts.errors import RunNotResumable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
-from flows import checkpoints
+from flows import checkpoint
 from flows.asked import Asked, held, read_asked
-from flows.checkpoints import Checkpoint
+from flows.checkpoint import Checkpoint
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import request_of
@@ -77,7 +77,7 @@ def _settled(tools: Workshop, asked: Asked, why: BaseException) -> RunReport | N
     run_id, folder = asked.run_id, tools.runs / asked.run_id
     with chdir(Path.cwd()):  # the worker's process goes on
         request = request_of(asked)
-    start = checkpoints.read(folder, asked.repo)
+    start = checkpoint.read(folder, asked.repo)
     if start is None or (folder / "report.json").exists():
         return None
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None

@@ -12,7 +12,7 @@ from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.gate import Bounds
 from contracts.sandbox import SnapshotId
 from flows.agent_approvals import approvals_at
-from flows.checkpoints import Used
+from flows.checkpoint import Used
 from flows.event_log import appending, event_log, view_of
 from flows.memory_settings import load_memory_settings
 from flows.model_calls import TRAJECTORY

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.gate import Bounds
 from contracts.sandbox import LastingSandbox, SnapshotId
-from flows.checkpoints import Used
+from flows.checkpoint import Used
 from flows.pull_requests import Propose
 from flows.request import RunRequest
 from flows.run_events import Append

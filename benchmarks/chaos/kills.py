@@ -19,7 +19,7 @@ from uuid import UUID
 from benchmarks.chaos.stage import Stage, wait_for
 from flows import gateway, kept, local
 from flows.asked import read_asked
-from flows.checkpoints import read
+from flows.checkpoint import read
 from flows.chroma import chroma
 from flows.deploy import start_deployment
 from flows.kept import Running

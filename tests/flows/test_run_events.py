@@ -14,7 +14,7 @@ from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
 from contracts.run import NodeResult, RunContext
 from contracts.tool import Allowed
-from flows.checkpoints import Checkpoint
+from flows.checkpoint import Checkpoint
 from flows.event_log import event_log
 from flows.policies import POLICIES
 from flows.request import RunRequest
