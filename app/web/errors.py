@@ -37,7 +37,8 @@ def status_of(error: HarnessError) -> int:
 def misfit(error: RequestValidationError) -> str:
     """The first thing that does not fit in what was sent, in words."""
     first = error.errors()[0]
-    return f"{first['loc'][-1]}: {first['msg']}, but it is {str(first['input'])[:80]!r}"
+    found = "" if first["type"] == "missing" else f", but it is {str(first['input'])[:80]!r}"
+    return f"{first['loc'][-1]}: {first['msg']}{found}"
 
 
 def bug(error: Exception) -> str:

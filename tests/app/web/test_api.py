@@ -110,6 +110,11 @@ def test_an_error_is_one_line_of_json(
     assert "\n" not in answer.json()["error"]
 
 
+def test_what_is_missing_is_told_without_what_is_there(client_of: OpenClient) -> None:
+    answer = client_of().post("/approvals/none", json={"reason": "it is fine"})
+    assert answer.json() == {"error": "decision: Field required"}
+
+
 def test_a_planner_that_writes_no_plan_is_refused(client_of: OpenClient, tmp_path: Path) -> None:
     answer = client_of(*["{"] * 3).post("/prompts", json=asked(tmp_path))
     assert answer.status_code == 400
