@@ -17,8 +17,9 @@ from flows.plan_workspace import Opened, OpenSandbox
 from flows.policy_settings import PolicySettings, load_policy_settings
 from flows.request import RunRequest, new_run_id
 from flows.run import run_blueprint
+from flows.sandboxes import spec_for
 from flows.settings import Settings
-from flows.wiring import engine, owner, spec_for, workshop
+from flows.wiring import engine, owner, workshop
 from policy.approvals import Approvals
 from policy.errors import OperationFailed
 from policy.registry import Operation

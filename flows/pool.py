@@ -13,8 +13,9 @@ from contracts.errors import Unavailable
 from flows import kept
 from flows.kept import Kept, Launch
 from flows.request import CLI_AGENTS
+from flows.sandboxes import spec_for
 from flows.settings import Settings, environment, load_settings
-from flows.wiring import engine, spec_for
+from flows.wiring import engine
 from sandbox.pool import POOL_RUN, Pool
 
 RETRY_S = 15.0

@@ -1,16 +1,13 @@
 """The only place that builds what a run works with."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contracts.chat import ChatRequest, Complete, Reply
-from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.gate import Bounds
-from contracts.sandbox import SnapshotId
 from flows.agent_approvals import approvals_at
 from flows.checkpoint import Used
 from flows.event_log import appending, event_log, view_of
@@ -22,7 +19,6 @@ from flows.pull_requests import proposer
 from flows.reads import rules_of, secrets_read
 from flows.request import (
     AGENTS,
-    CLI_AGENTS,
     RunRequest,
     check_agents,
     check_options,
@@ -32,21 +28,15 @@ from flows.request import (
 from flows.request import agents as agents_of
 from flows.run_memory import OpenTools, memory
 from flows.run_notes import notes
+from flows.sandboxes import forgetting, sandboxes
 from flows.settings import Settings, environment, load_settings
-from flows.workshop import Opened, Tell, Workshop
+from flows.workshop import Tell, Workshop
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.agents.talk import Talks, redacting
 from nodes.execute import RunAgent
 from nodes.text import Redact, redactor
 from providers.models import check_key
-from sandbox.container import DockerSandbox
-from sandbox.egress import Egress, OnEvent
 from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec
-from sandbox.images import ensure_agents, ensure_base
-from sandbox.installs import let_out
-from sandbox.pool import take
-from sandbox.reap import forget_checkpoints, reap
 from sandbox.sources import find_source
 
 if TYPE_CHECKING:
@@ -81,9 +71,9 @@ def workshop(
         default_model=chosen.model,
         default_budget_usd=chosen.budget_usd,
         check=lambda request: _check(request, chosen),
-        open_sandbox=_sandboxes(chosen),
+        open_sandbox=sandboxes(chosen, engine),
         keep_files_s=max(chosen.sandbox.resume_within_s, load_policy_settings().approval_ttl_s),
-        forget_files=_forget_files(chosen),
+        forget_files=forgetting(chosen, engine),
         memory=remembered,
         notes=lambda: notes(load_memory_settings()),
         agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay, bounds),
@@ -148,92 +138,6 @@ def _reflecting(settings: Settings) -> Complete:
             return ask(request)
 
     return complete
-
-
-def _sandboxes(
-    settings: Settings,
-) -> Callable[[RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]]:
-    wanted = settings.sandbox
-
-    @contextmanager
-    def open_sandbox(
-        request: RunRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
-    ) -> Iterator[Opened]:
-        docker = engine()
-        if files is None:
-            spec = spec_for(settings, docker, run_id, cli=bool(_cli_agents(request)))
-        else:
-            spec = _spec(settings, run_id, _kept(docker, files, run_id))
-        allow = (*wanted.egress, *request.blueprint.egress)
-        with (
-            _sweeping(docker, spec.owner),
-            Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
-            _taken(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
-        ):
-            env = let_out(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
-            yield Opened(sandbox, env)
-
-    return open_sandbox
-
-
-def _taken(docker: Engine, spec: SandboxSpec, files: SnapshotId | None) -> DockerSandbox | None:
-    return take(docker, spec) if files is None else None
-
-
-def spec_for(settings: Settings, docker: Engine, run_id: str, *, cli: bool) -> SandboxSpec:
-    """The sandbox that a run gets; with `cli` its image has the agents that are programs.
-
-    Raises:
-        ImageUnavailable, DockerUnavailable.
-    """
-    ensure = ensure_agents if cli else ensure_base
-    image = settings.sandbox.image or ensure(docker, on_line=_ignore)
-    return _spec(settings, run_id, image)
-
-
-def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
-    return SandboxSpec(
-        image=image,
-        owner=owner(settings),
-        run_id=run_id,
-        ttl_s=settings.sandbox.ttl_s,
-        limits=settings.sandbox.limits,
-    )
-
-
-@contextmanager
-def _sweeping(docker: Engine, ours: str) -> Iterator[None]:
-    """Remove what dead runs left, beside the block: an engine with many images is slow to tell."""
-
-    def sweep() -> None:
-        with suppress(Unavailable):  # what will not go stays for `harness sandbox reap` to tell
-            reap(docker, ours)
-
-    with ThreadPoolExecutor(1, thread_name_prefix="sweep") as thread:
-        swept = thread.submit(sweep)
-        yield
-    swept.result()
-
-
-def _kept(docker: Engine, files: SnapshotId, run_id: str) -> SnapshotId:
-    """The files to go on with, surely there."""
-    try:
-        docker.layers(files)
-    except ImageUnavailable as error:
-        raise RunNotResumable(
-            f"run {run_id} cannot go on: its files {files!r} are gone from the Docker engine; "
-            "`harness run` starts another"
-        ) from error
-    return files
-
-
-def _forget_files(settings: Settings) -> Callable[[str, Collection[SnapshotId]], None]:
-    def forget(run_id: str, but: Collection[SnapshotId]) -> None:
-        # What cannot be removed now is reaped at its deadline.
-        with suppress(Unavailable):
-            forget_checkpoints(engine(), owner(settings), run_id, but=but)
-
-    return forget
 
 
 def owner(settings: Settings) -> str:
@@ -301,11 +205,3 @@ def _bounds(
         return replace(found, ask=found.ask and ask, wait_s=waits)
 
     return bounds
-
-
-def _cli_agents(request: RunRequest) -> set[str]:
-    return agents_of(request) & CLI_AGENTS
-
-
-def _ignore(_: str) -> None:
-    pass
