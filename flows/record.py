@@ -1,6 +1,5 @@
-"""What is known of a run so far: its branch, its report, and what is told of it to whom."""
+"""What is known of a run so far, its report, and what is told of it to whom."""
 
-import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -8,15 +7,15 @@ from pathlib import Path
 from types import TracebackType
 
 from blueprints.engine import report
-from contracts.errors import ForgeRefused, HarnessError, Unavailable
+from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
-from contracts.sandbox import LastingSandbox, Sandbox
 from flows import runs
 from flows.agent_approvals import answers, notices, pending
 from flows.approval_text import late_line
 from flows.asked import read_asked
 from flows.checkpoint import Checkpoint, Used
 from flows.checkpoints import Checkpoints
+from flows.delivery import Delivery
 from flows.egress import EgressLog
 from flows.model_calls import TRAJECTORY, spent
 from flows.request import FlowRun, RunRequest, agentic_nodes
@@ -27,9 +26,7 @@ from flows.work_check import check_work
 from flows.workshop import Workshop
 from policy.errors import LogDamaged
 from policy.types import Approval
-from sandbox.branches import publish, push, remote_of
 from sandbox.git import redacted
-from sandbox.workspace import take_out
 
 
 class Record:
@@ -47,7 +44,6 @@ class Record:
         book: Notes,
     ) -> None:
         self.book = book
-        self.branch = f"harness/{run_id}/{request.blueprint.name}"
         self.ctx = RunContext(run_id=run_id, work_dir="")
         self.folder = folder
         self.kept = Checkpoints(
@@ -56,7 +52,7 @@ class Record:
             ttl_s=workshop.keep_files_s,
             forget=lambda but: workshop.forget_files(run_id, but),
         )
-        self.work = start.work
+        self.delivery = Delivery(request, run_id, self.kept, workshop)
         self._request = request
         self._base = start.base
         self._flow_run = flow_run
@@ -64,10 +60,6 @@ class Record:
         self._redact = workshop.redact
         self._memory = workshop.memory
         self._shown: tuple[str, ...] = ()
-        self._pushed = False
-        self._open_pull_request = workshop.propose
-        self._pull_request: str | None = None
-        self._refused: tuple[str, ...] = ()
         self._approvals = workshop.approvals
         self._asked: Sequence[Approval] = ()
         self._only_ends = start.ended is not None
@@ -98,7 +90,8 @@ class Record:
     def _keep_report(self, error: BaseException | None) -> None:
         self.report = self._report(error)
         outage = self._tell_events()
-        runs.finish(self.folder, self.report, self.work.diff if self.work else "")
+        work = self.delivery.work
+        runs.finish(self.folder, self.report, work.diff if work else "")
         self._memory.record(self.report, self._request.blueprint.verdict_later)
         if error is None and self.book.earned(self.report):
             self.book.learn(self.report.run_id)
@@ -148,28 +141,6 @@ class Record:
             return outage
         return None
 
-    def take(self, sandbox: Sandbox, *, done: bool) -> None:
-        """Bring the work out of the sandbox; `done` when no node will add to it."""
-        message = f"harness: {self._request.intent or self._request.blueprint.description}"
-        self.work = take_out(sandbox, self._base, self.branch, message=message)
-        if done:
-            self.kept.save(replace(self.kept.now, ended=dict(self.ctx.results), work=self.work))
-
-    def keep_lane(self, name: str, fork: LastingSandbox) -> None:
-        """Keep what an agent made that did not win, as a branch of the bare repository."""
-        branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
-        lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
-        if lost is not None and branch not in self.kept.now.lost:
-            self.kept.save(replace(self.kept.now, lost=(*self.kept.now.lost, branch)))
-
-    def publish(self) -> None:
-        """Bring the work onto a branch of the user's repository."""
-        if self.work is None:
-            return
-        before = self.kept.now.published
-        publish(self._base, self.work.branch, self.work.commit, replaces=before)
-        self.kept.save(replace(self.kept.now, published=self.work.commit))
-
     def look_for_approvals(self) -> None:
         """See what waits for a person now that the nodes are over, the work itself included.
 
@@ -177,30 +148,19 @@ class Record:
         """
         if not agentic_nodes(self._request.blueprint):
             return
-        run_id, bounds = self.ctx.run_id, self._bounds
+        run_id, bounds, work = self.ctx.run_id, self._bounds, self.delivery.work
         with self._approvals() as approvals:
             if self._only_ends:
                 self._unvouched = late_line(approvals.undecided(run_id))
-            if self._unvouched is None and self.work is not None and bounds is not None:
+            if self._unvouched is None and work is not None and bounds is not None:
                 self._unvouched = check_work(
-                    self.work, self._base, bounds, run_id=run_id, approvals=approvals
+                    work, self._base, bounds, run_id=run_id, approvals=approvals
                 )
             self._asked = approvals.list(run_id=run_id)
 
     def push_if_asked(self) -> None:
-        if self._request.push and self.work is not None and self._status() == "success":
-            push(self._base, self.work.branch)
-            self._pushed = True
-            self._pull_request = self._propose()
-
-    def _propose(self) -> str | None:
-        remote = remote_of(self._base)
-        try:
-            ref_name = self._base.ref_name
-            return remote and self._open_pull_request(remote, ref_name, self._report(None))
-        except ForgeRefused as error:
-            self._refused = (self._redact(str(error)),)
-            return None
+        if self._request.push and self._status() == "success":
+            self.delivery.push(lambda: self._report(None))
 
     def _verdict(self) -> RunReport:
         took = self.kept.elapsed_ms
@@ -217,7 +177,7 @@ class Record:
 
     def _report(self, error: BaseException | None) -> RunReport:
         verdict = self._verdict()
-        work = self.work
+        work = self.delivery.work
         usage = spent(self.folder / TRAJECTORY) or verdict.token_usage
         return replace(
             verdict,
@@ -235,8 +195,8 @@ class Record:
             branch=work.branch if work else None,
             commit=work.commit if work else None,
             diff_stat=work.diff_stat if work else verdict.diff_stat,
-            pushed=self._pushed,
-            pull_request=self._pull_request,
+            pushed=self.delivery.pushed,
+            pull_request=self.delivery.pull_request,
             surfaced=self._surfaced(),
             started_at=self._started_at,
             notices=(
@@ -250,7 +210,7 @@ class Record:
                 *self._base.notices,
                 *(work.notices if work else ()),
                 *self.egress.notices,
-                *self._refused,
+                *self.delivery.notices,
             ),
         )
 

@@ -67,7 +67,7 @@ def run_blueprint(
             else:
                 ctx = _context(request, {}, run_id, "", record.recalled())
                 record.ctx = replace(ctx, results=start.ended)
-            record.publish()
+            record.delivery.publish()
             record.look_for_approvals()
             record.push_if_asked()
     return record.report
@@ -117,7 +117,7 @@ def _do_nodes(
         sandbox = opened.sandbox
         kept.prepare(sandbox)
         if kept.now.files is None:
-            put_in(sandbox, kept.now.base, record.branch)
+            put_in(sandbox, kept.now.base, record.delivery.branch)
         kept.follow(sandbox)
         env = {**workshop.env, **opened.env}
         record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
@@ -130,7 +130,7 @@ def _do_nodes(
             lanes=Lanes(
                 perform=lambda name, fork: kept.beside(lanes(), request.model, name, fork),
                 files=kept.fork_of,
-                keep=record.keep_lane,
+                keep=record.delivery.keep_lane,
             ),
         )
         record.events.begin()
@@ -147,10 +147,10 @@ def _collected(record: Record, sandbox: Sandbox) -> Iterator[None]:
         raise
     except BaseException:
         with undisturbed():
-            record.take(sandbox, done=False)
-            record.publish()
+            record.delivery.take(sandbox, ended=None)
+            record.delivery.publish()
         raise
-    record.take(sandbox, done=True)
+    record.delivery.take(sandbox, ended=record.ctx.results)
 
 
 def _context(

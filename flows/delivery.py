@@ -1,0 +1,71 @@
+"""A run's work on its way to the user: out of the sandbox, onto a branch, to the remote."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from contracts.errors import ForgeRefused
+from contracts.run import NodeResult, RunReport
+from contracts.sandbox import LastingSandbox, Sandbox
+from flows.checkpoints import Checkpoints
+from flows.request import RunRequest
+from flows.workshop import Workshop
+from sandbox.branches import publish, push, remote_of
+from sandbox.workspace import take_out
+
+
+class Delivery:
+    """What a run made of the repository, and how far it has come."""
+
+    def __init__(
+        self, request: RunRequest, run_id: str, kept: Checkpoints, workshop: Workshop
+    ) -> None:
+        self.branch = f"harness/{run_id}/{request.blueprint.name}"
+        self.work = kept.now.work
+        self.pushed = False
+        self.pull_request: str | None = None
+        self.notices: tuple[str, ...] = ()
+        self._request = request
+        self._kept = kept
+        self._base = kept.now.base
+        self._workshop = workshop
+
+    def take(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
+        """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
+        message = f"harness: {self._request.intent or self._request.blueprint.description}"
+        self.work = take_out(sandbox, self._base, self.branch, message=message)
+        if ended is not None:
+            self._kept.save(replace(self._kept.now, ended=dict(ended), work=self.work))
+
+    def keep_lane(self, name: str, fork: LastingSandbox) -> None:
+        """Keep what an agent made that did not win, as a branch of the bare repository."""
+        branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
+        lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
+        now = self._kept.now
+        if lost is not None and branch not in now.lost:
+            self._kept.save(replace(now, lost=(*now.lost, branch)))
+
+    def publish(self) -> None:
+        """Bring the work onto a branch of the user's repository."""
+        if self.work is None:
+            return
+        before = self._kept.now.published
+        publish(self._base, self.work.branch, self.work.commit, replaces=before)
+        self._kept.save(replace(self._kept.now, published=self.work.commit))
+
+    def push(self, report: Callable[[], RunReport]) -> None:
+        """Push the branch where it came from, and propose it there where a token is configured.
+
+        A proposal that the forge refuses is a notice; the push stands.
+        """
+        if self.work is None:
+            return
+        push(self._base, self.work.branch)
+        self.pushed = True
+        remote = remote_of(self._base)
+        if remote is None:
+            return
+        try:
+            self.pull_request = self._workshop.propose(remote, self._base.ref_name, report())
+        except ForgeRefused as error:
+            self.notices = (self._workshop.redact(str(error)),)
