@@ -27,9 +27,6 @@ from policy.types import Approval
 if TYPE_CHECKING:
     from policy.approvals import Approvals
 
-Then = Literal["goes on", "waits", "over"]
-"""What becomes of a flow run: it goes on by itself, waits for more decisions, or is over."""
-
 _KEY = "approval-"
 _SUSPENDED = "Suspended"
 _SLACK_S = 24 * 3600
@@ -59,10 +56,13 @@ def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
         approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
 
 
-def go_on(suspended: str, approvals: "Approvals", run_id: str) -> Then:
-    """Let a flow run go on if what its form asks about was decided elsewhere.
+def go_on(
+    suspended: str, approvals: "Approvals", run_id: str
+) -> Literal["goes on", "waits", "over"]:
+    """Let a flow run go on if what its form asks about was decided elsewhere; what becomes of it.
 
-    One that is still under way sees for itself what was decided.
+    It goes on by itself, waits for more decisions, or is over. One that is still under way sees
+    for itself what was decided.
     """
     waiting = _waiting(approvals, run_id)
     with get_client(sync_client=True) as client, suppress(ObjectNotFound):
