@@ -106,6 +106,17 @@ class Engine:
                 return False
         return True
 
+    def has(self, container: str) -> bool:
+        """Whether the container is there."""
+        from docker.errors import NotFound
+
+        with self.client(f"look at container {container[:12]}") as client:
+            try:
+                client.api.inspect_container(container)
+            except NotFound:
+                return False
+        return True
+
     def remove(self, container: str) -> None:
         """Remove a container, running or not, and wait until it is gone."""
         from docker.errors import APIError, NotFound
@@ -133,13 +144,15 @@ class Engine:
         with self.client(f"look at image {image[:19]}") as client:
             return len(client.api.inspect_image(image)["RootFS"]["Layers"])
 
-    def flatten(self, image: str, labels: Mapping[str, str]) -> str:
+    def flatten(self, image: str, labels: Mapping[str, str], ours: Mapping[str, str]) -> str:
         """The same files and the same environment as one layer; give the new image's id.
+
+        The container that is needed meanwhile bears `ours`: it is nobody's once we are dead.
 
         Raises:
             SandboxLost, DockerUnavailable.
         """
-        container = self.create({"image": image, "command": ["true"], "labels": dict(labels)})
+        container = self.create({"image": image, "command": ["true"], "labels": dict(ours)})
         try:
             with (
                 self.client(f"read the files of image {image[:19]}") as source,

@@ -57,10 +57,14 @@ class Reaped(NamedTuple):
 
 
 def list_sandboxes(engine: Engine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
-    """All sandboxes of this owner, or of every owner."""
+    """All sandboxes of this owner, or of every owner.
+
+    An engine that was killed may list containers that it does not have any more.
+    """
     with engine.client("list the sandboxes") as client:
         found = client.api.containers(all=True, filters=_filters(owner))
-    return _infos(found, "container")
+    infos = _infos(found, "container")
+    return tuple(info for info in infos if not info.is_leftover or engine.has(info.id))
 
 
 def list_snapshots(engine: Engine, owner: str | None = None) -> tuple[SandboxInfo, ...]:

@@ -41,7 +41,7 @@ class Shelf:
         Raises:
             SandboxLost: the container is gone.
         """
-        image = self._flat(self._engine.commit(container, labels), labels)
+        image = self._flat(self._engine.commit(container, labels), labels, labels)
         with self._lock:
             self._images.append(image)
         return image
@@ -53,12 +53,12 @@ class Shelf:
             SandboxLost: the container is gone.
         """
         lasting = {**labels, BOOT: "", DEADLINE: str(int(time.time() + ttl_s))}
-        return self._flat(self._engine.commit(container, lasting), lasting)
+        return self._flat(self._engine.commit(container, lasting), lasting, labels)
 
-    def _flat(self, image: str, labels: Mapping[str, str]) -> SnapshotId:
+    def _flat(self, image: str, labels: Mapping[str, str], ours: Mapping[str, str]) -> SnapshotId:
         if self._engine.layers(image) <= self._max_layers:
             return SnapshotId(image)
         try:
-            return SnapshotId(self._engine.flatten(image, labels))
+            return SnapshotId(self._engine.flatten(image, labels, ours))
         finally:
             self._engine.remove_image(image)

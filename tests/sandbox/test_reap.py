@@ -1,12 +1,15 @@
 """Leftovers are found by label, and only one's own."""
 
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from docker import APIClient
 
 from contracts.sandbox import Command
 from sandbox import flags
@@ -16,6 +19,8 @@ from sandbox.flags import SandboxSpec, create_flags
 from sandbox.images import BASE_IMAGE
 from sandbox.process import is_dead, process_label
 from sandbox.reap import Reaped, list_sandboxes, list_snapshots, reap
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -118,3 +123,45 @@ def test_a_fork_lives_on_when_its_origin_is_gone(engine: Engine, owner: str) -> 
         assert fork.read_file("file") == b"shared"
         assert fork.exec(Command(argv=("true",))).ok
     assert (list_sandboxes(engine, owner), list_snapshots(engine, owner)) == ((), ())
+
+
+DIES = """
+import os, signal, sys
+from sandbox.container import DockerSandbox
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.snapshots import Shelf
+
+class Dying(Engine):
+    def remove(self, container):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+spec = SandboxSpec(image=sys.argv[1], owner=sys.argv[2], run_id="r")
+shelf = Shelf(engine := Dying(), max_layers=0)
+DockerSandbox(engine, spec, shelf).opened().__enter__().checkpoint(600)
+"""
+"""Puts files down as one layer, and is killed before the container that this took is removed."""
+
+
+@pytest.mark.docker
+def test_who_dies_while_it_makes_one_layer_leaves_nothing_for_long(
+    engine: Engine, owner: str
+) -> None:
+    argv = (sys.executable, "-c", DIES, BASE_IMAGE, owner)
+    assert subprocess.run(argv, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert len(list_sandboxes(engine, owner)) == 2
+    reap(engine, owner)
+    assert list_sandboxes(engine, owner) == ()
+
+
+@pytest.mark.docker
+def test_what_the_engine_lists_and_does_not_have_is_not_there(
+    engine: Engine, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = flags.labels(spec_of(owner)) | {flags.BOOT: dead_label()}
+    gone = {"Id": "0" * 64, "Created": 0, "Labels": labels, "Names": ["/gone"]}
+    there = APIClient.containers
+    monkeypatch.setattr(APIClient, "containers", lambda *a, **k: [*there(*a, **k), gone])
+    kept = leave(engine, owner)
+    assert [info.id for info in list_sandboxes(engine, owner)] == [kept]
+    assert reap(engine, owner) == Reaped((), ())
