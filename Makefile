@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup engine browser services demo test check bench clean
 MAKEFLAGS += --no-print-directory
+unexport PYTHONDONTWRITEBYTECODE   # hundreds of processes read the same modules
 
 BIN := .venv/bin
 SYNCED := .venv/.synced
