@@ -6,17 +6,15 @@ deployed again while neither it nor our code has changed, so that what people se
 """
 
 import hashlib
-import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from contracts.errors import OptionInvalid, PrefectUnavailable
-from flows import local
+from contracts.errors import OptionInvalid
+from flows import deployments, local
 from flows.server import asking
-from flows.settings import Settings, environment
+from flows.settings import Settings
 
 POOL = "harness"
 UPKEEP = "upkeep"
@@ -24,8 +22,6 @@ UPKEEP = "upkeep"
 
 COMMAND = "python -P -m flows.run_process"
 """What does a run. Without it a worker starts three Python processes for one run, in a row."""
-
-DEPLOY_TIMEOUT_S = 300.0
 
 _FLOWS = Path(__file__).parent
 _BLUEPRINTS = _FLOWS.parent / "blueprints" / "library"
@@ -50,7 +46,7 @@ def deploy(api: str, settings: Settings) -> Deployed:
     if stamp.is_file() and stamp.read_text() == now and not set(names) - _known(api):
         return Deployed(names, now=False)
     _make_pool(api)
-    _deploy_all(api)
+    deployments.make(api, _file())
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(now)
     return Deployed(names, now=True)
@@ -104,9 +100,7 @@ def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> s
 
 def deployment_names() -> tuple[str, ...]:
     """The names in `prefect.yaml`, in its order."""
-    import yaml
-
-    return tuple(entry["name"] for entry in yaml.safe_load(_file().read_text())["deployments"])
+    return tuple(entry["name"] for entry in deployments.listed(_file()))
 
 
 def _file() -> Path:
@@ -149,19 +143,3 @@ def _make_pool(api: str) -> None:
         if command["default"] is None:
             command["default"] = COMMAND
             client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
-
-
-def _deploy_all(api: str) -> None:
-    argv = (sys.executable, "-P", "-m", "prefect", "--no-prompt", "deploy", "--all")
-    done = subprocess.run(
-        (*argv, "--prefect-file", str(_file())),
-        cwd=_file().parent,
-        env={**environment(), "PREFECT_API_URL": api},
-        capture_output=True,
-        text=True,
-        timeout=DEPLOY_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        why = " ".join((done.stderr or done.stdout).split())[-500:]
-        raise PrefectUnavailable(f"`prefect deploy --all` failed at {api}: {why}")

@@ -7,11 +7,15 @@ import pytest
 
 from app.demo import request as demo
 from app.demo.request import make_repository
+from flows import deployments
 from flows.deploy import start_deployment
 from tests.flows.repositories import git
-from tests.flows.workers import make_pool, prefect, work
+from tests.flows.workers import PROJECT, make_pool, prefect, work
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
+
+OF_ONE = {"id", "created", "updated", "global_concurrency_limit", "anchor_date", "version_id"}
+"""What is another each time that a deployment is made."""
 
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
 BLUEPRINTS = {"fix-tests", "implement", "review", "upgrade-deps", "run-blueprint", "run-plan"}
@@ -20,11 +24,16 @@ TEACH = {"curate-run", "curate-runs"}
 
 
 def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path: Path) -> None:
-    # Others use this server too: its pool and more deployments may be there.
+    # Others use this server too: its pool may be there.
     make_pool(prefect_api, "harness")
+    taken_out(prefect_api)
     prefect(prefect_api, "deploy", "--all")
-    found = httpx.post(f"{prefect_api}/deployments/filter", json={}).json()
-    assert {deployment["name"] for deployment in found} >= BLUEPRINTS | UPKEEP | TEACH
+    by_hand = taken_out(prefect_api)
+    assert by_hand.keys() == BLUEPRINTS | UPKEEP | TEACH
+    deployments.make(prefect_api, PROJECT / "prefect.yaml")
+    deployments.make(prefect_api, PROJECT / "prefect.yaml")  # the second time they are there
+    assert taken_out(prefect_api) == by_hand
+    deployments.make(prefect_api, PROJECT / "prefect.yaml")
     repository = make_repository(tmp_path / "opening-hours")
     given = {"repo": str(repository), "model": f"scripted/{SCRIPT}"}
     run = start_deployment(prefect_api, "fix-tests", given)
@@ -33,3 +42,21 @@ def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path
     assert "span.start <= hour < span.end" in git(
         repository, "show", f"{branches}:opening_hours.py"
     )
+
+
+def taken_out(api: str) -> dict[str, object]:
+    """All deployments of the server, by name, as far as two can be alike; they are then gone."""
+    found = httpx.post(f"{api}/deployments/filter", json={}).json()
+    for one in found:
+        httpx.delete(f"{api}/deployments/{one['id']}").raise_for_status()
+    return {one["name"]: alike(one) for one in found}
+
+
+def alike(found: object) -> object:
+    match found:
+        case dict():
+            return {k: alike(v) for k, v in found.items() if k not in OF_ONE | {"deployment_id"}}
+        case list():
+            return [alike(one) for one in found]
+        case _:
+            return found
