@@ -75,7 +75,13 @@ PATIENCE_MS = 90_000
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Headless Chromium for the tests of a module."""
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--disable-3d-apis",  # else it paints Prefect's picture of each open run, in software
+    ]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         expect.set_options(timeout=PATIENCE_MS)
