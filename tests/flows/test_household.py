@@ -28,6 +28,7 @@ from sandbox.reap import list_sandboxes, list_snapshots
 pytestmark = pytest.mark.prefect
 
 NO_DOCKER = SandboxSettings(pool_size=0)
+ANOTHER_TOKEN = "another-token-of-mine"
 ALL = {"server", "gateway", "pages", "metrics", "worker", "upkeep"}
 
 
@@ -44,7 +45,13 @@ def settings(
 
 @pytest.fixture(autouse=True)
 def same_home(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker goes by is the same in all tests: with another variable it is replaced."""
     monkeypatch.setenv("HARNESS_HOME", str(settings.home))
+    monkeypatch.setenv("PREFECT_HOME", str(settings.home / "profile"))
+
+
+@pytest.fixture
+def without_engine(same_home: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
 
 
@@ -61,6 +68,7 @@ def online(settings: Settings) -> tuple[str, ...]:
     return found
 
 
+@pytest.mark.usefixtures("without_engine")
 def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     first, second = up(settings), up(settings)
     assert {member.state for member in first.values()} == {"started", "made", "unseen"}
@@ -72,6 +80,7 @@ def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     assert without_worker(local.up(settings).url) is None
 
 
+@pytest.mark.usefixtures("without_engine")
 def test_without_an_engine_all_else_comes_up_and_that_is_told(settings: Settings) -> None:
     told = up(settings)["leftovers"]
     assert told.state == "unseen"
@@ -79,10 +88,7 @@ def test_without_an_engine_all_else_comes_up_and_that_is_told(settings: Settings
 
 
 @pytest.mark.docker
-def test_what_a_dead_run_left_is_removed_and_told(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("DOCKER_HOST")
+def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner=owner(settings), run_id="dead")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         dead = labels(spec) | {BOOT: process_label(process.pid)}
@@ -116,15 +122,6 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
     assert household.fallen(settings) == ()
 
 
-def test_a_worker_with_another_key_takes_the_place_of_the_idle_one(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = up(settings)["worker"]
-    monkeypatch.setenv("GITHUB_TOKEN", "another-token-of-mine")
-    assert up(settings)["worker"].state == "started"
-    assert up(settings)["worker"].url != before.url
-
-
 def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
     up(settings)
     with httpx.Client(base_url=local.up(settings).url) as server:
@@ -138,7 +135,19 @@ def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: 
         assert server.get("/work_pools/harness").json()["base_job_template"] == made
 
 
-def test_taken_down_it_is_gone_and_its_state_survives(settings: Settings) -> None:
+def test_a_worker_with_another_key_takes_the_place_of_the_idle_one(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = up(settings)["worker"]
+    monkeypatch.setenv("GITHUB_TOKEN", ANOTHER_TOKEN)
+    assert up(settings)["worker"].state == "started"
+    assert up(settings)["worker"].url != before.url
+
+
+def test_taken_down_it_is_gone_and_its_state_survives(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", ANOTHER_TOKEN)  # as it was brought up last
     up(settings)
     assert {member.name for member in take_down(settings)} == ALL
     assert take_down(settings) == ()
