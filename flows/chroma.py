@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from flows.answers import answers
 from flows.kept import Kept, Launch
 from flows.settings import Settings, environment
 
@@ -30,14 +31,5 @@ def chroma(settings: Settings, url: str | None) -> Kept:
         title="the Chroma server",
         folder=folder,
         launch=launch,
-        healthy=_answers,
+        healthy=lambda url: answers(f"{url}/api/v2/heartbeat"),
     )
-
-
-def _answers(url: str) -> bool:
-    import httpx
-
-    try:
-        return httpx.get(f"{url}/api/v2/heartbeat", timeout=5.0).is_success
-    except httpx.HTTPError:
-        return False

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from contracts.errors import PrefectUnavailable
 from flows import kept
+from flows.answers import answers
 from flows.kept import Kept, Launch, Running
 from flows.server import asking
 from flows.settings import Settings, environment
@@ -113,11 +114,4 @@ def _server_env(folder: Path, url: str) -> dict[str, str]:
 
 
 def _healthy(url: str) -> bool:
-    import httpx
-
-    try:
-        # Loading certificates takes 40 ms, and a server on this machine has none.
-        verify = url.startswith("https:")
-        return httpx.get(f"{url}/health", timeout=5.0, verify=verify).is_success
-    except httpx.HTTPError:
-        return False
+    return answers(f"{url}/health")

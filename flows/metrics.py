@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from contracts.run import RunReport
 from flows import kept
+from flows.answers import answers
 from flows.kept import Kept, Launch
 from flows.report import loads
 from flows.runs import list_runs
@@ -41,7 +42,7 @@ def metrics(settings: Settings) -> Kept:
         title="the exporter of figures",
         folder=settings.home / "metrics",
         launch=launch,
-        healthy=_answers,
+        healthy=answers,
         version=lambda: str(settings.metrics_port),
     )
 
@@ -93,15 +94,6 @@ def _counter(
     for values, number in sorted(counts.items()):
         family.add_metric(values, number)
     yield family
-
-
-def _answers(url: str) -> bool:
-    import httpx
-
-    try:
-        return httpx.get(url, timeout=5.0).is_success
-    except httpx.HTTPError:
-        return False
 
 
 def main() -> None:

@@ -2,8 +2,10 @@
 
 import secrets
 import sys
+from functools import partial
 
 from flows import kept
+from flows.answers import answers
 from flows.kept import Kept, Launch
 from flows.settings import Settings, config_file, environment
 
@@ -28,7 +30,7 @@ def pages(settings: Settings) -> Kept:
         title="the pages",
         folder=settings.home / "pages",
         launch=launch,
-        healthy=_answers,
+        healthy=partial(answers, or_refuses=True),
         version=lambda: f"{settings.ui.host} {settings.ui.port}",
     )
 
@@ -37,13 +39,3 @@ def pages_url(settings: Settings) -> str | None:
     """Where the pages are, without their token; None when they are not up."""
     running = kept.status(pages(settings))
     return running.url.partition("?")[0] if running is not None else None
-
-
-def _answers(url: str) -> bool:
-    """Whether anything is said there; a refusal without a token is an answer too."""
-    import httpx
-
-    try:
-        return not httpx.get(url, timeout=5.0).is_server_error
-    except httpx.HTTPError:
-        return False

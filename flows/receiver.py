@@ -5,6 +5,7 @@ import sys
 
 from contracts.errors import Unavailable, WebhookRefused
 from flows import kept, local
+from flows.answers import answers
 from flows.deploy import start_deployment, without_worker
 from flows.kept import Kept, Launch
 from flows.settings import Settings, config_file, environment
@@ -30,7 +31,7 @@ def receiver(settings: Settings) -> Kept:
         title="the receiver of webhooks",
         folder=settings.home / "webhooks",
         launch=launch,
-        healthy=_answers,
+        healthy=lambda url: answers(f"{url}/health"),
         version=settings.webhooks.digest,
     )
 
@@ -61,12 +62,3 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
         note.unlink()
         raise
     return f"started {start.deployment} as flow run {run}" + (f"; {warning}" if warning else "")
-
-
-def _answers(url: str) -> bool:
-    import httpx
-
-    try:
-        return httpx.get(f"{url}/health", timeout=5.0).is_success
-    except httpx.HTTPError:
-        return False

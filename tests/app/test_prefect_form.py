@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 
-import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -28,6 +27,7 @@ from sandbox.process import pid_of
 from sandbox.reap import list_sandboxes
 from tests.app.conftest import Harness
 from tests.flows.repositories import git
+from tests.here import here
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
 
@@ -81,13 +81,13 @@ def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
 
 def deployment(api: str, name: str) -> str:
     """The id of a deployment."""
-    found = httpx.get(f"{api}/deployments/name/{name}/{name}").raise_for_status().json()
+    found = here().get(f"{api}/deployments/name/{name}/{name}").raise_for_status().json()
     return str(found["id"])
 
 
 def state(api: str, run: str) -> dict[str, str]:
     """The state of a flow run."""
-    found: dict[str, str] = httpx.get(f"{api}/flow_runs/{run}").json()["state"]
+    found: dict[str, str] = here().get(f"{api}/flow_runs/{run}").json()["state"]
     return found
 
 
@@ -126,15 +126,15 @@ def test_a_schedule_fires_by_itself(api: str) -> None:
     every_five = [{"active": True, "schedule": {"interval": 5}}]
     chosen = deployment(api, "reindex-memory")
     schedules = f"{api}/deployments/{chosen}/schedules"
-    [made] = httpx.post(schedules, json=every_five).raise_for_status().json()
+    [made] = here().post(schedules, json=every_five).raise_for_status().json()
     done = {"deployments": {"id": {"any_": [chosen]}}, "flow_runs": {"state": COMPLETED}}
 
     def fired() -> bool:
-        runs = httpx.post(f"{api}/flow_runs/filter", json=done).json()
+        runs = here().post(f"{api}/flow_runs/filter", json=done).json()
         return any(run["auto_scheduled"] for run in runs)
 
     assert soon(fired)
-    httpx.delete(f"{schedules}/{made['id']}").raise_for_status()
+    here().delete(f"{schedules}/{made['id']}").raise_for_status()
 
 
 def soon(is_so: Callable[[], bool], within_s: float = RUN_TIMEOUT_S) -> bool:
@@ -142,7 +142,7 @@ def soon(is_so: Callable[[], bool], within_s: float = RUN_TIMEOUT_S) -> bool:
     while monotonic() < give_up:
         if is_so():
             return True
-        sleep(0.1)
+        sleep(0.2)
     return False
 
 
@@ -158,7 +158,7 @@ def asleep(api: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert containers() == 1
     yield run
     # Where a test failed, the one place for runs is free again for the next.
-    httpx.post(f"{api}/flow_runs/{run}/set_state", json={"state": {"type": "CANCELLING"}})
+    here().post(f"{api}/flow_runs/{run}/set_state", json={"state": {"type": "CANCELLING"}})
 
 
 def containers() -> int:
@@ -208,7 +208,7 @@ def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
     assert [node.output.strip() for node in report.nodes] == ["", "", "1"], "one ran once"
     assert executions(asleep) == ["success"]
     of_it = {"flow_runs": {"id": {"any_": [asleep]}}}
-    nodes = httpx.post(f"{api}/task_runs/filter", json=of_it).json()
+    nodes = here().post(f"{api}/task_runs/filter", json=of_it).json()
     states = sorted(node["state_type"] for node in nodes if node["name"] == "two")
     assert states == ["COMPLETED", "CRASHED"]
 

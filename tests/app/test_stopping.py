@@ -9,7 +9,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TypeAlias
 
-import httpx
 import pytest
 
 from flows.runs import CHECKPOINT
@@ -18,6 +17,7 @@ from flows.wiring import engine, owner
 from sandbox.reap import list_sandboxes, list_snapshots
 from tests.app.conftest import Harness, harness_argv
 from tests.flows.repositories import git
+from tests.here import here
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 
@@ -116,7 +116,7 @@ def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
         case "Prefect":
             wanted = {"state": {"type": "CANCELLING"}}
             url = f"{api}/flow_runs/{run['flow_run_id']}/set_state"
-            httpx.post(url, json=wanted).raise_for_status()
+            here().post(url, json=wanted).raise_for_status()
         case _:
             told = harness("runs", "cancel", run["run_id"], "--json")
             assert json.loads(told.stdout)["state"] == "cancelled"
@@ -127,7 +127,7 @@ def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
     after = the_run(asked)
     assert after["state"] == "cancelled"
     assert git(repository, "show", f"{after['branch']}:lines.txt") == "one\ntwo"
-    flow_run = httpx.get(f"{api}/flow_runs/{run['flow_run_id']}").json()
+    flow_run = here().get(f"{api}/flow_runs/{run['flow_run_id']}").json()
     assert flow_run["state_name"] == "Cancelled"
     assert executions(run["run_id"]) == ["neutral"]
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
-import httpx
 import pytest
 from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -14,7 +13,8 @@ from flows.decided import tell_flow_run
 from flows.deploy import start_deployment
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
-from tests.flows.workers import make_pool, prefect, work
+from tests.flows.workers import deploy, work
+from tests.here import here
 from tests.mailbox import Mailbox, mail_server
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
@@ -77,7 +77,7 @@ class Deployed:
     def form(self) -> str:
         """What the form shows that waits."""
         keyset = self._run()["state"]["state_details"]["run_input_keyset"]  # type: ignore[index]
-        found = httpx.get(f"{self._api}/flow_runs/{self.id}/input/{keyset['description']}")
+        found = here().get(f"{self._api}/flow_runs/{self.id}/input/{keyset['description']}")
         return " ".join(str(found.json()).replace("\\n", " ").split())
 
     def answer(self, **said: str) -> None:
@@ -94,7 +94,7 @@ class Deployed:
         return str(self._run()["state"]["name"])  # type: ignore[index]  # JSON of the server's
 
     def _run(self) -> dict[str, object]:
-        found: dict[str, object] = httpx.get(f"{self._api}/flow_runs/{self.id}").json()
+        found: dict[str, object] = here().get(f"{self._api}/flow_runs/{self.id}").json()
         return found
 
 
@@ -104,8 +104,7 @@ def _resume(name: str, said: dict[str, str]) -> None:
 
 @pytest.fixture
 def deployed(prefect_api: str, mailbox: Mailbox, tmp_path: Path) -> Deployed:
-    make_pool(prefect_api, "plans")
-    prefect(prefect_api, "deploy", "--name", "run-plan", "--pool", "plans")
+    deploy(prefect_api, "run-plan", pool="plans", within=tmp_path)
     return Deployed(prefect_api, tmp_path / "notes")
 
 
@@ -150,8 +149,7 @@ def test_a_question_waits_in_a_form_and_the_answer_has_the_persons_authority(
     prefect_api: str, mailbox: Mailbox, tmp_path: Path
 ) -> None:
     (tmp_path / "plan.jsonl").write_text(json.dumps({"content": json.dumps(ASKS)}) + "\n")
-    prefect(prefect_api, "work-pool", "create", "plans", "--type", "process", "--overwrite")
-    prefect(prefect_api, "deploy", "--name", "run-plan", "--pool", "plans")
+    deploy(prefect_api, "run-plan", pool="plans", within=tmp_path)
     deployed = Deployed(prefect_api, tmp_path / "notes")
     assert deployed.work() == "Suspended"
     assert "Who gets it?" in deployed.form()

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 
 from app.demo import request as demo
@@ -11,6 +10,7 @@ from flows import deployments
 from flows.deploy import start_deployment
 from tests.flows.repositories import git
 from tests.flows.workers import PROJECT, make_pool, prefect, work
+from tests.here import here
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
@@ -46,9 +46,9 @@ def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path
 
 def taken_out(api: str) -> dict[str, object]:
     """All deployments of the server, by name, as far as two can be alike; they are then gone."""
-    found = httpx.post(f"{api}/deployments/filter", json={}).json()
+    found = here().post(f"{api}/deployments/filter", json={}).json()
     for one in found:
-        httpx.delete(f"{api}/deployments/{one['id']}").raise_for_status()
+        here().delete(f"{api}/deployments/{one['id']}").raise_for_status()
     return {one["name"]: alike(one) for one in found}
 
 

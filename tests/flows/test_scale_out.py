@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from flows import kept
+from flows.answers import answers
 from flows.kept import Kept
 from flows.settings import Settings
 from flows.worker import worker
@@ -91,11 +92,9 @@ def api(tmp_path: Path) -> Iterator[str]:
 def _wait_for(url: str) -> None:
     give_up = monotonic() + 150
     while monotonic() < give_up:
-        try:
-            if httpx.get(f"{url}/health", timeout=5).is_success:
-                return
-        except httpx.HTTPError:
-            sleep(0.3)
+        if answers(f"{url}/health"):
+            return
+        sleep(0.3)
     pytest.fail("the server on Postgres and Redis did not answer")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from time import sleep
 
-import httpx
 import pytest
 
 from blueprints.dsl import agentic, blueprint
@@ -20,6 +19,7 @@ from flows.workshop import Workshop
 from memory.note_types import Note
 from memory.types import Content
 from tests.flows.conftest import DONE, FOUND, Ask, answer
+from tests.here import here
 
 pytestmark = pytest.mark.prefect
 
@@ -63,7 +63,7 @@ def notes() -> list[Note]:
 
 
 def artifact(api: str, key: str) -> str:
-    return str(httpx.get(f"{api}/artifacts/{key}/latest").json()["data"])
+    return str(here().get(f"{api}/artifacts/{key}/latest").json()["data"])
 
 
 def test_every_night_the_runs_that_earned_it_teach_at_most_five_things_that_wait(
@@ -133,5 +133,5 @@ def test_a_run_that_earned_it_is_looked_at_in_a_task_of_its_own(
     assert [(note.status, note.source_run) for note in notes()] == [("Pending", report.run_id)]
     assert "Pending" in artifact(prefect_api, f"curated-{report.run_id}")
     flow_run = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
-    tasks = httpx.post(f"{prefect_api}/task_runs/filter", json=flow_run).json()
+    tasks = here().post(f"{prefect_api}/task_runs/filter", json=flow_run).json()
     assert "curate run" in {task["name"] for task in tasks}

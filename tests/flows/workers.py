@@ -6,6 +6,10 @@ import sys
 from pathlib import Path
 
 import httpx
+import yaml
+
+from flows import deployments
+from tests.here import here
 
 PROJECT = Path(__file__).parents[2]
 ASKS = 5
@@ -29,8 +33,18 @@ def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
 
 def make_pool(api: str, name: str) -> None:
     """A pool for process workers, unless it is there."""
-    made = httpx.post(f"{api}/work_pools/", json={"name": name, "type": "process"})
+    made = here().post(f"{api}/work_pools/", json={"name": name, "type": "process"})
     assert made.is_success or made.status_code == httpx.codes.CONFLICT
+
+
+def deploy(api: str, name: str, *, pool: str, within: Path) -> None:
+    """Make one deployment of `prefect.yaml`, in this pool."""
+    make_pool(api, pool)
+    meant = yaml.safe_load((PROJECT / "prefect.yaml").read_text())
+    [one] = [entry for entry in meant["deployments"] if entry["name"] == name]
+    alone = {**meant, "deployments": [{**one, "work_pool": {"name": pool}}]}
+    (within / "prefect.yaml").write_text(yaml.safe_dump(alone))
+    deployments.make(api, within / "prefect.yaml")
 
 
 def work(api: str, run: str, *, pool: str, cwd: Path) -> str:
@@ -43,7 +57,7 @@ def work(api: str, run: str, *, pool: str, cwd: Path) -> str:
         queue = ("--pool", pool, "--work-queue", "default")
         once = ("--run-once", "--limit", "1")
         sys.stdout.write(prefect(api, "worker", "start", *queue, *once, cwd=cwd))
-        state = httpx.get(f"{api}/flow_runs/{run}").raise_for_status().json()["state"]
+        state = here().get(f"{api}/flow_runs/{run}").raise_for_status().json()["state"]
         if state["type"] != "SCHEDULED":
             return str(state["name"])
     raise AssertionError(f"no worker took run {run}")
