@@ -13,15 +13,30 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine, text
 
+from memory.database import open_database
 
-def new_postgres_database() -> str:
+
+def new_postgres_store() -> str:
+    """A database as the migrations leave it."""
+    return new_postgres_database(template=_empty_store().rpartition("/")[2])
+
+
+@cache
+def _empty_store() -> str:
+    made = new_postgres_database()
+    open_database(made).dispose()
+    return made
+
+
+def new_postgres_database(*, template: str = "template1") -> str:
+    """A database of its own, with nothing in it but what the template has."""
     server = _postgres()
     if server is None:
         pytest.skip("no Postgres here: apt-get install postgresql-15")
     name = f"test_{uuid4().hex[:12]}"
     engine = create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     engine.dispose()
     return f"{server}/{name}"
 

@@ -20,6 +20,7 @@ from sandbox.egress import Egress, OnEvent
 from sandbox.installs import let_out
 from sandbox.scripted import ScriptedSandbox
 from tests.flows.repositories import make_repository
+from tests.stores import new_store
 
 Ask = Callable[..., RunRequest]
 
@@ -42,6 +43,7 @@ def answer(*findings: object) -> dict[str, object]:
 @pytest.fixture
 def shop(own_home: Path) -> Workshop:
     """The real workshop, but for the sandbox."""
+    new_store(own_home / "harness.db")
     return scripted_shop()
 
 

@@ -12,7 +12,8 @@ from contracts.errors import ModelUnavailable
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
-from tests.postgres import new_postgres_database, pytest_unconfigure
+from tests.postgres import new_postgres_database, new_postgres_store, pytest_unconfigure
+from tests.stores import new_store
 
 __all__ = ["pytest_unconfigure"]
 
@@ -72,7 +73,15 @@ def words() -> WordEmbedder:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
-    """Where a test's own database is."""
+    """Where a test's own store is, in which nothing is yet."""
+    if request.param == "sqlite":
+        return new_store(tmp_path / "harness.db")
+    return new_postgres_store()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def no_tables(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
+    """Where a test's own database will be a store once the migrations have run."""
     if request.param == "sqlite":
         return tmp_path / "harness.db"
     return new_postgres_database()
@@ -98,8 +107,9 @@ def library(opened: Open) -> Iterator[Library]:
 @pytest.fixture
 def on_sqlite(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Library]:
     """A library for what is no matter of the database."""
+    store = new_store(tmp_path / "harness.db")
     with open_library(
-        tmp_path / "harness.db", index=tmp_path / "index", embedder=words.embedder, clock=clock
+        store, index=tmp_path / "index", embedder=words.embedder, clock=clock
     ) as made:
         yield made
 
@@ -131,7 +141,6 @@ def notebook(
 @pytest.fixture
 def book(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Notebook]:
     """A notebook for what is no matter of the database."""
-    with open_notebook(
-        tmp_path / "harness.db", agents=AGENTS, embedder=words.embedder, clock=clock
-    ) as made:
+    store = new_store(tmp_path / "harness.db")
+    with open_notebook(store, agents=AGENTS, embedder=words.embedder, clock=clock) as made:
         yield made

@@ -227,14 +227,14 @@ def test_a_store_of_a_newer_program_is_refused(database: str | Path) -> None:
         open_database(database)
 
 
-def test_the_migrations_make_exactly_the_tables(database: str | Path) -> None:
+def test_the_migrations_make_exactly_the_tables(no_tables: str | Path) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
     wanted = MetaData()
     for table in (*metadata.sorted_tables, *policy.metadata.sorted_tables):
         table.to_metadata(wanted)
-    engine = open_database(database)
+    engine = open_database(no_tables)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, wanted) == []

@@ -109,8 +109,8 @@ def test_killed_writers_leave_a_store_that_is_whole(
         check(library, told, shared, killed=6)
 
 
-def test_eight_processes_open_a_new_store_at_once(database: str | Path, tmp_path: Path) -> None:
-    workers = [start(open_new, database, tmp_path / "index") for _ in range(8)]
+def test_eight_processes_open_a_new_store_at_once(no_tables: str | Path, tmp_path: Path) -> None:
+    workers = [start(open_new, no_tables, tmp_path / "index") for _ in range(8)]
     assert all([int(line) for line in worker.lines()] >= [1] for worker in workers)
     for worker in workers:
         worker.process.join()
