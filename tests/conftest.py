@@ -1,6 +1,7 @@
 """Every test starts with none of the developer's own settings, and with a home of its own."""
 
 import asyncio
+import gc
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -55,6 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.get_closest_marker(mark) for mark in OUTSIDE):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_collection_finish() -> None:
+    """All tests and what they import stay: they are never searched for garbage again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
 
 
 @pytest.fixture(autouse=True)
