@@ -87,7 +87,7 @@ def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | No
 def read_asked(own: Path) -> Asked | None:
     """What `begin` noted in a run's folder; None when it noted nothing."""
     try:
-        return _adapter().validate_json((own / _FILE).read_bytes())
+        return adapter().validate_json((own / _FILE).read_bytes())
     except FileNotFoundError:
         return None
 
@@ -129,5 +129,6 @@ def write_whole(path: Path, text: str) -> None:
 
 
 @cache
-def _adapter() -> TypeAdapter[Asked]:
+def adapter() -> TypeAdapter[Asked]:
+    """To JSON and back; made once, which takes 20 ms."""
     return TypeAdapter(Asked)

@@ -43,7 +43,7 @@ from flows.runs import finished, read_diff, read_report, waits
 from flows.secrets import secrets_set
 from flows.settings import load_settings
 from flows.settle import settle_flow_run
-from flows.signals import cancelled_from_prefect, undisturbed
+from flows.signals import LOOK_S, LOOK_UNDER_WORKER_S, cancelled_from_prefect, undisturbed
 from flows.telemetry import traced
 from flows.workshop import Workshop
 from nodes.types import Node
@@ -68,11 +68,33 @@ def compile_blueprint(
     while it waits for a person.
     """
 
+    def own_name() -> str:
+        own_id = run_id or str(flow_run.id)[-8:]
+        return run_name(blueprint.name, str(flow_run.parameters["repo"]), own_id)
+
+    return PlainFlow(
+        flow_function(blueprint, workshop, blueprint_ref=blueprint_ref, run_id=run_id, watch=watch),
+        name=blueprint.name,
+        description=blueprint.description,
+        flow_run_name=own_name,
+        persist_result=False,
+        on_cancellation=[settle_flow_run],
+        on_crashed=[settle_flow_run],
+    )
+
+
+def flow_function(
+    blueprint: Blueprint,
+    workshop: Callable[[], Workshop],
+    *,
+    blueprint_ref: str,
+    run_id: str | None = None,
+    watch: Watch | None = None,
+) -> Callable[..., State[RunReport]]:
+    """What the flow of this blueprint does, for a flow of another name."""
+
     def own_id() -> str:
         return run_id or str(flow_run.id)[-8:]
-
-    def own_name() -> str:
-        return run_name(blueprint.name, str(flow_run.parameters["repo"]), own_id())
 
     @plainly
     @with_options_of(blueprint)
@@ -131,15 +153,7 @@ def compile_blueprint(
                 if not suspends or report.status != "waiting":
                     return _end(report)
 
-    return PlainFlow(
-        blueprint_flow,
-        name=blueprint.name,
-        description=blueprint.description,
-        flow_run_name=own_name,
-        persist_result=False,
-        on_cancellation=[settle_flow_run],
-        on_crashed=[settle_flow_run],
-    )
+    return blueprint_flow
 
 
 def _once(
@@ -149,7 +163,9 @@ def _once(
     settings = load_settings()
     with traced(settings.telemetry, request, run_id) as trace:
         try:
-            with cancelled_from_prefect(this.id), turn(request, settings.limits):
+            look_s = LOOK_UNDER_WORKER_S if this.suspends else LOOK_S
+            look = cancelled_from_prefect(this.id, every_s=look_s)
+            with look, turn(request, settings.limits):
                 report = run_blueprint(
                     request,
                     trace.workshop(tools),

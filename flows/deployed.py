@@ -9,7 +9,7 @@ from blueprints.library import review as _review
 from blueprints.library import upgrade_deps as _upgrade_deps
 from contracts.run import RunReport
 from flows.allowed import allowed_blueprint
-from flows.compile import compile_blueprint
+from flows.compile import compile_blueprint, flow_function
 from flows.form import (
     CONFIGURED,
     Agent,
@@ -70,7 +70,7 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
 ) -> State[RunReport]:
     """Run the blueprint as this flow run; `flows/form.py` says what each parameter means."""
     found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
-    return compile_blueprint(found, workshop, blueprint_ref=blueprint).fn(
+    return flow_function(found, workshop, blueprint_ref=blueprint)(
         repo=repo,
         intent=intent,
         ref=ref,

@@ -7,22 +7,31 @@ prints to nobody; so runs print into the worker's log themselves.
 import os
 import runpy
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 
-from flows.settings import load_settings
+from flows import asked, checkpoint, report
+from flows.run_process import FORK_SERVER
+from flows.server import speaking_to
+from flows.settings import environment, load_settings
 from flows.worker import worker
 
 _NEEDED = (
-    "prefect.flow_engine", "flows.deployed", "flows.approve",
-    "memory.library", "memory.notebook", "memory.learn", "memory.recall", "docker",
+    "prefect.flow_engine", "prefect.task_engine", "prefect.deployments.steps", "prefect.runner",
+    "anyio._backends._asyncio", "rich._emoji_codes", "graphviz",
+    "flows.deployed", "flows.approve", "flows.library", "flows.embed", "flows.curation",
+    "memory.library", "memory.notebook", "memory.learn", "memory.recall", "memory.curation",
+    "docker",
 )  # fmt: skip
 """What a run would import, each without a thread, a connection or a look at the settings."""
 
 
 def get_ready() -> None:
-    """Import what every run needs."""
+    """Import and make what every run needs."""
     for name in _NEEDED:
         import_module(name)
+    for make in (report.adapter, asked.adapter, checkpoint.adapter):
+        make()
 
 
 def main() -> None:
@@ -33,7 +42,19 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(said.fileno(), stream.fileno())
     sys.modules.pop("prefect.engine", None)  # what is there already, runpy warns of
-    runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+    with _beating_themselves():
+        runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+
+
+def _beating_themselves() -> AbstractContextManager[None]:
+    """No heartbeat of Prefect's where a worker does runs: theirs would end a second later.
+
+    The other flows, upkeep, do not beat themselves; their worker has no fork server.
+    """
+    variables = environment()
+    if FORK_SERVER not in variables or "PREFECT_API_URL" not in variables:
+        return nullcontext()
+    return speaking_to(variables["PREFECT_API_URL"])
 
 
 if __name__ == "__main__":

@@ -6,24 +6,31 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from httpx import HTTPError
 
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
 LOOK_S = 1.0
 """Between two looks at what the Prefect server wants of a flow run."""
 
+LOOK_UNDER_WORKER_S = 10.0
+"""The same where a worker is told by the server, and tells its runs."""
+
 
 @contextmanager
-def cancelled_from_prefect(flow_run_id: str) -> Iterator[None]:
+def cancelled_from_prefect(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterator[None]:
     """While the block runs, a flow run that is to be cancelled ends this process by SIGTERM.
 
-    Where no worker does the run, nobody else would tell it; a worker tells it later.
+    Where no worker does the run, nobody else would tell it.
     """
     over = threading.Event()
     watcher = threading.Thread(
         target=copy_context().run,
-        args=(_watch, flow_run_id, over),
+        args=(_watch, flow_run_id, over, every_s),
         name="cancel",
         daemon=True,
     )
@@ -47,13 +54,20 @@ def undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _watch(flow_run_id: str, over: threading.Event) -> None:
+def _watch(flow_run_id: str, over: threading.Event, every_s: float) -> None:
     from prefect.client.orchestration import get_client
 
+    if over.wait(every_s):
+        return
     with get_client(sync_client=True) as client:
-        while not over.wait(LOOK_S):
-            with suppress(HTTPError):  # the run itself will notice, and tell
-                state = client.read_flow_run(UUID(flow_run_id)).state
-                if state is not None and (state.is_cancelling() or state.is_cancelled()):
-                    os.kill(os.getpid(), signal.SIGTERM)
-                    return
+        while not _is_unwanted(client, flow_run_id):
+            if over.wait(every_s):
+                return
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _is_unwanted(client: "SyncPrefectClient", flow_run_id: str) -> bool:
+    with suppress(HTTPError):  # the run itself will notice, and tell
+        state = client.read_flow_run(UUID(flow_run_id)).state
+        return state is not None and (state.is_cancelling() or state.is_cancelled())
+    return False

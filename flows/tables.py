@@ -1,5 +1,6 @@
 """A table of `harness.toml` as settings of its own, with variables over it."""
 
+from functools import lru_cache
 from tomllib import TOMLDecodeError, loads
 from typing import ClassVar, TypeVar
 
@@ -7,7 +8,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from contracts.errors import SettingsInvalid
-from flows.settings import config_file
+from flows.settings import Sources, config_file, sources
 
 
 class Table(BaseSettings):
@@ -38,7 +39,7 @@ def load_table(kind: type[T]) -> T:
         SettingsInvalid: a value cannot be used, or the file is not TOML.
     """
     try:
-        return kind()
+        table: T = _read_table(kind, sources())
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join((kind.table, *(str(part) for part in first["loc"])))
@@ -48,6 +49,12 @@ def load_table(kind: type[T]) -> T:
         ) from error
     except TOMLDecodeError as error:
         raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
+    return table
+
+
+@lru_cache(maxsize=8)
+def _read_table(kind: type[T], _: Sources) -> T:
+    return kind()
 
 
 def _read(name: str) -> dict[str, object]:

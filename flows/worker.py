@@ -6,20 +6,26 @@ import socket
 import sys
 from pathlib import Path
 
-from flows import gateway, kept
+from flows import gateway, kept, local
 from flows.deploy import UPKEEP
 from flows.kept import Kept, Launch
 from flows.origin import KEYS, ROOT, origin
 from flows.settings import Settings, config_file, environment
 
 LOOK_S = 2
-"""Between two questions of the worker for work; Prefect's own ten let a free slot wait for five."""
+"""Between two questions of the worker for work, besides one whenever a run is over."""
 
 _MATTERS = re.compile(
     rf"{KEYS.pattern}|KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|^(HARNESS|PREFECT|DOCKER)_",
     re.IGNORECASE,
 )
 """Variables of a worker that its runs go by."""
+
+_OURS_NEEDS_NOT = (
+    "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED",
+    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED",
+)
+"""Questions to the server that `flows/local.py` starts have one answer: no, and this version."""
 
 ROOMS = tuple(
     ROOT / room
@@ -81,6 +87,7 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
     ours = (str(Path(sys.executable).parent), environment().get("PATH", os.defpath))
     return {
         "PREFECT_WORKER_QUERY_SECONDS": str(LOOK_S),
+        **_spared(settings, api),
         **environment(),
         "PATH": os.pathsep.join(ours),
         "DO_NOT_TRACK": "1",
@@ -90,6 +97,28 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
         "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
         "PREFECT_WORKER_WEBSERVER_PORT": str(port),
     }
+
+
+def _spared(settings: Settings, api: str) -> dict[str, str]:
+    """What clients of this server need not do, each of several in every run."""
+    spared = {}
+    ours = local.status(settings)
+    if ours is not None and ours.url == api:
+        spared = dict.fromkeys(_OURS_NEEDS_NOT, "false")
+    if api.startswith("http:"):
+        # To read all certificates takes 20 ms, and a server without TLS has none.
+        one = settings.home / "prefect" / "one-certificate.pem"
+        one.parent.mkdir(parents=True, exist_ok=True)
+        one.write_text(_first_certificate())
+        spared["PREFECT_API_SSL_CERT_FILE"] = str(one)
+    return spared
+
+
+def _first_certificate() -> str:
+    import certifi
+
+    end = "-----END CERTIFICATE-----"
+    return certifi.contents().partition(end)[0] + end + "\n"
 
 
 def _healthy(url: str) -> bool:

@@ -23,7 +23,11 @@ LOCKED = "database is locked"
 
 
 def rows(made: Stage, api: str, size: int) -> Iterator[Row]:
-    """As many bare runs as ours, one queue after the other; the server is asked all the time."""
+    """As many bare runs as ours, one queue after the other; the server is asked all the time.
+
+    Both queues are done by the same worker and fork server, as many at once. Of the bare one only
+    the median from taken to first task is taken off, not how long its slots were free.
+    """
     at_once = made.settings.max_runs
     began_s = _spent_s(made, api)
     bare = _done(api, deployed_bare(made, api, "bare-queue", {}), {}, size)

@@ -3,20 +3,27 @@
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
+from shutil import copy
+from time import sleep
 from uuid import uuid4
 
 import pytest
 from anyio import CapacityLimiter
 
-from flows.kept import Kept, Running
+from benchmarks.operate import bare
+from flows.deploy import POOL
+from flows.kept import Kept, Running, free_port
 from flows.origin import KEYS, origin
+from flows.server import asking
 from flows.settings import Settings
 from flows.worker import worker
 from sandbox.process import process_label
+from tests.flows.workers import make_pool
 
 
 @pytest.fixture
@@ -93,3 +100,38 @@ def test_a_run_that_is_retried_before_it_is_gone_waits_and_ends_no_worker() -> N
         return await one._submit_scheduled_flow_runs([response])
 
     assert asyncio.run(look()) == []
+
+
+@pytest.mark.prefect
+def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
+    prefect_api: str, tmp_path: Path
+) -> None:
+    """One run at a time, and an hour between two looks."""
+    make_pool(prefect_api, POOL)
+    copy(bare.__file__, tmp_path / "bare.py")
+    step = {"prefect.deployments.steps.set_working_directory": {"directory": str(tmp_path)}}
+    env = {
+        "PREFECT_API_URL": prefect_api,
+        "PREFECT_WORKER_QUERY_SECONDS": "3600",
+        "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
+    }
+    argv = (sys.executable, "-P", "-m", "flows.worker_process", "in-turn", "1", "in-turn")
+    with asking(prefect_api) as client:
+        deployment = client.create_deployment(
+            flow_id=client.create_flow_from_name("bare"),
+            name="in-turn",
+            entrypoint="bare.py:bare",
+            work_pool_name=POOL,
+            work_queue_name="in-turn",
+            pull_steps=[step],
+        )
+        runs = [client.create_flow_run_from_deployment(deployment).id for _ in range(2)]
+        with subprocess.Popen(argv, env={**os.environ, **env}) as asker:
+            try:
+                for run in runs:
+                    while not (state := client.read_flow_run(run).state) or not state.is_final():
+                        assert asker.poll() is None
+                        sleep(0.2)
+                    assert state.is_completed()
+            finally:
+                asker.terminate()
