@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 from sysconfig import get_path
+from threading import Event, Thread
 from typing import NamedTuple
 
 from flows.origin import changed
@@ -34,28 +35,48 @@ _READ_ONCE = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
 
 _WAITING = 128
 
+PAUSE_S = 15.0
+"""Before one that died is started again: it takes seconds of a core, and may die again."""
+
 
 @contextmanager
 def forking(module: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """While the block runs, what it starts as `flows.run_process` is forked by the server given.
 
     The module has `get_ready`, called once before any fork, and `main`, which does a run. `env`
-    goes before this process's own variables.
+    goes before this process's own variables. A server that dies is started again; until it is
+    there, each run begins as a process of its own.
     """
-    name = f"harness-{token_hex(8)}"
+    name, over = f"harness-{token_hex(8)}", Event()
+    servers = [_started(name, module, env)]
+
+    def keep() -> None:
+        while servers[-1].wait() is not None and not over.wait(PAUSE_S):
+            _let_go(servers[-1])
+            servers.append(_started(name, module, env))
+
+    Thread(target=keep, name="fork server", daemon=True).start()
+    with variables({FORK_SERVER: name}):
+        yield servers[0]
+    over.set()
+    _let_go(servers[-1])
+
+
+def _let_go(server: subprocess.Popen[bytes]) -> None:
+    if server.stdin is not None:
+        server.stdin.close()
+
+
+def _started(name: str, module: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{name}")
         listener.listen(_WAITING)
-        server = subprocess.Popen(
+        return subprocess.Popen(
             (sys.executable, "-P", "-m", "flows.fork_server", str(listener.fileno()), module),
             stdin=subprocess.PIPE,  # by whose end it sees ours
             pass_fds=[listener.fileno()],
             env={**environment(), **env},
         )
-    with variables({FORK_SERVER: name}):
-        yield server
-    if server.stdin is not None:
-        server.stdin.close()
 
 
 class _Run(NamedTuple):

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from time import sleep
 from typing import NamedTuple
 
 import pytest
 
+from flows import fork_server
 from flows.fork_server import forking
 from flows.run_process import ENGINE, FORK_SERVER
 from sandbox.process import process_label
@@ -95,6 +97,23 @@ def test_a_run_outlives_the_worker(server: Server, tmp_path: Path) -> None:
     run.told()
     server.worker.close()
     assert run.end() == 3
+
+
+def test_one_that_died_is_started_again(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fork_server, "PAUSE_S", 0)
+    with ExitStack() as worker:
+        process = worker.enter_context(forking("tests.flows.forked", {}))
+        server = Server(worker, os.environ[FORK_SERVER])
+        process.kill()
+        process.wait(timeout=30)
+        for attempt in count():
+            run = Asked(server, tmp_path / str(attempt), "wait")
+            forked = run.told()["forked"]
+            assert run.end() == 3
+            if forked:
+                break
 
 
 def test_what_real_runs_are_forked_from_has_one_thread_and_serves(own_home: Path) -> None:
