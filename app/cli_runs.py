@@ -76,11 +76,11 @@ def resume(run: Run, as_json: AsJson = False) -> None:
 
 @app.command("cancel")
 def cancel(run: Run, as_json: AsJson = False) -> None:
-    """End a run that is running; its work so far is on its branch."""
+    """End a run that is running or waits for a person; its work so far is on its branch."""
     from flows.cancel import cancel as cancel_run
     from flows.settings import load_settings
 
-    entry = cancel_run(load_settings().runs, run)
+    entry = cancel_run(load_settings(), run)
     if as_json:
         show_json(asdict(entry))
         return

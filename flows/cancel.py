@@ -9,22 +9,30 @@ from time import monotonic, sleep
 from contracts.errors import RunNotRunning
 from flows.asked import read_asked
 from flows.runs import RunEntry, find_run, read_entry
+from flows.settings import Settings
 from sandbox.process import is_dead, is_known, pid_of
 
 PATIENCE_S = 30.0
 """A run that has not reported so long after it was told is killed, its container with it."""
 
 
-def cancel(folder: Path, run: str) -> RunEntry:
+def cancel(settings: Settings, run: str) -> RunEntry:
     """Cancel the run of this id, or of the unambiguous beginning of one; what it is then.
+
+    One that waits for a person is withdrawn: what it asked is denied, and it goes on no more.
 
     Raises:
         RunNotFound: no such run, or several.
         RunNotRunning: it is over, or it runs on another machine.
+        PrefectUnavailable: it waits, and its flow run cannot be cancelled.
     """
+    folder = settings.runs
     own = find_run(folder, run)
     entry = read_entry(folder, own.name)
     asked = read_asked(own)
+    if entry.state == "waiting":
+        _withdraw(settings, entry)
+        return read_entry(folder, own.name)
     if asked is None or entry.state != "running":
         raise RunNotRunning(f"run {own.name} is not running: it is {entry.state}")
     if not is_known(asked.process):
@@ -34,6 +42,18 @@ def cancel(folder: Path, run: str) -> RunEntry:
         )
     _end(asked.process, own / "report.json")
     return read_entry(folder, own.name)
+
+
+def _withdraw(settings: Settings, entry: RunEntry) -> None:
+    # With Prefect and the stores, which ending a process does not need.
+    from flows.local import api_url
+    from flows.start import prefect_at
+    from flows.wiring import workshop
+
+    with prefect_at(api_url(settings)):
+        from flows.withdraw import withdraw_here
+
+        withdraw_here(workshop(settings), entry)
 
 
 def _end(process: str, report: Path) -> None:

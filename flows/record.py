@@ -53,6 +53,7 @@ class Record:
             forget=lambda but: workshop.forget_files(run_id, but),
         )
         self.delivery = Delivery(request, run_id, self.kept, workshop)
+        self.gives_up = False
         self._request = request
         self._base = start.base
         self._flow_run = flow_run
@@ -95,7 +96,7 @@ class Record:
         self._memory.record(self.report, self._request.blueprint.verdict_later)
         if error is None and self.book.earned(self.report):
             self.book.learn(self.report.run_id)
-        if error is None and not pending(self._asked):
+        if self.gives_up or (error is None and not pending(self._asked)):
             self.kept.drop()
         if outage is not None and error is None:
             raise outage
@@ -201,7 +202,7 @@ class Record:
             started_at=self._started_at,
             notices=(
                 *(f"went on {when}, without running them again" for when in self.kept.now.went_on),
-                *((_goes_on(self.ctx.run_id),) if error is not None else ()),
+                *((_goes_on(self.ctx.run_id),) if error is not None and not self.gives_up else ()),
                 *notices(self._asked, self.ctx.run_id, suspends=self._suspends),
                 *(
                     f"what did not win is kept: {self._base.bare} has {b}"

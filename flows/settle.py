@@ -14,7 +14,7 @@ from flows.checkpoint import Checkpoint
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import request_of
-from flows.runs import read_entry
+from flows.runs import State, read_entry
 from flows.settings import load_settings
 from flows.wiring import engine, owner, workshop
 from flows.workshop import Workshop
@@ -24,11 +24,11 @@ from sandbox.reap import reap
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from prefect import State
+    from prefect import State as PrefectState
     from prefect.client.schemas import FlowRun as PrefectRun
 
 
-def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "State") -> None:  # noqa: ARG001 - Prefect's signature of a hook
+def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState") -> None:  # noqa: ARG001 - Prefect's signature of a hook
     """The hook of a flow run that was cancelled or has crashed; Prefect's worker calls it.
 
     A run whose process told of its end itself is left as it is.
@@ -58,32 +58,40 @@ def _end_tasks(flow_run_id: "UUID", message: str | None) -> None:
             client.set_task_run_state(task.id, Crashed(message=message), force=True)
 
 
-def settle(tools: Workshop, run_id: str, why: BaseException) -> RunReport | None:
+def settle(
+    tools: Workshop, run_id: str, why: BaseException, *, of: State = "lost"
+) -> RunReport | None:
     """Report and record a run whose process is gone; None when there is nothing to be done.
 
-    What it finished stays finished: the run can still go on, and is then recorded anew.
+    What it finished stays finished: the run can still go on, and is then recorded anew. Only one
+    that waited for a person does not go on any more.
     """
     try:
         asked = read_asked(tools.runs / run_id)
-        if asked is None or read_entry(tools.runs, run_id).state != "lost":
+        if asked is None or read_entry(tools.runs, run_id).state != of:
             return None
         with held(tools.runs, run_id):
-            return _settled(tools, asked, why)
+            if read_entry(tools.runs, run_id).state != of:
+                return None
+            return _settled(tools, asked, why, gives_up=of == "waiting")
     except RunNotResumable:
         return None
 
 
-def _settled(tools: Workshop, asked: Asked, why: BaseException) -> RunReport | None:
+def _settled(
+    tools: Workshop, asked: Asked, why: BaseException, *, gives_up: bool
+) -> RunReport | None:
     run_id, folder = asked.run_id, tools.runs / asked.run_id
     with chdir(Path.cwd()):  # the worker's process goes on
         request = request_of(asked)
     start = checkpoint.read(folder, asked.repo)
-    if start is None or (folder / "report.json").exists():
+    if start is None:
         return None
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
     with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
         record = Record(request, start, folder, run_id, flow_run, tools, append, book)
         record.kept.now = replace(start, went_on=start.went_on[:-1])  # it only stopped
+        record.gives_up = gives_up
         with record:
             record.ctx = _so_far(request, start, run_id)
             raise why

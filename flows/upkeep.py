@@ -11,15 +11,18 @@ from flows.memory_tasks import publish_taught
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
 from flows.suspend import let_go_on
-from flows.wiring import engine, owner
+from flows.wiring import engine, owner, workshop
+from flows.withdraw import withdraw_cancelled
 from memory.curation import Curated
 from sandbox.reap import reap
 
 
 @flow(name="reap-sandboxes")
 def reap_sandboxes() -> None:
-    """Remove the containers and snapshots of ours that nobody needs any more."""
-    reaped = reap(engine(), owner(load_settings()))
+    """End the runs that were cancelled while they waited, and remove what nobody needs any more."""
+    settings = load_settings()
+    get_run_logger().info("%d waiting runs were cancelled", withdraw_cancelled(workshop(settings)))
+    reaped = reap(engine(), owner(settings))
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.images)
     )

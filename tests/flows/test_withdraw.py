@@ -1,0 +1,91 @@
+"""A run that waits for a person and is cancelled: it ends, and nobody is asked any more."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from contracts.run import RunReport
+from flows.cancel import cancel
+from flows.library import library
+from flows.request import FlowRun
+from flows.run import run_blueprint
+from flows.runs import read_entry, read_report
+from flows.server import asking
+from flows.settings import load_settings
+from flows.start import prefect_at
+from flows.withdraw import WHY, withdraw
+from flows.workshop import Workshop
+from policy.types import Approval
+from tests.flows.conftest import Ask
+from tests.flows.test_agent_approvals import CHANGE_CI
+from tests.flows.test_guarded_run import DONE, WORK, agent_blueprint
+
+RUN = "abcd1234"
+asks = agent_blueprint()
+
+
+@pytest.fixture
+def waiting(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Callable[..., RunReport]:
+    """A run that waits, after a call that the guard denied."""
+
+    def begin(flow_run: FlowRun | None = None) -> RunReport:
+        request = ask(asks, model=model(CHANGE_CI, WORK, DONE))
+        found = replace(request, blueprint_ref=f"{__file__}:asks")
+        report = run_blueprint(found, shop, run_id=RUN, flow_run=flow_run)
+        assert report.status == "waiting"
+        return report
+
+    return begin
+
+
+def asked(shop: Workshop) -> list[Approval]:
+    with shop.approvals() as approvals:
+        return approvals.list(run_id=RUN)
+
+
+def test_it_is_cancelled_with_its_work_and_recorded_once(
+    waiting: Callable[..., RunReport], shop: Workshop
+) -> None:
+    before = waiting()
+    report = withdraw(shop, RUN)
+    assert report is not None
+    assert (report.status, report.branch) == ("cancelled", before.branch)
+    assert not any("resume" in notice for notice in report.notices)
+    assert [(one.status, one.reason) for one in asked(shop)] == [("denied", WHY)]
+    assert not read_entry(shop.runs, RUN).resumable
+    with library() as opened:
+        assert len(opened.list_executions()) == 1
+    assert withdraw(shop, RUN) is None
+
+
+@pytest.mark.prefect
+@pytest.mark.parametrize("where", ["in the UI", "on the command line"])
+def test_it_is_withdrawn_wherever_it_is_cancelled(
+    waiting: Callable[..., RunReport],
+    shop: Workshop,
+    prefect_api: str,
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+) -> None:
+    from prefect.states import Cancelling, Suspended
+
+    from benchmarks.operate.bare import bare
+    from flows.withdraw import withdraw_cancelled
+
+    monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+    with prefect_at(prefect_api), asking(prefect_api) as client:
+        run = client.create_flow_run(bare)
+        client.set_flow_run_state(run.id, Suspended(timeout_seconds=600), force=True)
+        waiting(FlowRun(str(run.id), "", suspends=True))
+        assert withdraw_cancelled(shop) == 0
+        if where == "in the UI":
+            client.set_flow_run_state(run.id, Cancelling())
+            assert withdraw_cancelled(shop) == 1
+        else:
+            assert cancel(load_settings(), RUN).state == "cancelled"
+        state = client.read_flow_run(run.id).state
+        assert state is not None
+        assert state.is_cancelled()
+    assert read_report(shop.runs, RUN).status == "cancelled"
+    assert {one.status for one in asked(shop)} == {"denied"}
