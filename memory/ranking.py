@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from memory.types import Contrast, Counts, Group, Place
 
-WORDS_WEIGH = 0.3
-"""What a word score of 1 adds to a similarity of 0 to 1; chosen in `docs/why/memory.md`."""
+WORDS_WEIGH = 2.0
+"""What a word score of 1 would add to a similarity of 0 to 1 if no vector were near at all."""
+
+NEARNESS = 4
+"""How fast words lose that weight as the nearest vector comes near; `docs/why/memory.md`."""
 
 
 def fuse(
@@ -20,16 +23,18 @@ def fuse(
     `most` is BM25's best possible; what vectors did not name is no nearer than `farthest`.
 
     Words count by how much of the query they cover, so that one shared word by chance weighs
-    little. Reciprocal rank fusion takes a chance rank for as good as a sure one: of paraphrased
-    questions it found less than half as many as this (`benchmarks/memory/retrieval.py`).
+    little, and the less the nearer the nearest vector is. Reciprocal rank fusion takes a chance
+    rank for as good as a sure one: of paraphrased questions it found less than half as many as
+    this (`benchmarks/memory/retrieval.py`).
     """
     covered = {key: score / most for key, score in words} if most else {}
     if vectors is None:
         return covered
-    near = {key: max(0.0, 1 - distance) for key, distance in vectors}
+    near = {key: min(1.0, max(0.0, 1 - distance)) for key, distance in vectors}
     floor = max(0.0, 1 - farthest)
+    weight = WORDS_WEIGH * (1 - max(near.values(), default=floor)) ** NEARNESS
     return {
-        key: (near.get(key, floor) + WORDS_WEIGH * covered.get(key, 0.0)) / (1 + WORDS_WEIGH)
+        key: (near.get(key, floor) + weight * covered.get(key, 0.0)) / (1 + weight)
         for key in near.keys() | covered.keys()
     }
 

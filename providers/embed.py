@@ -8,17 +8,17 @@ from pydantic import BaseModel, Field, ValidationError
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
-from providers import minilm
+from providers import mpnet
 from providers.failures import explain
 from providers.litellm_door import litellm
 from providers.prices import NO_PRICES, Prices, cost_usd
 from providers.usage import usage_from
 
-LOCAL = minilm.NAME
+LOCAL = mpnet.NAME
 """The model that needs no key and no network."""
 
 PRESETS: Mapping[str, tuple[str, int | None]] = {
-    "local": (LOCAL, minilm.DIMENSIONS),
+    "local": (LOCAL, mpnet.DIMENSIONS),
     "google": ("gemini/gemini-embedding-001", 768),
     "openai": ("text-embedding-3-small", 1536),
     "ollama": ("ollama/nomic-embed-text-v2-moe", None),

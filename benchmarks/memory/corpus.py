@@ -17,7 +17,7 @@ from memory.tables import outdated, playbooks, versions, words
 from memory.tables import vectors as vector_table
 from memory.types import Content, Step
 from memory.words import impacts
-from providers import minilm
+from providers import mpnet
 
 VERBS = [
     "deploy",
@@ -97,7 +97,7 @@ def contents(count: int, seed: int = 0) -> list[Content]:
 
 def vectors(made: Sequence[Content], seed: int = 0) -> list[Floats]:
     """A unit vector for each."""
-    real = np.array(minilm.embed([text(content) for content in made[:REAL]]), dtype=np.float32)
+    real = np.array(mpnet.embed([text(content) for content in made[:REAL]]), dtype=np.float32)
     noise = np.random.default_rng(seed)
     rest = [
         real[number % len(real)]

@@ -22,7 +22,7 @@ from memory.note_tables import entries, entry_vectors
 from memory.notebook import Notebook, open_notebook
 from memory.scope import Scope
 from memory.types import Embedder
-from providers import minilm
+from providers import mpnet
 
 NOTES = 10_000
 EXAMPLES = 5_000
@@ -36,7 +36,7 @@ def rows() -> Iterator[Row]:
     """Uncached, cached, and after a write; everything for everyone, so nothing is filtered out."""
     for spread, said in ((False, "all for everyone"), (True, "of 20 users, 5 companies")):
         with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
-            model = Embedder(name=minilm.NAME, embed=minilm.embed)
+            model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
             where = Path(folder) / "harness.db"
             with open_notebook(where, agents=AGENTS, embedder=model) as book:
                 fill(book, spread=spread)
@@ -56,7 +56,7 @@ def fill(book: Notebook, *, spread: bool) -> None:
     kept = [
         {
             "entry_key": number,
-            "model": minilm.NAME,
+            "model": mpnet.NAME,
             "dimensions": len(vector),
             "vector": np.asarray(vector, dtype="<f4").tobytes(),
         }
@@ -72,7 +72,7 @@ def _rows(book: Notebook, said: str) -> Iterator[Row]:
     tasks = _tasks(ROUNDS + 20)
     for task in tasks[:20]:
         book.inject(ME, task)
-    embedding = times([timed(partial(minilm.embed, [task])) for task in tasks[20:]])
+    embedding = times([timed(partial(mpnet.embed, [task])) for task in tasks[20:]])
     pairs = [_twice(book, task) for task in tasks[20:]]
     fresh, again = (times(list(part)) for part in zip(*pairs, strict=True))
     cold = times([_after_a_write(book, task) for task in _tasks(20, seed=9)])

@@ -22,7 +22,7 @@ from memory.note_types import NoteContent, Type
 from memory.notebook import Notebook, open_notebook
 from memory.scope import LEVELS, Scope
 from memory.types import Embedder
-from providers import minilm
+from providers import mpnet
 
 RULES = Path(__file__).with_name("notes.txt")
 ME = Scope(agent="native", user="ann", company="acme")
@@ -43,7 +43,7 @@ def rows() -> Iterator[Row]:
 
 @contextmanager
 def _book() -> Iterator[Notebook]:
-    model = Embedder(name=minilm.NAME, embed=minilm.embed)
+    model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
     with (
         tempfile.TemporaryDirectory(prefix="harness-bench-") as folder,
         open_notebook(Path(folder) / "h.db", agents=("native",), embedder=model) as book,

@@ -14,7 +14,7 @@ from benchmarks.row import Row
 from memory.library import Library, open_library
 from memory.render import render
 from memory.types import Content, Embedder, Query
-from providers import minilm
+from providers import mpnet
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 300
@@ -60,13 +60,13 @@ def rows() -> Iterator[Row]:
 def _measure(size: int, made: list[Content], vectors: list[corpus.Floats]) -> tuple[Times, Times]:
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
         home = Path(folder)
-        model = Embedder(name=minilm.NAME, embed=minilm.embed)
+        model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
         with open_library(home / "harness.db", index=home / "index", embedder=model) as library:
             corpus.fill(library, made[:size], vectors[:size])
             queries = _queries(ROUNDS + 20)
             for query in queries[:20]:
                 _surface(library, query)
-            embedding = [timed(partial(minilm.embed, [query])) for query in queries[20:]]
+            embedding = [timed(partial(mpnet.embed, [query])) for query in queries[20:]]
             surfacing = [timed(partial(_surface, library, query)) for query in queries[20:]]
     return times(embedding), times(surfacing)
 

@@ -10,7 +10,7 @@ from contracts.errors import ModelUnavailable
 from memory.changes import Changes
 from memory.library import Library, open_library
 from memory.types import Content, Contrast, Embedder, Execution, Filter, Query
-from providers import minilm
+from providers import mpnet
 from tests.memory.conftest import Open, WordEmbedder
 
 
@@ -166,9 +166,9 @@ def test_reindex_asks_the_model_for_nothing_that_is_kept(
     assert len(words.texts) == before
 
 
-@pytest.mark.skipif(not minilm.is_installed(), reason="the model's package is not installed")
+@pytest.mark.skipif(not mpnet.is_installed(), reason="set-up did not make it")
 def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
-    local = Embedder(name=minilm.NAME, embed=minilm.embed)
+    local = Embedder(name=mpnet.NAME, embed=mpnet.embed)
     with open_library(tmp_path / "h.db", index=tmp_path / "index", embedder=local) as library:
         wanted = library.create(
             Content(
@@ -181,9 +181,11 @@ def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
     assert found[0].playbook.id == wanted.id
 
 
-def test_an_embedder_that_is_missing_its_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minilm, "_PACKAGE", "no-such-package")
-    minilm._model.cache_clear()
-    with pytest.raises(ModelUnavailable, match="--no-deps"):
-        minilm.embed(["x"])
-    minilm._model.cache_clear()
+def test_a_local_model_that_was_not_made_says_how_to_make_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(mpnet, "folder", lambda: tmp_path)
+    mpnet._model.cache_clear()
+    with pytest.raises(ModelUnavailable, match="make setup"):
+        mpnet.embed(["x"])
+    mpnet._model.cache_clear()

@@ -1,0 +1,53 @@
+"""The local embedding model: its vectors are all but those of the published weights."""
+
+import math
+
+import pytest
+
+from providers import mpnet
+
+pytestmark = pytest.mark.skipif(not mpnet.is_installed(), reason="set-up did not make it")
+
+
+def distance(a: list[float], b: list[float]) -> float:
+    return 1 - sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def test_vectors_are_of_length_one_and_768_wide() -> None:
+    (vector,) = mpnet.embed(["a text"])
+    assert len(vector) == mpnet.DIMENSIONS
+    assert math.sqrt(sum(x * x for x in vector)) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "cosine"),
+    [
+        ("set up my weekly standup reminder", "Create recurring calendar triggers", 0.418),
+        ("this spec is sometimes red and sometimes green", "Fix a flaky test", 0.190),
+        ("Ça coûte 3 €, naïve café!", "the price of a coffee in Paris", 0.559),
+    ],
+)
+def test_similarities_are_those_of_the_published_model(one: str, other: str, cosine: float) -> None:
+    assert 1 - distance(*mpnet.embed([one, other])) == pytest.approx(cosine, abs=0.03)
+
+
+def test_a_text_has_the_same_vector_alone_and_in_a_batch() -> None:
+    texts = ["short", "a much longer text about something else", ""]
+    alone = [mpnet.embed([text])[0] for text in texts]
+    for one, other in zip(alone, mpnet.embed(texts), strict=True):
+        assert distance(one, other) == pytest.approx(0, abs=1e-5)
+
+
+def test_texts_that_mean_the_same_are_near_without_a_shared_word() -> None:
+    query, wanted, other = mpnet.embed(
+        ["set up my weekly standup reminder", "Create recurring calendar triggers", "Bake bread"]
+    )
+    assert distance(query, wanted) < 0.7 < distance(query, other)
+
+
+def test_long_and_odd_texts_have_vectors() -> None:
+    assert len(mpnet.embed(["word " * 100_000, "👩‍🚀\0", "\n"])) == 3
+
+
+def test_no_texts_have_no_vectors() -> None:
+    assert mpnet.embed([]) == []
