@@ -136,20 +136,23 @@ def prune(
 
 @app.command("reindex")
 def reindex(as_json: AsJson = False) -> None:
-    """Make the search indexes anew; embeds again only what the model has no vector of."""
+    """Make the search indexes anew, and the vectors that the model has not made yet."""
     from rich.console import Console
     from rich.progress import Progress
 
-    from flows.library import library
+    from flows.library import library, notebook
 
     with (
         library() as opened,
+        notebook() as book,
         Progress(console=Console(stderr=True), transient=True, disable=as_json) as bar,
     ):
         line = bar.add_task("reindexing", total=None)
         opened.reindex(lambda done, of: bar.update(line, completed=done, total=of))
         number = opened.stats().playbooks
-    tell({"playbooks": number}, f"reindexed {number} playbooks", as_json)
+        made = book.vectors.make_missing()
+    said = f"reindexed {number} playbooks; made {made} vectors of notes and examples"
+    tell({"playbooks": number, "note_vectors": made}, said, as_json)
 
 
 @app.command("doctor")

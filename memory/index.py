@@ -79,6 +79,8 @@ class Index:
         if query is not None:
             self.refresh()
             near = self._nearest(query[0], where, depth)
+            if not near:
+                self._warn_of_another_model()
         with reading(self._engine) as connection:
             spoken, most = bm25.best(connection, query_words(text), where, limit=depth)
         close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
@@ -127,6 +129,16 @@ class Index:
         except VectorsAway as error:
             self._warn("away", f"searching by words only: {error}")
             return None
+
+    def _warn_of_another_model(self) -> None:
+        with reading(self._engine) as connection:
+            first = stored_vectors.first_model(connection)
+        if first not in {None, self.model}:
+            self._warn(
+                "model",
+                f"the vectors were made by {first!r}, and the model is {self.model!r} now: "
+                "searching by words only until `harness memory reindex`",
+            )
 
     def _rebuild(self, vectors: Vectors, progress: Progress | None) -> None:
         with alone(self._engine, "index"):

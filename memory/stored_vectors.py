@@ -63,6 +63,12 @@ def dimensions(connection: Connection, model: str) -> int | None:
     return connection.execute(query).scalar()
 
 
+def first_model(connection: Connection) -> str | None:
+    """The model of the oldest playbook's vector; None when there is no vector."""
+    query = select(vectors.c.model).order_by(vectors.c.playbook_key).limit(1)
+    return connection.execute(query).scalar()
+
+
 def by_model(connection: Connection) -> dict[str, int]:
     """How many vectors there are of each model."""
     query = select(vectors.c.model, func.count()).group_by(vectors.c.model)

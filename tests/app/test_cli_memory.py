@@ -152,7 +152,7 @@ def test_prune_takes_its_limits_from_the_command_line(cli: Cli, kept: str) -> No
 
 
 def test_reindex_and_doctor_answer(cli: Cli, kept: str) -> None:
-    assert data(cli("reindex", "--json")) == {"playbooks": 1}
+    assert data(cli("reindex", "--json")) == {"playbooks": 1, "note_vectors": 0}
     assert all(row["ok"] for row in rows(cli("doctor", "--json")))
     assert "copied to" in cli("doctor", "--back-up").stdout
 

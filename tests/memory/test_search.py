@@ -130,7 +130,7 @@ def test_without_an_embedder_words_are_searched(opened: Open) -> None:
 
 @pytest.mark.parametrize("other", [WordEmbedder(name="other"), WordEmbedder(length=32)])
 def test_another_model_or_length_is_noticed_and_mended_by_reindex(
-    opened: Open, other: WordEmbedder
+    opened: Open, other: WordEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened() as library:
         (made,) = fill(library, "rotate certificates")
@@ -138,6 +138,7 @@ def test_another_model_or_length_is_noticed_and_mended_by_reindex(
     named = Embedder(name=f"{other.name}/{other.length}", embed=other)
     with opened(embedder=named) as library:
         assert not {f.name: f.ok for f in library.doctor()}["embeddings"]
+        assert "until `harness memory reindex`" in caplog.text
         told: list[tuple[int, int]] = []
         library.reindex(lambda done, of: told.append((done, of)))
         assert told[-1] == (1, 1)
