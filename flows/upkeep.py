@@ -54,9 +54,10 @@ def prune_memory(dry_run: bool = False) -> None:
 @flow(name="reindex-memory")
 def reindex_memory() -> None:
     """Make the search indexes anew from the database, which is the truth."""
-    with library() as opened:
+    with library() as opened, notebook() as book:
         opened.reindex()
         get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)
+        get_run_logger().info("made %d vectors of notes", book.vectors.make_missing())
 
 
 @flow(name="curate-runs")
