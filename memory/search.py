@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import sqrt
 
 from sqlalchemy import Connection, select
 
@@ -92,5 +91,8 @@ def _by_likeness(
 
 
 def _cosine(a: Vector, b: Vector) -> float:
-    length = sqrt(sum(x * x for x in a) * sum(x * x for x in b))
-    return sum(x * y for x, y in zip(a, b, strict=False)) / length if length else 0.0
+    import numpy as np
+
+    one, other = np.asarray(a), np.asarray(b)
+    length = float(np.linalg.norm(one) * np.linalg.norm(other))
+    return float(one @ other) / length if length and len(one) == len(other) else 0.0

@@ -115,7 +115,8 @@ def from_bytes(data: bytes) -> list[float]:
     """The vector that `to_bytes` packed."""
     import numpy as np
 
-    return [float(number) for number in np.frombuffer(data, dtype="<f4")]
+    numbers: list[float] = np.frombuffer(data, dtype="<f4").tolist()
+    return numbers
 
 
 def text_digest(text: str) -> str:
