@@ -100,7 +100,7 @@ def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> s
 
 def deployment_names() -> tuple[str, ...]:
     """The names in `prefect.yaml`, in its order."""
-    return tuple(entry["name"] for entry in deployments.listed(_file()))
+    return deployments.names(_file())
 
 
 def _file() -> Path:
