@@ -13,12 +13,14 @@ from pydantic import Field
 
 from contracts.errors import RunNotFound
 from flows.approval_text import late_line
+from flows.heartbeat import beating
 from flows.plan_report import PlanReport, plan_form
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_run import PlanShop, begin, draft_plan, missing_grants, open_run, report_of
 from flows.plan_wiring import plan_shop
 from flows.plans import ended, publish, run_steps, step_runner
 from flows.settings import load_settings
+from flows.settle_plan import settle_plan
 from flows.suspend import suspend_until_decided
 
 RUN_IT = "run it"
@@ -37,6 +39,8 @@ class Agree(RunInput):
     flow_run_name=lambda: f"plan · {str(flow_run.id)[-8:]}",
     persist_result=True,
     task_runner=step_runner(),
+    on_cancellation=[settle_plan],
+    on_crashed=[settle_plan],
 )
 def run_plan(
     prompt: str,
@@ -53,7 +57,7 @@ def run_plan(
         ask_first: Show the plan and wait until somebody agrees to it.
     """
     run_id = str(flow_run.id)[-8:]
-    with plan_shop(load_settings()) as shop:
+    with beating(), plan_shop(load_settings()) as shop:
         request = PlanRequest(
             prompt=prompt, repo=repo, grants=frozenset(grants), flow_run=str(flow_run.id)
         )

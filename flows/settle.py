@@ -39,10 +39,10 @@ def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState")
         return
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
         reap(engine(), owner(settings))
-    _end_tasks(flow_run.id, state.message)
+    end_tasks(flow_run.id, state.message)
 
 
-def _end_tasks(flow_run_id: "UUID", message: str | None) -> None:
+def end_tasks(flow_run_id: "UUID", message: str | None) -> None:
     """Show the nodes that were under way as crashed: nobody else would end them."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters

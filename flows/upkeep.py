@@ -10,6 +10,7 @@ from flows.memory_settings import load_memory_settings
 from flows.memory_tasks import publish_taught
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
+from flows.settle_plan import withdraw_cancelled_plans
 from flows.suspend import let_go_on
 from flows.wiring import engine, owner, workshop
 from flows.withdraw import withdraw_cancelled
@@ -22,6 +23,8 @@ def reap_sandboxes() -> None:
     """End the runs that were cancelled while they waited, and remove what nobody needs any more."""
     settings = load_settings()
     get_run_logger().info("%d waiting runs were cancelled", withdraw_cancelled(workshop(settings)))
+    with plan_shop(settings) as shop:
+        get_run_logger().info("%d waiting plans were cancelled", withdraw_cancelled_plans(shop))
     reaped = reap(engine(), owner(settings))
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.images)

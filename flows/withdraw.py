@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
     from contracts.run import RunReport
+    from policy.approvals import Approvals
 
 WHY = "it was cancelled while it waited for a person"
 
@@ -32,10 +33,15 @@ def withdraw(tools: Workshop, run_id: str) -> "RunReport | None":
     if not _waits(tools, run_id):
         return None
     with tools.approvals() as approvals:
-        for one in approvals.list(run_id=run_id, pending=True):
-            with suppress(ApprovalDecided):  # somebody was faster, and is not heard any more
-                approvals.decide(one.id, "denied", by="harness", reason=WHY)
+        deny_all(approvals, run_id)
     return settle(tools, run_id, KeyboardInterrupt(WHY), of="waiting")
+
+
+def deny_all(approvals: "Approvals", run_id: str) -> None:
+    """Deny what this run asks, for it was cancelled."""
+    for one in approvals.list(run_id=run_id, pending=True):
+        with suppress(ApprovalDecided):  # somebody was faster, and is not heard any more
+            approvals.decide(one.id, "denied", by="harness", reason=WHY)
 
 
 def withdraw_here(tools: Workshop, entry: RunEntry) -> None:
@@ -51,9 +57,13 @@ def withdraw_cancelled(tools: Workshop) -> int:
     """Withdraw all runs that wait here, and whose flow runs were cancelled; how many."""
     with tools.approvals() as approvals:
         asking = {one.run_id for one in approvals.list(pending=True)}
+    waiting = filter(None, (_waits(tools, run_id) for run_id in sorted(asking)))
     with get_client(sync_client=True) as client:
-        cancelled = [run_id for run_id in sorted(asking) if _is_cancelled(client, tools, run_id)]
-    return sum(withdraw(tools, run_id) is not None for run_id in cancelled)
+        return sum(
+            withdraw(tools, entry.run_id) is not None
+            for entry in waiting
+            if entry.suspends and entry.flow_run_id and is_cancelled(client, entry.flow_run_id)
+        )
 
 
 def _waits(tools: Workshop, run_id: str) -> RunEntry | None:
@@ -63,11 +73,9 @@ def _waits(tools: Workshop, run_id: str) -> RunEntry | None:
     return None
 
 
-def _is_cancelled(client: "SyncPrefectClient", tools: Workshop, run_id: str) -> bool:
-    entry = _waits(tools, run_id)
-    if entry is None or not entry.suspends or entry.flow_run_id is None:
-        return False
+def is_cancelled(client: "SyncPrefectClient", flow_run: str) -> bool:
+    """Whether the server knows this flow run as cancelled."""
     with suppress(ObjectNotFound):
-        state = client.read_flow_run(UUID(entry.flow_run_id)).state
+        state = client.read_flow_run(UUID(flow_run)).state
         return state is not None and state.is_cancelled()
     return False

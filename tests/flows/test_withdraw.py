@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from contracts.run import RunReport
 from flows.cancel import cancel
 from flows.library import library
+from flows.plan_request import PlanRequest
+from flows.plan_run import begin
+from flows.plan_wiring import plan_shop
 from flows.request import FlowRun
 from flows.run import run_blueprint
 from flows.runs import read_entry, read_report
@@ -16,13 +20,16 @@ from flows.settings import load_settings
 from flows.start import prefect_at
 from flows.withdraw import WHY, withdraw
 from flows.workshop import Workshop
+from policy.plan_json import parse_plan
 from policy.types import Approval
 from tests.flows.conftest import Ask
 from tests.flows.test_agent_approvals import CHANGE_CI
 from tests.flows.test_guarded_run import DONE, WORK, agent_blueprint
+from tests.policy.test_approvals import MAIL
 
 RUN = "abcd1234"
 asks = agent_blueprint()
+READ = '[{"op": "read_file", "args": {"path": "a"}, "tool_caps": ["READ_FILE"], "deps": []}]'
 
 
 @pytest.fixture
@@ -89,3 +96,31 @@ def test_it_is_withdrawn_wherever_it_is_cancelled(
         assert state.is_cancelled()
     assert read_report(shop.runs, RUN).status == "cancelled"
     assert {one.status for one in asked(shop)} == {"denied"}
+
+
+@pytest.mark.prefect
+def test_what_a_plan_asked_is_denied_when_it_is_cancelled(
+    own_home: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.states import Cancelled, Crashed
+
+    from benchmarks.operate.bare import bare
+    from flows.settle_plan import settle_plan, withdraw_cancelled_plans
+
+    monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+    with (
+        prefect_at(prefect_api),
+        asking(prefect_api) as client,
+        plan_shop(load_settings()) as plans,
+    ):
+        run = client.create_flow_run(bare)
+        run_id = str(run.id)[-8:]
+        request = PlanRequest(prompt="send it", flow_run=str(run.id))
+        begin(plans, run_id, request, parse_plan(READ, prompt=""))
+        plans.approvals.ask(replace(MAIL, run_id=run_id))
+        settle_plan(bare, run, Crashed())
+        assert withdraw_cancelled_plans(plans) == 0, "it goes on with Retry"
+        client.set_flow_run_state(run.id, Cancelled(), force=True)
+        assert withdraw_cancelled_plans(plans) == 1
+        (asked,) = plans.approvals.list(run_id=run_id)
+        assert (asked.status, asked.reason) == ("denied", WHY)

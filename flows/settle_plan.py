@@ -1,0 +1,51 @@
+"""The end of a plan that was cancelled, or whose process was killed, told by whoever outlives it.
+
+What a plan did is in the event log, so there is no report to write: only what it asked is still
+open, and what it worked in still there.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from prefect import get_client
+
+from contracts.errors import RunNotFound, Unavailable
+from flows.plan_request import noted_plan
+from flows.plan_run import PlanShop
+from flows.plan_wiring import plan_shop
+from flows.settings import load_settings
+from flows.settle import end_tasks
+from flows.wiring import engine, owner
+from flows.withdraw import deny_all, is_cancelled
+from sandbox.reap import reap
+
+if TYPE_CHECKING:
+    from prefect import State
+    from prefect.client.schemas import FlowRun
+
+
+def settle_plan(flow: object, flow_run: "FlowRun", state: "State") -> None:  # noqa: ARG001 - Prefect's signature of a hook
+    """The hook of a plan's flow run that was cancelled or has crashed; Prefect's worker calls it.
+
+    One that crashed goes on with *Retry*, so what it asked stays open.
+    """
+    settings = load_settings()
+    if state.is_cancelling() or state.is_cancelled():
+        with plan_shop(settings) as shop:
+            deny_all(shop.approvals, str(flow_run.id)[-8:])
+    with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
+        reap(engine(), owner(settings))
+    end_tasks(flow_run.id, state.message)
+
+
+def withdraw_cancelled_plans(shop: PlanShop) -> int:
+    """Deny what plans ask that were cancelled while they were suspended; how many plans."""
+    denied = 0
+    with get_client(sync_client=True) as client:
+        for run_id in {one.run_id for one in shop.approvals.list(pending=True)}:
+            with suppress(RunNotFound):  # a blueprint's
+                flow_run = noted_plan(shop.log, run_id)[0].flow_run
+                if flow_run and is_cancelled(client, flow_run):
+                    deny_all(shop.approvals, run_id)
+                    denied += 1
+    return denied
