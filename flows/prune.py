@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flows.asked import read_asked
 from flows.settings import Settings
-from sandbox.branches import Branch, branches, remove_branch
+from sandbox.branches import Branch, branches, collect_garbage, remove_branch
 
 
 class Pruned(NamedTuple):
@@ -18,7 +18,7 @@ class Pruned(NamedTuple):
 
 
 def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tuple[Pruned, ...]:
-    """Remove the branches that lost and were last added to before this moment.
+    """Remove the branches that lost and were last added to before this moment, and their room.
 
     The branch of a run's work is never one of them, nor that of a run nobody knows any more.
     """
@@ -30,6 +30,8 @@ def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tup
                 found.append(Pruned(run_id, branch.name, bare))
                 if not dry_run:
                     remove_branch(bare, branch.name)
+        if not dry_run:
+            collect_garbage(bare)
     return tuple(found)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -110,6 +111,16 @@ def branches(bare: Path, under: str) -> list[Branch]:
 def remove_branch(bare: Path, branch: str) -> None:
     """Remove a branch of a bare repository of ours; none there is fine."""
     git("update-ref", "-d", branch_ref(branch), at=bare)
+
+
+def collect_garbage(bare: Path) -> None:
+    """Give back the room of what no branch holds any more; ours never do so by themselves.
+
+    What is younger than an hour stays: somebody may be about to make a branch of it. So does all,
+    until the next time, where git does that already or needs too long.
+    """
+    with suppress(GitFailed):
+        git("gc", "--quiet", "--prune=1.hour.ago", at=bare)
 
 
 def tree(base: Base, commit: str) -> str:

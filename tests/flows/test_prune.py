@@ -1,6 +1,7 @@
 """What did not win is kept until it is pruned."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -44,8 +45,14 @@ def test_what_lost_is_pruned_by_its_age_and_the_work_is_not(bare: Path) -> None:
     assert prune(load_settings(), now - timedelta(days=1)) == ()
     told = prune(load_settings(), now + timedelta(minutes=1), dry_run=True)
     assert ([branch.branch for branch in told], lost(bare)) == (there, there)
+    work, long_ago = git(bare, "rev-parse", there[0]), (now - timedelta(days=30)).timestamp()
+    git(bare, "branch", "--force", "harness/abcd1234/race", f"{there[0]}~")
+    for kept in bare.glob("objects/*/*"):
+        os.utime(kept, (long_ago, long_ago))
     assert prune(load_settings(), now + timedelta(minutes=1)) == told
     assert lost(bare) == []
+    with pytest.raises(subprocess.CalledProcessError):
+        git(bare, "cat-file", "-e", work)
     assert git(bare, "branch", "--list", "harness/abcd1234/race")
 
 
