@@ -173,13 +173,18 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
     assert all(event["usage"]["input"] > 0 for event in embedded)
 
 
-def test_a_providers_vectors_are_paid_for_and_their_key_is_told_nobody(
+def test_what_providers_do_is_paid_for_and_their_keys_are_told_nobody(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HARNESS_PRICES", '{"openai/mine": {"input": 1000}}')
+    """Vectors and a chat in one test: each gateway imports litellm for them, which takes 3 s."""
     row = {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}
     counts = {"prompt_tokens": 10, "total_tokens": 10}
-    with provider(Answer({"object": "list", "data": [row], "usage": counts})) as served:
+    vectors = Answer({"object": "list", "data": [row], "usage": counts})
+    with provider(vectors) as served, provider(openai_answer({"content": "hi"})) as chats:
+        prices = {"openai/mine": {"input": 1000, "output": 1000}}
+        monkeypatch.setenv("HARNESS_PRICES", json.dumps(prices))
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-for-chats")
+        monkeypatch.setenv("OPENAI_API_BASE", chats.url)
         embed = embed_through_gateway(
             load_settings(), "openai/mine", api_key="sk-my-own-key", api_base=served.url
         )
@@ -188,19 +193,20 @@ def test_a_providers_vectors_are_paid_for_and_their_key_is_told_nobody(
         assert embed(["hello there"]) == [[0.5, 0.25]]
         gateway.down(settings)
         assert embed(["hello there"]) == [[0.5, 0.25]]
+        with complete_through_gateway(load_settings(), purpose="plan") as complete:
+            reply = complete(ask("openai/mine"))
     assert served.requests[0]["input"] == ["hello there"]
     (calls,) = (settings.home / "calls").glob("*-embed.jsonl")
     first, _ = map(json.loads, calls.read_text().splitlines())
     assert (first["texts"], first["usage"]["cost_usd"]) == (1, 0.01)
-    written = "".join(path.read_text() for path in settings.home.rglob("*.*") if path.is_file())
-    assert "sk-my-own-key" not in written
-    assert "hello there" not in written
-
-
-def test_a_provider_that_makes_no_vectors_is_unavailable(settings: Settings) -> None:
-    embed = embed_through_gateway(settings, "openai/mine", api_base="http://127.0.0.1:9")
+    assert reply.usage.total == 1010
+    assert reply.usage.cost_usd == pytest.approx(0.41)
+    nobody = embed_through_gateway(load_settings(), "openai/mine", api_base="http://127.0.0.1:9")
     with pytest.raises(ModelUnavailable, match="'openai/mine'"):
-        embed(["hello"])
+        nobody(["hello"])
+    written = "".join(path.read_text() for path in settings.home.rglob("*.*") if path.is_file())
+    for secret in ("sk-my-own-key", "sk-for-chats", "hello there"):
+        assert secret not in written
 
 
 def test_whoever_is_no_agent_asks_models_too(settings: Settings, model: Model) -> None:
@@ -222,14 +228,3 @@ def test_what_was_spent_is_said_when_the_budget_is(settings: Settings, model: Mo
         complete(ask(name))
         with pytest.raises(BudgetExceeded, match=r"budget exceeded: \$0\.0200 of \$0\.01, 5 tok"):
             complete(ask(name))
-
-
-def test_prices_of_ones_own_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_PRICES", '{"openai/mine": {"input": 1000, "output": 1000}}')
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-my-own-key")
-    with provider(openai_answer({"content": "hi"})) as served:
-        monkeypatch.setenv("OPENAI_API_BASE", served.url)
-        with complete_through_gateway(load_settings(), purpose="plan") as complete:
-            reply = complete(ask("openai/mine"))
-    assert reply.usage.total == 1010
-    assert reply.usage.cost_usd == pytest.approx(0.41)
