@@ -1,7 +1,6 @@
 """Whole runs: real containers, a real Prefect server, the command line as a process."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
@@ -40,22 +39,6 @@ def hours(tmp_path: Path) -> Path:
 def containers() -> int:
     """How many sandboxes of this test's home there are."""
     return len(list_sandboxes(engine(), owner(load_settings())))
-
-
-def test_the_demo_ends_in_a_branch_that_passes_its_tests(harness: Harness, asked: Harness) -> None:
-    done = harness("demo")
-    assert "model: scripted/" in done.stderr
-    assert "in Prefect: http" in done.stdout
-    [run] = json.loads(asked("runs", "list", "--json").stdout)
-    report = json.loads(asked("runs", "show", run["run_id"], "--json").stdout)
-    assert (done.returncode, report["status"]) == (0, "success")
-    repository = Path(report["repo"])
-    assert git(repository, "diff", "--stat", "main", report["branch"]).startswith(
-        "opening_hours.py | 2 +-"
-    )
-    git(repository, "checkout", "--quiet", report["branch"])
-    tests = subprocess.run(["python3", "-m", "pytest", "-q"], cwd=repository, check=False)
-    assert tests.returncode == 0
 
 
 def test_a_run_is_replayed_in_a_sandbox_without_a_model(

@@ -1,20 +1,35 @@
-"""What a person sees of a run in the Prefect UI, in a real browser."""
+"""The demo, and what a person sees of its run in the Prefect UI, in a real browser."""
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
 from tests.app.conftest import Harness
+from tests.flows.repositories import git
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
 
 
-def test_a_run_is_visible_node_by_node_with_its_report(
-    harness: Harness, prefect_api: str, page: Page, monkeypatch: pytest.MonkeyPatch
+def test_the_demo_ends_in_a_branch_that_passes_its_tests_and_is_visible_node_by_node(
+    harness: Harness, asked: Harness, prefect_api: str, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
-    report = json.loads(harness("demo", "--json").stdout)
+    done = harness("demo")
+    assert "model: scripted/" in done.stderr
+    assert "in Prefect: http" in done.stdout
+    [run] = json.loads(asked("runs", "list", "--json").stdout)
+    report = json.loads(asked("runs", "show", run["run_id"], "--json").stdout)
+    assert (done.returncode, report["status"]) == (0, "success")
+    repository = Path(report["repo"])
+    assert git(repository, "diff", "--stat", "main", report["branch"]).startswith(
+        "opening_hours.py | 2 +-"
+    )
+    git(repository, "checkout", "--quiet", report["branch"])
+    tests = subprocess.run(["python3", "-m", "pytest", "-q"], cwd=repository, check=False)
+    assert tests.returncode == 0
     page.goto(report["flow_run_url"])
     page.get_by_text("Task Runs", exact=True).click()
     for node in ("tools", "project", "reproduce", "fix", "verify", "verify/test (attempt 1)"):
