@@ -23,11 +23,10 @@ LONGEST = (
     "tests/agents/test_real_agents.py",  # may have to build the image that others need too
     "tests/app/test_prefect_form.py",
     "tests/flows/test_household.py",
-    "tests/memory/test_processes.py",
-    "tests/flows/test_scale_out.py",
-    "tests/app/test_end_to_end.py",
-    "tests/app/test_stopping.py",
     "tests/app/test_agents.py",
+    "tests/app/test_end_to_end.py",
+    "tests/flows/test_scale_out.py",
+    "tests/app/test_stopping.py",
     "tests/app/test_cli_policy.py",
     "tests/app/test_real_package.py",
     "tests/flows/test_approve.py",
@@ -42,6 +41,7 @@ LONGEST = (
     "tests/flows/test_local.py",
     "tests/sandbox/test_flattened.py",
     "tests/flows/test_zombies.py",
+    "tests/memory/test_processes.py",
 )
 """Files that are begun first, so that no worker is left with one of them at the end."""
 
