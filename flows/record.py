@@ -53,7 +53,7 @@ class Record:
             forget=lambda but: workshop.forget_files(run_id, but),
         )
         self.delivery = Delivery(request, run_id, self.kept, workshop)
-        self.gives_up = False
+        self.gives_up = False  # else a run that stopped can go on
         self._request = request
         self._base = start.base
         self._flow_run = flow_run

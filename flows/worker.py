@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from flows import gateway, kept, local
+from flows.answers import answers
 from flows.deploy import UPKEEP
 from flows.kept import Kept, Launch
 from flows.origin import KEYS, ROOT, origin
@@ -61,7 +62,7 @@ def _worker(settings: Settings, api: str, *queue: str, kept_as: str, name: str, 
         title="the worker" if kept_as == "worker" else f"the {kept_as} worker",
         folder=settings.home / "prefect",
         launch=launch,
-        healthy=_healthy,
+        healthy=lambda url: answers(f"{url}/health"),
         version=lambda: f"{api} {limit} {origin(gateway.secret(settings), ROOMS, _MATTERS)}",
         idle=lambda _: not _at_work(made),
     )
@@ -119,12 +120,3 @@ def _first_certificate() -> str:
 
     end = "-----END CERTIFICATE-----"
     return certifi.contents().partition(end)[0] + end + "\n"
-
-
-def _healthy(url: str) -> bool:
-    import httpx
-
-    try:
-        return httpx.get(f"{url}/health", timeout=5.0).is_success
-    except httpx.HTTPError:
-        return False

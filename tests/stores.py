@@ -8,7 +8,9 @@ from memory.database import open_database
 
 
 def new_store(path: Path) -> Path:
-    """An empty SQLite store at `path`."""
+    """An empty SQLite store at `path`, unless one is there."""
+    if path.exists():
+        return path
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(_empty())
     return path

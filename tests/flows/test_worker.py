@@ -113,6 +113,7 @@ def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
     env = {
         "PREFECT_API_URL": prefect_api,
         "PREFECT_WORKER_QUERY_SECONDS": "3600",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the pool runs `python`
         "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
     }
     argv = (sys.executable, "-P", "-m", "flows.worker_process", "in-turn", "1", "in-turn")

@@ -48,7 +48,7 @@ def open_log(tmp_path: Path, clock: Clock) -> Iterator[OpenLog]:
     with ExitStack() as stack:
 
         def open_it(replica: str = "mine", where: str | Path | None = None) -> EventLog:
-            engine = open_database(where or _store(tmp_path / f"{replica}.db"))
+            engine = open_database(where or new_store(tmp_path / f"{replica}.db"))
             stack.callback(engine.dispose)
             head = HeadFile(tmp_path / f"{replica}.head")
             return EventLog(engine=engine, replica=replica, head=head, now=clock)
@@ -60,10 +60,6 @@ def open_log(tmp_path: Path, clock: Clock) -> Iterator[OpenLog]:
 def log(request: pytest.FixtureRequest, open_log: OpenLog) -> EventLog:
     """A log that is empty."""
     return open_log(where=None if request.param == "sqlite" else new_postgres_store())
-
-
-def _store(path: Path) -> Path:
-    return path if path.exists() else new_store(path)
 
 
 def entity(content: Json, *taint: str, caps: tuple[str, ...] = (), origin: str = "test") -> Entity:
