@@ -17,11 +17,15 @@ ASKS = 5
 
 
 def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
-    """What the `prefect` command prints."""
+    """What the `prefect` command prints, in an environment that is activated.
+
+    The pool of a server that `harness up` has seen has its runs done by `python`.
+    """
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         (sys.executable, "-m", "prefect", "--no-prompt", *args),
         cwd=cwd,
-        env={**os.environ, "PREFECT_API_URL": api},
+        env={**os.environ, "PATH": path, "PREFECT_API_URL": api},
         capture_output=True,
         text=True,
         timeout=200,
