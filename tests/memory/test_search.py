@@ -167,7 +167,10 @@ def test_reindex_asks_the_model_for_nothing_that_is_kept(
     assert len(words.texts) == before
 
 
-@pytest.mark.skipif(not mpnet.is_installed(), reason="set-up did not make it")
+@pytest.mark.skipif(
+    not mpnet.is_installed(),
+    reason="no package index was there to make the model from: set-up said so",
+)
 def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
     local = Embedder(name=mpnet.NAME, embed=mpnet.embed)
     with open_library(tmp_path / "h.db", index=tmp_path / "index", embedder=local) as library:

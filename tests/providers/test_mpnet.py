@@ -6,7 +6,10 @@ import pytest
 
 from providers import mpnet
 
-pytestmark = pytest.mark.skipif(not mpnet.is_installed(), reason="set-up did not make it")
+pytestmark = pytest.mark.skipif(
+    not mpnet.is_installed(),
+    reason="no package index was there to make the model from: set-up said so",
+)
 
 
 def distance(a: list[float], b: list[float]) -> float:
