@@ -75,7 +75,7 @@ def _started(name: str, module: str, env: Mapping[str, str]) -> subprocess.Popen
             (sys.executable, "-P", "-m", "flows.fork_server", str(listener.fileno()), module),
             stdin=subprocess.PIPE,  # by whose end it sees ours
             pass_fds=[listener.fileno()],
-            env={**environment(), **env},
+            env={**environment(), **env, FORK_SERVER: name},  # as its runs will have it
         )
 
 

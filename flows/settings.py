@@ -27,6 +27,7 @@ from contracts.errors import SettingsInvalid
 from providers.prices import Price
 from sandbox.flags import Limits
 
+_PREFIX = "HARNESS_"
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 
@@ -146,7 +147,7 @@ class Settings(BaseSettings):
     """All settings. Frozen; `home` holds everything that Harness keeps on this machine."""
 
     model_config = SettingsConfigDict(
-        env_prefix="HARNESS_", env_nested_delimiter="__", frozen=True, extra="forbid"
+        env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid"
     )
 
     gateway: str = Field(default="gateway", pattern=r"^[a-z0-9-]+$")
@@ -241,7 +242,8 @@ class Sources(NamedTuple):
 def sources() -> Sources:
     """What settings would be read from now."""
     file = config_file()
-    return Sources(tuple(os.environ.items()), file.read_bytes() if file.is_file() else b"")
+    ours = (pair for pair in os.environ.items() if pair[0].upper().startswith(_PREFIX))
+    return Sources(tuple(sorted(ours)), file.read_bytes() if file.is_file() else b"")
 
 
 @lru_cache(maxsize=2)
