@@ -90,15 +90,15 @@ class Stage:
 
 
 @contextmanager
-def stage(*, with_engine: bool) -> Iterator[Stage]:
+def stage(*, with_engine: bool, warm: int = 0) -> Iterator[Stage]:
     """A household of its own, gone when the block ends; it is this process's environment meanwhile.
 
-    It has a server, a worker, a gateway and a Chroma server. An engine of its own takes half a
-    minute more.
+    It has a server, a worker, a gateway, a Chroma server and so many warm sandboxes. An engine of
+    its own takes half a minute more.
     """
     with TemporaryDirectory(prefix="hc-") as folder, ExitStack() as stack:
         place = Path(folder)
-        made = _made(place, _engine(place, stack) if with_engine else None)
+        made = _made(place, _engine(place, stack) if with_engine else None, warm)
         make_repository(place / "repository")
         made.script.write_text("".join(json.dumps(reply) + "\n" for reply in _REPLIES))
         made.log.touch()
@@ -120,7 +120,7 @@ def wait_for(path: Path, process: "subprocess.Popen[bytes]", within_s: float = 1
     return True
 
 
-def _made(place: Path, engine: OwnEngine | None) -> Stage:
+def _made(place: Path, engine: OwnEngine | None, warm: int) -> Stage:
     settings = Settings(home=place / "home", server_port=free_port())
     chroma = f"http://127.0.0.1:{free_port()}"
     env = {
@@ -129,7 +129,7 @@ def _made(place: Path, engine: OwnEngine | None) -> Stage:
         "HARNESS_SERVER_PORT": str(settings.server_port),
         "HARNESS_UI__PORT": "0",
         "HARNESS_METRICS_PORT": "0",
-        "HARNESS_SANDBOX__POOL_SIZE": "0",
+        "HARNESS_SANDBOX__POOL_SIZE": str(warm),
         "HARNESS_MEMORY_CHROMA_URL": chroma,
         "HARNESS_ALLOWED_BLUEPRINTS": json.dumps([f"{_PARTS}/*/*.py:*"]),
         "PREFECT_HOME": str(place / "profile"),

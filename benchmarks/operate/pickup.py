@@ -5,10 +5,15 @@ from collections.abc import Iterator
 from statistics import median
 
 from benchmarks.chaos.stage import Stage
-from benchmarks.operate.worked import NOTHING, deployed_bare, deployment_id, start, worked
+from benchmarks.operate.worked import (
+    NOTHING,
+    OWN_WAY,
+    deployed_bare,
+    deployment_id,
+    start,
+    worked,
+)
 from benchmarks.row import Row
-
-OWN_WAY = {"command": None}
 
 
 def rows(made: Stage, api: str, rounds: int) -> Iterator[Row]:

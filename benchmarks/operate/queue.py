@@ -1,56 +1,70 @@
 """Many runs asked for at once: what waits, what answers meanwhile, what is said in the logs."""
 
 import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import monotonic
+from typing import NamedTuple
 from uuid import UUID
 
 import httpx
 
 from benchmarks.chaos.stage import Stage
-from benchmarks.operate.worked import NOTHING, Worked, deployed_bare, deployment_id, start, worked
+from benchmarks.operate.worked import (
+    NOTHING,
+    OWN_WAY,
+    Worked,
+    all_worked,
+    deployed_bare,
+    deployment_id,
+    start,
+    worked,
+)
 from benchmarks.row import Row
 from flows import kept, local
 from flows.worker import worker
 
-LOOK_S = 0.25
+LOOK_S = 1.0
+SLOW = 64
+"""Bare runs that Prefect starts itself: each imports Prefect anew, which takes seconds."""
+
 LOCKED = "database is locked"
 
 
 def rows(made: Stage, api: str, size: int) -> Iterator[Row]:
-    """As many bare runs as ours, one queue after the other; the server is asked all the time.
+    """Ours, and as many bare runs in processes like ours; then some as Prefect starts them.
 
-    Both queues are done by the same worker and fork server, as many at once. Of the bare one only
-    the median from taken to first task is taken off, not how long its slots were free.
+    The same worker does all, as many at once, while the server is asked for the list of runs.
     """
-    at_once = made.settings.max_runs
     began_s = _spent_s(made, api)
-    bare = _done(api, deployed_bare(made, api, "bare-queue", {}), {}, size)
+    ours, answers = _done(api, deployment_id(api, "run-blueprint"), made.ask(NOTHING), size)
     between_s = _spent_s(made, api)
-    with _listed(api) as answers:
-        ours = _done(api, deployment_id(api, "run-blueprint"), made.ask(NOTHING), size)
-    ours_s, bare_s = _spent_s(made, api) - between_s, between_s - began_s
+    alike, _ = _done(api, deployed_bare(made, api, "bare-alike-queue", {}), {}, size)
+    ours_s, alike_s = between_s - began_s, _spent_s(made, api) - between_s
+    bare, _ = _done(api, deployed_bare(made, api, "bare-queue", OWN_WAY), {}, min(size, SLOW))
     right = sum(run.state == "COMPLETED" for run in ours)
     yield _row(f"{size} runs at once: end right", right, size, f"{size} of {size}", "runs")
-    waits = _waits(ours, at_once)
-    start_s = median(run.start_s for run in bare)
-    over = [wait + run.start_s - start_s for wait, run in waits]
+    at_once = made.settings.max_runs
+    begun, begun_alike, begun_bare = (_begun(runs, at_once) for runs in (ours, alike, bare))
+    for name, other in (
+        ("a bare flow", begun_bare),
+        ("a bare flow in a process like ours", begun_alike),
+    ):
+        yield _row(
+            f"a slot is free to first node, above {name}, p50",
+            begun.whole_s - other.whole_s,
+            other.whole_s,
+            "at most 2 s",
+            note=f"{begun.whole_s:.2f} s, of it {begun.wait_s:.2f} until the worker takes the run",
+        )
+    took, took_alike = _took_s(ours), _took_s(alike)
     yield _row(
-        "a slot is free to first node, above bare start, p50",
-        median(over),
-        start_s,
-        "at most 2 s",
-        note=f"of it {median(wait for wait, _ in waits):.2f} s until the worker takes the run",
+        "the whole queue", took, took_alike, "", note=f"{size * 60 / took:.0f} runs a minute"
     )
-    took = (max(r.over for r in ours) - min(r.claimed for r in ours)).total_seconds()
-    took_bare = (max(r.over for r in bare) - min(r.claimed for r in bare)).total_seconds()
-    yield _row("the whole queue", took, took_bare, "", note=f"{size * 60 / took:.0f} runs a minute")
-    yield _row("processor time of a run, server's too", ours_s / size, bare_s / size, "")
+    yield _row("processor time of a run, server's too", ours_s / size, alike_s / size, "")
     slow = sorted(answers)[int(len(answers) * 0.99)]
     yield _row(
         "list of runs meanwhile, p99", slow, 1.0, "at most 1 s", note=f"{len(answers)} asked"
@@ -72,22 +86,35 @@ def _spent_s(made: Stage, api: str) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _done(api: str, deployment: UUID, asked: Mapping[str, object], size: int) -> list[Worked]:
-    runs = [start(api, deployment, asked) for _ in range(size)]
-    seen = []
-    for number, run in enumerate(runs, 1):
-        seen.append(worked(api, run))
-        print(f"  {number} of {size}: {seen[-1].state}", file=sys.stderr, flush=True)
-    return seen
+def _done(
+    api: str, deployment: UUID, asked: Mapping[str, object], size: int
+) -> tuple[list[Worked], list[float]]:
+    """The runs, when all are over, and how long each answer of the server took meanwhile."""
+    with _listed(api) as answers:
+        runs = [start(api, deployment, asked) for _ in range(size)]
+        all_worked(api, deployment, size)
+    return [worked(api, run) for run in runs], answers
 
 
-def _waits(runs: list[Worked], at_once: int) -> list[tuple[float, Worked]]:
-    """For each run that found no free slot: how long one was free before it was taken."""
-    by_claim = sorted(runs, key=lambda run: run.claimed)
+class _Begun(NamedTuple):
+    """Medians of the runs that found no free slot."""
+
+    wait_s: float
+    """From when a slot was free until the worker took the run."""
+    whole_s: float
+    """The same, and until its first task began."""
+
+
+def _begun(runs: list[Worked], at_once: int) -> _Begun:
+    later = sorted(runs, key=lambda run: run.claimed)[at_once:]
     freed = sorted(run.over for run in runs)
-    later = by_claim[at_once:]
-    pairs = zip(freed, later, strict=False)
-    return [((run.claimed - free).total_seconds(), run) for free, run in pairs]
+    waits = [(run.claimed - free).total_seconds() for free, run in zip(freed, later, strict=False)]
+    whole = [wait + run.start_s for wait, run in zip(waits, later, strict=True)]
+    return _Begun(median(waits), median(whole))
+
+
+def _took_s(runs: list[Worked]) -> float:
+    return (max(run.over for run in runs) - min(run.claimed for run in runs)).total_seconds()
 
 
 @contextmanager

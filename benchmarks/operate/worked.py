@@ -1,11 +1,15 @@
 """Runs that the worker does, as the server's records tell them."""
 
+import sys
 from collections.abc import Mapping
 from datetime import datetime
 from shutil import copy
 from time import monotonic, sleep
 from typing import NamedTuple
 from uuid import UUID
+
+import httpx
+from prefect.client.schemas.objects import TERMINAL_STATES
 
 from benchmarks.chaos.stage import Stage
 from benchmarks.operate import bare
@@ -19,6 +23,11 @@ FIRST = "first"
 """The name of the first task of every run here."""
 
 PATIENCE_S = 3600.0
+ALL_LOOK_S = 2.0
+
+
+OWN_WAY: Mapping[str, object] = {"command": None}
+"""Job variables of a deployment whose runs Prefect starts as it always does, a process each."""
 
 
 class Worked(NamedTuple):
@@ -55,6 +64,21 @@ def start(api: str, deployment: UUID, parameters: Mapping[str, object]) -> UUID:
     """Ask for a run."""
     with asking(api) as client:
         return client.create_flow_run_from_deployment(deployment, parameters=dict(parameters)).id
+
+
+def all_worked(api: str, deployment: UUID, size: int) -> None:
+    """Wait until so many runs of the deployment are over; asked seldom, for all are in a hurry."""
+    over = {"state": {"type": {"any_": [state.value for state in TERMINAL_STATES]}}}
+    asked = {"deployments": {"id": {"any_": [str(deployment)]}}, "flow_runs": over}
+    give_up = monotonic() + PATIENCE_S
+    with httpx.Client(base_url=api, timeout=60) as server:
+        while monotonic() < give_up:
+            done = server.post("/flow_runs/count", json=asked).raise_for_status().json()
+            print(f"  {done} of {size}", file=sys.stderr, flush=True)
+            if done >= size:
+                return
+            sleep(ALL_LOOK_S)
+    raise TimeoutError(f"{size} flow runs did not end within {PATIENCE_S:g} s")
 
 
 def deployment_id(api: str, name: str) -> UUID:
