@@ -45,7 +45,7 @@ def run_blueprint(
         WorkRefused: what came out of the sandbox is not what it claims to be.
     """
     known = (workshop.runs / run_id).exists()
-    base = None if known else open_repo(request.repo, request.ref, store=workshop.repos)
+    base = None if known else _open(request, workshop)
     with held(workshop.runs, run_id):
         start = _start(request, workshop, run_id, base)
         workshop.memory.prepare()
@@ -84,8 +84,12 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
         return kept if kept.ended is None else _on(kept, request, workshop, run_id)
     if asked is not None:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
-    opened = base or open_repo(request.repo, request.ref, store=workshop.repos)
-    return checkpoint.begin(folder, opened)
+    return checkpoint.begin(folder, base or _open(request, workshop))
+
+
+def _open(request: RunRequest, workshop: Workshop) -> Base:
+    found = workshop.find_source
+    return open_repo(request.repo, request.ref, store=workshop.repos, find=found)
 
 
 def _on(ended: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:

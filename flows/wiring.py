@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from nodes.execute import RunAgent
 from nodes.text import Redact, redactor
 from providers.models import check_key
 from sandbox.engine import Engine
+from sandbox.repos import FindSource
 from sandbox.sources import find_source
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ def workshop(
     redact = redactor(environment())
     remembered = memory(complete=_reflecting(chosen))
     bounds = _bounds(chosen, ask=replay is None, wait_s=wait_s)
+    docker, find = cache(engine), cache(find_source)
     return Workshop(
         runs=chosen.runs,
         repos=chosen.repos,
@@ -70,10 +73,11 @@ def workshop(
         default_agent=chosen.agent,
         default_model=chosen.model,
         default_budget_usd=chosen.budget_usd,
-        check=lambda request: _check(request, chosen),
-        open_sandbox=sandboxes(chosen, engine),
+        check=lambda request: _check(request, chosen, docker(), find),
+        find_source=find,
+        open_sandbox=sandboxes(chosen, docker),
         keep_files_s=max(chosen.sandbox.resume_within_s, load_policy_settings().approval_ttl_s),
-        forget_files=forgetting(chosen, engine),
+        forget_files=forgetting(chosen, docker),
         memory=remembered,
         notes=lambda: notes(load_memory_settings()),
         agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay, bounds),
@@ -100,15 +104,17 @@ def engine() -> Engine:
     return Engine()
 
 
-def _check(request: RunRequest, settings: Settings) -> tuple[str, ...]:
+def _check(
+    request: RunRequest, settings: Settings, docker: Engine, find: FindSource
+) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
     check_options(request)
     check_agents(request, AGENTS)
     check_viewer(request)
-    source = find_source(request.repo, request.ref)
+    source = find(request.repo, request.ref)
     for model in sorted(models(request)):
         check_key(model, environment())
-    with engine().client("run a sandbox"):
+    with docker.client("run a sandbox"):
         pass
     return (*source.notices, *_check_models(request, settings))
 

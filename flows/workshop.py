@@ -19,6 +19,7 @@ from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.view_spec import ViewSpec
 from sandbox.egress import OnEvent
+from sandbox.repos import FindSource
 
 if TYPE_CHECKING:
     from policy.approvals import Approvals
@@ -47,6 +48,8 @@ class Workshop:
     default_budget_usd: float | None
     check: Callable[[RunRequest], tuple[str, ...]]
     """Refuses what cannot be run, before anything is started; gives notices for a person."""
+    find_source: FindSource
+    """The commit that a run begins with; asked for again, it is not looked for again."""
     open_sandbox: Callable[
         [RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
     ]

@@ -7,7 +7,7 @@ run fetches only what is new.
 import fcntl
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,10 @@ from pathlib import Path
 from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import USERS, git, redacted
 from sandbox.sources import Source, find_source
+
+FindSource = Callable[[str, str | None], Source]
+
+_CHECKED = ("rev-parse", "--quiet", "--verify")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +45,19 @@ class Base:
         return f"refs/harness/base/{self.commit}"
 
 
-def open_repo(repo: str, ref: str | None = None, *, store: Path) -> Base:
+def open_repo(
+    repo: str, ref: str | None = None, *, store: Path, find: FindSource = find_source
+) -> Base:
     """Copy the commit that `ref` names (default: HEAD) out of a local path or a URL.
 
     A local `ref` is anything git takes for a commit; at a URL it is a branch, a tag or a
-    full commit id. Several runs may open the same source at once.
+    full commit id. Several runs may open the same source at once. A caller who has looked for
+    the source already may say so by `find`.
 
     Raises:
         RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it.
     """
-    source = find_source(repo, ref)
+    source = find(repo, ref)
     bare = _fetch(source, store)
     return Base(
         name=_name(source.address),
@@ -73,18 +80,28 @@ def _fetch(source: Source, store: Path) -> Path:
     ref = f"refs/harness/base/{commit}"
     with _locked(store, bare.name):
         try:
+            if _holds(bare, ref):
+                return bare
             git("init", "--quiet", "--bare", "--template=", "--", bare.name, at=store)
             git(
                 "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
                 "--update-shallow", *_reading(source), "--", address, f"+{commit}:{ref}",
                 at=bare, rules=USERS,
             )  # fmt: skip
-            git("rev-parse", "--quiet", "--verify", f"{ref}^{{commit}}", at=bare)
+            git(*_CHECKED, f"{ref}^{{commit}}", at=bare)
         except GitFailed as error:
             raise RepoInvalid(
                 f"cannot copy {commit[:7]} from {redacted(address)!r}: {error}"
             ) from error
     return bare
+
+
+def _holds(bare: Path, ref: str) -> bool:
+    """Whether an earlier run fetched the commit: git sets a ref when all is there."""
+    try:
+        return bare.exists() and bool(git(*_CHECKED, f"{ref}^{{commit}}", at=bare))
+    except GitFailed:
+        return False
 
 
 def _reading(source: Source) -> tuple[str, ...]:
@@ -111,11 +128,12 @@ def _not_fetched(bare: Path, commit: str) -> tuple[str, ...]:
     """What the commit points to without holding it."""
     entries = git("ls-tree", "-r", "-z", commit, at=bare).split(b"\0")
     submodules = sum(entry.startswith(b"160000 ") for entry in entries)
+    attributes = any(re.search(rb"[\t/]\.gitattributes$", entry) for entry in entries)
     found = []
     if submodules:
         count = "1 submodule is" if submodules == 1 else f"{submodules} submodules are"
         found.append(f"{count} not fetched: the run sees empty directories there")
-    if _uses_lfs(bare, commit):
+    if attributes and _uses_lfs(bare, commit):
         found.append("git LFS files are not fetched: the run sees their pointer files only")
     if (bare / "shallow").exists():
         found.append("the source is a shallow clone: the run does not see its whole history")
