@@ -29,6 +29,9 @@ from memory.words import K1
 MOST = 1_000
 """Playbooks read for each word of a query."""
 
+SILENT = 0.01
+"""A word that weighs less than this share of its query is not read: all playbooks hold it."""
+
 
 class Spoken(NamedTuple):
     """Keys of playbooks and their BM25 scores, best first; and the best score possible."""
@@ -37,23 +40,26 @@ class Spoken(NamedTuple):
     most: float
 
 
-def best(connection: Connection, query: Sequence[str], where: Filter, *, limit: int) -> Spoken:
-    """The playbooks that the query's words speak for."""
-    weights = _weights(connection, query) if query else {}
-    known = {word: weight for word, (weight, held) in weights.items() if held}
-    if not known:
+def best(
+    connection: Connection, query: Sequence[str], where: Filter, *, among: int, limit: int
+) -> Spoken:
+    """The playbooks that the query's words speak for; the store holds `among` of them."""
+    weights = _weights(connection, query, among) if query else {}
+    total = sum(weight for weight, _ in weights.values())
+    heard = {w: weight for w, (weight, held) in weights.items() if held and weight > SILENT * total}
+    if not heard:
         return Spoken([], 0.0)
     given: dict[str, object] = {"limit": limit}
-    for number, (word, weight) in enumerate(known.items()):
+    for number, (word, weight) in enumerate(heard.items()):
         given |= {f"word{number}": word, f"weight{number}": weight}
-    rows = connection.execute(_ranked(len(known), where), given)
-    most = (K1 + 1) * sum(weight for weight, _ in weights.values())
-    return Spoken([(row.playbook_key, float(row.score)) for row in rows], most)
+    rows = connection.execute(_ranked(len(heard), where), given).all()
+    return Spoken([(key, float(score)) for key, score in rows], (K1 + 1) * total)
 
 
-def _weights(connection: Connection, query: Sequence[str]) -> dict[str, tuple[float, bool]]:
+def _weights(
+    connection: Connection, query: Sequence[str], total: int
+) -> dict[str, tuple[float, bool]]:
     """Each word's inverse document frequency, and whether any playbook holds it."""
-    total = connection.execute(select(func.max(playbooks.c.key))).scalar() or 0
     given = {f"word{number}": word for number, word in enumerate(query)}
     rows = connection.execute(_counted(len(query)), given)
     held = {row.word: _frequency(row.number, row.last, total) for row in rows}

@@ -9,13 +9,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, delete, insert, select
+from sqlalchemy import Connection, Engine, delete, exists, func, insert, select
 
 from contracts.errors import ModelUnavailable
 from memory import bm25, stored_vectors
 from memory.chroma_door import Entry, VectorsAway, VectorsBroken
 from memory.content import embedded_text, storable
 from memory.database import alone, reading, writing
+from memory.query_vector import query_vector
 from memory.tables import outdated, playbook_tags, playbooks
 from memory.types import Embedder, Filter, Vector
 from memory.vectors import Vectors
@@ -28,6 +29,9 @@ QUERY_LIMIT = 4_000
 """Characters of a query that are read."""
 
 BATCH = 500
+
+_STATE = select(func.max(playbooks.c.key), exists(select(outdated.c.number)))
+"""The number of playbooks ever made, None when none is left; whether the vectors lag behind."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,29 +71,33 @@ class Index:
         try:
             return list(self._embedder.embed(texts))
         except ModelUnavailable as error:
-            self._warn("embedder", f"searching by words only until it answers: {error}")
+            self._warn_of_no_answer(error)
             return None
 
     def find(self, text: str, where: Filter, *, depth: int, max_distance: float) -> Found:
         """Ask both arms for their best; the filter holds in each."""
         text = storable(text[:QUERY_LIMIT].replace("\0", " ")).strip()
+        with reading(self._engine) as connection:
+            last, is_outdated = connection.execute(_STATE).one()
+            spoken, most = bm25.best(
+                connection, query_words(text), where, among=last or 0, limit=depth
+            )
         # Nothing kept is found without loading a model and Chroma, which takes a second.
-        query = self.embed([text]) if text and self._holds_any() else None
+        query = self._understood(text) if text and last else None
         near = None
         if query is not None:
-            self.refresh()
-            near = self._nearest(query[0], where, depth)
+            if is_outdated:
+                self.refresh()
+            near = self._nearest(query, where, depth)
             if not near:
                 self._warn_of_another_model()
-        with reading(self._engine) as connection:
-            spoken, most = bm25.best(connection, query_words(text), where, limit=depth)
         close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
         farthest = close[-1][1] if close and len(close) == depth else max_distance
-        return Found(spoken, close, most, farthest, query[0] if query else None)
+        return Found(spoken, close, most, farthest, query)
 
     def refresh(self, progress: Progress | None = None) -> None:
         """Bring the vectors up to date; embeds what has no vector yet, while the model answers."""
-        if self._vectors is None or not self._is_outdated():
+        if self._vectors is None:
             return
         try:
             self._refresh(self._vectors, progress)
@@ -117,6 +125,15 @@ class Index:
         if self._vectors is not None:
             self._vectors.close()
 
+    def _understood(self, text: str) -> Vector | None:
+        if self._embedder is None:
+            return None
+        try:
+            return query_vector(self._embedder, text)
+        except ModelUnavailable as error:
+            self._warn_of_no_answer(error)
+            return None
+
     def _nearest(self, vector: Vector, where: Filter, depth: int) -> list[tuple[int, float]] | None:
         if self._vectors is None:
             return None
@@ -129,6 +146,9 @@ class Index:
         except VectorsAway as error:
             self._warn("away", f"searching by words only: {error}")
             return None
+
+    def _warn_of_no_answer(self, error: ModelUnavailable) -> None:
+        self._warn("embedder", f"searching by words only until it answers: {error}")
 
     def _warn_of_another_model(self) -> None:
         with reading(self._engine) as connection:
@@ -148,14 +168,6 @@ class Index:
                 everything = select(playbooks.c.key)
                 connection.execute(insert(outdated).from_select(["playbook_key"], everything))
         self._refresh(vectors, progress)
-
-    def _holds_any(self) -> bool:
-        with reading(self._engine) as connection:
-            return connection.execute(select(playbooks.c.key).limit(1)).first() is not None
-
-    def _is_outdated(self) -> bool:
-        with reading(self._engine) as connection:
-            return connection.execute(select(outdated.c.number).limit(1)).first() is not None
 
     def _refresh(self, vectors: Vectors, progress: Progress | None) -> None:
         done = after = 0

@@ -18,6 +18,7 @@ from memory.note_render import Block, render
 from memory.note_search import Found, Search
 from memory.note_shelf import Shelves
 from memory.note_types import Entry, Example, Note
+from memory.query_vector import query_vector
 from memory.scope import Scope
 from memory.types import Embedder, Vector
 
@@ -119,7 +120,7 @@ class Injector:
         if self._embedder is None:
             return _Task(None, "no embedding model is set")
         try:
-            return _Task(self._embedder.embed([text])[0])
+            return _Task(query_vector(self._embedder, text))
         except ModelUnavailable as error:
             _log.warning("notes are chosen by date, not by meaning: %s", error)
             return _Task(None, "the embedding model does not answer")

@@ -3,22 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from memory import journal, ranking, store, stored_vectors
+from memory.confidence import wilson_lower_bound
 from memory.index import Found
 from memory.tables import playbooks
 from memory.types import (
     Arm,
     Contrast,
     Contrasted,
-    Counts,
     Group,
     Hit,
     Lesson,
     Query,
     Vector,
 )
+
+_COUNTS = select(
+    playbooks.c.key, playbooks.c.successes + playbooks.c.partials, playbooks.c.failures
+).where(playbooks.c.key.in_(bindparam("keys", expanding=True)))
 
 
 def hits(connection: Connection, query: Query, found: Found, model: str | None) -> list[Hit]:
@@ -69,14 +73,8 @@ def with_failures(connection: Connection, found: Contrasted) -> Contrasted:
 
 
 def _confidence(connection: Connection, keys: Sequence[int]) -> dict[int, float]:
-    columns = playbooks.c
-    query = select(columns.key, columns.successes, columns.partials, columns.failures)
-    return {
-        row.key: Counts(
-            successes=row.successes, partials=row.partials, failures=row.failures
-        ).confidence
-        for row in connection.execute(query.where(columns.key.in_(keys)))
-    }
+    rows = connection.execute(_COUNTS, {"keys": keys})
+    return {key: wilson_lower_bound(good, failures) for key, good, failures in rows}
 
 
 def _by_likeness(

@@ -8,7 +8,9 @@ from uuid import uuid4
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Integer,
     Row,
+    bindparam,
     delete,
     exists,
     insert,
@@ -23,6 +25,14 @@ from memory.errors import PlaybookNotFound, StaleUpdate
 from memory.tables import lessons, outdated, playbook_tags, playbooks, versions, words
 from memory.types import Content, Counts, Filter, Lesson, Playbook, Version
 from memory.words import impacts
+
+_KEYS = bindparam("keys", type_=Integer, expanding=True)
+_BY_KEY = select(playbooks).where(playbooks.c.key.in_(_KEYS))
+_LESSONS = (
+    select(lessons.c.id, lessons.c.playbook_key, lessons.c.text, lessons.c.run_id, lessons.c.at)
+    .where(lessons.c.playbook_key.in_(_KEYS))
+    .order_by(lessons.c.id)
+)
 
 
 class Identity(NamedTuple):
@@ -83,7 +93,7 @@ def find(connection: Connection, ref: str) -> Playbook | None:
 
 def by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Playbook]:
     """Playbooks by their key; those that are gone are left out."""
-    rows = connection.execute(select(playbooks).where(playbooks.c.key.in_(keys))).all()
+    rows = connection.execute(_BY_KEY, {"keys": keys}).all()
     return {playbook.key: playbook for playbook in _playbooks(connection, rows)}
 
 
@@ -228,9 +238,8 @@ def _playbooks(connection: Connection, rows: Sequence["Row[tuple[object, ...]]"]
 
 
 def _lessons(connection: Connection, keys: Sequence[int]) -> dict[int, list[Lesson]]:
-    query = select(lessons).where(lessons.c.playbook_key.in_(keys)).order_by(lessons.c.id)
     found: dict[int, list[Lesson]] = {}
-    for row in connection.execute(query):
+    for row in connection.execute(_LESSONS, {"keys": keys}):
         lesson = Lesson(id=row.id, text=row.text, run_id=row.run_id, at=row.at)
         found.setdefault(row.playbook_key, []).append(lesson)
     return found

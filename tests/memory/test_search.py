@@ -65,6 +65,19 @@ def test_where_nothing_is_kept_nothing_is_embedded(library: Library, words: Word
     assert "rotate certificates" in words.texts
 
 
+def test_a_word_that_all_playbooks_hold_names_none_of_them(on_sqlite: Library) -> None:
+    fill(on_sqlite, *(f"rotate {number}" for number in range(70)))
+    by_words = [h for h in on_sqlite.search(Query(text="rotate 7")) if "words" in h.places]
+    assert [hit.playbook.title for hit in by_words] == ["rotate 7"]
+    assert "words" in on_sqlite.search(Query(text="rotate"))[0].places
+
+
+def test_what_is_asked_again_is_embedded_once(on_sqlite: Library, words: WordEmbedder) -> None:
+    fill(on_sqlite, "bake bread")
+    assert [len(ids(on_sqlite, "rotate keys")) for _ in "123"] == [0, 0, 0]
+    assert words.texts.count("rotate keys") == 1
+
+
 def test_an_empty_text_finds_nothing(library: Library) -> None:
     fill(library, "rotate certificates")
     assert ids(library, "") == ids(library, " \n") == ids(library, "\0") == []
