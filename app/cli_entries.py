@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from app.cli_governed import AsJson
-from app.cli_tell import edited, tell
+from app.cli_tell import edited, kept_when_refused, tell
 from app.present import show_table
 from app.terminal import say, show, show_json
 
@@ -147,7 +147,8 @@ def rewrite(
             if text is None:
                 tell_entry(before, "unchanged:", as_json)
                 return
-            wanted = read_document(text, kind)
+            with kept_when_refused(text, f"{before.id}-from-version-{before.version}.json"):
+                wanted = read_document(text, kind)
         names = [name for name in type(wanted).__dataclass_fields__ if hasattr(before, name)]
         fields = {name: getattr(wanted, name) for name in names}
         after = replace(before, **{**fields, "version": version or before.version})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli_tell import tell
+from app.cli_tell import tell, write_file
 from app.terminal import say, show, show_json
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def export(
         if str(file) == "-":
             sys.stdout.write(text)
             return
-        file.write_text(text)
+        write_file(file, text)
         written = [str(file)]
     tell(
         {"files": written, "events": len(history.events)},

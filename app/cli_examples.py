@@ -25,6 +25,7 @@ from app.cli_governed import (
     governed,
     regoverned,
 )
+from app.cli_tell import read_file, tell
 
 if TYPE_CHECKING:
     from memory.note_types import Content, Entry
@@ -117,7 +118,7 @@ def edit(
 
     def change(_: "Notebook", before: "Entry") -> "Content | None":
         if file is not None:
-            return read_document(file.read_text(), "example")
+            return read_document(read_file(file), "example")
         if not isinstance(before, Example) or all(option is None for option in options):
             return None
         wanted = regoverned(before, agent, user, company, days=days, protected=protected)
@@ -140,7 +141,6 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """Print an example exactly as a prompt holds it."""
-    from app.cli_tell import tell
     from flows.library import notebook
     from memory.note_render import show_example
 

@@ -1,6 +1,5 @@
 """`harness memory`: playbooks kept, found, changed, judged and looked after."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app import cli_memory_care
-from app.cli_tell import edited, tell
+from app.cli_tell import edited, kept_when_refused, read_file, tell
 from app.present import show_table
 from app.terminal import show, show_json
 
@@ -59,8 +58,7 @@ def add(
     from memory.tools import full
 
     if file is not None:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
-        document = read_document(text)
+        document = read_document(read_file(file))
     else:
         document = {
             "title": title,
@@ -193,7 +191,9 @@ def edit(
             if text is None:
                 tell(full(before), f"{before.slug} is unchanged", as_json)
                 return
-            after = opened.update(before.id, changes_from(text), expected_version=before.version)
+            with kept_when_refused(text, f"{before.slug}-from-version-{before.version}.json"):
+                changes = changes_from(text)
+                after = opened.update(before.id, changes, expected_version=before.version)
     tell(full(after), f"{after.slug} is at version {after.version}", as_json)
 
 

@@ -1,13 +1,12 @@
 """`harness memory`, second half: how it went, whether it helps, and looking after the store."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli_tell import tell
+from app.cli_tell import read_file, tell, write_file
 from app.terminal import say, show, show_json
 
 if TYPE_CHECKING:
@@ -194,7 +193,7 @@ def export(
         lines = list(lines_of(opened))
         number = len(opened.list(Filter(archived=True)))
     if file is not None:
-        file.write_text("".join(f"{line}\n" for line in lines))
+        write_file(file, "".join(f"{line}\n" for line in lines))
         told = {"file": str(file), "playbooks": number, "executions": len(lines) - number}
         tell(told, f"wrote {number} playbooks to {file}", as_json)
     elif lines:
@@ -207,14 +206,10 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Take playbooks in; the same file twice changes nothing."""
-    from contracts.errors import OptionInvalid
     from flows.library import library
     from memory.portable import import_ as take_in
 
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionInvalid(f"cannot read {str(file)!r}: {error}") from error
+    text = read_file(file)
     with library() as opened:
         done = take_in(opened, text.splitlines())
     counts = {how: len(slugs) for how, slugs in asdict(done).items()}

@@ -27,7 +27,7 @@ from app.cli_governed import (
     governed,
     regoverned,
 )
-from app.cli_tell import tell
+from app.cli_tell import read_file, tell
 
 if TYPE_CHECKING:
     from memory.note_types import Content, Entry, Note, NoteContent, Type
@@ -130,7 +130,7 @@ def edit(
 
     def change(book: "Notebook", before: "Entry") -> "Content | None":
         if file is not None:
-            return read_document(file.read_text(), "note")
+            return read_document(read_file(file), "note")
         if not isinstance(before, Note) or all(option is None for option in options):
             return None
         wanted = regoverned(before, agent, user, company, days=days, protected=protected)

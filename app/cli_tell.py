@@ -1,13 +1,15 @@
-"""What every command about memory does: tell a result, or let a person edit a text."""
+"""What commands about memory do: tell a result, read and write files, let a person edit a text."""
 
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from app.terminal import show, show_json
-from contracts.errors import OptionInvalid
+from app.terminal import say, show, show_json
+from contracts.errors import HarnessError, OptionInvalid
 
 
 def tell(document: object, line: str, as_json: bool) -> None:
@@ -18,20 +20,39 @@ def tell(document: object, line: str, as_json: bool) -> None:
         show(line)
 
 
+def read_file(path: Path) -> str:
+    """The text of a file, - for stdin.
+
+    Raises:
+        OptionInvalid: it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if str(path) == "-" else path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionInvalid(f"cannot read {str(path)!r}: {error}") from error
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write what a person asked for.
+
+    Raises:
+        OptionInvalid: it cannot be written there.
+    """
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise OptionInvalid(f"cannot write {str(path)!r}: {error.strerror}") from error
+
+
 def intent_text(path: Path | None, *, untrusted: bool) -> str:
     """The text of `--intent-from`, - for stdin; empty when none is named.
 
     Raises:
         OptionInvalid: it cannot be read, or `--untrusted` is about nothing.
     """
-    if path is None:
-        if untrusted:
-            raise OptionInvalid("--untrusted is about the file of --intent-from: name one")
-        return ""
-    try:
-        return sys.stdin.read() if str(path) == "-" else path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionInvalid(f"--intent-from {str(path)!r} cannot be read: {error}") from error
+    if path is None and untrusted:
+        raise OptionInvalid("--untrusted is about the file of --intent-from: name one")
+    return read_file(path) if path is not None else ""
 
 
 def edited(text: str, *, name: str = "playbook.json") -> str | None:
@@ -52,3 +73,18 @@ def edited(text: str, *, name: str = "playbook.json") -> str | None:
             raise OptionInvalid(f"editor {editor!r} failed ({error}): set EDITOR") from error
         after = path.read_text()
     return None if after == text else after
+
+
+@contextmanager
+def kept_when_refused(text: str, name: str) -> Iterator[None]:
+    """What a person wrote is put aside, and they are told where, when it cannot be taken."""
+    from flows.settings import load_settings
+
+    try:
+        yield
+    except HarnessError:
+        path = load_settings().home / "edits" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, text)
+        say(f"your text is in {path}")
+        raise

@@ -9,11 +9,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli_memory import app
+from app.terminal import set_up_logging
 from contracts.errors import HarnessError, OptionInvalid, SettingsInvalid
 from flows.memory_settings import MemorySettings, expand, load_memory_settings
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
 from memory.stale import Retention
 from memory.types import Contrast, Query
+from providers import mpnet
 from providers.embed import PRESETS
 
 Cli = Callable[..., Result]
@@ -92,8 +94,8 @@ def test_edit_opens_the_editor_and_undo_takes_it_back(
         cli("edit", kept)
 
 
-def test_an_edit_that_somebody_overtook_is_refused(
-    cli: Cli, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_edit_that_somebody_overtook_is_refused_and_kept_aside(
+    cli: Cli, kept: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = f"{os.sys.executable} -c 'import sys; from app.cli_memory import app; app()'"  # type: ignore[attr-defined]  # sys
     editor = tmp_path / "editor.sh"
@@ -106,6 +108,8 @@ def test_an_edit_that_somebody_overtook_is_refused(
     editor.write_text(editor.read_text().replace("s/Ship/X/", "s/Send/X/"))
     with pytest.raises(StaleUpdate, match="at version 3"):
         cli("edit", kept)
+    (own,) = (own_home / "edits").iterdir()
+    assert '"X it"' in own.read_text()
 
 
 def test_rm_deletes_or_archives(cli: Cli, kept: str) -> None:
@@ -177,6 +181,22 @@ def test_bad_input_ends_in_one_named_error(cli: Cli, tmp_path: Path) -> None:
     bad.write_text("{")
     with pytest.raises(PlaybookInvalid, match="JSON"):
         cli("add", "--file", str(bad))
+    with pytest.raises(OptionInvalid, match="cannot read"):
+        cli("add", "--file", str(tmp_path))
+    with pytest.raises(OptionInvalid, match="cannot write"):
+        cli("export", str(tmp_path / "none" / "file"))
+
+
+def test_a_model_that_is_away_is_told_beside_the_result(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    set_up_logging(debug=False)
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "local")
+    monkeypatch.setattr(mpnet, "_model", mpnet._model.__wrapped__)  # forgets what it loaded
+    monkeypatch.setattr(mpnet, "folder", lambda: tmp_path)
+    kept = cli("add", "rotate keys", "--json")
+    assert data(kept)["slug"] == "rotate-keys"
+    assert "note: searching by words only until it answers: no local" in kept.stderr
 
 
 def test_init_writes_the_table_once(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
