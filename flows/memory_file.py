@@ -1,8 +1,9 @@
 """What `harness memory` does with files: the table [memory], and a damaged database."""
 
+import shutil
 from pathlib import Path
 
-from contracts.errors import OptionInvalid
+from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
 from flows.memory_settings import load_memory_settings
 from flows.settings import config_file, load_settings
 from memory.database import back_up
@@ -16,11 +17,17 @@ def write_memory_table(provider: str, *, force: bool) -> Path:
 
     Raises:
         OptionInvalid: there is one already, and `force` was not given.
+        SettingsInvalid: the file is not TOML.
+        HomeUnavailable: it cannot be written; what stands there stays.
     """
     import tomlkit
+    from tomlkit.exceptions import ParseError
 
     path = config_file()
-    document = tomlkit.parse(path.read_text()) if path.exists() else tomlkit.document()
+    try:
+        document = tomlkit.parse(path.read_text()) if path.exists() else tomlkit.document()
+    except ParseError as error:
+        raise SettingsInvalid(f"{path} is not TOML: {error}") from error
     if "memory" in document and not force:
         raise OptionInvalid(f"{path} has a table [memory] already: --force replaces it")
     model, dimensions = PRESETS.get(provider, ("", None))
@@ -37,8 +44,7 @@ def write_memory_table(provider: str, *, force: bool) -> Path:
         "min_confidence": 0.3,
         "embedding": {name: value for name, value in embedding.items() if value},
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(tomlkit.dumps(document))
+    _write(path, tomlkit.dumps(document))
     return path
 
 
@@ -52,3 +58,17 @@ def copy_database() -> Path:
     if not isinstance(where, Path) or not where.exists():
         raise OptionInvalid(f"no database file at {str(where)!r}: there is nothing to copy")
     return back_up(where)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, with the rights that the file had."""
+    own = path.resolve()  # it may be a link into somebody's dotfiles
+    part = own.with_suffix(".part")
+    try:
+        own.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text)
+        if own.exists():
+            shutil.copymode(own, part)
+        part.replace(own)
+    except OSError as error:
+        raise HomeUnavailable(f"cannot write {path}: {error.strerror}") from error

@@ -7,6 +7,9 @@ from memory.types import Contrast, Counts, Group, Place
 WORDS_WEIGH = 2.0
 """What a word score of 1 would add to a similarity of 0 to 1 if no vector were near at all."""
 
+WORDS_DECIDE = 0.02
+"""What it adds at the least: of playbooks that are equally near, words tell which is meant."""
+
 NEARNESS = 4
 """How fast words lose that weight as the nearest vector comes near; `docs/why/memory.md`."""
 
@@ -32,7 +35,8 @@ def fuse(
         return covered
     near = {key: min(1.0, max(0.0, 1 - distance)) for key, distance in vectors}
     floor = max(0.0, 1 - farthest)
-    weight = WORDS_WEIGH * (1 - max(near.values(), default=floor)) ** NEARNESS
+    nearest = max(near.values(), default=floor)
+    weight = max(WORDS_DECIDE, WORDS_WEIGH * (1 - nearest) ** NEARNESS)
     return {
         key: (near.get(key, floor) + weight * covered.get(key, 0.0)) / (1 + weight)
         for key in near.keys() | covered.keys()

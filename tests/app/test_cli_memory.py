@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli_memory import app
 from app.terminal import set_up_logging
-from contracts.errors import HarnessError, OptionInvalid, SettingsInvalid
+from contracts.errors import HarnessError, HomeUnavailable, OptionInvalid, SettingsInvalid
 from flows.memory_settings import MemorySettings, expand, load_memory_settings
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
 from memory.stale import Retention
@@ -212,6 +212,17 @@ def test_init_writes_the_table_once(own_home: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(CliRunner().invoke(app, ["init"]).exception, OptionInvalid)
     assert CliRunner().invoke(app, ["init", "--force"]).exit_code == 0
     assert load_memory_settings().embedding.provider == "local"
+
+
+def test_init_leaves_a_file_that_it_cannot_read_or_write_as_it_was(own_home: Path) -> None:
+    own_home.mkdir()
+    file = own_home / "harness.toml"
+    file.write_text("[memory\n")
+    assert isinstance(CliRunner().invoke(app, ["init", "--force"]).exception, SettingsInvalid)
+    assert file.read_text() == "[memory\n"
+    file.unlink()
+    file.with_suffix(".part").mkdir()
+    assert isinstance(CliRunner().invoke(app, ["init"]).exception, HomeUnavailable)
 
 
 def test_variables_stand_over_the_file(

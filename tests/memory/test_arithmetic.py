@@ -66,6 +66,11 @@ def test_one_shared_word_by_chance_does_not_outrank_what_is_meant() -> None:
     assert order(scores, min_score=0, limit=1) == [2]
 
 
+def test_of_what_is_equally_near_words_tell_which_is_meant() -> None:
+    scores = fuse([(2, 1.0)], [(1, 0.0), (2, 0.0)], most=10.0, farthest=0.7)
+    assert order(scores, min_score=0, limit=1) == [2]
+
+
 def test_words_alone_are_ranked_by_what_they_cover() -> None:
     assert fuse([(1, 4.0), (2, 1.0)], None, most=8.0, farthest=0.7) == {1: 0.5, 2: 0.125}
     assert fuse([], [], most=0.0, farthest=0.7) == {}
