@@ -57,6 +57,14 @@ def test_what_is_too_far_is_left_to_words_alone(library: Library) -> None:
     assert set(hit.places) == {"words"}
 
 
+def test_what_is_exactly_as_far_as_asked_for_is_near_enough(on_sqlite: Library) -> None:
+    fill(on_sqlite, "rotate certificates")
+    far = Query(text="certificates at dawn", max_distance=2.0)
+    distance = on_sqlite.search(far)[0].places["vectors"].score
+    (hit,) = on_sqlite.search(replace(far, max_distance=distance))
+    assert hit.places["vectors"].score == distance > 0.1
+
+
 def test_where_nothing_is_kept_nothing_is_embedded(library: Library, words: WordEmbedder) -> None:
     assert ids(library, "rotate certificates") == []
     assert words.texts == []
