@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, func, select, text
 
 from memory import store, stored_vectors
 from memory.chroma_door import VectorsAway, VectorsBroken
+from memory.content import embedded_text
 from memory.database import reading, writing
 from memory.index import Index
 from memory.tables import executions, outdated, playbooks, words
@@ -146,4 +147,4 @@ def _recall(engine: Engine, find: Find) -> Finding:
 
 
 def _finds(find: Find, playbook: Playbook) -> bool:
-    return playbook.id in find(f"{playbook.title} — {playbook.use_case}")
+    return playbook.id in find(embedded_text(playbook.title, playbook.use_case))

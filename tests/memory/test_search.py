@@ -169,6 +169,14 @@ def test_another_model_or_length_is_noticed_and_mended_by_reindex(
         assert "vectors" in hit.places
 
 
+def test_doctor_looks_for_each_playbook_by_the_very_text_that_was_embedded(
+    on_sqlite: Library, words: WordEmbedder
+) -> None:
+    fill(on_sqlite, "rotate keys")
+    assert all(finding.ok for finding in on_sqlite.doctor())
+    assert set(words.texts) == {"rotate keys"}
+
+
 def test_reindex_leaves_no_stale_entries(library: Library) -> None:
     first, second = fill(library, "rotate certificates", "bake bread")
     ids(library, "rotate")
