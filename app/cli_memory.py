@@ -132,8 +132,10 @@ def search(
     tags: Tags = None,
     archived: Archived = False,
     limit: Annotated[int, typer.Option(min=0)] = 10,
-    min_score: Annotated[float, typer.Option(help="0 to 1.")] = 0.0,
-    max_distance: Annotated[float, typer.Option(help="0 is the same, 2 the opposite.")] = 0.7,
+    min_score: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
+    max_distance: Annotated[
+        float, typer.Option(min=0, max=2, help="0 is the same, 2 the opposite.")
+    ] = 0.7,
     confidence_weight: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
     explain: Annotated[bool, typer.Option("--explain", help="Each arm's rank and score.")] = False,
     context: Annotated[bool, typer.Option("--context", help="As a prompt would hold it.")] = False,

@@ -45,9 +45,6 @@ LIVE = Filter()
 DEFAULT_CONTRAST = Contrast()
 DEFAULT_RETENTION = Retention()
 
-DEPTH = 50
-"""Playbooks that each arm names before they are fused; more when more are asked for."""
-
 
 @contextmanager
 def open_library(
@@ -165,7 +162,7 @@ class Library:
 
     def search(self, query: Query) -> Sequence[Hit]:
         """The best playbooks for a text, and why each was found; empty for an empty text."""
-        return self._search(query)
+        return search.best(self.engine, self.index, query)
 
     def search_with_context(
         self, query: Query, contrast: Contrast = DEFAULT_CONTRAST
@@ -175,7 +172,7 @@ class Library:
         Three times the limit is searched and `min_score` is left out, so that failures show.
         """
         wide = replace(query, limit=query.limit * 3, min_score=0.0)
-        found = search.tell_apart(query.text, self._search(wide), contrast, query.limit)
+        found = search.tell_apart(query.text, self.search(wide), contrast, query.limit)
         with reading(self.engine) as connection:
             return search.with_failures(connection, found)
 
@@ -266,11 +263,7 @@ class Library:
 
     def reindex(self, progress: Progress | None = None) -> None:
         """Make words and vectors anew; embeds only what no vector of the model is kept of."""
-        upkeep.rewrite_words(self.engine)
-        self.index.rebuild(progress)
-        for playbook in self.list(Filter(archived=True)):
-            if playbook.lessons:
-                embed_lessons(self.engine, self.index, playbook.id)
+        upkeep.reindex(self.engine, self.index, progress)
 
     def doctor(self, *, repair: bool = False) -> Sequence[upkeep.Finding]:
         """Whether the indexes tell what the database holds; `repair` makes anew what does not."""
@@ -300,11 +293,3 @@ class Library:
     ) -> None:
         if made is not None and self.index.model is not None:
             stored_vectors.put(connection, key, self.index.model, text, made[0])
-
-    def _search(self, query: Query) -> Sequence[Hit]:
-        depth = max(DEPTH, query.limit)
-        found = self.index.find(
-            query.text, query.filter, depth=depth, max_distance=query.max_distance
-        )
-        with reading(self.engine) as connection:
-            return search.hits(connection, query, found, self.index.model)

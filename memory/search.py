@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Engine, bindparam, select
 
 from memory import journal, ranking, store, stored_vectors
 from memory.confidence import wilson_lower_bound
-from memory.index import Found
+from memory.database import reading
+from memory.index import Found, Index
 from memory.tables import playbooks
 from memory.types import (
     Arm,
@@ -20,21 +21,31 @@ from memory.types import (
     Vector,
 )
 
+DEPTH = 50
+"""Playbooks that each arm names before they are fused; more when more are asked for."""
+
 _COUNTS = select(
     playbooks.c.key, playbooks.c.successes + playbooks.c.partials, playbooks.c.failures
 ).where(playbooks.c.key.in_(bindparam("keys", expanding=True)))
 
 
-def hits(connection: Connection, query: Query, found: Found, model: str | None) -> list[Hit]:
+def best(engine: Engine, index: Index, query: Query) -> list[Hit]:
     """The best playbooks, best first; of equals the one made first."""
+    depth = max(DEPTH, query.limit)
+    found = index.find(query.text, query.filter, depth=depth, max_distance=query.max_distance)
+    with reading(engine) as connection:
+        return _hits(connection, query, found, index.model)
+
+
+def _hits(connection: Connection, query: Query, found: Found, model: str | None) -> list[Hit]:
     arms: dict[Arm, list[tuple[int, float]]] = {"words": found.words}
     if found.vectors is not None:
         arms["vectors"] = found.vectors
     relevance = ranking.fuse(found.words, found.vectors, most=found.most, farthest=found.farthest)
     confidence = _confidence(connection, list(relevance)) if query.confidence_weight else {}
     scores = ranking.blend(relevance, confidence, query.confidence_weight)
-    best = ranking.order(scores, min_score=query.min_score, limit=query.limit)
-    playbooks_ = store.by_key(connection, best)
+    order = ranking.order(scores, min_score=query.min_score, limit=query.limit)
+    playbooks_ = store.by_key(connection, order)
     named = {arm: ranking.places(pairs) for arm, pairs in arms.items()}
     return [
         Hit(
@@ -44,7 +55,7 @@ def hits(connection: Connection, query: Query, found: Found, model: str | None) 
             places={arm: places[key] for arm, places in named.items() if key in places},
             lessons=_by_likeness(connection, playbooks_[key].lessons, found.vector, model),
         )
-        for key in best
+        for key in order
         if key in playbooks_
     ]
 

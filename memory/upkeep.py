@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
@@ -10,7 +11,9 @@ from memory import store, stored_vectors
 from memory.chroma_door import VectorsAway, VectorsBroken
 from memory.content import embedded_text
 from memory.database import reading, writing
-from memory.index import Index
+from memory.errors import PlaybookNotFound
+from memory.index import Index, Progress
+from memory.lesson_vectors import embed_lessons
 from memory.tables import executions, outdated, playbooks, words
 from memory.types import Counts, Filter, Playbook, Stats
 
@@ -73,11 +76,17 @@ def examine(engine: Engine, index: Index, find: Find, *, repair: bool) -> list[F
     return [*findings, queue, vectors, _recall(engine, find)]
 
 
-def rewrite_words(engine: Engine) -> None:
-    """Make the word index of every playbook anew."""
+def reindex(engine: Engine, index: Index, progress: Progress | None = None) -> None:
+    """Make words and vectors anew; embeds only what no vector of the model is kept of."""
     with writing(engine) as connection:
-        for playbook in store.list_all(connection, Filter(archived=True)):
+        everything = store.list_all(connection, Filter(archived=True))
+        for playbook in everything:
             store.write_words(connection, playbook.key, playbook)
+    index.rebuild(progress)
+    for playbook in everything:
+        if playbook.lessons:
+            with suppress(PlaybookNotFound):  # deleted meanwhile
+                embed_lessons(engine, index, playbook.id)
 
 
 def _database(connection: Connection) -> Finding:
