@@ -7,7 +7,8 @@ import pytest
 from app.demo import request as demo
 from app.demo.request import make_repository
 from flows import deployments
-from flows.deploy import start_deployment
+from flows.deploy import deployment_names, start_deployment
+from flows.engine_process import beats_itself
 from tests.flows.repositories import git
 from tests.flows.workers import PROJECT, make_pool, prefect, work
 from tests.here import here
@@ -44,6 +45,12 @@ def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path
     branches = git(repository, "branch", "--list", "harness/*", "--format", "%(refname:short)")
     assert "span.start <= hour < span.end" in git(
         repository, "show", f"{branches}:opening_hours.py"
+    )
+
+
+def test_what_does_not_beat_itself_leaves_the_heartbeat_to_prefect() -> None:
+    assert {name for name in (*deployment_names(), "nightly-report") if beats_itself(name)} == (
+        BLUEPRINTS
     )
 
 
