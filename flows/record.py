@@ -225,6 +225,8 @@ def _status(error: BaseException) -> RunStatus:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return str(error) or "it was cancelled"
     if isinstance(error, HarnessError):
         return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")

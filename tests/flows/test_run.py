@@ -201,7 +201,7 @@ def test_an_interrupted_run_is_cancelled_and_keeps_its_work(
     with pytest.raises(KeyboardInterrupt):
         run_blueprint(ask(blueprint("stopped", "Stops", nodes)), shop, run_id="abcd1234")
     report = read_report(shop.runs, "abcd1234")
-    assert report.status == "cancelled"
+    assert (report.status, report.error) == ("cancelled", "it was cancelled")
     assert git(repository, "show", f"{report.branch}:answer.txt") == "so far"
 
 
