@@ -15,6 +15,7 @@ from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.workers.process import ProcessWorker
 
 from flows.deploy import POOL
+from flows.follow_cancelled import follow_cancelled
 from flows.fork_server import forking
 from flows.run_process import ENGINE
 
@@ -99,7 +100,14 @@ def main() -> None:
         nullcontext() if queue else forking(ENGINE, env),
         suppress(asyncio.CancelledError, KeyboardInterrupt),
     ):
-        asyncio.run(worker.start(with_healthcheck=True))
+        asyncio.run(_work(worker, for_upkeep=bool(queue)))
+
+
+async def _work(worker: Worker, *, for_upkeep: bool) -> None:
+    following = [asyncio.create_task(follow_cancelled())] if for_upkeep else []
+    await worker.start(with_healthcheck=True)
+    for task in following:
+        task.cancel()
 
 
 if __name__ == "__main__":

@@ -271,6 +271,28 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     assert git(repository, "show", f"{branch}:lines.txt") == "one", "it ran once"
 
 
+def test_a_run_that_waits_is_withdrawn_as_soon_as_it_is_cancelled_in_the_prefect_ui(
+    api: str, home: Path, page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(home))
+    repository = make_repository(tmp_path / "opening-hours")
+    replies = (json.dumps(one) + "\n" for one in (writes(CI), {"content": "Done."}))
+    (tmp_path / "replies.jsonl").write_text("".join(replies))
+    asked = {
+        "blueprint": f"{home}/nap.py:changes",
+        "repo": str(repository),
+        "model": f"scripted/{tmp_path}/replies.jsonl",
+    }
+    run = start_deployment(api, "run-blueprint", asked)
+    waiting(api, run, CI)
+    page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{run}")
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Confirm").click()
+    assert soon(lambda: read_report(home / "runs", run[-8:]).status == "cancelled")
+    with plan_shop(load_settings()) as shop:
+        assert not shop.approvals.list(run_id=run[-8:], pending=True)
+
+
 def waiting(api: str, run: str, path: str) -> str:
     """Wait until the flow run is suspended for one call about this file; the approval's id."""
     found: list[str] = []
