@@ -94,7 +94,7 @@ def prune(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would go.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove what agents made that competed in a run and did not win."""
+    """Remove what did not win in a run, and commits that no run needs to go on."""
     from datetime import UTC, datetime
 
     from flows.curation import ago
@@ -109,7 +109,7 @@ def prune(
     for branch in gone:
         show(f"{'would remove' if dry_run else 'removed'} {branch.branch} of {branch.repository}")
     if not gone:
-        show(f"nothing that did not win is older than {older_than}")
+        show(f"nothing that can go was last used more than {older_than} ago")
 
 
 @app.command("replay")

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -119,6 +120,15 @@ def read(folder: Path, repo: str) -> Checkpoint | None:
             raise RunNotResumable(f"run {folder.name} cannot go on: {str(place)!r} is gone")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return replace(found, went_on=(*found.went_on, f"{now} after {_finished(found)}"))
+
+
+def bases_needed(runs: Path) -> set[str]:
+    """The commits that all runs began at which may still go on."""
+    needed = set()
+    for path in runs.glob(f"*/{CHECKPOINT}"):
+        with suppress(OSError, ValueError, TypeError, KeyError):  # then it does not go on
+            needed.add(json.loads(path.read_text())["base"]["commit"])
+    return needed
 
 
 def dumps(checkpoint: Checkpoint) -> str:

@@ -1,28 +1,38 @@
-"""What agents made that competed and did not win: kept as branches of ours until it is pruned."""
+"""What is kept in the repositories of ours until it is pruned.
+
+That is what agents made that competed and did not win, and the commits that runs began at.
+"""
 
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from flows.asked import read_asked
+from flows.checkpoint import bases_needed
 from flows.settings import Settings
 from sandbox.branches import Branch, branches, collect_garbage, remove_branch
+from sandbox.repos import remove_base, unused_bases
 
 
 class Pruned(NamedTuple):
-    """A branch that was removed, or would be, from this bare repository."""
+    """A branch that was removed, or would be, from this bare repository.
 
-    run_id: str
+    Without a run it is the ref of a commit that runs began at.
+    """
+
+    run_id: str | None
     branch: str
     repository: Path
 
 
 def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tuple[Pruned, ...]:
-    """Remove the branches that lost and were last added to before this moment, and their room.
+    """Remove what was last used before this moment and is needed by none, and its room.
 
-    The branch of a run's work is never one of them, nor that of a run nobody knows any more.
+    That is the branches that lost, never the one of a run's work or of a run nobody knows any
+    more, and the commits that runs began at, unless a run may still go on from there.
     """
     found = []
+    needed = bases_needed(settings.runs)
     for bare in sorted(settings.repos.glob("*.git")):
         for branch in branches(bare, "harness/"):
             run_id = _lost(settings.runs, branch)
@@ -30,6 +40,11 @@ def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tup
                 found.append(Pruned(run_id, branch.name, bare))
                 if not dry_run:
                     remove_branch(bare, branch.name)
+        for commit in unused_bases(bare, before):
+            if commit not in needed:
+                found.append(Pruned(None, f"refs/harness/base/{commit}", bare))
+                if not dry_run:
+                    remove_base(bare, commit)
         if not dry_run:
             collect_garbage(bare)
     return tuple(found)

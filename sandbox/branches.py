@@ -120,7 +120,8 @@ def collect_garbage(bare: Path) -> None:
     until the next time, where git does that already or needs too long.
     """
     with suppress(GitFailed):
-        git("gc", "--quiet", "--prune=1.hour.ago", at=bare)
+        # Packed, a ref would not tell when it was used last, as `unused_bases` asks.
+        git("-c", "gc.packRefs=false", "gc", "--quiet", "--prune=1.hour.ago", at=bare)
 
 
 def tree(base: Base, commit: str) -> str:

@@ -6,18 +6,21 @@ run fetches only what is new.
 
 import fcntl
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
-from sandbox.git import USERS, git, redacted
+from sandbox.git import USERS, git, git_text, redacted
 from sandbox.sources import Source, find_source
 
 FindSource = Callable[[str, str | None], Source]
 
+_BASES = "refs/harness/base"
 _CHECKED = ("rev-parse", "--quiet", "--verify")
 
 
@@ -42,7 +45,7 @@ class Base:
 
     @property
     def ref(self) -> str:
-        return f"refs/harness/base/{self.commit}"
+        return f"{_BASES}/{self.commit}"
 
 
 def open_repo(
@@ -72,15 +75,36 @@ def open_repo(
     )
 
 
+def unused_bases(bare: Path, before: datetime) -> list[str]:
+    """The commits in a bare repository of ours that no run was begun at since this moment."""
+    commits = git_text("for-each-ref", "--format=%(objectname)", _BASES, at=bare).splitlines()
+    return [one for one in commits if _opened(bare / _BASES / one) < before.timestamp()]
+
+
+def remove_base(bare: Path, commit: str) -> None:
+    """Hold this commit no more; another run that begins at it fetches it again."""
+    git("update-ref", "-d", f"{_BASES}/{commit}", at=bare)
+
+
+def _opened(ref: Path) -> float:
+    """When a run was begun there last; of one that git has packed nobody knows: long ago."""
+    try:
+        return ref.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def _fetch(source: Source, store: Path) -> Path:
     """The bare repository of this source, holding the commit with its history."""
     address, commit = source.address, source.commit
     digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     bare = store / f"{_name(address)}-{digest}.git"
-    ref = f"refs/harness/base/{commit}"
+    ref = f"{_BASES}/{commit}"
     with _locked(store, bare.name):
         try:
             if _holds(bare, ref):
+                with suppress(FileNotFoundError):  # it stands among the packed ones
+                    os.utime(bare / ref)  # else it would seem unused since it was fetched
                 return bare
             git("init", "--quiet", "--bare", "--template=", "--", bare.name, at=store)
             git(

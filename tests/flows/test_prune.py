@@ -10,15 +10,18 @@ from time import sleep
 
 import pytest
 
-from blueprints.dsl import blueprint, compete, step
+from blueprints.dsl import blueprint, compete, deterministic, step
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
 from flows.prune import prune
 from flows.run import run_blueprint
 from flows.settings import load_settings
 from flows.workshop import Workshop
 from nodes.commands import command
+from sandbox.repos import unused_bases
 from tests.app.conftest import harness_argv
 from tests.flows.conftest import DONE, Ask
-from tests.flows.repositories import git
+from tests.flows.repositories import commit, git
 from tests.flows.test_run import WRITE_42
 
 
@@ -44,7 +47,7 @@ def test_what_lost_is_pruned_by_its_age_and_the_work_is_not(bare: Path) -> None:
     assert len(there) == 1
     assert prune(load_settings(), now - timedelta(days=1)) == ()
     told = prune(load_settings(), now + timedelta(minutes=1), dry_run=True)
-    assert ([branch.branch for branch in told], lost(bare)) == (there, there)
+    assert ([one.branch for one in told if one.run_id], lost(bare)) == (there, there)
     work, long_ago = git(bare, "rev-parse", there[0]), (now - timedelta(days=30)).timestamp()
     git(bare, "branch", "--force", "harness/abcd1234/race", f"{there[0]}~")
     for kept in bare.glob("objects/*/*"):
@@ -56,9 +59,37 @@ def test_what_lost_is_pruned_by_its_age_and_the_work_is_not(bare: Path) -> None:
     assert git(bare, "branch", "--list", "harness/abcd1234/race")
 
 
+def test_a_commit_is_held_as_long_as_a_run_may_go_on_from_there(
+    shop: Workshop, ask: Ask, bare: Path, repository: Path
+) -> None:
+    """One run, begun at an older commit, is over; another was interrupted."""
+    before = git(bare, "for-each-ref", "--format=%(objectname)", "refs/harness/base")
+
+    def interrupted(_: RunContext, __: Sandbox) -> NodeResult:
+        raise KeyboardInterrupt
+
+    stops = blueprint("stops", "Stops", [deterministic("stop", "stops", interrupted)])
+    (repository / "answer.txt").write_text("42\n")
+    git(repository, "add", "--all")
+    commit(repository, "later")
+    with pytest.raises(KeyboardInterrupt):
+        run_blueprint(ask(stops), shop, run_id="b2")
+    long_ago, now = datetime.now(UTC) - timedelta(days=1), datetime.now(UTC) + timedelta(minutes=1)
+    prune(load_settings(), long_ago)  # its garbage is collected, and refs tell their age still
+    assert unused_bases(bare, long_ago) == []
+    assert before in unused_bases(bare, now)
+    gone = [pruned.branch for pruned in prune(load_settings(), now) if pruned.run_id is None]
+    assert gone == [f"refs/harness/base/{before}"]
+    assert unused_bases(bare, now) == [git(repository, "rev-parse", "HEAD")]
+
+
 def test_the_command_line_tells_what_it_would_prune(bare: Path) -> None:
     sleep(1.1)  # git knows whole seconds
     argv = harness_argv("runs", "prune", "--older-than", "0m", "--dry-run", "--json")
     told = json.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
     [branch] = lost(bare)
-    assert told == [{"run_id": "abcd1234", "branch": branch, "repository": str(bare)}]
+    base = git(bare, "for-each-ref", "--format=%(refname)", "refs/harness/base")
+    assert told == [
+        {"run_id": "abcd1234", "branch": branch, "repository": str(bare)},
+        {"run_id": None, "branch": base, "repository": str(bare)},
+    ]
