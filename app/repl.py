@@ -127,7 +127,7 @@ class Repl:
             sleep(LOOK_S)
         report = plan_state(self.shop, self.plan).report
         self._say(f"plan {self.plan}: {report.status}", "bold")
-        if report.status == "planned":
+        if report.status in ("planned", "lost"):
             self._say(f"it broke off: {started.log} says more", "red")
         self._tell_waiting()
 

@@ -30,7 +30,7 @@ async def _follow() -> None:
         async for event in events:
             if _waited(event):
                 run_id = event.resource.id[-8:]
-                argv = (sys.executable, "-P", "-m", "flows.withdraw", run_id)
+                argv = (sys.executable, "-P", "-m", "flows.withdraw_process", run_id)
                 await (await asyncio.create_subprocess_exec(*argv)).wait()
 
 

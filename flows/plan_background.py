@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contracts.errors import HarnessError
-from contracts.json import Json
 from flows.detached import start_detached
+from flows.plan_end import note_end
+from flows.plan_report import PlanStatus
 from flows.plan_request import noted_plan
 from flows.plan_start import run_plan_in_prefect
 from flows.plan_wiring import plan_shop
 from flows.settings import Settings, load_settings
-from policy.events import Draft
 from sandbox.process import is_dead, process_label
 
 
@@ -43,17 +43,17 @@ def main(run_id: str) -> int:
     settings = load_settings()
     with plan_shop(settings) as shop:
         _, plan = noted_plan(shop.log, run_id)
-        last_word: dict[str, Json] = {"status": "failure", "error": "its process broke off"}
+        status: PlanStatus = "failure"
+        error: str | None = "its process broke off"
         try:
             report = run_plan_in_prefect(shop, settings, run_id)
-            last_word |= {"status": report.status, "error": report.error}
-        except HarnessError as error:
-            last_word["error"] = str(error)
-            sys.stderr.write(f"error: {error}\n")
+            status, error = report.status, report.error
+        except HarnessError as outage:
+            error = str(outage)
+            sys.stderr.write(f"error: {outage}\n")
         finally:
-            body = {"plan": plan.id, **last_word}
-            shop.log.append([Draft(kind="report", run_id=run_id, body=body)])
-    return 1 if last_word["status"] == "failure" else 0
+            note_end(shop.log, run_id, plan, status=status, error=error)
+    return 1 if status == "failure" else 0
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from policy.notes import Ended
 from policy.registry import thawed
 from policy.types import Plan, Step
 
-PlanStatus = Literal["success", "failure", "waiting", "planned"]
+PlanStatus = Literal["success", "failure", "waiting", "planned", "running", "cancelled", "lost"]
+"""`planned`: not begun. `lost`: its process is gone before its steps were done; it can go on."""
 
 
 @dataclass(frozen=True, kw_only=True)

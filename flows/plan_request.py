@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from contracts.entity import CLEAN, Entity, Label
 from contracts.errors import RunNotFound
 from contracts.json import Json, canonical
 from flows.addresses import keep_address, whole_address
+from flows.plan_process import plan_folder
 from flows.request import repo_name
 from policy.events import Draft
 from policy.log import EventLog
@@ -67,7 +67,7 @@ def note_plan(
         "steps": plan.as_json(),
         "agreed": agreed,
         "prompt": request.prompt,
-        "repo": keep_address(_folder(log), run_id, request.repo),
+        "repo": keep_address(plan_folder(log), run_id, request.repo),
         "grants": sorted(request.grants),
         "intent": request.intent,
         "intent_from": request.intent_from,
@@ -79,10 +79,6 @@ def note_plan(
             Draft(kind="plan", run_id=run_id, body=body, consumes=(said.id,)),
         ]
     )
-
-
-def _folder(log: EventLog) -> Path:
-    return log.head.path.parent / "plans"
 
 
 def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[PlanRequest, Plan]:
@@ -99,7 +95,7 @@ def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[Plan
     grants = body["grants"]
     request = PlanRequest(
         prompt=prompt.text,
-        repo=whole_address(_folder(log), run_id, str(body["repo"])),
+        repo=whole_address(plan_folder(log), run_id, str(body["repo"])),
         grants=frozenset(str(one) for one in grants) if isinstance(grants, tuple) else frozenset(),
         intent=None if body["intent"] is None else str(body["intent"]),
         intent_from=str(body["intent_from"]),

@@ -11,6 +11,7 @@ from contracts.json import Json
 from contracts.run import Decisions
 from contracts.sandbox import SnapshotId
 from flows.mail import send_mail
+from flows.plan_process import note_process
 from flows.plan_report import PlanReport, PlanStatus, step_report
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_workspace import OpenSandbox, PlanWorkspace, check_workspace, plan_workspace
@@ -97,6 +98,7 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
         RunNotFound: no plan was begun under this id.
     """
     request, plan = noted_plan(shop.log, run_id)
+    note_process(shop.log, run_id)
     events = shop.log.events(run_id)
     entities = shop.log.entities(name for event in events for name in event.produces)
     with _workspace(shop, request, run_id, _checkpoint(events)) as workspace:

@@ -1,8 +1,10 @@
 """Where a plan stands, whether it was only drafted, runs, waits or is over."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contracts.errors import OptionInvalid, RunNotFound
+from flows.plan_end import is_cancelled
+from flows.plan_process import has_process
 from flows.plan_report import PlanReport
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_run import PlanShop, begin, draft_plan, missing_grants, report_of
@@ -33,7 +35,7 @@ def note_draft(shop: PlanShop, request: PlanRequest) -> str:
 
 
 def plan_state(shop: PlanShop, run_id: str) -> PlanState:
-    """Where it stands, from the log alone.
+    """Where it stands: from the log, and from whether the process that did it here still lives.
 
     Raises:
         RunNotFound: there is no plan under this id.
@@ -47,11 +49,24 @@ def plan_state(shop: PlanShop, run_id: str) -> PlanState:
         report = PlanReport(run_id=run_id, status="planned", prompt=request.prompt, plan=plan)
     return PlanState(
         request=request,
-        report=report,
+        report=_as_it_is(shop, report),
         agreed=agreed,
         missing_grants=missing_grants(shop, request, plan),
         waiting=tuple(shop.approvals.list(run_id=run_id, pending=True)),
     )
+
+
+def _as_it_is(shop: PlanShop, report: PlanReport) -> PlanReport:
+    """The report, with what no step of a plan tells that is not over."""
+    if report.status not in ("planned", "waiting") or report.approvals:
+        return report
+    lives = has_process(shop.log, report.run_id)
+    if lives:
+        return replace(report, status="running")
+    if is_cancelled(shop.log, report.run_id):
+        return replace(report, status="cancelled")
+    begun = lives is False
+    return replace(report, status="lost") if begun and report.status == "planned" else report
 
 
 def agree(shop: PlanShop, run_id: str, grants: frozenset[str]) -> None:

@@ -100,7 +100,7 @@ def ended(report: PlanReport) -> State[PlanReport]:
     match report.status:
         case "success":
             return Completed(data=report)
-        case "waiting" | "planned":
+        case "waiting" | "planned" | "running" | "cancelled" | "lost":
             ids = ", ".join(report.approvals)
             return Completed(name="Waiting", message=f"waits for approval {ids}", data=report)
         case "failure":

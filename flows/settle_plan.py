@@ -1,6 +1,6 @@
 """The end of a plan that was cancelled, or whose process was killed, told by whoever outlives it.
 
-What a plan did is in the event log, so there is no report to write: only what it asked is still
+What a plan did is in the event log: only its last word is missing there, what it asked is still
 open, and what it worked in still there.
 """
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from prefect import get_client
 
 from contracts.errors import RunNotFound, Unavailable
+from flows.plan_end import note_end
 from flows.plan_request import noted_plan
 from flows.plan_run import PlanShop
 from flows.plan_wiring import plan_shop
@@ -32,7 +33,7 @@ def settle_plan(flow: object, flow_run: "FlowRun", state: "State") -> None:  # n
     settings = load_settings()
     if state.is_cancelling() or state.is_cancelled():
         with plan_shop(settings) as shop:
-            deny_all(shop.approvals, str(flow_run.id)[-8:])
+            withdraw_plan(shop, str(flow_run.id)[-8:])
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
         reap(engine(), owner(settings))
     end_tasks(flow_run.id, state.message)
@@ -46,6 +47,14 @@ def withdraw_cancelled_plans(shop: PlanShop) -> int:
             with suppress(RunNotFound):  # a blueprint's
                 flow_run = noted_plan(shop.log, run_id)[0].flow_run
                 if flow_run and is_cancelled(client, flow_run):
-                    deny_all(shop.approvals, run_id)
+                    withdraw_plan(shop, run_id)
                     denied += 1
     return denied
+
+
+def withdraw_plan(shop: PlanShop, run_id: str) -> None:
+    """Deny what a plan asks that was cancelled, and say so of it; nothing where none is known."""
+    deny_all(shop.approvals, run_id)
+    with suppress(RunNotFound):
+        _, plan = noted_plan(shop.log, run_id, agreed=False)
+        note_end(shop.log, run_id, plan, status="cancelled", error="it was cancelled")

@@ -1,10 +1,8 @@
 """The end of a run that waits for a person and is cancelled: no process is there to end it.
 
 Nor does Prefect call a hook: a flow run that is suspended goes from there to Cancelled at once.
-`python -P -m flows.withdraw RUN` withdraws one that is known to be cancelled.
 """
 
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -15,9 +13,7 @@ from prefect.states import Cancelled
 
 from contracts.errors import ApprovalDecided, RunNotFound
 from flows.runs import RunEntry, read_entry
-from flows.settings import load_settings
 from flows.settle import settle
-from flows.wiring import workshop
 from flows.workshop import Workshop
 
 if TYPE_CHECKING:
@@ -83,15 +79,3 @@ def is_cancelled(client: "SyncPrefectClient", flow_run: str) -> bool:
         state = client.read_flow_run(UUID(flow_run)).state
         return state is not None and state.is_cancelled()
     return False
-
-
-def main(run_id: str) -> None:
-    """Withdraw it, or deny what it asks if it is a plan; of another machine's, nothing is here."""
-    tools = workshop(load_settings())
-    if withdraw(tools, run_id) is None:
-        with tools.approvals() as approvals:
-            deny_all(approvals, run_id)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from flows.addresses import shown_address
 from flows.approval_text import approval_json
+from flows.plan_report import PlanStatus
 from flows.plan_state import PlanState
 from policy.types import Approval, ApprovalStatus
 
@@ -80,7 +81,7 @@ class PlanAnswer(BaseModel):
     """A plan and how far it came. It runs once somebody agreed."""
 
     id: str
-    status: Literal["planned", "waiting", "success", "failure"]
+    status: PlanStatus
     agreed: bool
     prompt: str
     repo: str

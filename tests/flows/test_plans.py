@@ -1,6 +1,9 @@
 """Plans as Prefect flows: the notes are mailed; what a note says moves no mail."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -16,8 +19,9 @@ from contracts.sandbox import SnapshotId
 from contracts.tool import ToolCall
 from flows.plan_report import PlanReport
 from flows.plan_request import PlanRequest
-from flows.plan_run import PlanShop, begin, draft_plan
+from flows.plan_run import PlanShop, begin, draft_plan, open_run
 from flows.plan_start import run_plan_in_prefect
+from flows.plan_state import plan_state
 from flows.plan_wiring import plan_shop
 from flows.plan_workspace import Opened
 from flows.policies import POLICIES
@@ -26,6 +30,7 @@ from flows.settings import Settings, load_settings
 from policy.replay import replay
 from policy.verify import verify
 from sandbox.scripted import ScriptedSandbox
+from tests.flows.workers import PROJECT
 from tests.mailbox import Mailbox, mail_server
 
 pytestmark = pytest.mark.prefect
@@ -193,6 +198,34 @@ def test_approved_exactly_that_one_mail_leaves_also_after_a_restart(
     assert replayed.same, replayed.differences
     assert replayed.decisions > 2
     assert verify(again.log).findings == ()
+
+
+KILLED = """
+import os, signal
+from flows.plan_run import open_run
+from flows.plan_wiring import plan_shop
+from flows.settings import load_settings
+
+with plan_shop(load_settings()) as shop, open_run(shop, "r1"):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_plan_whose_process_was_killed_is_told_as_lost_and_goes_on(
+    shop: OpenShop, settings: Settings, notes: Path, mailbox: Mailbox
+) -> None:
+    made = shop(Executor(read_and_send()))
+    request = PlanRequest(prompt=PROMPT, repo=str(notes), grants=frozenset({"SEND_EMAIL"}))
+    begin(made, "r1", request, draft_plan(made, request))
+    assert plan_state(made, "r1").report.status == "planned"
+    killed = subprocess.run((sys.executable, "-c", KILLED), cwd=PROJECT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert plan_state(made, "r1").report.status == "lost"
+    with open_run(made, "r1"):
+        assert plan_state(made, "r1").report.status == "running"
+    run_plan_in_prefect(made, settings, "r1")
+    assert plan_state(made, "r1").report.status == "success"
+    assert sent_to(mailbox) == [["team@example.org"]]
 
 
 def test_independent_steps_run_at_the_same_time(

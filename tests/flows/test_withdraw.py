@@ -11,6 +11,7 @@ from flows.cancel import cancel
 from flows.library import library
 from flows.plan_request import PlanRequest
 from flows.plan_run import begin
+from flows.plan_state import plan_state
 from flows.plan_wiring import plan_shop
 from flows.request import FlowRun
 from flows.run import run_blueprint
@@ -120,7 +121,9 @@ def test_what_a_plan_asked_is_denied_when_it_is_cancelled(
         plans.approvals.ask(replace(MAIL, run_id=run_id))
         settle_plan(bare, run, Crashed())
         assert withdraw_cancelled_plans(plans) == 0, "it goes on with Retry"
+        assert plan_state(plans, run_id).report.status == "planned"
         client.set_flow_run_state(run.id, Cancelled(), force=True)
         assert withdraw_cancelled_plans(plans) == 1
+        assert plan_state(plans, run_id).report.status == "cancelled"
         (asked,) = plans.approvals.list(run_id=run_id)
         assert (asked.status, asked.reason) == ("denied", WHY)
