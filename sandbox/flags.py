@@ -15,7 +15,7 @@ RUN_ID: Final = "harness.run_id"
 BOOT: Final = "harness.boot"
 DEADLINE: Final = "harness.deadline"
 POOL: Final = "harness.pool"
-"""Of a container that was started before its run: which others it can stand in for."""
+"""Of a container that was started before its run: which others it can stand in for; else empty."""
 WORK_DIR: Final = "/workspace"
 
 _SECCOMP = Path(__file__).with_name("seccomp.json")
@@ -96,8 +96,12 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
 
 
 def labels(spec: SandboxSpec, idle_s: float = 0.0) -> dict[str, str]:
-    """The four labels that let the reaper tell whose it is and whether it is still wanted."""
+    """The labels that let the reaper tell whose it is and whether it is still wanted.
+
+    None of the pool's, also where the files are those of one: an image hands its labels on.
+    """
     return {
+        POOL: "",
         OWNER: spec.owner,
         RUN_ID: spec.run_id,
         BOOT: process_label(os.getpid()),

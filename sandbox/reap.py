@@ -129,7 +129,7 @@ def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]
 def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
     labels = entry["Labels"]
     assert isinstance(labels, dict)  # noqa: S101  the filter asked for four of them
-    pooled = POOL in labels and kind == "container"  # its snapshots inherit the label
+    pooled = bool(labels.get(POOL)) and kind == "container"
     return SandboxInfo(
         id=str(entry["Id"]),
         kind=kind,

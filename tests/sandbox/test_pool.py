@@ -53,6 +53,24 @@ def test_a_warm_sandbox_is_a_whole_sandbox(engine: Engine, spec: SandboxSpec) ->
     assert list_sandboxes(engine, spec.owner) == ()
 
 
+def test_what_goes_on_with_the_files_of_a_warm_one_is_none_of_the_pool(
+    engine: Engine, spec: SandboxSpec
+) -> None:
+    pool = Pool(engine, spec, size=1)
+    pool.fill()
+    with taken(engine, spec) as sandbox:
+        kept = sandbox.checkpoint(ttl_s=60)
+        with (
+            sandbox.fork(sandbox.snapshot()) as fork,
+            DockerSandbox.resume(engine, spec, kept) as resumed,
+        ):
+            pool.fill()
+            for one in (fork, resumed):
+                assert one.exec(Command(argv=("true",))).ok
+            told = {info.id: info.state for info in list_sandboxes(engine, spec.owner)}
+            assert {told[one.container_id] for one in (sandbox, fork, resumed)} == {"in use"}
+
+
 def test_many_takers_at_once_never_get_the_same(engine: Engine, spec: SandboxSpec) -> None:
     Pool(engine, spec, size=2).fill()
     with ThreadPoolExecutor(6) as threads:
