@@ -225,8 +225,9 @@ def _status(error: BaseException) -> RunStatus:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return str(error) or "it was cancelled"
+    if not isinstance(error, Exception):  # Ctrl-C, or Prefect's signal
+        said = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        return said or "it was cancelled"
     if isinstance(error, HarnessError):
         return str(error)
     return f"{type(error).__name__}: {error}".rstrip(": ")

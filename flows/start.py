@@ -78,14 +78,18 @@ def go_on(
 ) -> "State[RunReport]":
     """Run the flow in the flow run that it was begun in; in a new one if there is none.
 
-    A flow run that was begun keeps its own parameters.
+    A flow run that was begun keeps its own parameters; `run-blueprint` has one more, which is the
+    flow itself.
     """
     from prefect.flow_engine import run_flow
+    from prefect.utilities.callables import get_parameter_defaults
 
     flow_run = _reopened(flow_run_id) if flow_run_id else None
     if flow_run is None:
         return flow(**parameters, return_state=True)
-    done = run_flow(flow, flow_run, flow_run.parameters, return_type="state")
+    asked = get_parameter_defaults(flow.fn) | parameters
+    own = {name: value for name, value in flow_run.parameters.items() if name in asked}
+    done = run_flow(flow, flow_run, asked | own, return_type="state")
     return cast("State[RunReport]", done)  # run_flow's type covers flows of every kind
 
 

@@ -1,13 +1,18 @@
-"""A Prefect server that is there and does not answer as it should is an outage, not a bug."""
+"""A run is begun, or gone on with, at a Prefect server, which may be too busy to answer."""
 
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
+from blueprints.dsl import blueprint, deterministic
 from contracts.errors import PrefectUnavailable
-from flows.start import prefect_at
+from flows.runs import read_report
+from flows.start import go_on, prefect_at
+from flows.workshop import Workshop
+from nodes.commands import command
 
 
 class Busy(BaseHTTPRequestHandler):
@@ -44,3 +49,22 @@ def test_a_server_that_is_too_busy_is_named_in_one_line(busy: str) -> None:
     ):
         client.create_flow_from_name("any")
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.prefect
+def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
+    shop: Workshop, repository: Path, prefect_api: str
+) -> None:
+    """`run-blueprint` was asked for one more than the flow takes, and for few of the others."""
+    from flows.compile import compile_blueprint
+    from flows.server import asking
+
+    look = blueprint("look", "Look", [deterministic("look", "look", command("true"))])
+    flow = compile_blueprint(look, lambda: shop, run_id="b2")
+    asked = {"repo": str(repository), "model": "scripted/none"}
+    with prefect_at(prefect_api), asking(prefect_api) as client:
+        given = {"blueprint": "ops.py:look", **asked, "intent": "as it was asked"}
+        begun = client.create_flow_run(flow, parameters=given)
+        state = go_on(flow, {**asked, "intent": ""}, str(begun.id))
+    assert state.is_completed()
+    assert read_report(shop.runs, "b2").intent == "as it was asked"
