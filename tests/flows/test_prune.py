@@ -20,7 +20,7 @@ from flows.workshop import Workshop
 from nodes.commands import command
 from sandbox.repos import unused_bases
 from tests.app.conftest import harness_argv
-from tests.flows.conftest import DONE, Ask
+from tests.flows.conftest import DONE, Ask, scripted_shop
 from tests.flows.repositories import commit, git
 from tests.flows.test_run import WRITE_42
 
@@ -60,7 +60,7 @@ def test_what_lost_is_pruned_by_its_age_and_the_work_is_not(bare: Path) -> None:
 
 
 def test_a_commit_is_held_as_long_as_a_run_may_go_on_from_there(
-    shop: Workshop, ask: Ask, bare: Path, repository: Path
+    ask: Ask, bare: Path, repository: Path
 ) -> None:
     """One run, begun at an older commit, is over; another was interrupted."""
     before = git(bare, "for-each-ref", "--format=%(objectname)", "refs/harness/base")
@@ -73,7 +73,7 @@ def test_a_commit_is_held_as_long_as_a_run_may_go_on_from_there(
     git(repository, "add", "--all")
     commit(repository, "later")
     with pytest.raises(KeyboardInterrupt):
-        run_blueprint(ask(stops), shop, run_id="b2")
+        run_blueprint(ask(stops), scripted_shop(), run_id="b2")
     long_ago, now = datetime.now(UTC) - timedelta(days=1), datetime.now(UTC) + timedelta(minutes=1)
     prune(load_settings(), long_ago)  # its garbage is collected, and refs tell their age still
     assert unused_bases(bare, long_ago) == []
