@@ -18,6 +18,7 @@ from contracts.run import RunReport
 from flows import kept
 from flows.answers import answers
 from flows.kept import Kept, Launch
+from flows.origin import code
 from flows.report import loads
 from flows.runs import list_runs
 from flows.settings import Settings, environment, load_settings
@@ -43,7 +44,7 @@ def metrics(settings: Settings) -> Kept:
         folder=settings.home / "metrics",
         launch=launch,
         healthy=answers,
-        version=lambda: str(settings.metrics_port),
+        version=lambda: f"{settings.metrics_port} {code()}",
     )
 
 

@@ -17,6 +17,19 @@ KEYS = re.compile(
 
 ROOT = Path(__file__).parent.parent
 
+ROOMS = tuple(
+    ROOT / room
+    for room in (
+        "contracts", "providers", "sandbox", "memory", "policy", "nodes", "blueprints", "flows"
+    )
+)  # fmt: skip
+"""All that runs are made of."""
+
+
+def code() -> str:
+    """Changes when Harness is another one, pages included."""
+    return f"{version('harness')} {changed((*ROOMS, ROOT / 'app'))}"
+
 
 def origin(secret: str, rooms: Iterable[Path], matters: re.Pattern[str]) -> str:
     """Changes when code in the rooms does, or a variable whose name `matters` finds."""

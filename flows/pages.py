@@ -7,13 +7,14 @@ from functools import partial
 from flows import kept
 from flows.answers import answers
 from flows.kept import Kept, Launch
+from flows.origin import code
 from flows.settings import Settings, config_file, environment
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def pages(settings: Settings) -> Kept:
-    """The pages, as they are kept; other settings of theirs replace them."""
+    """The pages, as they are kept; other code or settings of theirs replace them."""
 
     def launch() -> Launch:
         host, port = settings.ui.host, kept.free_port(settings.ui.port)
@@ -31,7 +32,7 @@ def pages(settings: Settings) -> Kept:
         folder=settings.home / "pages",
         launch=launch,
         healthy=partial(answers, or_refuses=True),
-        version=lambda: f"{settings.ui.host} {settings.ui.port}",
+        version=lambda: f"{settings.ui.host} {settings.ui.port} {code()}",
     )
 
 

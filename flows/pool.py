@@ -12,6 +12,7 @@ import threading
 from contracts.errors import Unavailable
 from flows import kept
 from flows.kept import Kept, Launch
+from flows.origin import code
 from flows.request import CLI_AGENTS
 from flows.sandboxes import spec_for
 from flows.settings import Settings, environment, load_settings
@@ -41,7 +42,7 @@ def down(settings: Settings) -> bool:
 
 
 def keeper(settings: Settings) -> Kept:
-    """The keeper, as it is kept; one with other sandbox settings is replaced."""
+    """The keeper, as it is kept; one with other code or sandbox settings is replaced."""
     wanted = f"{settings.agent} {settings.sandbox.model_dump_json()}"
     return Kept(
         name="pool",
@@ -49,7 +50,7 @@ def keeper(settings: Settings) -> Kept:
         folder=settings.home / "pool",
         launch=lambda: Launch((sys.executable, "-P", "-m", "flows.pool"), environment()),
         healthy=lambda _: True,
-        version=lambda: hashlib.sha256(wanted.encode()).hexdigest()[:16],
+        version=lambda: f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]} {code()}",
     )
 
 

@@ -8,12 +8,13 @@ from flows import kept, local
 from flows.answers import answers
 from flows.deploy import start_deployment, without_worker
 from flows.kept import Kept, Launch
+from flows.origin import code
 from flows.settings import Settings, config_file, environment
 from flows.webhooks import Deliveries, check_signature, start_for
 
 
 def receiver(settings: Settings) -> Kept:
-    """The receiver, as it is kept where `webhooks.secret` is set; other settings replace it."""
+    """The receiver, kept where `webhooks.secret` is set; other code or settings replace it."""
 
     def launch() -> Launch:
         host, port = settings.webhooks.host, kept.free_port(settings.webhooks.port)
@@ -32,7 +33,7 @@ def receiver(settings: Settings) -> Kept:
         folder=settings.home / "webhooks",
         launch=launch,
         healthy=lambda url: answers(f"{url}/health"),
-        version=settings.webhooks.digest,
+        version=lambda: f"{settings.webhooks.digest()} {code()}",
     )
 
 

@@ -10,7 +10,7 @@ from flows import gateway, kept, local
 from flows.answers import answers
 from flows.deploy import UPKEEP
 from flows.kept import Kept, Launch
-from flows.origin import KEYS, ROOT, origin
+from flows.origin import KEYS, ROOMS, origin
 from flows.settings import Settings, config_file, environment
 
 LOOK_S = 2
@@ -27,13 +27,6 @@ _OURS_NEEDS_NOT = (
     "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED",
 )
 """Questions to the server that `flows/local.py` starts have one answer: no, and this version."""
-
-ROOMS = tuple(
-    ROOT / room
-    for room in (
-        "contracts", "providers", "sandbox", "memory", "policy", "nodes", "blueprints", "flows"
-    )
-)  # fmt: skip
 
 
 def worker(settings: Settings, api: str) -> Kept:

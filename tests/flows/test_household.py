@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from app.checkup import checkup
-from flows import household, kept, local
+from flows import household, kept, local, origin
 from flows.deploy import COMMAND, deploy, deployment_names, without_worker, workers
 from flows.household import Member, bring_up, take_down
 from flows.library import library
@@ -78,6 +78,17 @@ def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     assert {deployment["name"] for deployment in found} == set(deployment_names())
     assert len(online(settings)) == 1
     assert without_worker(local.up(settings).url) is None
+
+
+def test_all_but_the_server_are_replaced_after_an_upgrade(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def versions() -> dict[str, str]:
+        return {one.name: one.version() for one in household.neighbours(settings, "")}
+
+    before = versions()
+    monkeypatch.setattr(origin, "version", lambda _: "9.9")
+    assert {name for name, now in versions().items() if now != before[name]} == ALL - {"server"}
 
 
 @pytest.mark.usefixtures("without_engine")
