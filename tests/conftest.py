@@ -4,7 +4,7 @@ import asyncio
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from shutil import copy
@@ -13,10 +13,11 @@ import pytest
 from filelock import FileLock
 
 from contracts.errors import Unavailable
-from flows import gateway, local
+from flows import gateway, kept, local
 from flows.settings import Settings
 from sandbox.engine import Engine
 from sandbox.reap import reap
+from tests.forked import Fork, forking, start_forked
 
 LONGEST = (
     "tests/flows/test_chaos.py",
@@ -82,10 +83,27 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             reap(Engine(), (home / "owner").read_text(), everything=True)
 
 
+@pytest.fixture(autouse=True)
+def forked_gateways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway that a test starts has imported what it needs; who is forked starts them so too."""
+
+    def start(argv: Sequence[str], *, cwd: Path, log: Path, env: Mapping[str, str]) -> int:
+        return start_forked(request.getfixturevalue("fork"), argv, cwd=cwd, log=log, env=env)
+
+    monkeypatch.setattr(kept, "start_detached", start)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_implicit_event_loop() -> None:
     """Python 3.11 would make one for litellm, unasked, and nobody would close it."""
     asyncio.set_event_loop(None)
+
+
+@pytest.fixture(scope="session")
+def fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fork]:
+    """Begins processes that have imported what a run needs, which takes each two seconds."""
+    with forking(tmp_path_factory.mktemp("profile")) as fork:
+        yield fork
 
 
 @pytest.fixture(scope="session")

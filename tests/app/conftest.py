@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from app.cli import main
 from tests.flows.repositories import make_repository
+from tests.forked import Fork
 from tests.mailbox import Mailbox, mail_server
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -24,8 +26,23 @@ CHROMIUM = next(
 
 
 @pytest.fixture
-def harness(own_home: Path, tmp_path: Path) -> Harness:
+def harness(own_home: Path, tmp_path: Path, fork: Fork) -> Harness:
     """Run `harness` with these arguments; `env` adds variables."""
+
+    def run(*args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+        with TemporaryFile() as out, TemporaryFile() as err:
+            given = {**os.environ, **(env or {})}
+            process = fork("app", *args, cwd=tmp_path, env=given, stdout=out, stderr=err)
+            code = process.wait(240)
+            said, told = (os.pread(one.fileno(), 1 << 26, 0).decode() for one in (out, err))
+        return subprocess.CompletedProcess(args, code, said, told)
+
+    return run
+
+
+@pytest.fixture
+def started(own_home: Path, tmp_path: Path) -> Harness:
+    """The same from nothing, as a shell starts it: for one test of each kind of command."""
 
     def run(*args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
@@ -48,7 +65,7 @@ def asked(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> Harness:
-    """The same without a process of its own, which takes a second: for what only looks."""
+    """The same without a process of its own: for what only looks."""
 
     def run(*args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
         capfd.readouterr()

@@ -52,28 +52,28 @@ def test_bad_input_gets_one_clear_line(
 
 
 def test_no_docker_is_said_before_anything_is_started(
-    harness: Harness, repository: Path, own_home: Path, tmp_path: Path
+    started: Harness, repository: Path, own_home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "replies.jsonl").write_text('{"content": "Done."}\n')
     args = ("run", "fix-tests", "--repo", "repository", "--model", "scripted/replies.jsonl")
-    done = harness(*args, env={"DOCKER_HOST": "unix:///nowhere.sock"})
+    done = started(*args, env={"DOCKER_HOST": "unix:///nowhere.sock"})
     assert done.returncode == NOT_AVAILABLE
     assert "no Docker engine answers at unix:///nowhere.sock" in done.stderr
     assert not (own_home / "prefect").exists()
 
 
-def test_with_json_an_error_is_a_json_document_too(harness: Harness) -> None:
-    done = harness("run", "nope", "--json")
+def test_with_json_an_error_is_a_json_document_too(started: Harness) -> None:
+    done = started("run", "nope", "--json")
     assert done.stdout.startswith('{\n  "error": "no blueprint \'nope\'')
 
 
-def test_a_broken_settings_file_is_named(harness: Harness, own_home: Path) -> None:
+def test_a_broken_settings_file_is_named(started: Harness, own_home: Path) -> None:
     own_home.mkdir()
     (own_home / "harness.toml").write_text("model = 7\n")
-    done = harness("runs", "list")
+    done = started("runs", "list")
     assert done.returncode == BAD
     assert "setting 'model' is 7" in done.stderr
 
 
-def test_with_debug_the_traceback_is_shown(harness: Harness) -> None:
-    assert "Traceback" in harness("runs", "show", "nope", "--debug").stderr
+def test_with_debug_the_traceback_is_shown(started: Harness) -> None:
+    assert "Traceback" in started("runs", "show", "nope", "--debug").stderr

@@ -18,7 +18,7 @@ changes = blueprint("changes", "Changes", [agentic("work", "work", prompt=lambda
 
 
 def test_a_run_waits_is_approved_and_goes_on(
-    harness: Harness, repository: Path, tmp_path: Path, prefect_api: str
+    harness: Harness, started: Harness, repository: Path, tmp_path: Path, prefect_api: str
 ) -> None:
     (tmp_path / "mine.py").write_text(BLUEPRINT)
     arguments = json.dumps({"path": CI, "content": "on: push\n"})
@@ -36,7 +36,7 @@ def test_a_run_waits_is_approved_and_goes_on(
     )  # fmt: skip
     report = json.loads(first.stdout)
     assert (first.returncode, report["status"]) == (4, "waiting"), first.stderr
-    (waiting,) = json.loads(harness("approvals", "list", "--json", env=env).stdout)
+    (waiting,) = json.loads(started("approvals", "list", "--json", env=env).stdout)
     assert (waiting["node"], waiting["agent"], waiting["argument"]) == ("work", "native", "/path")
     assert set(waiting["provenance"]) >= {"repo:repository"}
     said = harness("approvals", "approve", waiting["id"][:6], env=env)

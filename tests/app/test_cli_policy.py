@@ -44,10 +44,10 @@ def planner(folder: Path, *steps: dict[str, object]) -> str:
 
 
 def test_a_dry_run_shows_the_plan_and_runs_nothing(
-    harness: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path
+    started: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path
 ) -> None:
     model = planner(tmp_path, READ, SEND)
-    done = harness("plan", "send it", "--repo", str(notes), "--model", model, "--dry-run")
+    done = started("plan", "send it", "--repo", str(notes), "--model", model, "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "1. send_email(to='team@example.org'" in done.stdout
     assert "needs SEND_EMAIL" in done.stderr

@@ -10,8 +10,8 @@ from tests.app.conftest import Harness
 BUILT_IN = ("fix-tests", "implement", "review", "upgrade-deps")
 
 
-def test_help_names_every_command(harness: Harness) -> None:
-    said = harness("--help").stdout
+def test_help_names_every_command(started: Harness) -> None:
+    said = started("--help").stdout
     for command in ("run", "runs", "blueprints", "sandbox", "up", "down", "doctor", "demo"):
         assert f" {command} " in said
 
@@ -49,8 +49,8 @@ def test_without_runs_the_json_list_is_empty(asked: Harness) -> None:
 
 
 @pytest.mark.docker
-def test_doctor_finds_everything_but_a_key(harness: Harness) -> None:
-    done = harness("doctor", "--json")
+def test_doctor_finds_everything_but_a_key(started: Harness) -> None:
+    done = started("doctor", "--json")
     missing = {finding["what"] for finding in json.loads(done.stdout) if not finding["ok"]}
     assert (done.returncode, missing) == (3, {"model"})
 

@@ -55,7 +55,7 @@ def test_a_run_is_replayed_in_a_sandbox_without_a_model(
 
 
 def test_a_wrong_fix_runs_its_rounds_and_fails_with_the_work_kept(
-    harness: Harness, hours: Path, tmp_path: Path
+    started: Harness, hours: Path, tmp_path: Path
 ) -> None:
     script = tmp_path / "wrong.jsonl"
     script.write_text("".join(json.dumps(reply) + "\n" for reply in WRONG))
@@ -64,7 +64,7 @@ def test_a_wrong_fix_runs_its_rounds_and_fails_with_the_work_kept(
     git(hours, "remote", "add", "origin", str(origin))
     before = fingerprint(hours)
     model = f"scripted/{script}"
-    done = harness("run", "fix-tests", "--repo", str(hours), "--model", model, "--push", "--json")
+    done = started("run", "fix-tests", "--repo", str(hours), "--model", model, "--push", "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["status"], report["pushed"]) == (1, "failure", False)
     verify = next(node for node in report["nodes"] if node["name"] == "verify")

@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TypeAlias
 
 import pytest
 
@@ -17,6 +16,7 @@ from flows.wiring import engine, owner
 from sandbox.reap import list_sandboxes, list_snapshots
 from tests.app.conftest import Harness, harness_argv
 from tests.flows.repositories import git
+from tests.forked import Fork, Forked
 from tests.here import here
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
@@ -42,8 +42,6 @@ nap = blueprint("nap", "Sleep", [
 ])
 """
 
-Process: TypeAlias = "subprocess.Popen[str]"
-
 
 @pytest.fixture(autouse=True)
 def api(prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -52,21 +50,18 @@ def api(prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def sleeping(repository: Path, tmp_path: Path) -> Iterator[Process]:
+def sleeping(repository: Path, tmp_path: Path, fork: Fork) -> Iterator[Forked]:
     """A run whose second node writes a file and then sleeps; handed over once it sleeps."""
     (tmp_path / "ops.py").write_text(NAP)
-    with subprocess.Popen(
-        harness_argv("run", "ops.py:nap", "--repo", "repository"),
-        cwd=tmp_path,
-        env=os.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        lines = process.stderr or ()
+    said, says = os.pipe()
+    run = ("app", "run", "ops.py:nap", "--repo", "repository")
+    with os.fdopen(said) as lines:
+        process = fork(*run, cwd=tmp_path, env=os.environ, stdout=says, stderr=says)
+        os.close(says)
         assert any("asleep" in line for line in lines)
         yield process
         process.kill()
+        process.wait()
 
 
 def containers() -> int:
@@ -104,7 +99,7 @@ def executions(run_id: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM", "harness runs cancel", "Prefect"])
 def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
-    way: str, sleeping: Process, harness: Harness, asked: Harness, repository: Path, api: str
+    way: str, sleeping: Forked, harness: Harness, asked: Harness, repository: Path, api: str
 ) -> None:
     run = the_run(asked)
     began = monotonic()
@@ -133,7 +128,7 @@ def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
 
 
 def test_a_killed_run_goes_on_and_leaves_nothing_behind(
-    sleeping: Process, harness: Harness, asked: Harness, repository: Path, tmp_path: Path
+    sleeping: Forked, harness: Harness, asked: Harness, repository: Path, tmp_path: Path
 ) -> None:
     sleeping.kill()
     sleeping.wait(timeout=30)
@@ -158,7 +153,7 @@ def test_a_run_that_nobody_knows_is_bad_input(command: str, asked: Harness) -> N
 
 
 def test_what_runs_is_not_resumed_and_what_is_over_is_not_cancelled(
-    sleeping: Process, asked: Harness
+    sleeping: Forked, asked: Harness
 ) -> None:
     run = the_run(asked)["run_id"]
     done = asked("runs", "resume", run)
@@ -182,14 +177,14 @@ def says(*lines: str) -> str:
 
 
 def test_an_agent_that_was_killed_in_the_middle_goes_on_there(
-    harness: Harness, repository: Path, tmp_path: Path
+    started: Harness, asked: Harness, repository: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "ops.py").write_text(TALK)
     script = tmp_path / "replies.jsonl"
     script.write_text(says("echo one | tee -a lines.txt ~/out", "echo 2 >> lines.txt; sleep 300"))
-    asked = ("run", "ops.py:talk", "--repo", "repository", "--model", f"scripted/{script}")
+    talk = ("run", "ops.py:talk", "--repo", "repository", "--model", f"scripted/{script}")
     with subprocess.Popen(
-        harness_argv(*asked), cwd=tmp_path, env=os.environ, stderr=subprocess.DEVNULL
+        harness_argv(*talk), cwd=tmp_path, env=os.environ, stderr=subprocess.DEVNULL
     ) as process:
         assert soon(lambda: bool(talks()))
         sleep(1.0)
@@ -197,8 +192,8 @@ def test_an_agent_that_was_killed_in_the_middle_goes_on_there(
     assert soon(lambda: containers() == 0)
     assert images() == 1
     script.write_text(says("never asked for again", "echo two >> lines.txt; wc -l < ~/out"))
-    run = the_run(harness)
-    report = json.loads(harness("runs", "resume", run["run_id"], "--json").stdout)
+    run = the_run(asked)
+    report = json.loads(started("runs", "resume", run["run_id"], "--json").stdout)
     assert git(repository, "show", f"{report['branch']}:lines.txt") == "one\ntwo"
     [node] = report["nodes"]
     assert (report["status"], node["turns"], node["tool_calls"]) == ("success", 3, {"bash": 2})
