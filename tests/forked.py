@@ -178,7 +178,7 @@ def _become(module: str, args: list[str], cwd: str, env: dict[str, str]) -> str:
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
-    sys.path[0], sys.argv[1:] = cwd, args
+    sys.path[:1], sys.argv[1:] = (cwd, str(_ROOT)), args
     random.seed()
     if module != GATEWAY:
         refresh_global_settings_context()

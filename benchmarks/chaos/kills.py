@@ -6,7 +6,6 @@ has the run go on as a person would, and gives the run with what was finished wh
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -16,7 +15,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 from uuid import UUID
 
-from benchmarks.chaos.stage import Stage, wait_for
+from benchmarks.chaos.stage import Process, Stage, wait_for
 from flows import gateway, kept, local
 from flows.asked import read_asked
 from flows.checkpoint import read
@@ -47,7 +46,7 @@ class Death(NamedTuple):
 
 
 Kill = Callable[[Stage, float], Death]
-Strike = Callable[[Stage, "subprocess.Popen[bytes]"], None]
+Strike = Callable[[Stage, Process], None]
 
 
 def over(made: Stage, run_id: str) -> bool:
@@ -78,7 +77,7 @@ def _of_command(strike: Strike, mend: Callable[[Stage], None] | None = None) -> 
     return kill
 
 
-def _again(made: Stage, run_id: str) -> "subprocess.Popen[bytes]":
+def _again(made: Stage, run_id: str) -> Process:
     """Go on with the run; one that the command line refused to begin is asked for anew."""
     if (made.settings.runs / run_id / "run.json").exists():
         return made.command("runs", "resume", run_id, "--json")
@@ -155,11 +154,11 @@ def _at_work(flow_run: str) -> list[int]:
     return found
 
 
-def _flow(_: Stage, process: "subprocess.Popen[bytes]") -> None:
+def _flow(_: Stage, process: Process) -> None:
     process.kill()
 
 
-def _engine(made: Stage, _: "subprocess.Popen[bytes]") -> None:
+def _engine(made: Stage, _: Process) -> None:
     if made.engine is not None:
         made.engine.end(signal.SIGKILL)
 
@@ -170,7 +169,7 @@ def _engine_again(made: Stage) -> None:
 
 
 def _kept_one(which: Callable[[Stage], Running | None]) -> Strike:
-    def strike(made: Stage, _: "subprocess.Popen[bytes]") -> None:
+    def strike(made: Stage, _: Process) -> None:
         running = which(made)
         if running is not None:
             os.kill(running.pid, signal.SIGKILL)

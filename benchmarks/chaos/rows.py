@@ -8,6 +8,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from multiprocessing import get_context
@@ -61,12 +62,14 @@ def rows(size: int = SIZE, kinds: tuple[str, ...] = tuple(KILLS)) -> Iterator[Ro
     yield _count("chaos: not recorded once", seen, lambda a: a.executions != 1, 0)
 
 
-def disturbed(kinds: list[str], seed: int = 0) -> list[After]:
+def disturbed(
+    kinds: list[str], seed: int = 0, on: Callable[..., AbstractContextManager[Stage]] = stage
+) -> list[After]:
     """Kill one of each in turn, on a stage of their own; what each led to is told as it is."""
     seen = list[After]()
     began = monotonic()
     rng = random.Random(seed)  # noqa: S311 - moments, the same ones each time
-    with stage(with_engine="engine" in kinds) as made:
+    with on(with_engine="engine" in kinds) as made:
         _whole(made)  # the first run brings the gateway up
         tree, took_s = _whole(made)
         for number, kind in enumerate(kinds, 1):

@@ -2,14 +2,17 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
+from types import TracebackType
+from typing import IO, Protocol, Self
 
 from app.demo.request import make_repository
 from benchmarks.chaos.six_nodes import LOG
@@ -22,6 +25,34 @@ _PARTS = Path(__file__).parents[1]
 _NAMES = ("HARNESS_", "PREFECT_")
 
 
+class Process(Protocol):
+    """A `harness` under way, as `subprocess.Popen` gives it."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def poll(self) -> int | None: ...
+    def send_signal(self, sign: signal.Signals, /) -> None: ...
+    def kill(self) -> None: ...
+
+
+Begin = Callable[[tuple[str, ...], Mapping[str, str], Path, IO[bytes]], Process]
+"""Starts `harness`: its arguments, environment, folder, and the file that it prints to."""
+
+
+def in_a_shell(
+    args: tuple[str, ...], env: Mapping[str, str], place: Path, said: IO[bytes]
+) -> Process:
+    """As a person does."""
+    return subprocess.Popen((*_HARNESS, *args), env=env, stdout=said, stderr=said, cwd=place)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """Where runs are started. `engine` is one that may be killed, or None for the machine's."""
@@ -31,6 +62,7 @@ class Stage:
     chroma: str
     env: Mapping[str, str]
     engine: OwnEngine | None = None
+    begin: Begin = in_a_shell
 
     @property
     def log(self) -> Path:
@@ -61,19 +93,17 @@ class Stage:
             if process.wait(timeout=300):
                 raise RuntimeError(f"`harness up` failed: {self.said.read_text()[-2000:]}")
 
-    def start(self, run_id: str, blueprint: str) -> "subprocess.Popen[bytes]":
+    def start(self, run_id: str, blueprint: str) -> Process:
         """A run on the command line."""
         asked = self.ask(blueprint)
         options = ("--repo", asked["repo"], "--model", asked["model"], "--run-id", run_id)
         return self.command("run", asked["blueprint"], *options, "--json")
 
-    def command(self, *args: str) -> "subprocess.Popen[bytes]":
+    def command(self, *args: str) -> Process:
         """The command line, begun. A run asks a server that is away once only, to save time."""
         env = self.env if args == ("up",) else {**self.env, "PREFECT_CLIENT_MAX_RETRIES": "0"}
         with self.said.open("ab") as said:
-            return subprocess.Popen(
-                (*_HARNESS, *args), env=env, stdout=said, stderr=said, cwd=self.place
-            )
+            return self.begin(args, env, self.place, said)
 
     def tree(self, run_id: str) -> str:
         """The tree that the run's branch shows; empty without one."""
@@ -89,16 +119,27 @@ class Stage:
         return self.place / "replies.jsonl"
 
 
+def _nothing(_: Path) -> None:
+    """A home is empty."""
+
+
 @contextmanager
-def stage(*, with_engine: bool, warm: int = 0) -> Iterator[Stage]:
+def stage(
+    *,
+    with_engine: bool,
+    warm: int = 0,
+    begin: Begin = in_a_shell,
+    before: Callable[[Path], None] = _nothing,
+) -> Iterator[Stage]:
     """A household of its own, gone when the block ends; it is this process's environment meanwhile.
 
     It has a server, a worker, a gateway, a Chroma server and so many warm sandboxes. An engine of
-    its own takes half a minute more.
+    its own takes half a minute more. `before` sees the home before anything is up.
     """
     with TemporaryDirectory(prefix="hc-") as folder, ExitStack() as stack:
         place = Path(folder)
-        made = _made(place, _engine(place, stack) if with_engine else None, warm)
+        made = _made(place, _engine(place, stack) if with_engine else None, warm, begin)
+        before(made.settings.home)
         make_repository(place / "repository")
         made.script.write_text("".join(json.dumps(reply) + "\n" for reply in _REPLIES))
         made.log.touch()
@@ -110,7 +151,7 @@ def stage(*, with_engine: bool, warm: int = 0) -> Iterator[Stage]:
             subprocess.run((*_HARNESS, "down"), env=made.env, check=False, capture_output=True)
 
 
-def wait_for(path: Path, process: "subprocess.Popen[bytes]", within_s: float = 120.0) -> bool:
+def wait_for(path: Path, process: Process, within_s: float = 120.0) -> bool:
     """Whether the file appeared before the process ended."""
     give_up = monotonic() + within_s
     while not path.exists():
@@ -120,7 +161,7 @@ def wait_for(path: Path, process: "subprocess.Popen[bytes]", within_s: float = 1
     return True
 
 
-def _made(place: Path, engine: OwnEngine | None, warm: int) -> Stage:
+def _made(place: Path, engine: OwnEngine | None, warm: int, begin: Begin) -> Stage:
     settings = Settings(home=place / "home", server_port=free_port())
     chroma = f"http://127.0.0.1:{free_port()}"
     env = {
@@ -137,7 +178,7 @@ def _made(place: Path, engine: OwnEngine | None, warm: int) -> Stage:
         LOG: str(place / "log"),
         **(engine.env if engine else {}),
     }
-    return Stage(place=place, settings=settings, chroma=chroma, env=env, engine=engine)
+    return Stage(place=place, settings=settings, chroma=chroma, env=env, engine=engine, begin=begin)
 
 
 @contextmanager

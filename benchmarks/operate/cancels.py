@@ -9,7 +9,7 @@ from functools import partial
 from secrets import token_hex
 from time import monotonic, sleep
 
-from benchmarks.chaos.stage import Stage
+from benchmarks.chaos.stage import Process, Stage
 from benchmarks.operate.worked import WAITS, deployment_id, start
 from benchmarks.row import Row
 from flows.runs import read_report
@@ -74,7 +74,7 @@ def _in_ui(made: Stage, api: str) -> Iterator[tuple[str, Callable[[], None]]]:
 @contextmanager
 def _by_command(made: Stage) -> Iterator[tuple[str, Callable[[], None]]]:
     run_id = token_hex(4)
-    begun = list[subprocess.Popen[bytes]]()
+    begun = list[Process]()
     with made.start(run_id, WAITS):
         yield run_id, lambda: begun.append(made.command("runs", "cancel", run_id))
     for command in begun:

@@ -14,6 +14,7 @@ from flows.deploy import start_deployment
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
 from tests.flows.workers import deploy, work
+from tests.forked import Fork
 from tests.here import here
 from tests.mailbox import Mailbox, mail_server
 
@@ -59,7 +60,8 @@ def mailbox(own_home: Path, tmp_path: Path) -> Iterator[Mailbox]:
 class Deployed:
     """One flow run of the deployment, pushed on by a worker that does one thing at a time."""
 
-    def __init__(self, api: str, notes: Path) -> None:
+    def __init__(self, fork: Fork, api: str, notes: Path) -> None:
+        self._fork = fork
         self._api = api
         self._notes = notes
         given = {
@@ -72,7 +74,7 @@ class Deployed:
 
     def work(self) -> str:
         """Let a worker take it as far as it goes; gives the state's name."""
-        return work(self._api, self.id, pool="plans", cwd=self._notes.parent)
+        return work(self._fork, self._api, self.id, pool="plans", cwd=self._notes.parent)
 
     def form(self) -> str:
         """What the form shows that waits."""
@@ -103,9 +105,9 @@ def _resume(name: str, said: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def deployed(prefect_api: str, mailbox: Mailbox, tmp_path: Path) -> Deployed:
+def deployed(prefect_api: str, fork: Fork, mailbox: Mailbox, tmp_path: Path) -> Deployed:
     deploy(prefect_api, "run-plan", pool="plans", within=tmp_path)
-    return Deployed(prefect_api, tmp_path / "notes")
+    return Deployed(fork, prefect_api, tmp_path / "notes")
 
 
 @pytest.mark.timeout(600)
@@ -146,11 +148,11 @@ ASKS = {
 
 @pytest.mark.timeout(600)
 def test_a_question_waits_in_a_form_and_the_answer_has_the_persons_authority(
-    prefect_api: str, mailbox: Mailbox, tmp_path: Path
+    prefect_api: str, fork: Fork, mailbox: Mailbox, tmp_path: Path
 ) -> None:
     (tmp_path / "plan.jsonl").write_text(json.dumps({"content": json.dumps(ASKS)}) + "\n")
     deploy(prefect_api, "run-plan", pool="plans", within=tmp_path)
-    deployed = Deployed(prefect_api, tmp_path / "notes")
+    deployed = Deployed(fork, prefect_api, tmp_path / "notes")
     assert deployed.work() == "Suspended"
     assert "Who gets it?" in deployed.form()
     assert mailbox.mails == []

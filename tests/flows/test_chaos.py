@@ -1,9 +1,16 @@
 """Parts of a household killed once in the middle of a run, as the benchmark does it with all."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO
+
 import pytest
 
 from benchmarks.chaos.kills import KILLS
 from benchmarks.chaos.rows import disturbed
+from benchmarks.chaos.stage import Process, stage
+from tests.forked import Fork
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker, pytest.mark.timeout(1800)]
 
@@ -12,6 +19,14 @@ OF_OTHER_TESTS = ("flow", "worker", "engine")
 """Killed elsewhere too, in less time: an engine of its own alone takes half a minute."""
 
 
-def test_whatever_is_killed_a_run_ends_as_undisturbed() -> None:
+def test_whatever_is_killed_a_run_ends_as_undisturbed(
+    fork: Fork, begun: Callable[[Path], None]
+) -> None:
+    def begin(
+        args: tuple[str, ...], env: Mapping[str, str], place: Path, said: IO[bytes]
+    ) -> Process:
+        return fork("app", *args, cwd=place, env=env, stdout=said, stderr=said)
+
     kinds = [kind for kind in KILLS if kind not in OF_OTHER_TESTS]
-    assert [after for after in disturbed(kinds) if not after.right] == []
+    seen = disturbed(kinds, on=partial(stage, begin=begin, before=begun))
+    assert [after for after in seen if not after.right] == []

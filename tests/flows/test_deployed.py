@@ -11,6 +11,7 @@ from flows.deploy import deployment_names, start_deployment
 from flows.engine_process import beats_itself
 from tests.flows.repositories import git
 from tests.flows.workers import PROJECT, make_pool, prefect, work
+from tests.forked import Fork
 from tests.here import here
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
@@ -27,11 +28,13 @@ UPKEEP = {"reap-sandboxes", "expire-approvals", "prune-memory", "reindex-memory"
 TEACH = {"curate-run", "curate-runs"}
 
 
-def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path: Path) -> None:
+def test_all_deployments_deploy_and_a_worker_runs_one(
+    prefect_api: str, fork: Fork, tmp_path: Path
+) -> None:
     # Others use this server too: its pool may be there.
     make_pool(prefect_api, "harness")
     taken_out(prefect_api)
-    prefect(prefect_api, "deploy", "--all")
+    prefect(fork, prefect_api, "deploy", "--all")
     by_hand = taken_out(prefect_api)
     assert by_hand.keys() == BLUEPRINTS | UPKEEP | TEACH
     deployments.make(prefect_api, PROJECT / "prefect.yaml")
@@ -41,7 +44,7 @@ def test_all_deployments_deploy_and_a_worker_runs_one(prefect_api: str, tmp_path
     repository = make_repository(tmp_path / "opening-hours")
     given = {"repo": str(repository), "model": f"scripted/{SCRIPT}"}
     run = start_deployment(prefect_api, "fix-tests", given)
-    assert work(prefect_api, run, pool="harness", cwd=tmp_path) == "Completed"
+    assert work(fork, prefect_api, run, pool="harness", cwd=tmp_path) == "Completed"
     branches = git(repository, "branch", "--list", "harness/*", "--format", "%(refname:short)")
     assert "span.start <= hour < span.end" in git(
         repository, "show", f"{branches}:opening_hours.py"

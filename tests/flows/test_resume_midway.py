@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,26 +18,21 @@ from flows.workshop import Workshop
 from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.dying import RUN, competing, contest, lanes, talks
 from tests.flows.repositories import git
+from tests.forked import Fork
 
 Kill = Callable[..., None]
 
 
 @pytest.fixture
-def kill(tmp_path: Path, repository: Path) -> Kill:
+def kill(tmp_path: Path, repository: Path, fork: Fork) -> Kill:
     """Begin one of the blueprints of `dying.py` in another process, which is killed in it."""
 
     def begin(name: str, model: str = "scripted/none") -> None:
-        argv = (sys.executable, "-m", "tests.flows.dying", name, str(tmp_path), model)
-        died = subprocess.run(
-            argv,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
-        assert died.returncode == -9, died.stderr
+        asked = ("tests.flows.dying", name, str(tmp_path), model)
+        with (tmp_path / "said").open("wb") as said:
+            dying = fork(*asked, cwd=tmp_path, env=os.environ, stdout=said, stderr=said)
+            ended = dying.wait(200)
+        assert ended == -9, (tmp_path / "said").read_text()
         (tmp_path / "alive").unlink()
 
     assert repository.parent == tmp_path

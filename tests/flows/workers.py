@@ -1,14 +1,15 @@
 """Prefect's own command line and a worker for the tests of deployments."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import httpx
 import yaml
 
 from flows import deployments
+from tests.forked import Fork
 from tests.here import here
 
 PROJECT = Path(__file__).parents[2]
@@ -16,23 +17,19 @@ ASKS = 5
 """How often a worker is sent for one run: when its only request fails it ends without a word."""
 
 
-def prefect(api: str, *args: str, cwd: Path = PROJECT) -> str:
+def prefect(fork: Fork, api: str, *args: str, cwd: Path = PROJECT) -> str:
     """What the `prefect` command prints, in an environment that is activated.
 
     The pool of a server that `harness up` has seen has its runs done by `python`.
     """
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        (sys.executable, "-m", "prefect", "--no-prompt", *args),
-        cwd=cwd,
-        env={**os.environ, "PATH": path, "PREFECT_API_URL": api},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    env = {**os.environ, "PATH": path, "PREFECT_API_URL": api}
+    with TemporaryFile() as out:
+        done = fork("prefect", "--no-prompt", *args, cwd=cwd, env=env, stdout=out, stderr=out)
+        code = done.wait(200)
+        said = os.pread(out.fileno(), 1 << 20, 0).decode()
+    assert code == 0, said
+    return said
 
 
 def make_pool(api: str, name: str) -> None:
@@ -51,7 +48,7 @@ def deploy(api: str, name: str, *, pool: str, within: Path) -> None:
     deployments.make(api, within / "prefect.yaml")
 
 
-def work(api: str, run: str, *, pool: str, cwd: Path) -> str:
+def work(fork: Fork, api: str, run: str, *, pool: str, cwd: Path) -> str:
     """Let a worker take the flow run as far as it goes; gives its state's name.
 
     It works the pool's queue `default`, for upkeep has its own and may be due just now. What
@@ -60,7 +57,7 @@ def work(api: str, run: str, *, pool: str, cwd: Path) -> str:
     for _ in range(ASKS):
         queue = ("--pool", pool, "--work-queue", "default")
         once = ("--run-once", "--limit", "1")
-        sys.stdout.write(prefect(api, "worker", "start", *queue, *once, cwd=cwd))
+        sys.stdout.write(prefect(fork, api, "worker", "start", *queue, *once, cwd=cwd))
         state = here().get(f"{api}/flow_runs/{run}").raise_for_status().json()["state"]
         if state["type"] != "SCHEDULED":
             return str(state["name"])
