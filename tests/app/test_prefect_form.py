@@ -112,6 +112,7 @@ def test_a_run_is_started_watched_and_read_in_the_prefect_ui(
     with page.expect_response("**/create_flow_run") as asked:
         submit.click()
     run = str(asked.value.json()["id"])
+    page.goto("about:blank")  # a page that shows a run under way asks and paints all the time
     completed(api, run)
     page.goto(f"{ui}/runs/flow-run/{run}")
     page.get_by_text("Task Runs", exact=True).click()
@@ -201,7 +202,9 @@ def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
     page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{asleep}")
     page.get_by_text("Crashed", exact=True).first.wait_for()
     page.get_by_role("button", name="Retry").click()
-    page.locator(".p-modal button", has_text="Retry").click()
+    with page.expect_response("**/set_state"):
+        page.locator(".p-modal button", has_text="Retry").click()
+    page.goto("about:blank")
     completed(api, asleep)
     assert lines(tmp_path, asleep) == "one\ntwo\nthree"
     report = read_report(home / "runs", asleep[-8:])
@@ -250,7 +253,9 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
         assert told in shown.inner_text()
     shown.get_by_role("button", name="deny").press("Space")
     page.get_by_text("approve", exact=True).click()
-    shown.get_by_role("button", name="Submit").click()
+    with page.expect_response("**/resume"):
+        shown.get_by_role("button", name="Submit").click()
+    page.goto("about:blank")
 
     by_hand = waiting(api, run, "uv.lock")
     env = {"HARNESS_HOME": str(home), "PREFECT_API_URL": api}

@@ -298,7 +298,7 @@ def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
     request = ask(blueprint("one", "One", [agentic("mend", "mend", prompt=lambda _: "mend")]))
     folder = shop.runs / "r1"
     folder.mkdir(parents=True)
-    rounds, said = 2_000, "x" * 4_000
+    rounds, said = 1_000, "x" * 8_000
     with (folder / "trajectory.jsonl").open("w") as file:
         for number in range(rounds):
             reply = call(number, "bash", command=f"echo {number} {said}")
