@@ -136,9 +136,9 @@ def start_forked(
     fork: Fork, argv: Sequence[str], *, cwd: Path, log: Path, env: Mapping[str, str] | None = None
 ) -> int:
     """As `flows.detached.start_detached`, which does all but gateways."""
-    _, _, _, module, *args = argv
-    if module != GATEWAY:
+    if GATEWAY not in argv:
         return detached.start_detached(argv, cwd=cwd, log=log, env=env)
+    module, *args = argv[argv.index(GATEWAY) :]
     with log.open("ab") as said:
         given = os.environ if env is None else env
         return fork(module, *args, cwd=cwd, env=given, stdout=said, stderr=said).let_go()
