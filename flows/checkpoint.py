@@ -122,6 +122,11 @@ def read(folder: Path, repo: str) -> Checkpoint | None:
     return replace(found, went_on=(*found.went_on, f"{now} after {_finished(found)}"))
 
 
+def written(folder: Path) -> datetime:
+    """When the checkpoint in a run's folder was written last."""
+    return datetime.fromtimestamp((folder / CHECKPOINT).stat().st_mtime, UTC)
+
+
 def bases_needed(runs: Path) -> set[str]:
     """The commits that all runs began at which may still go on."""
     needed = set()

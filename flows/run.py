@@ -81,7 +81,7 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
         check_same(asked, request.blueprint)
     kept = checkpoint.read(folder, request.repo)
     if kept is not None:
-        return kept if kept.ended is None else _on(kept, request, workshop, run_id)
+        return _on(kept, request, workshop, run_id)
     if asked is not None:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
     return checkpoint.begin(folder, base or _open(request, workshop))
@@ -92,13 +92,20 @@ def _open(request: RunRequest, workshop: Workshop) -> Base:
     return open_repo(request.repo, request.ref, store=workshop.repos, find=found)
 
 
-def _on(ended: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:
-    """Where a run goes on whose nodes had ended: what a person approved since is tried again."""
+def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:
+    """Where a run goes on: once its nodes had ended, at what a person approved since.
+
+    An approved call whose work the checkpoint does not hold may be made again, unless it could
+    reach further than the sandbox.
+    """
     if not agentic_nodes(request.blueprint):
-        return ended
+        return kept
+    folder, bounds = workshop.runs / run_id, workshop.bounds(request)
     with workshop.approvals() as approvals:
+        if bounds is not None and not bounds.hosts:
+            approvals.give_back(run_id, used_since=checkpoint.written(folder))
         asked = approvals.list(run_id=run_id)
-    return go_on_from(ended, request.blueprint, asked, folder=workshop.runs / run_id)
+    return go_on_from(kept, request.blueprint, asked, folder=folder)
 
 
 def _do_nodes(

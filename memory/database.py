@@ -20,7 +20,7 @@ from contracts.errors import SettingsInvalid
 from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration that this program knows."""
 
 

@@ -69,9 +69,22 @@ class Approvals:
             found = _latest(connection, question)
             if found is None or found.status != "approved":
                 return False
-            self._set(connection, found.id, "used")
+            used = {"status": "used", "used_at": _text(self.now())}
+            connection.execute(update(approvals).where(approvals.c.id == found.id).values(used))
         self._tell(_approval(found), "used")
         return True
+
+    def give_back(self, run_id: str, *, used_since: datetime) -> int:
+        """Let this run use again what it used since: what came of that is lost; how many."""
+        with writing(self.engine) as connection:
+            since = approvals.c.used_at > _text(used_since)
+            given = approvals.c.run_id == run_id, approvals.c.status == "used", since
+            found = connection.execute(select(approvals).where(*given)).all()
+            for row in found:
+                self._set(connection, row.id, "approved")
+        for row in found:
+            self._tell(_approval(row), "approved")
+        return len(found)
 
     def decide(self, prefix: str, status: ApprovalStatus, *, by: str, reason: str = "") -> Approval:
         """Approve or deny; an approval may be taken back as long as it is not used.

@@ -115,6 +115,7 @@ approvals = Table(
     Column("reason", Text, nullable=False),
     Column("node", String(255), nullable=False, server_default=""),
     Column("agent", String(64), nullable=False, server_default=""),
+    Column("used_at", String(32)),
 )
 
 APPEND_ONLY = ("events", "event_entities", "entities", "entity_edges", "prompts", "plans")

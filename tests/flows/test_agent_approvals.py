@@ -20,6 +20,7 @@ from flows.run import run_blueprint
 from flows.runs import read_entry
 from flows.workshop import Workshop
 from policy.approvals import Approvals
+from policy.ask import Question
 from policy.log import EventLog
 from policy.replay import replay
 from policy.taint import data_flow
@@ -62,6 +63,17 @@ def go(shop: Workshop, ask: Ask, model: Model) -> Callable[..., RunReport]:
 def only(approvals: Approvals, status: ApprovalStatus = "pending") -> Approval:
     (found,) = [one for one in approvals.list(run_id=RUN) if one.status == status]
     return found
+
+
+def question_of(approval: Approval) -> Question:
+    return Question(
+        action=approval.action,
+        run_id=approval.run_id,
+        step=approval.step,
+        op=approval.op,
+        arguments=approval.arguments,
+        denied=approval.denied,
+    )
 
 
 def on_branch(report: RunReport, repository: Path) -> str:
@@ -109,6 +121,19 @@ def test_what_was_approved_goes_through_once_and_no_more(
     assert verify(log).ok
     again = replay(log.history(RUN), POLICIES)
     assert again.same, again.differences
+
+
+def test_an_approved_call_whose_work_was_lost_is_made_again(
+    go: Callable[..., RunReport], approvals: Approvals, repository: Path
+) -> None:
+    go(CHANGE_CI, DONE)
+    waits = only(approvals)
+    approvals.decide(waits.id, "approved", by="ann")
+    assert approvals.use(question_of(waits)), "then the process was killed"
+    report = go(CHANGE_CI, DONE, CHANGE_CI, DONE)
+    assert report.status == "success"
+    assert on_branch(report, repository) == "on: push"
+    assert only(approvals, "used").id == waits.id
 
 
 def test_an_agent_goes_on_with_its_conversation_and_is_told_what_was_decided(

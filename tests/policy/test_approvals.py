@@ -43,6 +43,16 @@ def test_an_approval_is_used_once(kept: Approvals) -> None:
     assert kept.ask(MAIL).status == "waiting"
 
 
+def test_what_was_used_after_a_moment_may_be_used_again(kept: Approvals, clock: Clock) -> None:
+    kept.ask(MAIL)
+    kept.decide(kept.list()[0].id, "approved", by="ann")
+    before = clock()
+    kept.use(MAIL)
+    assert kept.give_back("r2", used_since=before) == kept.give_back("r1", used_since=clock()) == 0
+    assert kept.give_back("r1", used_since=before) == 1
+    assert [kept.use(MAIL), kept.use(MAIL)] == [True, False]
+
+
 def test_of_many_who_use_it_at_once_one_does(kept: Approvals) -> None:
     kept.ask(MAIL)
     kept.decide(kept.list()[0].id, "approved", by="ann")
