@@ -13,6 +13,7 @@ import json
 import os
 import random
 import runpy
+import select
 import signal
 import socket
 import struct
@@ -108,7 +109,7 @@ def forking(home: Path) -> Iterator[Fork]:
         number = listener.fileno()
         argv = (sys.executable, "-m", "tests.forked", str(number))
         server = subprocess.Popen(
-            argv, cwd=_ROOT, env=env, stdin=subprocess.DEVNULL, pass_fds=[number]
+            argv, cwd=_ROOT, env=env, stdin=subprocess.PIPE, pass_fds=[number]
         )
     with server:
         yield partial(_fork, address)
@@ -147,6 +148,9 @@ def start_forked(
 def _serve(listener: socket.socket) -> str:
     """Fork for each who asks; in the child, become what was asked for, and tell which module."""
     while True:
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:  # whoever tests is gone
+            raise SystemExit
         told, _ = listener.accept()
         with told:
             if os.fork() == 0:
@@ -165,6 +169,7 @@ def _serve(listener: socket.socket) -> str:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
     os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     for stream, number in zip(streams, (1, 2), strict=True):
         os.dup2(stream, number)
         os.close(stream)
