@@ -219,6 +219,17 @@ def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
 COMPLETED = {"type": {"any_": ["COMPLETED"]}}
 
 
+def changing(api: str, home: Path, place: Path, *replies: dict[str, object]) -> str:
+    """A run whose agent says all of this."""
+    (place / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
+    asked = {
+        "blueprint": f"{home}/nap.py:changes",
+        "repo": str(make_repository(place / "opening-hours")),
+        "model": f"scripted/{place}/replies.jsonl",
+    }
+    return start_deployment(api, "run-blueprint", asked)
+
+
 def writes(path: str) -> dict[str, object]:
     """A model's reply that writes a file which decides what others run."""
     arguments = json.dumps({"path": path, "content": "on: push\n"})
@@ -233,16 +244,10 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("HARNESS_HOME", str(home))
-    repository, done = make_repository(tmp_path / "opening-hours"), {"content": "Done."}
     ci, lock, rc = writes(CI), writes("uv.lock"), writes(".envrc")
-    replies = (ci, done, ci, lock, done, lock, rc, done)
-    (tmp_path / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
-    asked = {
-        "blueprint": f"{home}/nap.py:changes",
-        "repo": str(repository),
-        "model": f"scripted/{tmp_path}/replies.jsonl",
-    }
-    run = start_deployment(api, "run-blueprint", asked)
+    done: dict[str, object] = {"content": "Done."}
+    repository = tmp_path / "opening-hours"
+    run = changing(api, home, tmp_path, ci, done, ci, lock, done, lock, rc, done)
 
     waiting(api, run, CI)
     page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{run}")
@@ -280,15 +285,7 @@ def test_a_run_that_waits_is_withdrawn_as_soon_as_it_is_cancelled_in_the_prefect
     api: str, home: Path, page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_HOME", str(home))
-    repository = make_repository(tmp_path / "opening-hours")
-    replies = (json.dumps(one) + "\n" for one in (writes(CI), {"content": "Done."}))
-    (tmp_path / "replies.jsonl").write_text("".join(replies))
-    asked = {
-        "blueprint": f"{home}/nap.py:changes",
-        "repo": str(repository),
-        "model": f"scripted/{tmp_path}/replies.jsonl",
-    }
-    run = start_deployment(api, "run-blueprint", asked)
+    run = changing(api, home, tmp_path, writes(CI), {"content": "Done."})
     waiting(api, run, CI)
     page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{run}")
     page.get_by_role("button", name="Cancel").click()
