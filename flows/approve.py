@@ -14,6 +14,9 @@ from pydantic import Field
 from contracts.errors import RunNotFound
 from flows.approval_text import late_line
 from flows.heartbeat import beating
+from flows.plain_flow import NOT_GIVEN, check_given, must_be_given
+from flows.plainly import plainly
+from flows.plan_end import note_end
 from flows.plan_report import PlanReport, plan_form
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_run import PlanShop, begin, draft_plan, missing_grants, open_run, report_of
@@ -24,6 +27,7 @@ from flows.settle_plan import settle_plan
 from flows.suspend import suspend_until_decided
 
 RUN_IT = "run it"
+REFUSED = "the plan was refused"
 _WEEK_S = 7 * 24 * 3600
 
 
@@ -33,6 +37,7 @@ class Agree(RunInput):
     answer: Literal["refuse", "run it"] = Field(default="refuse", title="This plan")
 
 
+@must_be_given("prompt", "repo")
 @flow(
     name="run-plan",
     description="Make a plan of a prompt and run it; what its data may not decide, you do",
@@ -42,9 +47,10 @@ class Agree(RunInput):
     on_cancellation=[settle_plan],
     on_crashed=[settle_plan],
 )
+@plainly
 def run_plan(
-    prompt: str,
-    repo: str,
+    prompt: str = NOT_GIVEN,
+    repo: str = NOT_GIVEN,
     grants: list[str] = [],  # noqa: B006 - the form shows it; nobody changes it
     ask_first: bool = True,
 ) -> State[PlanReport]:
@@ -56,13 +62,15 @@ def run_plan(
         grants: Capabilities that the plan has besides the configured ones, such as SEND_EMAIL.
         ask_first: Show the plan and wait until somebody agrees to it.
     """
+    check_given({"prompt": prompt, "repo": repo})
     run_id = str(flow_run.id)[-8:]
     with beating(), plan_shop(load_settings()) as shop:
         request = PlanRequest(
             prompt=prompt, repo=repo, grants=frozenset(grants), flow_run=str(flow_run.id)
         )
         if not _agreed(shop, run_id, request, ask_first=ask_first):
-            return Cancelled(message="the plan was refused")
+            _note_refused(shop, run_id)
+            return Cancelled(message=REFUSED)
         report = _go_on(shop, run_id)
     publish(report)
     return ended(report)
@@ -87,6 +95,11 @@ def _agreed(shop: PlanShop, run_id: str, request: PlanRequest, *, ask_first: boo
         asked = replace(asked, grants=asked.grants | missing)
     begin(shop, run_id, asked, plan)
     return True
+
+
+def _note_refused(shop: PlanShop, run_id: str) -> None:
+    _, plan = noted_plan(shop.log, run_id, agreed=False)
+    note_end(shop.log, run_id, plan, status="cancelled", error=REFUSED)
 
 
 def _go_on(shop: PlanShop, run_id: str) -> PlanReport:

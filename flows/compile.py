@@ -34,8 +34,8 @@ from flows.form import (
 from flows.heartbeat import beating
 from flows.limits import turn
 from flows.memory_tasks import memory_in_prefect, notes_in_prefect
-from flows.names import run_name, tag_flow_run
-from flows.plain_flow import PlainFlow
+from flows.names import NO_REPO, run_name, tag_flow_run
+from flows.plain_flow import NOT_GIVEN, PlainFlow, check_given, must_be_given
 from flows.plainly import plainly
 from flows.request import FlowRun, RunRequest
 from flows.run import run_blueprint
@@ -70,9 +70,10 @@ def compile_blueprint(
 
     def own_name() -> str:
         own_id = run_id or str(flow_run.id)[-8:]
-        return run_name(blueprint.name, str(flow_run.parameters["repo"]), own_id)
+        repo = str(flow_run.parameters.get("repo") or NO_REPO)
+        return run_name(blueprint.name, repo, own_id)
 
-    return PlainFlow(
+    compiled = PlainFlow(
         flow_function(blueprint, workshop, blueprint_ref=blueprint_ref, run_id=run_id, watch=watch),
         name=blueprint.name,
         description=blueprint.description,
@@ -81,6 +82,7 @@ def compile_blueprint(
         on_cancellation=[settle_flow_run],
         on_crashed=[settle_flow_run],
     )
+    return must_be_given("repo")(compiled)
 
 
 def flow_function(
@@ -99,7 +101,7 @@ def flow_function(
     @plainly
     @with_options_of(blueprint)
     def blueprint_flow(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
-        repo: Repo,
+        repo: Repo = NOT_GIVEN,
         intent: Intent = "",
         ref: Ref = "",
         agent: Agent = CONFIGURED,
@@ -113,6 +115,7 @@ def flow_function(
         intent_from: IntentFrom = "",
     ) -> State[RunReport]:
         """Run the blueprint; `flows/form.py` says what each parameter means."""
+        check_given({"repo": repo})
         with secrets_set(secrets), beating():
             tools = workshop()
             over = finished(tools.runs, own_id())

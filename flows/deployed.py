@@ -26,7 +26,8 @@ from flows.form import (
     Secrets,
     User,
 )
-from flows.names import run_name
+from flows.names import NO_REPO, run_name
+from flows.plain_flow import NOT_GIVEN, check_given, must_be_given
 from flows.plainly import plainly
 from flows.settings import load_settings
 from flows.settle import settle_flow_run
@@ -40,10 +41,11 @@ upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, workshop)
 
 def _own_name() -> str:
     given = flow_run.parameters
-    blueprint = str(given["blueprint"]).rpartition(":")[2]
-    return run_name(blueprint, str(given["repo"]), str(flow_run.id)[-8:])
+    blueprint = str(given.get("blueprint") or "no blueprint").rpartition(":")[2]
+    return run_name(blueprint, str(given.get("repo") or NO_REPO), str(flow_run.id)[-8:])
 
 
+@must_be_given("blueprint", "repo")
 @flow(
     name="run-blueprint",
     description="Run any blueprint that is installed here or that the operator allows",
@@ -54,8 +56,8 @@ def _own_name() -> str:
 )
 @plainly
 def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
-    blueprint: BlueprintRef,
-    repo: Repo,
+    blueprint: BlueprintRef = NOT_GIVEN,
+    repo: Repo = NOT_GIVEN,
     intent: Intent = "",
     ref: Ref = "",
     agent: Agent = CONFIGURED,
@@ -69,6 +71,7 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
     intent_from: IntentFrom = "",
 ) -> State[RunReport]:
     """Run the blueprint as this flow run; `flows/form.py` says what each parameter means."""
+    check_given({"blueprint": blueprint, "repo": repo})
     found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
     return flow_function(found, workshop, blueprint_ref=blueprint)(
         repo=repo,

@@ -22,12 +22,16 @@ def _shown(title: str, description: str) -> JsonDict:
     return {"title": title, "description": description}
 
 
+def _asked(title: str, description: str) -> JsonDict:
+    """The same for a field that must be filled in; the flow itself tells what was not given."""
+    return _shown(title, description) | {"minLength": 1}
+
+
 Repo = Annotated[
     str,
     Field(
-        min_length=1,
         max_length=2_000,
-        json_schema_extra=_shown(
+        json_schema_extra=_asked(
             "Repository",
             "Path or URL of the git repository to work on, such as /srv/git/my-project.",
         ),
@@ -128,9 +132,8 @@ Secrets = Annotated[
 BlueprintRef = Annotated[
     str,
     Field(
-        min_length=1,
         max_length=500,
-        json_schema_extra=_shown(
+        json_schema_extra=_asked(
             "Blueprint",
             "A name from `harness blueprints list`, or FILE:NAME where the operator's setting "
             "`allowed_blueprints` has it.",

@@ -5,6 +5,9 @@ from prefect.runtime import flow_run
 
 from flows.request import RunRequest, repo_name
 
+NO_REPO = "no repository"
+"""In the name of a run that was started without one; it ends by saying so."""
+
 
 def run_name(blueprint: str, repo: str, run_id: str) -> str:
     """As in `fix-tests · my-project · 3f9a0c1d`."""

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -124,18 +125,37 @@ def test_a_run_is_started_watched_and_read_in_the_prefect_ui(
 
 
 def test_a_schedule_fires_by_itself(api: str) -> None:
-    every_five = [{"active": True, "schedule": {"interval": 5}}]
-    chosen = deployment(api, "reindex-memory")
+    with every_five_seconds(api, "reindex-memory") as fired:
+        assert soon(lambda: "COMPLETED" in fired())
+
+
+def test_a_schedule_without_a_repository_makes_runs_that_say_so(api: str) -> None:
+    with every_five_seconds(api, "fix-tests") as fired:
+        assert soon(lambda: "FAILED" in fired()), fired()
+        assert fired()["FAILED"].startswith("no `repo` was given: write it in the form")
+
+
+@contextmanager
+def every_five_seconds(api: str, name: str) -> Iterator[Callable[[], dict[str, str]]]:
+    """Run a deployment by a schedule; gives the types of its runs' states with one message each."""
+    chosen = deployment(api, name)
     schedules = f"{api}/deployments/{chosen}/schedules"
+    every_five = [{"active": True, "schedule": {"interval": 5}}]
     [made] = here().post(schedules, json=every_five).raise_for_status().json()
-    done = {"deployments": {"id": {"any_": [chosen]}}, "flow_runs": {"state": COMPLETED}}
 
-    def fired() -> bool:
-        runs = here().post(f"{api}/flow_runs/filter", json=done).json()
-        return any(run["auto_scheduled"] for run in runs)
+    def fired() -> dict[str, str]:
+        of_it = {"deployments": {"id": {"any_": [chosen]}}}
+        runs = here().post(f"{api}/flow_runs/filter", json=of_it).json()
+        return {
+            str(run["state_type"]): str(run["state"]["message"])
+            for run in runs
+            if run["auto_scheduled"]
+        }
 
-    assert soon(fired)
-    here().delete(f"{schedules}/{made['id']}").raise_for_status()
+    try:
+        yield fired
+    finally:
+        here().delete(f"{schedules}/{made['id']}").raise_for_status()
 
 
 def soon(is_so: Callable[[], bool], within_s: float = RUN_TIMEOUT_S) -> bool:
@@ -214,9 +234,6 @@ def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
     nodes = here().post(f"{api}/task_runs/filter", json=of_it).json()
     states = sorted(node["state_type"] for node in nodes if node["name"] == "two")
     assert states == ["COMPLETED", "CRASHED"]
-
-
-COMPLETED = {"type": {"any_": ["COMPLETED"]}}
 
 
 def changing(api: str, home: Path, place: Path, *replies: dict[str, object]) -> str:

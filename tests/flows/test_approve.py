@@ -11,6 +11,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.decided import tell_flow_run
 from flows.deploy import start_deployment
+from flows.plan_state import plan_state
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
 from tests.flows.workers import deploy, work
@@ -60,7 +61,7 @@ def mailbox(own_home: Path, tmp_path: Path) -> Iterator[Mailbox]:
 class Deployed:
     """One flow run of the deployment, pushed on by a worker that does one thing at a time."""
 
-    def __init__(self, fork: Fork, api: str, notes: Path) -> None:
+    def __init__(self, fork: Fork, api: str, notes: Path, *, ask_first: bool = False) -> None:
         self._fork = fork
         self._api = api
         self._notes = notes
@@ -68,7 +69,7 @@ class Deployed:
             "prompt": "send the notes",
             "repo": str(notes),
             "grants": ["SEND_EMAIL"],
-            "ask_first": False,
+            "ask_first": ask_first,
         }
         self.id = start_deployment(api, "run-plan", given)
 
@@ -159,3 +160,18 @@ def test_a_question_waits_in_a_form_and_the_answer_has_the_persons_authority(
     deployed.answer(answer="ann@example.org")
     assert deployed.work() == "Completed", "an address that a person gave needs no approval"
     assert [mail.to for mail in mailbox.mails] == [["ann@example.org"]]
+
+
+def test_a_plan_that_is_refused_before_it_runs_is_cancelled(
+    prefect_api: str, fork: Fork, mailbox: Mailbox, tmp_path: Path
+) -> None:
+    deploy(prefect_api, "run-plan", pool="plans", within=tmp_path)
+    deployed = Deployed(fork, prefect_api, tmp_path / "notes", ask_first=True)
+    assert deployed.work() == "Suspended"
+    with temporary_settings({PREFECT_API_URL: prefect_api}):
+        _resume(deployed.id, {"answer": "refuse"})
+    assert deployed.work() == "Cancelled"
+    with plan_shop(load_settings()) as shop:
+        refused = plan_state(shop, deployed.id[-8:])
+    assert (refused.report.status, refused.agreed) == ("cancelled", False)
+    assert mailbox.mails == []

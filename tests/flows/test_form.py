@@ -23,12 +23,16 @@ def test_every_field_has_a_title_a_description_and_its_place() -> None:
     fields = made().parameters.properties
     assert sorted(fields, key=lambda name: fields[name]["position"]) == FIELDS
     assert all(field["title"] and field["description"] for field in fields.values())
-    assert made().parameters.required == ["repo"]
 
 
 def test_run_blueprint_asks_for_the_blueprint_first() -> None:
     fields = run_blueprint.parameters.properties
     assert sorted(fields, key=lambda name: fields[name]["position"]) == ["blueprint", *FIELDS]
+
+
+def test_a_repository_is_asked_for_and_may_not_be_empty() -> None:
+    assert made().parameters.required == ["repo"]
+    assert made().parameters.properties["repo"]["minLength"] == 1
 
 
 def test_an_agent_is_chosen_from_a_list() -> None:
@@ -45,7 +49,6 @@ def test_each_option_of_the_blueprint_is_a_field_and_no_other_is_taken() -> None
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("repo", ""),
         ("agent", "nobody"),
         ("budget_usd", 0),
         ("budget_usd", 10_001),
