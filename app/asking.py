@@ -3,10 +3,12 @@
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from getpass import getuser
 from typing import TYPE_CHECKING
 
 from app.terminal import say
+from contracts.errors import ApprovalDecided
 
 if TYPE_CHECKING:
     from policy.approvals import Approvals
@@ -36,12 +38,14 @@ def asking(approvals: "Approvals") -> "Person":
         if answer.status != "waiting":
             return answer
         waiting = approvals.list(run_id=question.run_id, pending=True)
-        found = next(one for one in waiting if one.action == question.action)
-        with _turn:
-            for line in ("stopped: CAPABILITY_VIOLATION", *whole(found)):
-                say(f"  {line}")
-            status = "approved" if confirmed("do exactly this, once?") else "denied"
-        approvals.decide(found.id, "approved" if status == "approved" else "denied", by=getuser())
+        found = next((one for one in waiting if one.action == question.action), None)
+        if found is not None:  # else somebody decided just now, or it expired
+            with _turn:
+                for line in ("stopped: CAPABILITY_VIOLATION", *whole(found)):
+                    say(f"  {line}")
+                agreed = confirmed("do exactly this, once?")
+            with suppress(ApprovalDecided):
+                approvals.decide(found.id, "approved" if agreed else "denied", by=getuser())
         return approvals.ask(question)
 
     return Person(ask=ask, use=approvals.use)

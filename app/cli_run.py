@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from flows.request import RunRequest
     from flows.settings import Settings
 
+STDIN = Path("-")
 _EXITS = {"cancelled": 130, "waiting": 4}
 """Exit codes of runs that did not succeed; of others 1."""
 
@@ -56,6 +57,8 @@ def run(
     from flows.settings import load_settings
 
     settings = load_settings()
+    if detach and intent_from == STDIN:
+        raise OptionInvalid("--detach leaves nobody to read stdin: name a file in --intent-from")
     text = intent_text(intent_from, untrusted=untrusted)
     request = RunRequest(
         blueprint=find_blueprint(blueprint, repo=repo),

@@ -67,7 +67,9 @@ def run_compete(
                 for fork, entrant in zip(forks, node.entrants, strict=True)
             ]
         )
-        winner = _winner(node, ctx, raced)
+        passed = [entry for entry in raced if entry.passed]
+        named = node.judge(ctx, passed) if passed else None
+        winner = named if named in {entry.name for entry in passed} else None
         for fork, entry in zip(forks, raced, strict=True):
             if entry.name == winner:
                 sandbox.restore(fork.snapshot())
@@ -78,7 +80,7 @@ def run_compete(
         output="\n".join(_told(entry, winner) for entry in raced),
         lanes={name: result for entry in raced for name, result in entry.results.items()},
     )
-    return result if winner else replace(result, error="no entrant passed the steps")
+    return result if winner else replace(result, error=_no_winner(passed, named))
 
 
 def _race(
@@ -100,9 +102,11 @@ def _race(
     return Entry(name=entrant.name, results=results, lines=_lines_changed(fork, base))
 
 
-def _winner(node: Compete, ctx: RunContext, raced: Sequence[Entry]) -> str | None:
-    passed = [entry for entry in raced if entry.passed]
-    return node.judge(ctx, passed) if passed else None
+def _no_winner(passed: Sequence[Entry], named: str | None) -> str:
+    if not passed:
+        return "no entrant passed the steps"
+    known = ", ".join(entry.name for entry in passed)
+    return f"the judge named {named!r}, which is none of those that passed: {known}"
 
 
 def _told(entry: Entry, winner: str | None) -> str:

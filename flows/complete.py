@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
 
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import BudgetExceeded
@@ -30,6 +31,7 @@ def complete_through_gateway(
     a word such as "plan", "curate" or "reflect", under which the calls stand in `trajectory`:
     without one, in a file of their own in the folder `calls` of the home. Nothing is started
     before the first call. All calls together spend `budget_usd`, give or take the last reply.
+    Several threads may call it.
 
     Raises (when called):
         BudgetExceeded: says what was spent. It is a `ModelUnavailable`.
@@ -41,15 +43,17 @@ def complete_through_gateway(
     with ExitStack() as stack:
         gates: dict[str, Gate] = {}
         runs: list[OpenGate] = []
+        opening = Lock()
 
         def gate(model: str) -> Gate:
-            if not runs:
-                opened = gateway_run(settings, run_id, path, budget_usd=budget_usd)
-                runs.append(stack.enter_context(opened).open_gate)
-            if model not in gates:
-                terms = Terms(node=purpose, agent=OURSELVES, model=model)
-                gates[model] = stack.enter_context(runs[0](terms))
-            return gates[model]
+            with opening:
+                if not runs:
+                    opened = gateway_run(settings, run_id, path, budget_usd=budget_usd)
+                    runs.append(stack.enter_context(opened).open_gate)
+                if model not in gates:
+                    terms = Terms(node=purpose, agent=OURSELVES, model=model)
+                    gates[model] = stack.enter_context(runs[0](terms))
+                return gates[model]
 
         def complete(request: ChatRequest) -> Reply:
             reply = gate(request.model).complete(request)

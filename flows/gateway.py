@@ -8,7 +8,7 @@ the next run gets a new one; an old one that runs still use ends with the last o
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from contracts.gate import OpenGate
 from flows import kept
 from flows.kept import Kept, Launch, Running
 from flows.origin import KEYS, ROOT, origin
+from flows.owner import drawn_once
 from flows.settings import Settings, environment
 from nodes.text import secrets_in
 from providers.client import Gateway
@@ -154,17 +155,7 @@ def _open_runs(url: str) -> int | None:
 
 def secret(settings: Settings) -> str:
     """What opens the gateway's host side; made at first use, for this user's eyes only."""
-    folder = _folder(settings)
-    path = _secret_file(folder)
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"secret.{os.getpid()}"
-        part.touch(mode=0o600)
-        part.write_text(token_hex(32))
-        with suppress(FileExistsError):  # another process was faster: its secret holds
-            path.hardlink_to(part)
-        part.unlink()
-    return path.read_text()
+    return drawn_once(_secret_file(_folder(settings)), token_hex(32))
 
 
 def _secret_file(folder: Path) -> Path:

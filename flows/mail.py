@@ -3,6 +3,7 @@
 import smtplib
 from email.message import EmailMessage
 from email.utils import make_msgid
+from ssl import create_default_context
 
 from flows.memory_settings import expand
 from flows.policy_settings import MailSettings
@@ -17,16 +18,16 @@ def send_mail(mail: Mail, settings: MailSettings) -> None:
     """Hand the mail to the configured server; to those it names and nobody else.
 
     Raises:
-        OperationFailed: an address or the subject is none, or the server did not take it.
+        OperationFailed: an address or the subject is none, the password is not set, or the
+            server did not take it.
     """
     try:
         message = _message(mail, settings.sender)
         with smtplib.SMTP(settings.host, settings.port, timeout=_TIMEOUT_S) as server:
             if settings.starttls:
-                server.starttls()
-            password = expand(settings.password, environment())
-            if settings.user and password:
-                server.login(settings.user, password)
+                server.starttls(context=create_default_context())
+            if settings.user:
+                server.login(settings.user, _password(settings))
             refused = server.send_message(
                 message, from_addr=settings.sender, to_addrs=[*mail.to, *mail.cc]
             )
@@ -35,6 +36,16 @@ def send_mail(mail: Mail, settings: MailSettings) -> None:
         raise OperationFailed(f"the mail was not sent by {where}: {error}") from error
     if refused:
         raise OperationFailed(f"the server refused {', '.join(sorted(refused))}")
+
+
+def _password(settings: MailSettings) -> str:
+    password = expand(settings.password, environment())
+    if not password:
+        raise OperationFailed(
+            f"no password for {settings.user!r}: `[policy.mail] password` is empty, or names a "
+            "variable that is not set"
+        )
+    return password
 
 
 def _message(mail: Mail, sender: str) -> EmailMessage:

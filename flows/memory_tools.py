@@ -30,12 +30,14 @@ def toolbox(
     """
     with ExitStack() as stack:
         opened: list[_Tools] = []
+        opening = Lock()
 
         def ask() -> Toolbox | None:
             try:
-                if not opened:
-                    found = stack.enter_context(library(options))
-                    opened.append(_Tools(found, access, run_id, stack))
+                with opening:
+                    if not opened:
+                        found = stack.enter_context(library(options))
+                        opened.append(_Tools(found, access, run_id, stack))
                 return opened[0].toolbox()
             except Unavailable as error:
                 _log.warning("run %s goes on without playbook tools: %s", run_id, error)

@@ -62,8 +62,10 @@ class Runs(Collector):
     def collect(self) -> Iterable[Metric]:
         """What there is now."""
         for path in set(self._folder.glob("*/report.json")) - self._counted:
-            self._count(loads(path.read_text()))
-            self._counted.add(path)
+            report = loads(path.read_text())
+            if report.status != "waiting":  # it goes on, or is withdrawn
+                self._count(report)
+                self._counted.add(path)
         run, model = ("blueprint", "status"), ("model",)
         yield from _counter("harness_runs", "Runs that ended", run, self._runs)
         yield from _counter("harness_run_seconds", "How long they took", run, self._seconds)

@@ -13,7 +13,7 @@ def plan_delta(event: Event) -> Delta | None:
             change: Delta = {"status": "agreed" if agreed else "planned", "steps": steps}
         case "step", {"step": int(step), "status": status, "reason": reason}:
             change = {"step": step, "status": status, "reason": reason}
-        case "decision", {"step": int(step), "allowed": True}:
+        case "decision", {"step": int(step), "verdict": "allowed"}:
             change = {"step": step, "status": "allowed"}
         case "decision", {"step": int(step), "rule": rule, "reason": reason}:
             change = {"step": step, "status": "stopped", "rule": rule, "reason": reason}

@@ -1,7 +1,7 @@
 """Builds what plans are made and run with."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from json import dumps, loads
 
@@ -76,14 +76,15 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
         def open_it(checkpoint: SnapshotId | None) -> Iterator[Opened]:
             docker = engine()
             spec = spec_for(settings, docker, run_id, cli=False)
-            started: AbstractContextManager[DockerSandbox] = (
-                take(docker, spec) or DockerSandbox.start(docker, spec)
-                if checkpoint is None
-                else DockerSandbox.resume(docker, spec, checkpoint)
-            )
+
+            def started() -> DockerSandbox:
+                if checkpoint is None:
+                    return take(docker, spec) or DockerSandbox.start(docker, spec)
+                return DockerSandbox.resume(docker, spec, checkpoint)
+
             with (
                 Egress(wanted.egress, lambda _: None, addresses=wanted.egress_addresses) as egress,
-                started as sandbox,
+                started() as sandbox,
             ):
                 env = dict(wanted.env)
                 if wanted.egress:

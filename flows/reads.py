@@ -1,12 +1,12 @@
 """Which secrets an agent has read: whoever goes on with its conversation knows them still."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contracts.gate import Bounds
 from flows.request import RunRequest, agentic_nodes
 from flows.trajectory_events import Rules, Telling
+from providers.read_trajectory import event_of
 
 
 def rules_of(request: RunRequest, bounds: Bounds | None) -> Mapping[str, Rules]:
@@ -53,4 +53,6 @@ def _lines(path: Path, upto: int | None) -> Iterator[Mapping[str, object]]:
         for line in file:
             if not line.endswith(b"\n") or (upto is not None and file.tell() > upto):
                 return
-            yield json.loads(line)
+            event = event_of(line)
+            if event is not None:
+                yield event

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from contracts.errors import Unavailable, WebhookRefused
+from contracts.errors import HarnessError, WebhookRefused
 from flows import kept, local
 from flows.answers import answers
 from flows.deploy import start_deployment, without_worker
@@ -42,7 +42,8 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
 
     Raises:
         WebhookRefused: no secret is set, it does not fit, or the delivery was taken before.
-        Unavailable: no Prefect server answers; the delivery may come again.
+        OptionInvalid: there is no such deployment, or its form refuses the parameters.
+        Unavailable: no Prefect server answers. After either the delivery may come again.
     """
     secret = settings.webhooks.secret
     if secret is None:
@@ -59,7 +60,7 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
         api = local.api_url(settings)
         warning = without_worker(api)
         run = start_deployment(api, start.deployment, start.parameters)
-    except Unavailable:
+    except HarnessError:
         note.unlink()
         raise
     return f"started {start.deployment} as flow run {run}" + (f"; {warning}" if warning else "")

@@ -57,6 +57,11 @@ def request_of(asked: Asked) -> RunRequest:
     except (OSError, HarnessError) as error:
         raise RunNotResumable(f"run {asked.run_id} cannot go on: {error}") from error
     check_same(asked, blueprint)
+    return request_for(asked, blueprint)
+
+
+def request_for(asked: Asked, blueprint: Blueprint) -> RunRequest:
+    """What was asked, of this blueprint."""
     return RunRequest(
         blueprint=blueprint,
         blueprint_ref=asked.blueprint_ref,

@@ -12,13 +12,14 @@ from contracts.run import NodeResult, RunContext, RunReport
 from flows.checkpoint import Checkpoint
 from flows.reads import node_of, plain, rules_of, secrets_read
 from flows.report import to_json
-from flows.request import RunRequest
+from flows.request import RunRequest, repo_name
 from flows.run_notes import Given, Notes, Seat
 from flows.trajectory_events import Rules, Telling, text_entity
 from memory.around_run import Recall
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner
 from policy.events import Draft, Kind
+from providers.read_trajectory import event_of
 from sandbox.git import redacted
 
 Append = Callable[[Sequence[Draft]], object]
@@ -237,7 +238,7 @@ class RunEvents:
         return text_entity(said, origin=where or "prompt", label=Label(taint=taint))
 
     def _read_repository(self, commit: str) -> Entity:
-        name = self._request.repo.rstrip("/").split("/")[-1].removesuffix(".git")
+        name = repo_name(self._request.repo)
         label = Label(taint=frozenset({f"repo:{name}"}))
         content = {"repository": self._redact(redacted(self._request.repo)), "commit": commit}
         return Entity(content=content, label=label, origin=f"repository {name}")
@@ -286,4 +287,6 @@ class _Tail:
                 if not line.endswith(b"\n"):
                     return
                 self._at += len(line)
-                yield json.loads(line)
+                event = event_of(line)
+                if event is not None:
+                    yield event

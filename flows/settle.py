@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from blueprints.dsl import deterministic
 from blueprints.engine import run_nodes
+from blueprints.types import Blueprint
 from contracts.errors import RunNotResumable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from flows import checkpoint
@@ -13,11 +15,12 @@ from flows.asked import Asked, held, read_asked
 from flows.checkpoint import Checkpoint
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
-from flows.resume import request_of
+from flows.resume import request_for, request_of
 from flows.runs import State, read_entry
 from flows.settings import load_settings
 from flows.wiring import engine, owner, workshop
 from flows.workshop import Workshop
+from nodes.commands import command
 from nodes.types import Node
 from sandbox.reap import reap
 
@@ -82,11 +85,10 @@ def _settled(
     tools: Workshop, asked: Asked, why: BaseException, *, gives_up: bool
 ) -> RunReport | None:
     run_id, folder = asked.run_id, tools.runs / asked.run_id
-    with chdir(Path.cwd()):  # the worker's process goes on
-        request = request_of(asked)
     start = checkpoint.read(folder, asked.repo)
     if start is None:
         return None
+    request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
     with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
         record = Record(request, start, folder, run_id, flow_run, tools, append, book)
@@ -96,6 +98,16 @@ def _settled(
             record.ctx = _so_far(request, start, run_id)
             raise why
     return record.report
+
+
+def _request(asked: Asked) -> RunRequest:
+    """What was asked; a blueprint that is gone by now is as its nodes were called."""
+    try:
+        with chdir(Path.cwd()):  # the worker's process goes on
+            return request_of(asked)
+    except RunNotResumable:
+        nodes = [deterministic(name, "", command("false")) for name in asked.nodes]
+        return request_for(asked, Blueprint(name=asked.blueprint, description="", nodes=nodes))
 
 
 def _so_far(request: RunRequest, start: Checkpoint, run_id: str) -> RunContext:

@@ -61,7 +61,11 @@ def writing(engine: Engine) -> Iterator[Connection]:
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
     """One transaction that sees the database at one moment."""
-    with reading_errors(engine.url), engine.connect() as connection:
+    one_moment = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    with (
+        reading_errors(engine.url),
+        engine.connect().execution_options(**one_moment) as connection,
+    ):
         yield connection
 
 

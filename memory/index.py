@@ -173,6 +173,7 @@ class Index:
         done = after = 0
         # One at a time, or an old state that one process read could overwrite a newer one.
         with alone(self._engine, "index"):
+            total = self._waiting() if progress is not None else 0
             while batch := self._batch(after):
                 after = max(batch)
                 waiting = self._write(vectors, sorted(set(batch.values())))
@@ -181,11 +182,15 @@ class Index:
                     connection.execute(delete(outdated).where(outdated.c.number.in_(settled)))
                 done += len(batch)
                 if progress is not None:
-                    progress(done, done + len(self._batch(after, limit=None)))
+                    progress(done, max(done, total))
 
-    def _batch(self, after: int, limit: int | None = BATCH) -> dict[int, int]:
+    def _waiting(self) -> int:
+        with reading(self._engine) as connection:
+            return connection.execute(select(func.count()).select_from(outdated)).scalar_one()
+
+    def _batch(self, after: int) -> dict[int, int]:
         query = select(outdated.c.number, outdated.c.playbook_key)
-        query = query.where(outdated.c.number > after).order_by(outdated.c.number).limit(limit)
+        query = query.where(outdated.c.number > after).order_by(outdated.c.number).limit(BATCH)
         with reading(self._engine) as connection:
             return {row.number: row.playbook_key for row in connection.execute(query)}
 

@@ -5,7 +5,19 @@ from datetime import datetime
 from uuid import uuid4
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Text,
+    cast,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from memory.content import digest, storable
@@ -80,13 +92,7 @@ def list_executions(
     connection: Connection, key: int | None = None, *, limit: int | None = None
 ) -> list[Execution]:
     """Executions of one playbook, or all, the newest first."""
-    query = select(executions, playbooks.c.id.label("playbook_id")).outerjoin(
-        playbooks, playbooks.c.key == executions.c.playbook_key
-    )
-    if key is not None:
-        query = query.where(executions.c.playbook_key == key)
-    query = query.order_by(executions.c.completed_at.desc(), executions.c.id).limit(limit)
-    return [_execution(row) for row in connection.execute(query)]
+    return _newest(connection, *_of(key), limit=limit)
 
 
 def what_failed(connection: Connection, key: int) -> tuple[str, ...]:
@@ -126,13 +132,16 @@ def reflections_applied(connection: Connection, key: int, run_id: str | None) ->
     connection.execute(update(executions).where(*mine).values(reflection_applied=True))
 
 
-def waiting_reflections(connection: Connection) -> list[Execution]:
-    """Executions whose reflection has improvements that nobody applied yet, the newest first."""
+def waiting_reflections(connection: Connection, key: int | None = None) -> list[Execution]:
+    """Executions whose reflection has improvements that nobody applied yet, the newest first.
+
+    Of the playbook with this key, or of all.
+    """
+    reflected = cast(executions.c.reflection, Text) != "null"
     return [
         execution
-        for execution in list_executions(connection)
-        if execution.reflection and execution.reflection.improvements
-        if not execution.reflection_applied and execution.playbook_id
+        for execution in _newest(connection, reflected, ~executions.c.reflection_applied, *_of(key))
+        if execution.reflection and execution.reflection.improvements and execution.playbook_id
     ]
 
 
@@ -158,6 +167,20 @@ def restore_lessons(
     """Add lessons that another store held, with the runs that they came from."""
     for text, run_id in taught:
         _add_lesson(connection, key, storable(text)[:LESSON_LIMIT], run_id, at)
+
+
+def _of(key: int | None) -> tuple[ColumnElement[bool], ...]:
+    return () if key is None else (executions.c.playbook_key == key,)
+
+
+def _newest(
+    connection: Connection, *where: ColumnElement[bool], limit: int | None = None
+) -> list[Execution]:
+    query = select(executions, playbooks.c.id.label("playbook_id")).outerjoin(
+        playbooks, playbooks.c.key == executions.c.playbook_key
+    )
+    query = query.where(*where).order_by(executions.c.completed_at.desc(), executions.c.id)
+    return [_execution(row) for row in connection.execute(query.limit(limit))]
 
 
 def _add_lesson(

@@ -235,9 +235,8 @@ class Library:
     def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:
         """Executions whose reflection waits for a person, of one playbook or all."""
         with reading(self.engine) as connection:
-            wanted = store.get(connection, ref).id if ref is not None else None
-            waiting = journal.waiting_reflections(connection)
-        return [e for e in waiting if wanted is None or e.playbook_id == wanted]
+            key = store.get(connection, ref).key if ref is not None else None
+            return journal.waiting_reflections(connection, key)
 
     def prune(
         self, retention: Retention = DEFAULT_RETENTION, *, dry_run: bool = False

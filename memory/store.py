@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memory import stored_vectors
 from memory.content import content_json, embedded_text, parse_content, slug
-from memory.errors import PlaybookNotFound, StaleUpdate
+from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
 from memory.tables import lessons, outdated, playbook_tags, playbooks, versions, words
 from memory.types import Content, Counts, Filter, Lesson, Playbook, Version
 from memory.words import impacts
@@ -65,7 +65,7 @@ def add(
     }
     key = _insert(connection, row, new.slug) or _insert(connection, row, f"{new.slug}-{new.id[:8]}")
     if key is None:
-        raise PlaybookNotFound(f"no free slug for {new.slug!r}: give the playbook another title")
+        raise PlaybookInvalid(f"no free slug for {new.slug!r}: give the playbook another title")
     _write_parts(connection, key, content, version=1, source=source, at=at)
     return by_key(connection, [key])[key]
 

@@ -80,7 +80,8 @@ class RunAccount:
         self.masked = [secret for secret in terms.secrets if secret]
         self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._mask(redact(t)))
         self.ends_at = time.monotonic() + terms.ttl_s
-        self.usage = Usage(cost_usd=terms.spent_usd)
+        self._usage = Usage(cost_usd=terms.spent_usd)
+        self._lock = threading.Lock()
 
     def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
         """The model's answer, or the next of the trajectory that is replayed.
@@ -91,9 +92,18 @@ class RunAccount:
         replay = self.terms.replay
         return self._models.answer(model if replay is None else f"{PREFIX}{replay}", ask)
 
+    def count(self, usage: Usage) -> None:
+        """Add one reply of any of the run's agents, who may spend at the same time."""
+        with self._lock:
+            self._usage += usage
+
+    def spent(self) -> Usage:
+        """What all its agents spent together."""
+        return self._usage
+
     def exceeded(self) -> str | None:
         """Why no more may be spent, or None."""
-        budget, spent = self.terms.budget_usd, self.usage
+        budget, spent = self.terms.budget_usd, self._usage
         if budget is None or spent.cost_usd < budget:
             return None
         return f"budget exceeded: ${spent.cost_usd:.4f} of ${budget:g}, {spent.total} tokens"
@@ -144,7 +154,7 @@ class Account:
                 usage=self._spent.usage + usage,
                 outage=None if whole else self._spent.outage,
             )
-            self.run.usage += usage
+            self.run.count(usage)
 
     def decide(self, call: ToolCall) -> Decision:
         """Let the guard decide about a call; it may be asked again while a person is waited for."""
@@ -270,7 +280,7 @@ class Ledger:
         if run is None:
             return Usage()
         run.trajectory.close()
-        return run.usage
+        return run.spent()
 
     def reap(self) -> None:
         """Close the runs whose time or whose process is over."""

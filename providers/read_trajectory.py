@@ -34,12 +34,18 @@ def read_trajectory(path: Path) -> Iterator[Event]:
     """
     with path.open(encoding="utf-8") as file:
         for line in file:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue  # the gateway was killed while it wrote
-            if isinstance(event, dict):
+            event = event_of(line)
+            if event is not None:
                 yield event
+
+
+def event_of(line: str | bytes) -> Event | None:
+    """What one line says; None where whoever wrote was killed in the middle of it."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
 
 
 def shown(event: Event) -> str:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from ssl import SSLContext
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
@@ -38,10 +39,10 @@ class Mailbox:
 
 
 @contextmanager
-def mail_server() -> Iterator[Mailbox]:
-    """The server, stopped when the block ends."""
+def mail_server(tls: SSLContext | None = None) -> Iterator[Mailbox]:
+    """The server, with STARTTLS where it is given a certificate; stopped when the block ends."""
     box = Mailbox(port=_free_port())
-    controller = Controller(box, hostname="127.0.0.1", port=box.port)
+    controller = Controller(box, hostname="127.0.0.1", port=box.port, tls_context=tls)
     controller.start()
     try:
         yield box

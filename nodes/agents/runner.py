@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from threading import Lock
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
@@ -35,6 +36,8 @@ def agent_runner(
     `spent_usd` of it is gone already.
     """
 
+    purse = Lock()
+
     def run_agent(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         nonlocal spent_usd
         left = None if budget_usd is None else budget_usd - spent_usd
@@ -62,7 +65,8 @@ def agent_runner(
         )
         agent = agents[node.agent or ctx.agent](lambda line: tell(node.name, line))
         result = agent(task, sandbox)
-        spent_usd += result.usage.cost_usd - before_usd
+        with purse:  # agents in lanes spend at the same time
+            spent_usd += result.usage.cost_usd - before_usd
         if result.talk is not None:
             talks.end(node.name, result.talk)
         return result.as_node_result()

@@ -108,6 +108,17 @@ def test_a_judge_may_choose_another(started: ScriptedSandbox) -> None:
     assert started.read_file("answer.txt") == b"42\n" * 5
 
 
+def test_a_judge_that_names_nobody_who_passed_leaves_the_files_as_they_were(
+    started: ScriptedSandbox,
+) -> None:
+    report = run(started, trying(judge=lambda _, __: "try-3"))
+    assert report.error == (
+        "node 'try' failed: the judge named 'try-3', which is none of those that passed: "
+        "try-1, try-2"
+    )
+    assert not started.exec(Command(argv=("test", "-e", "answer.txt"))).ok
+
+
 def test_when_nobody_passes_the_files_stay_as_they_were(started: ScriptedSandbox) -> None:
     steps = (step("never", command("false")),)
     report = run(started, trying(steps=steps))

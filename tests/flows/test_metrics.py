@@ -22,7 +22,7 @@ def report(folder: Path, run_id: str, status: str) -> None:
         token_usage=Usage(input=10),
         cost_usd=0.25,
     )
-    (folder / run_id).mkdir(parents=True)
+    (folder / run_id).mkdir(parents=True, exist_ok=True)
     (folder / run_id / "report.json").write_text(dumps(made))
 
 
@@ -33,10 +33,14 @@ def test_runs_are_counted_once_each(tmp_path: Path) -> None:
     report(tmp_path, "two", "failure")
     generate_latest(registry)
     report(tmp_path, "three", "success")
+    report(tmp_path, "four", "waiting")
+    generate_latest(registry)
+    report(tmp_path, "four", "failure")
     told = generate_latest(registry).decode()
     assert 'harness_runs_total{blueprint="fix-tests",status="success"} 2.0' in told
-    assert 'harness_runs_total{blueprint="fix-tests",status="failure"} 1.0' in told
+    assert 'harness_runs_total{blueprint="fix-tests",status="failure"} 2.0' in told
+    assert 'status="waiting"' not in told, "it is counted when it ended"
     assert 'harness_run_seconds_total{blueprint="fix-tests",status="success"} 4.0' in told
-    assert 'harness_tokens_total{kind="input",model="ollama/qwen3:4b"} 30.0' in told
-    assert 'harness_cost_usd_total{model="ollama/qwen3:4b"} 0.75' in told
+    assert 'harness_tokens_total{kind="input",model="ollama/qwen3:4b"} 40.0' in told
+    assert 'harness_cost_usd_total{model="ollama/qwen3:4b"} 1.0' in told
     assert 'harness_runs_now{state="running"} 0.0' in told

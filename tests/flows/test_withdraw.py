@@ -67,6 +67,21 @@ def test_it_is_cancelled_with_its_work_and_recorded_once(
     assert withdraw(shop, RUN) is None
 
 
+def test_it_is_recorded_also_when_its_blueprint_is_gone(
+    waiting: Callable[..., RunReport], shop: Workshop
+) -> None:
+    before = waiting()
+    noted = shop.runs / RUN / "run.json"
+    noted.write_text(noted.read_text().replace(__file__, f"{__file__}.gone"))
+    report = withdraw(shop, RUN)
+    assert report is not None
+    assert (report.status, report.blueprint) == ("cancelled", before.blueprint)
+    assert report.branch == before.branch
+    assert [node.output for node in report.nodes] == [node.output for node in before.nodes]
+    with library() as opened:
+        assert len(opened.list_executions()) == 1
+
+
 @pytest.mark.prefect
 @pytest.mark.parametrize("where", ["in the UI", "on the command line"])
 def test_it_is_withdrawn_wherever_it_is_cancelled(

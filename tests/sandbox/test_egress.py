@@ -3,7 +3,6 @@
 import ipaddress
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,22 +18,14 @@ from sandbox.egress import Egress, EgressEvent
 from sandbox.http_head import BadHead, parse_head
 from sandbox.routes import NoRoute, Routes, is_ours, is_public
 from sandbox.sni import NotTls, server_name
+from tests.self_signed import self_signed
 
 HERE = "127.0.0.1"
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One file with a key and a certificate for `localhost`."""
-    place = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost", "-keyout", "key", "-out", "cert"),
-        cwd=place, check=True, capture_output=True,
-    )  # fmt: skip
-    both = place / "both.pem"
-    both.write_bytes((place / "key").read_bytes() + (place / "cert").read_bytes())
-    return both
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @contextmanager

@@ -1,0 +1,42 @@
+"""Mail: to a server that is who it says it is, with the password that was asked for."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flows.mail import send_mail
+from flows.policy_settings import MailSettings
+from policy.errors import OperationFailed
+from policy.outside_operations import Mail
+from tests.mailbox import Mailbox, mail_server
+from tests.self_signed import self_signed
+
+MAIL = Mail(to=("ann@example.org",), cc=(), subject="Q2", body="Hello")
+
+
+@pytest.fixture
+def impostor(tmp_path: Path) -> Iterator[Mailbox]:
+    """A server that offers TLS with a certificate which nobody vouches for."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(self_signed(tmp_path))
+    with mail_server(context) as box:
+        yield box
+
+
+def test_it_is_not_handed_to_a_server_whose_certificate_nobody_vouches_for(
+    impostor: Mailbox,
+) -> None:
+    settings = MailSettings(host="localhost", port=impostor.port, starttls=True)
+    with pytest.raises(OperationFailed, match="certificate verify failed"):
+        send_mail(MAIL, settings)
+    assert impostor.mails == []
+
+
+def test_it_is_not_sent_without_the_password_that_was_asked_for() -> None:
+    with mail_server() as box:
+        settings = MailSettings(port=box.port, user="ann", password="${MAIL_PASSWORD}")
+        with pytest.raises(OperationFailed, match="no password for 'ann'"):
+            send_mail(MAIL, settings)
+        assert box.mails == []
