@@ -90,11 +90,11 @@ def run_request(
 ) -> None:
     """Check, then run here or start a process of its own; exits 1 when the run failed.
 
-    `flow_run_id` is of a run that goes on.
+    `flow_run_id` is of a run that goes on: it is checked where its own secrets are set.
     """
     from flows.wiring import workshop
 
-    for notice in workshop(settings).check(request):
+    for notice in workshop(settings).check(request) if flow_run_id is None else ():
         say(f"note: {notice}")
     if detach:
         _detach(run_id, settings, as_json=as_json)

@@ -1,6 +1,6 @@
 """The figures of this machine's runs for Prometheus, as a process that `harness up` keeps.
 
-They are counted from the reports in the folder of runs, so they are right after any restart.
+They are counted from the reports in the folder of runs, so a restart loses none.
 """
 
 import signal
@@ -8,13 +8,15 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from contracts.run import RunReport
+from contracts.chat import Usage
 from flows import kept
 from flows.answers import answers
 from flows.kept import Kept, Launch
@@ -48,12 +50,24 @@ def metrics(settings: Settings) -> Kept:
     )
 
 
+class _Spent(NamedTuple):
+    """What a run's report told when it was looked at last."""
+
+    written_ns: int = 0
+    seconds: int = 0
+    cost_usd: float = 0.0
+    usage: Usage = Usage()
+
+
 class Runs(Collector):
-    """Counts the reports below a folder; one that was counted is not read again."""
+    """Counts the reports below a folder; one that did not change is not read again.
+
+    A run that goes on ends once more, and counts once more with what it spent since.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._counted: set[Path] = set()
+        self._known: dict[Path, _Spent] = {}
         self._runs: Counter[Labels] = Counter()
         self._seconds: Counter[Labels] = Counter()
         self._cost: Counter[Labels] = Counter()
@@ -61,11 +75,9 @@ class Runs(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """What there is now."""
-        for path in set(self._folder.glob("*/report.json")) - self._counted:
-            report = loads(path.read_text())
-            if report.status != "waiting":  # it goes on, or is withdrawn
-                self._count(report)
-                self._counted.add(path)
+        for path in self._folder.glob("*/report.json"):
+            with suppress(OSError, ValueError):  # it goes on just now, or is no report
+                self._look(path)
         run, model = ("blueprint", "status"), ("model",)
         yield from _counter("harness_runs", "Runs that ended", run, self._runs)
         yield from _counter("harness_run_seconds", "How long they took", run, self._seconds)
@@ -73,14 +85,23 @@ class Runs(Collector):
         yield from _counter("harness_tokens", "Tokens used", ("model", "kind"), self._tokens)
         yield self._going_on()
 
-    def _count(self, report: RunReport) -> None:
-        run = (report.blueprint, report.status)
+    def _look(self, path: Path) -> None:
+        before, written = self._known.get(path, _Spent()), path.stat().st_mtime_ns
+        if written == before.written_ns:
+            return
+        report = loads(path.read_text())
+        if report.status == "waiting":  # it did not end
+            return
+        seconds = round(report.total_duration_ms / 1000)
+        self._known[path] = _Spent(written, seconds, report.cost_usd, report.token_usage)
+        run, model = (report.blueprint, report.status), report.model
         self._runs[run] += 1
-        self._seconds[run] += round(report.total_duration_ms / 1000)
-        self._cost[(report.model,)] += report.cost_usd  # type: ignore[assignment]  # typed for int
-        usage = report.token_usage
+        self._seconds[run] += max(0, seconds - before.seconds)
+        more = max(0.0, report.cost_usd - before.cost_usd)
+        self._cost[(model,)] += more  # type: ignore[assignment]  # typed for int
         for kind in ("input", "output", "cache_read", "cache_write"):
-            self._tokens[(report.model, kind)] += getattr(usage, kind)
+            was, now = (getattr(one, kind) for one in (before.usage, report.token_usage))
+            self._tokens[(model, kind)] += max(0, now - was)
 
     def _going_on(self) -> Metric:
         states = Counter(entry.state for entry in list_runs(self._folder, limit=NEWEST))

@@ -12,7 +12,7 @@ from contracts.run import RunReport
 from flows.local import api_url
 from flows.request import RunRequest
 from flows.server import speaking_to
-from flows.settings import Settings
+from flows.settings import Settings, load_settings
 from flows.wiring import workshop
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas import FlowRun
 
     from flows.compile import RunFlow
+    from flows.workshop import Workshop
 
 
 def run_in_prefect(
@@ -32,7 +33,8 @@ def run_in_prefect(
 ) -> RunReport:
     """Run the checked request as a flow run of the server in use, started when there is none.
 
-    A run that goes on does so in its own flow run, if the server still knows it.
+    A run that goes on does so in its own flow run, if the server still knows it; it is checked
+    there, where its own secrets are set.
 
     Raises:
         PrefectUnavailable: no server, or it went away; the run itself may have ended well.
@@ -44,7 +46,7 @@ def run_in_prefect(
 
         flow = compile_blueprint(
             request.blueprint,
-            lambda: replace(workshop(settings, wait_s=request.wait_approvals_s), check=_checked),
+            lambda: _workshop(request, settings, checked=flow_run_id is None),
             blueprint_ref=request.blueprint_ref,
             run_id=run_id,
             watch=watch,
@@ -67,6 +69,13 @@ def run_in_prefect(
     if isinstance(result, RunReport):
         return result
     raise result
+
+
+def _workshop(request: RunRequest, settings: Settings, *, checked: bool) -> "Workshop":
+    """What the run works with; asked for where its own secrets are set, and their gateway is."""
+    own = settings.model_copy(update={"gateway": load_settings().gateway})
+    made = workshop(own, wait_s=request.wait_approvals_s)
+    return replace(made, check=_checked) if checked else made
 
 
 def _checked(_: RunRequest) -> tuple[str, ...]:

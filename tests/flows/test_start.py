@@ -1,18 +1,22 @@
 """A run is begun, or gone on with, at a Prefect server, which may be too busy to answer."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from blueprints.dsl import blueprint, deterministic
+from blueprints.dsl import agentic, blueprint, deterministic
+from blueprints.engine import Watch
 from contracts.errors import PrefectUnavailable
 from flows.runs import read_report
+from flows.settings import load_settings
 from flows.start import go_on, prefect_at
 from flows.workshop import Workshop
 from nodes.commands import command
+from tests.flows.conftest import DONE, Ask
 
 
 class Busy(BaseHTTPRequestHandler):
@@ -68,3 +72,33 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
         state = go_on(flow, {**asked, "intent": ""}, str(begun.id))
     assert state.is_completed()
     assert read_report(shop.runs, "b2").intent == "as it was asked"
+
+
+@pytest.mark.prefect
+@pytest.mark.docker
+def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
+    own_home: Path, repository: Path, prefect_api: str, model: Callable[..., str], ask: Ask
+) -> None:
+    from prefect.blocks.system import Secret
+    from pydantic import SecretStr
+
+    from flows.compile import compile_blueprint
+    from flows.server import asking
+    from flows.start import run_in_prefect
+    from flows.wiring import workshop
+
+    works = blueprint("works", "Works", [agentic("work", "work", prompt=lambda _: "go")])
+    flow = compile_blueprint(works, workshop, run_id="b3")
+    request = replace(ask(works, model=model(DONE)), repo=str(repository))
+    with prefect_at(prefect_api), asking(prefect_api) as client:
+        Secret(value=SecretStr("key-of-team-a")).save("team-a-key", overwrite=True)
+        secrets = {"OPENAI_API_KEY": "team-a-key"}
+        begun = client.create_flow_run(
+            flow, parameters={"repo": str(repository), "model": request.model, "secrets": secrets}
+        )
+        settings = load_settings()
+        report = run_in_prefect(
+            request, settings, run_id="b3", watch=Watch(), flow_run_id=str(begun.id)
+        )
+    assert report.status == "success"
+    assert [path.name[:8] for path in own_home.glob("gateway*")] == ["gateway-"]
