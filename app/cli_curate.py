@@ -9,7 +9,7 @@ from app.terminal import show, show_json
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
-    from memory.curation import Curated
+    from memory.curate import Curated
 
 
 def curate(

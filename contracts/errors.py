@@ -1,4 +1,4 @@
-"""Every error that Harness raises on purpose.
+"""The errors that Harness raises on purpose, as far as more than one room knows them.
 
 HarnessError                     exit 1
 ├── BadInput                     exit 2   the caller asked for something that cannot be
@@ -9,8 +9,6 @@ HarnessError                     exit 1
 │   ├── OperationInvalid
 │   ├── OptionInvalid
 │   ├── PlanInvalid
-│   ├── PlaybookInvalid              memory
-│   ├── PlaybookNotFound             memory
 │   ├── RepoInvalid
 │   ├── RunNotFound
 │   ├── RunNotReplayable
@@ -26,21 +24,17 @@ HarnessError                     exit 1
 │   ├── ModelUnavailable
 │   │   └── BudgetExceeded      exit 1   it may not be called any more
 │   ├── PrefectUnavailable
-│   ├── SandboxLost
-│   └── StoreUnavailable             memory; the database cannot be used
-│       ├── StoreCorrupt
-│       └── StoreTooNew
+│   └── SandboxLost
 ├── SandboxFileError             exit 1   one file in a sandbox could not be read or written
 │   ├── SandboxFileMissing
 │   ├── SandboxFileDenied
 │   ├── SandboxNotAFile
 │   └── SandboxFileTooLarge
 ├── ForgeRefused                 exit 1   a pull request could not be opened
-├── StaleUpdate                  exit 1   memory; somebody else changed the playbook in between
 ├── GitFailed                    exit 1   a git command failed
 └── WorkRefused                  exit 1   what came out of a sandbox failed verification
 
-Those with a room's name behind them are in that room's `errors.py`.
+Those of one room hang below these: `memory/errors.py`, `policy/errors.py`.
 A command that fails is not here: that is an `ExecResult` with its exit code.
 """
 

@@ -11,13 +11,14 @@ from contracts.json import canonical
 from flows.checkpoint import Checkpoint
 from flows.event_log import event_log, open_log
 from flows.owner import owner_of
-from flows.policy_settings import load_policy_settings
+from flows.policy_settings import PolicySettings, load_policy_settings
 from flows.run_events import heard
 from nodes.types import inner
 from policy.types import Approval
 
 if TYPE_CHECKING:
     from policy.approvals import Approvals
+    from policy.log import EventLog
 
 _DECIDED = (
     "You, or an agent before you, worked on this task in these same files before. A person has "
@@ -35,14 +36,7 @@ def approvals_in(home: Path) -> "Callable[[], Approvals]":
 
     @cache
     def opened() -> "Approvals":
-        from policy.approvals import Approvals  # sqlalchemy, which most agents never need
-
-        log = open_log(home, owner_of(home))
-        return Approvals(
-            engine=log.engine,
-            append=lambda draft: log.append([draft]),
-            ttl_s=load_policy_settings().approval_ttl_s,
-        )
+        return approvals_on(open_log(home, owner_of(home)), load_policy_settings())
 
     return opened
 
@@ -54,14 +48,17 @@ def approvals_at(home: Path) -> "Iterator[Approvals]":
     Raises:
         SettingsInvalid, StoreUnavailable, LogUnavailable.
     """
-    from policy.approvals import Approvals
-
     with event_log(home, owner_of(home)) as log:
-        yield Approvals(
-            engine=log.engine,
-            append=lambda draft: log.append([draft]),
-            ttl_s=load_policy_settings().approval_ttl_s,
-        )
+        yield approvals_on(log, load_policy_settings())
+
+
+def approvals_on(log: "EventLog", policy: PolicySettings) -> "Approvals":
+    """The approvals beside this log, which tells what becomes of them."""
+    from policy.approvals import Approvals  # sqlalchemy, which most agents never need
+
+    return Approvals(
+        engine=log.engine, append=lambda draft: log.append([draft]), ttl_s=policy.approval_ttl_s
+    )
 
 
 def pending(approvals: Sequence[Approval]) -> list[Approval]:

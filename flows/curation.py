@@ -14,8 +14,8 @@ from flows.library import notebook
 from flows.memory_settings import MemorySettings, load_memory_settings
 from flows.runs import each_run, find_run, read_report
 from flows.settings import Settings, load_settings
-from memory import curation
-from memory.curation import Curated, Rule
+from memory import curate
+from memory.curate import Curated, Rule
 from memory.notebook import Notebook
 from memory.proposals import Story
 from memory.scope import Scope
@@ -49,7 +49,7 @@ def curate_since(since: datetime) -> Iterator[Curated]:
         for entry in each_run(settings.runs):
             if datetime.fromisoformat(entry.started_at) < since:
                 break
-            known = entry.state != "success" or curation.is_curated(book, entry.run_id)
+            known = entry.state != "success" or curate.is_curated(book, entry.run_id)
             if not known and _is_good(book, entry.run_id, options):
                 told = story(settings.runs, entry.run_id, book)
                 yield _curate(book, complete, _model(settings, options), told, options)
@@ -59,7 +59,7 @@ def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> boo
     """Whether a run that has ended is to be looked at without being asked."""
     if options.curate == "off" or report.status != "success":
         return False
-    return _is_good(book, report.run_id, options) and not curation.is_curated(book, report.run_id)
+    return _is_good(book, report.run_id, options) and not curate.is_curated(book, report.run_id)
 
 
 def story(runs: Path, run: str, book: Notebook) -> Story:
@@ -98,7 +98,7 @@ def _curate(
     book: Notebook, complete: Complete, model: str, told: Story, options: MemorySettings
 ) -> Curated:
     rule = Rule(confidence=options.approve_confidence)
-    return curation.curate_run(book, complete, model, told, rule=rule)
+    return curate.curate_run(book, complete, model, told, rule=rule)
 
 
 def _is_good(book: Notebook, run_id: str, options: MemorySettings) -> bool:

@@ -25,7 +25,7 @@ _NEEDED = (
     "prefect.flow_engine", "prefect.task_engine", "prefect.deployments.steps", "prefect.runner",
     "anyio._backends._asyncio", "rich._emoji_codes", "graphviz",
     "flows.deployed", "flows.approve", "flows.library", "flows.embed", "flows.curation",
-    "memory.library", "memory.notebook", "memory.learn", "memory.recall", "memory.curation",
+    "memory.library", "memory.notebook", "memory.learn", "memory.recall", "memory.curate",
     "docker",
 )  # fmt: skip
 """What a run would import, each without a thread, a connection or a look at the settings."""

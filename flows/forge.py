@@ -71,7 +71,7 @@ def open_pull_request(forge: Forge, wanted: PullRequest) -> str:
             base_url=forge.api, headers=_headers(forge), timeout=TIMEOUT_S, follow_redirects=False
         ) as client:
             return _open(forge, client, wanted)
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
         raise ForgeRefused(f"no pull request at {forge.api}: {_said(error)}") from error
 
 

@@ -21,7 +21,7 @@ from memory.around_run import Recall, Recorded
 from memory.types import Hit
 
 if TYPE_CHECKING:
-    from memory.curation import Curated
+    from memory.curate import Curated
 
 
 def memory_in_prefect(plain: Memory) -> Memory:

@@ -10,17 +10,18 @@ from blueprints.load import load_file
 from contracts.errors import OperationInvalid
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
+from flows.agent_approvals import approvals_on
 from flows.complete import complete_through_gateway
 from flows.event_log import event_log
 from flows.plan_run import PlanShop
-from flows.plan_workspace import Opened, OpenSandbox
+from flows.plan_workspace import OpenSandbox
 from flows.policy_settings import PolicySettings, load_policy_settings
 from flows.request import RunRequest, new_run_id
 from flows.run import run_blueprint
 from flows.sandboxes import spec_for
 from flows.settings import Settings
 from flows.wiring import engine, owner, workshop
-from policy.approvals import Approvals
+from flows.workshop import Opened
 from policy.errors import OperationFailed
 from policy.registry import Operation
 from sandbox.container import DockerSandbox
@@ -55,11 +56,7 @@ def plan_shop(
             model=chosen.executor or settings.model,
             repos=settings.repos,
             log=log,
-            approvals=Approvals(
-                engine=log.engine,
-                append=lambda draft: log.append([draft]),
-                ttl_s=chosen.approval_ttl_s,
-            ),
+            approvals=approvals_on(log, chosen),
             complete=complete,
             open_sandbox=open_sandbox or _sandboxes(settings),
             run_blueprint=_blueprints(settings),

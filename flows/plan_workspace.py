@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
 
 from contracts.errors import RepoInvalid
-from contracts.sandbox import LastingSandbox, Sandbox, SnapshotId
+from contracts.sandbox import Sandbox, SnapshotId
+from flows.workshop import Opened
 from policy.errors import OperationFailed
 from sandbox.branches import publish, push
 from sandbox.repos import Base, open_repo
@@ -15,14 +15,6 @@ from sandbox.workspace import put_in, take_out
 
 MAX_FILES = 5_000
 MAX_BYTES = 64 * 1024 * 1024
-
-
-class Opened(NamedTuple):
-    """A sandbox, and the variables that its commands need to find the way out."""
-
-    sandbox: LastingSandbox
-    env: Mapping[str, str]
-
 
 OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
 """Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""

@@ -102,6 +102,7 @@ def ended(report: PlanReport) -> State[PlanReport]:
             return Completed(data=report)
         case "waiting" | "planned" | "running" | "cancelled" | "lost":
             ids = ", ".join(report.approvals)
-            return Completed(name="Waiting", message=f"waits for approval {ids}", data=report)
+            why = f"waits for approval {ids}" if ids else f"it is {report.status}"
+            return Completed(name="Waiting", message=why, data=report)
         case "failure":
             return Failed(message=report.error or "a step failed or was denied", data=report)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +16,7 @@ from flows.checkpoint import Used
 from flows.egress import EgressLog
 from flows.model_calls import TRAJECTORY
 from flows.request import RunRequest, new_run_id
+from flows.resume import request_for
 from flows.runs import find_run, read_report
 from flows.workshop import Workshop
 from nodes.agents.talk import NO_TALKS
@@ -81,18 +82,8 @@ def _asked_again(own: Path, report: RunReport) -> Iterator[RunRequest]:
     except (OSError, HarnessError) as error:
         raise RunNotReplayable(f"run {report.run_id} cannot be replayed: {error}") from error
     try:
-        yield RunRequest(
-            blueprint=blueprint,
-            blueprint_ref=asked.blueprint_ref,
-            repo=asked.repo,
-            intent=report.intent,
-            intent_from=asked.intent_from,
-            ref=report.base_commit,
-            agent=asked.agent,
-            model=asked.model,
-            budget_usd=asked.budget_usd,
-            options=asked.options,
-        )
+        again = request_for(asked, blueprint)
+        yield replace(again, ref=report.base_commit, push=False, user=None, company=None)
     finally:
         os.chdir(before)
 

@@ -20,7 +20,7 @@ from nodes.execute import RunAgent
 from nodes.types import Agentic
 
 if TYPE_CHECKING:
-    from memory.curation import Curated
+    from memory.curate import Curated
     from memory.injection import Injection
     from memory.note_types import Entry
     from memory.notebook import Notebook

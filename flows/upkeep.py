@@ -14,7 +14,7 @@ from flows.settle_plan import withdraw_cancelled_plans
 from flows.suspend import let_go_on
 from flows.wiring import engine, owner, workshop
 from flows.withdraw import withdraw_cancelled
-from memory.curation import Curated
+from memory.curate import Curated
 from sandbox.reap import reap
 
 

@@ -35,6 +35,7 @@ from flows.workshop import Tell, Workshop
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.agents.talk import Talks, redacting
 from nodes.execute import RunAgent
+from nodes.projects.python import NO_BYTECODE
 from nodes.text import Redact, redactor
 from providers.models import check_key
 from sandbox.engine import Engine
@@ -43,9 +44,6 @@ from sandbox.sources import find_source
 
 if TYPE_CHECKING:
     from policy.log import EventLog
-
-_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""Python takes an edit of the same size within one second for no edit, and runs the old code."""
 
 
 def workshop(
@@ -68,7 +66,7 @@ def workshop(
     return Workshop(
         runs=chosen.runs,
         repos=chosen.repos,
-        env={**_NO_BYTECODE, **chosen.sandbox.env},
+        env={**NO_BYTECODE, **chosen.sandbox.env},
         redact=redact,
         default_agent=chosen.agent,
         default_model=chosen.model,

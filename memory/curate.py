@@ -1,71 +1,197 @@
-"""Asks a model what a run teaches."""
+"""From a finished run to proposals that wait for a person: few, new, and flagged."""
 
-import json
 import logging
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from pydantic import ValidationError
+from sqlalchemy import Connection, delete, insert, select
 
-from contracts.chat import ChatRequest, Complete, Message
-from memory.proposals import WRITES_A_RUN, Findings, Story
+from contracts.chat import Complete
+from memory import curator, likeness, note_store
+from memory.database import reading, writing
+from memory.note_content import searched_text
+from memory.note_tables import curations
+from memory.note_types import DESCRIPTIVE, Author, Content, Entry, Flag, NoteContent, Where
+from memory.notebook import Notebook
+from memory.proposals import WRITES_A_RUN, Finding, Refused, Story, judge
+from memory.scope import Scope, label
 
-TRIES = 3
-"""Answers that a model is asked for before its findings are dropped."""
+KNOWN = 30
+"""Kept notes that a curator is told of."""
 
 _log = logging.getLogger(__name__)
 
 
-def find(complete: Complete, model: str, story: Story, known: Sequence[str]) -> Findings | None:
-    """What the model found; None, and a line in the log, when it never answers as asked.
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """The operator's: what is approved without a person. By default nothing is."""
+
+    confidence: int | None = None
+    """Approve what the curator is at least so sure of, if it describes, has no flag, and is for
+    nobody else than the run was. None: a person approves everything."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curated:
+    """What came of a run. `merged` are entries that said exactly the same already."""
+
+    run_id: str
+    written: tuple[Entry, ...] = ()
+    merged: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    fault: str | None = None
+    """Why nothing could be read out of the run."""
+
+
+NO_RULE = Rule()
+
+
+def curate_run(
+    book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
+) -> Curated:
+    """Ask the model what the run teaches, and keep what holds as Pending.
+
+    Doing it twice adds nothing that is there already, and never more than five in all.
 
     Raises:
-        ModelUnavailable: it does not answer at all.
+        ModelUnavailable: the model does not answer at all.
     """
-    messages = [Message(role="user", content=prompt(story, known))]
-    fault = ""
-    for _ in range(TRIES):
-        reply = complete(ChatRequest(model=model, messages=messages)).message
-        try:
-            return _parse(reply.content)
-        except (json.JSONDecodeError, ValidationError) as error:
-            fault = _fault(error)
-        messages += [
-            Message(role="assistant", content=reply.content or "(nothing)"),
-            Message(
-                role="user", content=f"That does not fit: {fault}. The schema is:\n{_schema()}"
-            ),
-        ]
-    _log.warning("what model %s found in run %s is dropped: %s", model, story.run_id, fault)
-    return None
+    known = _known(book, story)
+    found = curator.find(complete, model, story, [_told(entry) for entry in known])
+    if found is None:
+        curated = Curated(run_id=story.run_id, fault=f"model {model} gave no answer of this shape")
+    else:
+        curated = _keep(book, story, found.findings, known, Author("curator", model), rule)
+    _log_curation(book, curated)
+    return curated
 
 
-def prompt(story: Story, known: Sequence[str]) -> str:
-    """The whole question, the same for the same run and notes."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 - a prompt is plain text
+def is_curated(book: Notebook, run_id: str) -> bool:
+    """Whether somebody looked at this run already."""
+    with reading(book.engine) as connection:
+        query = select(curations.c.run_id).where(curations.c.run_id == run_id)
+        return connection.execute(query).first() is not None
+
+
+def _keep(
+    book: Notebook,
+    story: Story,
+    findings: Sequence[Finding],
+    known: Sequence[Entry],
+    author: Author,
+    rule: Rule,
+) -> Curated:
+    written: list[Entry] = []
+    merged: list[str] = []
+    refused: list[Refused] = []
+    room = WRITES_A_RUN - _written_before(book, story.run_id)
+    for finding in sorted(findings, key=lambda one: -one.confidence):
+        content = judge(finding, story)
+        if isinstance(content, Refused):
+            refused.append(content)
+        elif same := _same(book, content):
+            if same.status == "Revoked":
+                refused.append(Refused(finding.words, f"a person revoked the same: {same.id}"))
+            else:
+                merged.append(same.id)
+        elif len(written) >= room:
+            refused.append(Refused(finding.words, f"a run may teach {WRITES_A_RUN} things at most"))
+        else:
+            flags = _flags(book, content, finding, known)
+            made = _propose(book, story, content, finding, flags, author)
+            written.append(_by_rule(book, made, story, rule))
+    for one in refused:
+        _log.info("run %s: not proposed: %r: %s", story.run_id, one.words[:80], one.why)
+    return Curated(
+        run_id=story.run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
     )
-    template = environment.get_template("curate.md.j2")
-    return template.render(story=story, known=known, most=WRITES_A_RUN, schema=_schema())
 
 
-def _parse(text: str) -> Findings:
-    start, end = text.find("{"), text.rfind("}")
-    return Findings.model_validate(json.loads(text[start : end + 1]))
+def _propose(
+    book: Notebook,
+    story: Story,
+    content: Content,
+    finding: Finding,
+    flags: Sequence[Flag],
+    author: Author,
+) -> Entry:
+    made = book.add(
+        content,
+        author=author,
+        source_run=story.run_id,
+        confidence=finding.confidence,
+        flags=flags,
+    )
+    for flag in flags:
+        if flag.kind == "contradicts":
+            book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
+    return made
 
 
-def _fault(error: json.JSONDecodeError | ValidationError) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"it is no JSON ({error.msg} at character {error.pos})"
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place or 'the object'}: {first['msg']}"
+def _by_rule(book: Notebook, made: Entry, story: Story, rule: Rule) -> Entry:
+    """Approve it where the operator's rule does."""
+    describes = not isinstance(made, NoteContent) or made.type in DESCRIPTIVE
+    sure = rule.confidence is not None and (made.confidence or 0) >= rule.confidence
+    if sure and describes and not made.flags and _stays_at_home(made.scope, story.viewer):
+        return book.approve(made.id, author=Author("curator", "rule"))
+    return made
 
 
-def _schema() -> str:
-    return json.dumps(Findings.model_json_schema())
+def _stays_at_home(scope: Scope, viewer: Scope) -> bool:
+    """Whether nobody is told who could not have seen the run."""
+    if viewer.user is not None:
+        return scope.user == viewer.user
+    return viewer.company is None or scope.company == viewer.company
+
+
+def _same(book: Notebook, content: Content) -> Entry | None:
+    with reading(book.engine) as connection:
+        return next(iter(note_store.same_as(connection, content)), None)
+
+
+def _flags(
+    book: Notebook, content: Content, finding: Finding, known: Sequence[Entry]
+) -> list[Flag]:
+    flags = {}
+    for near in book.neighbours(content):
+        flags[near.entry.id] = likeness.flag(content, near)
+    for number in finding.contradicts:
+        if 0 < number <= len(known):
+            other = known[number - 1]
+            flags[other.id] = Flag("contradicts", other.id, "the curator says so")
+    return list(flags.values())
+
+
+def _known(book: Notebook, story: Story) -> list[Entry]:
+    """Notes that the run's viewer sees: contradictions are looked for among these."""
+    viewer = replace(story.viewer, agent=story.agent if story.agent in book.agents else None)
+    return list(book.visible_notes(viewer, limit=KNOWN))
+
+
+def _told(entry: Entry) -> str:
+    return f"({label(entry.scope)}) {' '.join(searched_text(entry).split())[:300]}"
+
+
+def _written_before(book: Notebook, run_id: str) -> int:
+    where = Where(source_run=run_id, author="curator")
+    return book.count("note", where) + book.count("example", where)
+
+
+def _log_curation(book: Notebook, curated: Curated) -> None:
+    outcome = {
+        "written": [entry.id for entry in curated.written],
+        "merged": list(curated.merged),
+        "refused": [asdict(one) for one in curated.refused],
+        "fault": curated.fault,
+    }
+    with writing(book.engine) as connection:
+        _put(connection, curated, outcome, book.clock())
+
+
+def _put(
+    connection: Connection, curated: Curated, outcome: dict[str, object], at: datetime
+) -> None:
+    connection.execute(delete(curations).where(curations.c.run_id == curated.run_id))
+    row = {"run_id": curated.run_id, "at": at, "written": len(curated.written)}
+    connection.execute(insert(curations).values(**row, outcome=outcome))

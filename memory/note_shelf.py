@@ -34,7 +34,7 @@ MOST = 500
 """Shelves that are held; the one that was not asked for the longest goes first."""
 
 
-class Where(NamedTuple):
+class ShelfKey(NamedTuple):
     """Which shelf is meant: the entries of one kind and one scope, by one model."""
 
     kind: Kind
@@ -65,11 +65,11 @@ class Shelves:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._held: OrderedDict[Where, tuple[int, Shelf]] = OrderedDict()
+        self._held: OrderedDict[ShelfKey, tuple[int, Shelf]] = OrderedDict()
 
     def at(
-        self, connection: Connection, generation: int, wheres: Sequence[Where]
-    ) -> Mapping[Where, Shelf]:
+        self, connection: Connection, generation: int, wheres: Sequence[ShelfKey]
+    ) -> Mapping[ShelfKey, Shelf]:
         """These shelves, all of one kind, as the connection's transaction sees them.
 
         `generation` is the one that this transaction read.
@@ -85,7 +85,7 @@ class Shelves:
         self._hold(generation, found)
         return found
 
-    def _hold(self, generation: int, found: Mapping[Where, Shelf]) -> None:
+    def _hold(self, generation: int, found: Mapping[ShelfKey, Shelf]) -> None:
         with self._lock:
             for where, shelf in found.items():
                 self._held[where] = (generation, shelf)
@@ -95,7 +95,7 @@ class Shelves:
 
 
 def _shelf(
-    connection: Connection, where: Where, facts: "Sequence[Fact]", before: Shelf | None
+    connection: Connection, where: ShelfKey, facts: "Sequence[Fact]", before: Shelf | None
 ) -> Shelf:
     """The shelf that these facts tell of; what has no vector yet only counts."""
     import numpy as np
@@ -115,7 +115,7 @@ def _shelf(
 
 
 def _vectors(
-    connection: Connection, where: Where, known: "tuple[Numbers, Numbers]", before: Shelf | None
+    connection: Connection, where: ShelfKey, known: "tuple[Numbers, Numbers]", before: Shelf | None
 ) -> "tuple[Floats, Flags]":
     """The vectors of these keys and versions, in their order, and which of them have one.
 
@@ -155,14 +155,14 @@ def _moment(text: str | None) -> float:
     return datetime.fromisoformat(text).timestamp() if text else float("inf")
 
 
-def _facts(connection: Connection, wheres: Sequence[Where]) -> "Mapping[str, list[Fact]]":
+def _facts(connection: Connection, wheres: Sequence[ShelfKey]) -> "Mapping[str, list[Fact]]":
     """What stands on these shelves now, by scope; each in the order of its keys."""
     given = {"kind": wheres[0].kind, "scopes": [where.scope for where in wheres]}
     rows = connection.execute(_standing_there(), given).all()
     return {of: list(facts) for of, facts in groupby(rows, key=itemgetter(0))}
 
 
-def _read(connection: Connection, where: Where, keys: "Numbers") -> dict[int, bytes]:
+def _read(connection: Connection, where: ShelfKey, keys: "Numbers") -> dict[int, bytes]:
     """The vectors of these entries of the shelf, where there are."""
     columns = entry_vectors.c
     query = select(columns.entry_key, columns.vector)

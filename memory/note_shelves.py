@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from memory import scope
 from memory.note_ranking import Candidate, choose, reach
-from memory.note_shelf import Shelf, Shelves, Where
+from memory.note_shelf import Shelf, ShelfKey, Shelves
 from memory.note_types import Kind
 from memory.scope import Scope
 from memory.types import Vector
@@ -92,7 +92,7 @@ def _measured(
     unit = np.asarray(query.vector, dtype=np.float32)
     unit = unit / (np.linalg.norm(unit) or 1.0)
     wheres = {
-        Where(query.kind, scope.key(one), query.model, len(unit)): scope.level(one)
+        ShelfKey(query.kind, scope.key(one), query.model, len(unit)): scope.level(one)
         for one in scope.visible(query.viewer)
     }
     found = shelves.at(connection, generation, list(wheres))

@@ -1,7 +1,7 @@
 """What the notebook holds: notes and examples, whom they are for, and who stands for them."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from memory.scope import EVERYONE, Scope
@@ -12,9 +12,6 @@ Status = Literal["Pending", "Active", "Revoked"]
 Protection = Literal["Normal", "Protected"]
 AuthorKind = Literal["person", "curator", "agent"]
 FlagKind = Literal["near", "contradicts"]
-
-PROVISIONAL_FOR = timedelta(days=7)
-"""How long a provisional note holds unless somebody says otherwise."""
 
 STANDING: tuple[Type, ...] = ("Constraint", "Preference")
 """Types that tell what to do, whatever the task is."""
@@ -122,14 +119,6 @@ class NoteType:
     description: str = ""
     standard: bool = False
 
-
-STANDARD_TYPES = (
-    NoteType(name="Constraint", type="Constraint", priority=100, standard=True),
-    NoteType(name="Preference", type="Preference", priority=80, standard=True),
-    NoteType(name="Issue", type="Issue", priority=60, standard=True),
-    NoteType(name="Context", type="Context", priority=40, standard=True),
-    NoteType(name="Example", type="Example", priority=20, standard=True),
-)
 
 ScopeKind = Literal["agent", "user", "company", "everyone"]
 Sort = Literal["updated", "created", "type", "status", "score", "text", "scope"]

@@ -1,7 +1,8 @@
 """Questions to a person and their answers: each about one action, used once, not forever."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from secrets import token_hex
@@ -39,8 +40,7 @@ class Approvals:
 
     def ask(self, question: Question) -> Answer:
         """What was decided about this action of this run; the question is kept if it is new."""
-        with writing(self.engine) as connection:
-            self._expire(connection)
+        with self._changing() as connection:
             found = _latest(connection, question)
             asked = found is None
             if found is None:
@@ -64,8 +64,7 @@ class Approvals:
 
     def use(self, question: Question) -> bool:
         """Use up the approval of this action; False when there is none any more."""
-        with writing(self.engine) as connection:
-            self._expire(connection)
+        with self._changing() as connection:
             found = _latest(connection, question)
             if found is None or found.status != "approved":
                 return False
@@ -94,8 +93,7 @@ class Approvals:
             ApprovalDecided: it does not wait any more.
             OptionInvalid: it is a question, and `reason`, the answer, is empty.
         """
-        with writing(self.engine) as connection:
-            self._expire(connection)
+        with self._changing() as connection:
             found = _named(connection, prefix)
             if found.status != "pending" and (found.status, status) != ("approved", "denied"):
                 raise ApprovalDecided(_decided(_approval(found)))
@@ -112,8 +110,7 @@ class Approvals:
         Raises:
             ApprovalNotFound: none, or more than one.
         """
-        with writing(self.engine) as connection:
-            self._expire(connection)
+        with self._changing() as connection:
             return _approval(_named(connection, prefix))
 
     def list(self, *, run_id: str | None = None, pending: bool = False) -> list[Approval]:
@@ -137,7 +134,9 @@ class Approvals:
     def expire(self) -> int:
         """Mark what nobody may decide or use any more; how many."""
         with writing(self.engine) as connection:
-            return self._expire(connection)
+            old = self._expire(connection)
+        self._tell_expired(old)
+        return len(old)
 
     def _add(self, connection: Connection, question: Question) -> Row[tuple[object, ...]]:
         now = self.now()
@@ -167,11 +166,23 @@ class Approvals:
             changed |= {"decided_by": by, "reason": reason, "decided_at": _text(self.now())}
         connection.execute(update(approvals).where(approvals.c.id == name).values(changed))
 
-    def _expire(self, connection: Connection) -> int:
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        """A transaction that sees nothing as pending or approved which expired."""
+        with writing(self.engine) as connection:
+            old = self._expire(connection)
+            yield connection
+        self._tell_expired(old)
+
+    def _expire(self, connection: Connection) -> Sequence[Row[tuple[object, ...]]]:
         old = approvals.c.expires_at <= _text(self.now())
         waits = or_(approvals.c.status == "pending", approvals.c.status == "approved")
-        done = connection.execute(update(approvals).where(old, waits).values(status="expired"))
-        return done.rowcount
+        expired = update(approvals).where(old, waits).values(status="expired")
+        return connection.execute(expired.returning(approvals)).all()
+
+    def _tell_expired(self, old: Sequence[Row[tuple[object, ...]]]) -> None:
+        for row in old:
+            self._tell(_approval(row), "expired")
 
     def _tell(self, approval: Approval, status: str) -> None:
         self.append(

@@ -3,6 +3,7 @@
 HarnessError
 ├── LogDamaged                   exit 1   the log lacks what it once had
 ├── OperationFailed              exit 1   a step's operation could not do what it was to do
+├── PersonAwaited                exit 1   a person has not answered yet
 ├── BadInput
 │   ├── EntityNotFound           exit 2
 │   └── EventsInvalid            exit 2   a file of events cannot be taken in

@@ -24,16 +24,6 @@ class ToolCap:
     scope: str
 
 
-@dataclass(frozen=True)
-class DataCap:
-    """A tag that restricts where data may go, such as `share_with:bob` or `pii`."""
-
-    id: str
-
-
-Capability = ToolCap | DataCap
-
-
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
     """What the user typed, word for word."""

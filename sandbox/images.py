@@ -107,11 +107,6 @@ def is_current(engine: Engine, image: Image = BASE) -> bool:
         return _is_here(client, image)
 
 
-def recipe() -> str:
-    """The digest that an up-to-date base image bears."""
-    return BASE.recipe()
-
-
 def _is_here(client: "DockerClient", image: Image) -> bool:
     """Asked by its name: listing images takes an engine that has fifty a quarter of a second."""
     from docker.errors import ImageNotFound

@@ -170,7 +170,7 @@ class Link:
         try:
             while data or (data := self._stream.receive()):
                 for stream, piece in docker.feed(data):
-                    if stream == wire.STDERR:
+                    if stream == wire.DOCKER_STDERR:
                         self._note(piece)
                     else:
                         self._dispatch(frames.feed(piece))

@@ -11,7 +11,7 @@ MAX_FRAME = 2 * CHUNK
 """Bytes of one frame that we take. The supervisor sends at most `CHUNK`, or a short report."""
 
 _DOCKER_HEADER = struct.Struct(">BxxxI")
-STDOUT, STDERR = 1, 2
+DOCKER_STDOUT, DOCKER_STDERR = 1, 2
 
 
 class Frame(NamedTuple):
@@ -116,5 +116,5 @@ class DockerReader:
     def _begin(self, header: bytes) -> None:
         self._stream, self._left = _DOCKER_HEADER.unpack(header)
         self._header = b""
-        if self._stream not in (STDOUT, STDERR):
+        if self._stream not in (DOCKER_STDOUT, DOCKER_STDERR):
             raise SandboxLost(f"the docker daemon sent no stream but {header!r}")

@@ -22,8 +22,9 @@ _REQUIREMENTS = re.compile(r"(requirements/)?[\w.-]*requirements[\w.-]*\.(txt|in
 _TEST_FILE = re.compile(r"([\w-]+/)?(test\w*|\w+_test)\.py")
 _TEST_FOLDER = re.compile(r"([\w-]+/)?tests?")
 _TEST_FILES_READ = 10
-# Python takes an edit of the same size within the same second for no edit, and runs the old code.
-_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Python takes an edit of the same size within one second for no edit, and runs the old code."""
+
 _PIP = "python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --upgrade"
 _OFFLINE = "--no-index --no-build-isolation --no-deps"
 _TEST_NEEDS = re.compile(
@@ -49,7 +50,7 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
         why=why,
         install=install if installable else None,
         test=test,
-        env={**_NO_BYTECODE, "PYTHONPATH": f"{source}:{site}" if installable else source},
+        env={**NO_BYTECODE, "PYTHONPATH": f"{source}:{site}" if installable else source},
         install_optional=True,
     )
 

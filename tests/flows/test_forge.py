@@ -79,9 +79,10 @@ def test_a_refusal_is_told_in_the_forges_words(there: FakeForge, kind: ForgeKind
     assert "wr0ng-token" not in str(refused.value)
 
 
-def test_a_forge_that_is_away_is_told() -> None:
-    away = Forge(kind="gitea", api="http://127.0.0.1:9", project="team/app", token=TOKEN)
-    with pytest.raises(ForgeRefused, match="no pull request at http://127"):
+@pytest.mark.parametrize("api", ["http://127.0.0.1:9", "http://[::1/api"])
+def test_a_forge_that_is_away_or_has_no_address_is_told(api: str) -> None:
+    away = Forge(kind="gitea", api=api, project="team/app", token=TOKEN)
+    with pytest.raises(ForgeRefused, match="no pull request at http://"):
         open_pull_request(away, WANTED)
 
 

@@ -23,10 +23,10 @@ from flows.plan_run import PlanShop, begin, draft_plan, open_run
 from flows.plan_start import run_plan_in_prefect
 from flows.plan_state import plan_state
 from flows.plan_wiring import plan_shop
-from flows.plan_workspace import Opened
 from flows.policies import POLICIES
 from flows.policy_settings import MailSettings, PolicySettings
 from flows.settings import Settings, load_settings
+from flows.workshop import Opened
 from policy.replay import replay
 from policy.verify import verify
 from sandbox.scripted import ScriptedSandbox

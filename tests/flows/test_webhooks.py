@@ -95,6 +95,12 @@ def sign(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
+def test_words_of_nothing_but_lines_fit_the_form() -> None:
+    intent = started("issues", labelled(body="a" + "\n" * 9_000 + "b")).parameters["intent"]
+    assert len(str(intent)) < 20_000
+    assert str(intent).endswith("lines left out …]")
+
+
 def test_only_what_was_signed_with_the_secret_passes() -> None:
     check_signature("right", b"{}", sign("right", b"{}"))
     for given in (sign("wrong", b"{}"), sign("right", b"{} "), "", "sha256=", "sha1=00"):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from contracts.chat import ChatRequest, Message, Reply
-from memory.curate import TRIES, prompt
-from memory.curation import Curated, Rule, curate_run, is_curated
+from memory.curate import Curated, Rule, curate_run, is_curated
+from memory.curator import TRIES, prompt
 from memory.likeness import opposes
 from memory.note_types import NoteContent
 from memory.notebook import Notebook

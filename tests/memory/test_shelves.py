@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory import note_generation
 from memory.database import reading
-from memory.note_shelf import Shelf, Shelves, Where
+from memory.note_shelf import Shelf, ShelfKey, Shelves
 from memory.note_types import ExampleContent, Note, NoteContent
 from memory.notebook import Notebook
 from memory.scope import EVERYONE, Scope, key
@@ -70,7 +70,7 @@ def test_each_process_sees_the_others_write_at_once(
 
 def shelves(book: Notebook, kept: Shelves) -> list[Shelf]:
     """The shelves of ann's and of everyone's notes."""
-    wheres = [Where("note", key(scope), "words", 64) for scope in (EVERYONE, ANN)]
+    wheres = [ShelfKey("note", key(scope), "words", 64) for scope in (EVERYONE, ANN)]
     with reading(book.engine) as connection:
         generation = note_generation.current_generation(connection)
         found = kept.at(connection, generation, wheres)

@@ -73,13 +73,17 @@ def test_an_approval_is_good_for_no_other_action_and_no_other_run(kept: Approval
         assert kept.ask(other).status == "waiting"
 
 
-def test_an_approval_expires(kept: Approvals, clock: Clock) -> None:
+def test_an_approval_expires_and_that_is_an_event(
+    kept: Approvals, clock: Clock, log: EventLog
+) -> None:
     kept.ask(MAIL)
     kept.decide(kept.list()[0].id, "approved", by="ann")
     for _ in range(61):
         clock()
     assert kept.use(MAIL) is False
     assert kept.list(pending=True) == []
+    told = [event.body["status"] for event in log.events(MAIL.run_id, kind="approval")]
+    assert told == ["pending", "approved", "expired"]
 
 
 def test_denied_stays_denied_and_says_why(kept: Approvals) -> None:

@@ -25,7 +25,7 @@ def number(value: int) -> bytes:
 
 
 def docker_frame(data: bytes) -> bytes:
-    return bytes([wire.STDOUT, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+    return bytes([wire.DOCKER_STDOUT, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
 class Supervisor:

@@ -9,12 +9,12 @@ from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
-from sandbox.images import BASE_IMAGE, RECIPE_LABEL, build_lines, ensure_base, recipe
+from sandbox.images import BASE, BASE_IMAGE, RECIPE_LABEL, build_lines, ensure_base
 
 
 def test_the_recipe_is_a_short_digest() -> None:
-    assert len(recipe()) == 16
-    assert recipe() == recipe()
+    assert len(BASE.recipe()) == 16
+    assert BASE.recipe() == BASE.recipe()
 
 
 def test_a_build_that_fails_says_its_last_line() -> None:
@@ -55,7 +55,7 @@ def test_an_image_with_the_right_recipe_is_not_built_again(sandbox: DockerSandbo
 
     assert said == []
     with Engine().client("look at the base image") as client:
-        assert client.images.get(BASE_IMAGE).labels[RECIPE_LABEL] == recipe()
+        assert client.images.get(BASE_IMAGE).labels[RECIPE_LABEL] == BASE.recipe()
 
 
 @pytest.mark.docker

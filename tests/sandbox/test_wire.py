@@ -17,7 +17,7 @@ from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDOUT, W
 from sandbox.wire import DockerReader, Frame, FrameReader, encode
 
 
-def docker_frame(data: bytes, stream: int = wire.STDOUT) -> bytes:
+def docker_frame(data: bytes, stream: int = wire.DOCKER_STDOUT) -> bytes:
     return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
@@ -97,7 +97,7 @@ def test_a_report_ends_a_call() -> None:
         (docker_frame(HEADER.pack(MAGIC, STDOUT, 1, 0xFFFFFFFF)), "no frame"),
         (docker_frame(encode(DONE, 1, b"no json")), "no JSON"),
         (docker_frame(encode(DONE, 1, b"[]")), "no object"),
-        (docker_frame(b"out of luck", wire.STDERR), "it said: out of luck"),
+        (docker_frame(b"out of luck", wire.DOCKER_STDERR), "it said: out of luck"),
     ],
 )
 def test_a_broken_stream_is_a_lost_sandbox(answer: bytes, message: str) -> None:
