@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from operator import or_
 
 from policy.events import Event
 from policy.merge import History
@@ -43,14 +45,16 @@ def graph_of(events: Iterable[Event], flow: DataFlow) -> Graph:
     """
     drawn = [event for event in events if event.kind != "snapshot"]
     makers: dict[str, list[Event]] = {}
-    before: dict[str, set[str]] = {}
+    own: dict[str, int] = {}  # a bit for each event: sets of ids would take gigabytes
+    before: dict[str, int] = {}
     edges: list[GraphEdge] = []
-    for event in drawn:
+    for number, event in enumerate(drawn):
         direct = _makers(event, makers)
-        before[event.id] = {e.id for e in direct}.union(*(before[e.id] for e in direct))
-        implied = {name for e in direct for name in before[e.id]}
+        implied = reduce(or_, (before[e.id] for e in direct), 0)
+        own[event.id] = 1 << number
+        before[event.id] = reduce(or_, (own[e.id] for e in direct), implied)
         for maker in direct:
-            if maker.id not in implied:
+            if not own[maker.id] & implied:
                 edges.append(
                     GraphEdge(
                         source=maker.id,
