@@ -3,13 +3,12 @@
 import json
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import ValidationError
 
 from contracts.chat import ChatRequest, Complete, Message
 from memory.proposals import WRITES_A_RUN, Findings, Story
+from memory.templates import filled_in
 
 TRIES = 3
 """Answers that a model is asked for before its findings are dropped."""
@@ -43,15 +42,7 @@ def find(complete: Complete, model: str, story: Story, known: Sequence[str]) -> 
 
 def prompt(story: Story, known: Sequence[str]) -> str:
     """The whole question, the same for the same run and notes."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 - a prompt is plain text
-    )
-    template = environment.get_template("curate.md.j2")
-    return template.render(story=story, known=known, most=WRITES_A_RUN, schema=_schema())
+    return filled_in("curate.md.j2", story=story, known=known, most=WRITES_A_RUN, schema=_schema())
 
 
 def _parse(text: str) -> Findings:

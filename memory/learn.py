@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from datetime import timedelta
-from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,6 +13,7 @@ from memory.around_run import Recorded
 from memory.database import reading, writing
 from memory.journal import LESSONS_A_RUN
 from memory.library import Library
+from memory.templates import filled_in
 from memory.types import Execution, Outcome, Reflection, StepResult
 
 PENDING_FOR = timedelta(hours=24)
@@ -124,22 +124,16 @@ def _few(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _prompt(report: RunReport) -> str:
-    # Few runs are reflected on, and every run pays for what is imported above.
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        autoescape=False,  # noqa: S701 - a prompt is plain text
-    )
     nodes = [
         {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_SAID:]}
         for n in report.nodes
     ]
-    return environment.get_template("reflect.md.j2").render(
-        blueprint=report.blueprint, status=report.status, task=report.intent, nodes=nodes
+    return filled_in(
+        "reflect.md.j2",
+        blueprint=report.blueprint,
+        status=report.status,
+        task=report.intent,
+        nodes=nodes,
     )
 
 

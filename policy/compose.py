@@ -2,9 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
-
-from jinja2 import Environment, StrictUndefined
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.json import Json
@@ -12,6 +9,7 @@ from contracts.tool import Tool, ToolCall
 from policy.errors import OperationFailed
 from policy.permit import Propose
 from policy.registry import Operation, thawed
+from policy.templates import filled_in
 from policy.types import Step
 
 _MAX_TOKENS = 4_000
@@ -45,10 +43,8 @@ def composer(complete: Complete, model: str) -> Propose:
 
 
 def _asked(step: Step, arguments: Mapping[str, Json]) -> str:
-    text = files("policy").joinpath("prompts/compose.md.j2").read_text()
-    made = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 - for a model
     given = json.dumps(thawed(arguments), ensure_ascii=False, indent=1)[:_CHARS]
-    return made.from_string(text).render(op=step.op, wanted=step.compose, arguments=given)
+    return filled_in("compose.md.j2", op=step.op, wanted=step.compose, arguments=given)
 
 
 def _arguments(call: ToolCall, model: str) -> Mapping[str, Json]:

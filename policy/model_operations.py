@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Annotated
-
-from jinja2 import Environment, StrictUndefined
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.json import Json
 from policy.errors import OperationFailed
 from policy.registry import Operation, operation
+from policy.templates import filled_in
 from policy.workspace_operations import as_text
 
 _CHARS = 200_000
@@ -21,7 +19,7 @@ def model_operations(complete: Complete, model: str) -> tuple[Operation, ...]:
     """The operations, by this model. What it writes is tainted by all that it saw."""
 
     def ask(template: str, *, text: object, wanted: object, schema: Json = None) -> str:
-        prompt = _rendered(template, text=as_text(text)[:_CHARS], wanted=wanted)
+        prompt = filled_in(template, text=as_text(text)[:_CHARS], wanted=wanted)
         request = ChatRequest(
             model=model,
             messages=[Message(role="user", content=prompt)],
@@ -66,9 +64,3 @@ def _fields(said: str, fields: Sequence[str], model: str) -> Json:
     if not isinstance(found, dict):
         raise OperationFailed(f"{model} gave no object")
     return {name: as_text(found.get(name, "")) for name in fields}
-
-
-def _rendered(template: str, **values: object) -> str:
-    text = files("policy").joinpath("prompts", template).read_text()
-    made = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 - for a model
-    return made.from_string(text).render(**values)

@@ -6,10 +6,7 @@ The planner sees the prompt, the operations and the names in the configuration: 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from types import MappingProxyType
-
-from jinja2 import Environment, StrictUndefined
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.errors import PlanInvalid
@@ -18,6 +15,7 @@ from policy.authority import Authority
 from policy.plan_check import check_plan
 from policy.plan_json import parse_plan, plan_schema
 from policy.registry import Operation, Registry
+from policy.templates import filled_in
 from policy.types import Plan, Prompt
 
 REPAIRS = 2
@@ -80,11 +78,10 @@ def make_plan(prompt: Prompt, brief: Brief, *, complete: Complete, model: str) -
     raise AssertionError("a planner is asked at least once")
 
 
-def _asked(prompt: Prompt, brief: Brief) -> str:
-    text = files("policy").joinpath("prompts/plan.md.j2").read_text()
-    made = Environment(undefined=StrictUndefined, autoescape=False, trim_blocks=True)  # noqa: S701 - for a model
-    return made.from_string(text).render(
-        prompt=prompt.text,
+def _asked(asked: Prompt, brief: Brief) -> str:
+    return filled_in(
+        "plan.md.j2",
+        prompt=asked.text,
         operations=[_described(one) for one in brief.registry],
         people={name: sorted(held) for name, held in brief.authority.principals.items()},
         tags=sorted(brief.authority.tags),
