@@ -24,7 +24,7 @@ class Asked:
     """One run as it was asked for. `nodes` are the blueprint's, `cwd` is where it was begun.
 
     `process` tells which process does it, or did it last; `suspends` whether its flow run waits
-    for a person by itself.
+    for a person by itself; `queued` that it has not begun, for it waits for its turn.
     """
 
     run_id: str
@@ -35,6 +35,7 @@ class Asked:
     process: str
     flow_run_id: str | None = None
     suspends: bool = False
+    queued: bool = False
     blueprint_ref: str = ""
     nodes: tuple[str, ...] = ()
     ref: str | None = None
@@ -49,7 +50,14 @@ class Asked:
     cwd: str = "/"
 
 
-def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | None) -> Path:
+def begin(
+    folder: Path,
+    run_id: str,
+    request: RunRequest,
+    flow_run: FlowRun | None,
+    *,
+    queued: bool = False,
+) -> Path:
     """Make the run's own folder and note there what was asked, by which process.
 
     A run that goes on is noted again, as begun when it was begun first.
@@ -75,6 +83,7 @@ def begin(folder: Path, run_id: str, request: RunRequest, flow_run: FlowRun | No
         intent_from=request.intent_from,
         flow_run_id=flow_run.id if flow_run else None,
         suspends=flow_run is not None and flow_run.suspends,
+        queued=queued,
         started_at=known.started_at if known else datetime.now(UTC).isoformat(timespec="seconds"),
         process=process_label(os.getpid()),
         cwd=known.cwd if known else str(Path.cwd()),

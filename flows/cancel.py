@@ -33,7 +33,7 @@ def cancel(settings: Settings, run: str) -> RunEntry:
     if entry.state == "waiting":
         _withdraw(settings, entry)
         return read_entry(folder, own.name)
-    if asked is None or entry.state != "running":
+    if asked is None or entry.state not in ("queued", "running"):
         raise RunNotRunning(f"run {own.name} is not running: it is {entry.state}")
     if not is_known(asked.process):
         raise RunNotRunning(

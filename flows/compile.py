@@ -1,6 +1,7 @@
 """A blueprint as a Prefect flow: each node, step and attempt is a task run."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +13,7 @@ from prefect.states import Cancelled, Completed, Failed
 
 from blueprints.engine import Perform, Watch
 from blueprints.types import Blueprint
-from contracts.errors import RunNotFound
+from contracts.errors import HarnessError, RunNotFound
 from contracts.run import NodeResult, RunReport
 from flows.artifacts import publish_report, publish_view
 from flows.form import (
@@ -37,14 +38,15 @@ from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import NO_REPO, run_name, tag_flow_run
 from flows.plain_flow import NOT_GIVEN, PlainFlow, check_given, must_be_given
 from flows.plainly import plainly
+from flows.queued import queue
 from flows.request import FlowRun, RunRequest
 from flows.run import run_blueprint
-from flows.runs import finished, read_diff, read_report, waits
+from flows.runs import finished, is_known, read_diff, read_entry, read_report, reported_at, waits
 from flows.secrets import secrets_set
 from flows.settings import load_settings
-from flows.settle import settle_flow_run
+from flows.settle import settle, settle_flow_run
 from flows.signals import LOOK_S, LOOK_UNDER_WORKER_S, cancelled_from_prefect, undisturbed
-from flows.telemetry import traced
+from flows.telemetry import Trace, traced
 from flows.workshop import Workshop
 from nodes.types import Node
 
@@ -164,11 +166,13 @@ def _once(
 ) -> RunReport:
     """Go on with the run as far as it comes, and show how it stands."""
     settings = load_settings()
+    before = reported_at(tools.runs, run_id)
     with traced(settings.telemetry, request, run_id) as trace:
         try:
             look_s = LOOK_UNDER_WORKER_S if this.suspends else LOOK_S
             look = cancelled_from_prefect(this.id, every_s=look_s)
-            with look, turn(request, settings.limits):
+            noted = partial(queue, tools.runs, run_id, request, this)
+            with look, turn(request, settings.limits, queue=noted):
                 report = run_blueprint(
                     request,
                     trace.workshop(tools),
@@ -178,13 +182,24 @@ def _once(
                     lanes=lambda: trace.perform(task_runner()),
                     watch=_logged(watch),
                 )
-        except (KeyboardInterrupt, TerminationSignal):
+        except (KeyboardInterrupt, TerminationSignal) as told:
             with undisturbed():
-                report = _cut_short(tools, run_id)
-        trace.ended(report, tools.runs / run_id / "trajectory.jsonl")
-    publish_report(report, read_diff(tools.runs, run_id))
-    publish_view(tools.view(run_id), run_id)
+                report = _cut_short(told, request, tools, run_id, this)
+        except HarnessError as error:
+            with suppress(HarnessError):
+                settle(tools, run_id, error, of="queued")
+                if reported_at(tools.runs, run_id) != before:
+                    _tell(read_report(tools.runs, run_id), tools, trace)
+            raise
+        _tell(report, tools, trace)
     return report
+
+
+def _tell(report: RunReport, tools: Workshop, trace: Trace) -> None:
+    """Tell telemetry and Prefect how the run stands."""
+    trace.ended(report, tools.runs / report.run_id / "trajectory.jsonl")
+    publish_report(report, read_diff(tools.runs, report.run_id))
+    publish_view(tools.view(report.run_id), report.run_id)
 
 
 def task_runner() -> Perform:
@@ -239,12 +254,18 @@ def _logged(watch: Watch) -> Watch:
     return Watch(on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line)
 
 
-def _cut_short(tools: Workshop, run_id: str) -> RunReport:
-    """The report of a run that was told to end, by whomever; without one, it goes on ending."""
-    try:
+def _cut_short(
+    told: BaseException, request: RunRequest, tools: Workshop, run_id: str, this: FlowRun
+) -> RunReport:
+    """The report of a run that was told to end, by whomever, also before it began."""
+    with suppress(RunNotFound):
         return read_report(tools.runs, run_id)
-    except RunNotFound:
-        raise KeyboardInterrupt from None
+    if not is_known(tools.runs, run_id):
+        queue(tools.runs, run_id, request, this)
+    report = settle(tools, run_id, told, of=read_entry(tools.runs, run_id).state)
+    if report is None:
+        raise told
+    return report
 
 
 def _end(report: RunReport) -> State[RunReport]:

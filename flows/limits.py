@@ -5,11 +5,14 @@ The limits are Prefect's global concurrency limits, so they hold over all worker
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
+from time import sleep
 
-from prefect import get_client
+from httpx import HTTPStatusError, codes
+from prefect import State, get_client
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.concurrency.sync import concurrency
 from prefect.runtime import flow_run
 from prefect.states import Running
@@ -22,23 +25,58 @@ QUEUED = "Queued"
 
 
 @contextmanager
-def turn(request: RunRequest, limits: LimitSettings) -> Iterator[None]:
+def turn(
+    request: RunRequest, limits: LimitSettings, *, queue: Callable[[], None]
+) -> Iterator[None]:
     """Wait until the run may go on, as a flow run that says so; it holds its slots in the block.
 
-    The slots of a process that died are free again after five minutes.
+    `queue` is called first, unless no limit holds the run back.
+
+    Raises:
+        KeyboardInterrupt: the flow run was cancelled meanwhile.
     """
     wanted = limits_for(request, limits)
     if not wanted:
         yield
         return
-    client = get_client(sync_client=True)
-    for name, number in wanted.items():
-        client.upsert_global_concurrency_limit_by_name(name, number)
+    queue()
     _show(QUEUED, f"waits for a slot of {', '.join(wanted)}")
-    # A server that is away for a while takes no run's turn away.
-    with concurrency(list(wanted), strict=True, raise_on_lease_renewal_failure=False):
+    with slots(wanted):
         _show("Running", "")
         yield
+
+
+@contextmanager
+def slots(wanted: Mapping[str, int]) -> Iterator[None]:
+    """Wait for a slot of each of these limits, which become what is said here; held in the block.
+
+    Who is interrupted meanwhile waits no more. The slots of a process that died are free again
+    after five minutes.
+    """
+    with get_client(sync_client=True) as client:
+        for name, number in wanted.items():
+            client.upsert_global_concurrency_limit_by_name(name, number)
+    with ExitStack() as held:
+        while (again_s := _refused(held, list(wanted))) is not None:
+            sleep(again_s)
+        yield
+
+
+def _refused(held: ExitStack, names: list[str]) -> float | None:
+    """Ask once for the slots; None when they are ours, else how long the server tells to wait.
+
+    Where Prefect itself waits, a thread of it does so after we are gone, and takes the slot.
+    """
+    # A server that is away for a while takes no run's turn away.
+    taken = concurrency(names, max_retries=0, strict=True, raise_on_lease_renewal_failure=False)
+    try:
+        held.enter_context(taken)
+    except ConcurrencySlotAcquisitionError as error:
+        match error.__cause__:
+            case HTTPStatusError(response=answer) if answer.status_code == codes.LOCKED:
+                return float(answer.headers["Retry-After"])
+        raise
+    return None
 
 
 def limits_for(request: RunRequest, limits: LimitSettings) -> Mapping[str, int]:
@@ -55,8 +93,11 @@ def limits_for(request: RunRequest, limits: LimitSettings) -> Mapping[str, int]:
 
 
 def _show(name: str, message: str) -> None:
-    client = get_client(sync_client=True)
-    client.set_flow_run_state(flow_run.id, Running(name=name, message=message), force=True)
+    shown: State[object] = Running(name=name, message=message)
+    with get_client(sync_client=True) as client:
+        now = client.set_flow_run_state(flow_run.id, shown).state
+    if now is not None and (now.is_cancelling() or now.is_cancelled()):
+        raise KeyboardInterrupt
 
 
 def _plain(text: str) -> str:

@@ -106,7 +106,7 @@ class Runs(Collector):
     def _going_on(self) -> Metric:
         states = Counter(entry.state for entry in list_runs(self._folder, limit=NEWEST))
         now = GaugeMetricFamily("harness_runs_now", "Runs by what they are now", labels=["state"])
-        for state in ("running", "lost", "waiting"):
+        for state in ("queued", "running", "lost", "waiting"):
             now.add_metric([state], states[state])
         return now
 

@@ -168,7 +168,7 @@ class Record:
         return report(self._request.blueprint, self.ctx, total_duration_ms=took)
 
     def _why(self, error: BaseException) -> str:
-        return self._redact(_reason(error))
+        return self._redact(reason(error))
 
     def _status(self) -> RunStatus:
         status = self._verdict().status
@@ -184,7 +184,7 @@ class Record:
             verdict,
             token_usage=usage,
             cost_usd=usage.cost_usd,
-            status=self._status() if error is None else _status(error),
+            status=self._status() if error is None else status_after(error),
             error=verdict.error or self._unvouched if error is None else self._why(error),
             flow_run_id=self._flow_run.id if self._flow_run else None,
             flow_run_url=self._flow_run.url if self._flow_run else None,
@@ -220,11 +220,13 @@ def _goes_on(run_id: str) -> str:
     return f"the nodes did not come to an end: `harness runs resume {run_id}` goes on"
 
 
-def _status(error: BaseException) -> RunStatus:
+def status_after(error: BaseException) -> RunStatus:
+    """How a run ended that this ended."""
     return "failure" if isinstance(error, Exception) else "cancelled"
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """The same, in words."""
     if not isinstance(error, Exception):  # Ctrl-C, or Prefect's signal
         said = str(error) if isinstance(error, KeyboardInterrupt) else ""
         return said or "it was cancelled"

@@ -31,8 +31,10 @@ def resumed(folder: Path, run: str) -> Resumed:
     """
     own = find_run(folder, run)
     with held(folder, own.name):
-        if not (own / CHECKPOINT).is_file():
-            raise RunNotResumable(_why_not(own.name, read_entry(folder, own.name).state))
+        entry = read_entry(folder, own.name)
+        goes_on = entry.resumable or (own / CHECKPOINT).is_file()
+        if entry.state == "queued" or not goes_on:
+            raise RunNotResumable(_why_not(own.name, entry.state))
     asked = read_asked(own)
     if asked is None:
         raise RunNotResumable(f"run {own.name} has gone while it was looked at")
@@ -40,6 +42,8 @@ def resumed(folder: Path, run: str) -> Resumed:
 
 
 def _why_not(run_id: str, state: str) -> str:
+    if state == "queued":
+        return f"run {run_id} is queued: it begins by itself when its turn comes"
     if state in ("running", "lost"):
         return f"run {run_id} is {state} and cannot go on: nothing was kept of it"
     return f"run {run_id} is finished ({state}): `harness run` starts another"

@@ -15,15 +15,15 @@ from sandbox.process import is_dead
 CHECKPOINT = "checkpoint.json"
 """Stands in a run's folder as long as the run can go on."""
 
-State = Literal["success", "failure", "cancelled", "waiting", "running", "lost"]
+State = Literal["success", "failure", "cancelled", "waiting", "queued", "running", "lost"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunEntry:
     """One line of `harness runs list`. `lost`: its process died before it could report.
 
-    `resumable`: it stopped before its nodes were done, and can go on. `suspends`: its flow run
-    waits for a person, and goes on, by itself.
+    `queued`: it waits for its turn. `resumable`: it stopped before its nodes were done, and can
+    go on. `suspends`: its flow run waits for a person, and goes on, by itself.
     """
 
     run_id: str
@@ -86,17 +86,28 @@ def read_report(folder: Path, run: str) -> RunReport:
     return loads(path.read_text())
 
 
+def is_known(folder: Path, run_id: str) -> bool:
+    """Whether somebody noted this run."""
+    return (folder / run_id / "run.json").is_file()
+
+
+def reported_at(folder: Path, run_id: str) -> int | None:
+    """When this run reported last, as the file system tells; None before its first report."""
+    path = folder / run_id / "report.json"
+    return path.stat().st_mtime_ns if path.is_file() else None
+
+
 def finished(folder: Path, run_id: str) -> RunReport | None:
     """The report of a run whose nodes came to their end; None of every other run."""
     own = folder / run_id
-    over = (own / "report.json").is_file() and not (own / CHECKPOINT).exists()
+    asked = read_asked(own)
+    over = (own / "report.json").is_file() and asked is not None and not _goes_on(own, asked)
     return loads((own / "report.json").read_text()) if over else None
 
 
 def waits(folder: Path, run_id: str) -> bool:
     """Whether this run ended for now, because a person has to decide."""
-    begun = (folder / run_id / "run.json").is_file()
-    return begun and read_entry(folder, run_id).state == "waiting"
+    return is_known(folder, run_id) and read_entry(folder, run_id).state == "waiting"
 
 
 def read_diff(folder: Path, run: str) -> str:
@@ -135,19 +146,25 @@ def _asked(own: Path) -> Asked:
     return asked
 
 
+def _goes_on(own: Path, asked: Asked) -> bool:
+    """Whether it can, where nobody does it; one that was queued begins then."""
+    return asked.queued or (own / CHECKPOINT).is_file()
+
+
 def _entry(own: Path, asked: Asked) -> RunEntry:
     report = own / "report.json"
     done = loads(report.read_text()) if report.is_file() else None
     dead = is_dead(asked.process)
+    now: State = "lost" if dead else "queued" if asked.queued else "running"
     return RunEntry(
         run_id=asked.run_id,
         blueprint=asked.blueprint,
         repo=asked.repo,
         intent=asked.intent,
         started_at=asked.started_at,
-        state=done.status if done else "lost" if dead else "running",
+        state=done.status if done else now,
         flow_run_id=asked.flow_run_id,
         branch=done.branch if done else None,
-        resumable=(done is not None or dead) and (own / CHECKPOINT).is_file(),
+        resumable=(done is not None or dead) and _goes_on(own, asked),
         suspends=asked.suspends,
     )

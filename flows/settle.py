@@ -13,6 +13,7 @@ from contracts.run import NodeResult, RunContext, RunReport
 from flows import checkpoint
 from flows.asked import Asked, held, read_asked
 from flows.checkpoint import Checkpoint
+from flows.queued import end_queued
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import request_for, request_of
@@ -87,7 +88,7 @@ def _settled(
     run_id, folder = asked.run_id, tools.runs / asked.run_id
     start = checkpoint.read(folder, asked.repo)
     if start is None:
-        return None
+        return end_queued(tools, asked, why) if asked.queued else None
     request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
     with tools.event_log() as append, tools.notes() as book, suppress(type(why)):

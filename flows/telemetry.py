@@ -22,7 +22,7 @@ from nodes.types import Node
 from sandbox.egress import OnEvent
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import Span, Tracer
 
 FLUSH_TIMEOUT_MS = 5_000
 
@@ -68,22 +68,21 @@ def traced(settings: TelemetrySettings, request: RunRequest, run_id: str) -> Ite
         "harness.agent": request.agent,
         "harness.model": request.model,
     }
-    with exporting(settings.endpoint, settings.service, FLUSH_TIMEOUT_MS) as (tracer, counted):
-        with tracer.start_as_current_span(
-            f"run {request.blueprint.name}", attributes=about
-        ) as span:
-            trace = _Told(tracer)
-            yield trace
-            if trace.report is not None:
-                span.set_attribute("harness.status", trace.report.status)
-        if trace.report is not None:
-            counted(trace.report)
+    name = f"run {request.blueprint.name}"
+    with (
+        exporting(settings.endpoint, settings.service, FLUSH_TIMEOUT_MS) as (tracer, counted),
+        tracer.start_as_current_span(name, attributes=about) as span,
+    ):
+        yield _Told(tracer, span, counted)
 
 
 class _Told:
-    def __init__(self, tracer: "Tracer") -> None:
+    def __init__(
+        self, tracer: "Tracer", span: "Span", counted: Callable[[RunReport], None]
+    ) -> None:
         self._tracer = tracer
-        self.report: RunReport | None = None
+        self._span = span
+        self._counted = counted
 
     def perform(self, perform: Perform) -> Perform:
         def told(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
@@ -106,7 +105,8 @@ class _Told:
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
         """The gateway asked the models; what it wrote down becomes their spans."""
-        self.report = report
+        self._span.set_attribute("harness.status", report.status)
+        self._counted(report)
         for call in model_calls(trajectory):
             span = self._tracer.start_span(
                 f"model {call.model}", start_time=call.start_ns, attributes=call.attributes

@@ -5,14 +5,21 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import monotonic, sleep
 
 import pytest
 
+from blueprints.dsl import blueprint, deterministic
+from flows.limits import limits_for, slots
+from flows.request import RunRequest
 from flows.runs import CHECKPOINT
 from flows.settings import load_settings
+from flows.start import prefect_at
 from flows.wiring import engine, owner
+from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
 from tests.app.conftest import Harness, harness_argv
 from tests.flows.repositories import git
@@ -64,6 +71,32 @@ def sleeping(repository: Path, tmp_path: Path, fork: Fork) -> Iterator[Forked]:
         process.wait()
 
 
+@pytest.fixture
+def slot(repository: Path, api: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
+    """Holds the one slot that the repository has, until it is closed."""
+    monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
+    any_ = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
+    asked = RunRequest(blueprint=any_, repo=str(repository), agent="native", model="")
+    with prefect_at(api), ExitStack() as stack:
+        stack.enter_context(slots(limits_for(asked, load_settings().limits)))
+        yield stack
+
+
+@pytest.fixture
+def queued(
+    slot: ExitStack, repository: Path, tmp_path: Path, fork: Fork, api: str
+) -> Iterator[Forked]:
+    """A run that waits for this slot."""
+    (tmp_path / "ops.py").write_text(NAP)
+    run = ("app", "run", "ops.py:nap", "--repo", "repository")
+    with TemporaryFile() as out:
+        process = fork(*run, cwd=tmp_path, env=os.environ, stdout=out, stderr=out)
+        assert soon(lambda: "Queued" in flow_states(api))
+        yield process
+        process.kill()
+        process.wait()
+
+
 def containers() -> int:
     """How many sandboxes of this test's home there are."""
     return len(list_sandboxes(engine(), owner(load_settings())))
@@ -72,6 +105,25 @@ def containers() -> int:
 def images() -> int:
     """How many checkpoints of this test's home there are."""
     return len(list_snapshots(engine(), owner(load_settings())))
+
+
+def state_name(api: str, run: dict[str, str]) -> str:
+    """What the server says of the run's flow run."""
+    return str(here().get(f"{api}/flow_runs/{run['flow_run_id']}").json()["state_name"])
+
+
+def flow_states(api: str) -> list[str]:
+    """What the server says of all flow runs that go on."""
+    going_on = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
+    return [
+        one["state_name"] for one in here().post(f"{api}/flow_runs/filter", json=going_on).json()
+    ]
+
+
+def slots_taken(api: str) -> int:
+    """How many slots of a repository are taken on the server."""
+    found = here().post(f"{api}/v2/concurrency_limits/filter", json={}).json()
+    return sum(one["active_slots"] for one in found if "repository" in one["name"])
 
 
 def the_run(asked: Harness) -> dict[str, str]:
@@ -125,6 +177,23 @@ def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
     flow_run = here().get(f"{api}/flow_runs/{run['flow_run_id']}").json()
     assert flow_run["state_name"] == "Cancelled"
     assert executions(run["run_id"]) == ["neutral"]
+
+
+@pytest.mark.parametrize("way", ["Ctrl-C", "harness runs cancel"])
+def test_a_queued_run_is_cancelled_at_once_and_takes_no_slot(
+    way: str, queued: Forked, asked: Harness, api: str, slot: ExitStack
+) -> None:
+    run = the_run(asked)
+    assert run["state"] == "queued"
+    if way == "Ctrl-C":
+        queued.send_signal(signal.SIGINT)
+    else:
+        told = asked("runs", "cancel", run["run_id"], "--json")
+        assert json.loads(told.stdout)["state"] == "cancelled"
+    assert queued.wait(timeout=20) == 130
+    assert (the_run(asked)["state"], state_name(api, run)) == ("cancelled", "Cancelled")
+    slot.close()
+    assert slots_taken(api) == 0
 
 
 def test_a_killed_run_goes_on_and_leaves_nothing_behind(

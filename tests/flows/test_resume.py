@@ -17,9 +17,12 @@ from contracts.errors import GitFailed, ModelUnavailable, RunNotResumable, Sandb
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
 from flows.asked import held
+from flows.queued import queue
+from flows.request import FlowRun
 from flows.resume import resumed
 from flows.run import run_blueprint
-from flows.runs import CHECKPOINT, list_runs, read_entry
+from flows.runs import CHECKPOINT, finished, list_runs, read_entry
+from flows.settle import settle
 from flows.workshop import Workshop
 from nodes.commands import shell
 from nodes.types import Node, Work
@@ -300,3 +303,19 @@ def test_a_run_killed_before_its_first_node_goes_on(
     assert (died.returncode, entry.state, entry.resumable) == (9, "lost", True)
     request = ask(three(Outage(times=0)))
     assert run_blueprint(request, shop, run_id="abcd1234").status == "success"
+
+
+def test_a_run_that_ended_before_its_turn_came_begins_when_it_goes_on(
+    shop: Workshop, ask: Ask
+) -> None:
+    request = ask(three(Outage(times=0)))
+    queue(shop.runs, "abcd1234", request, FlowRun("flow-run", ""))
+    with pytest.raises(RunNotResumable, match="is queued: it begins by itself"):
+        resumed(shop.runs, "abcd")
+    ended = settle(shop, "abcd1234", KeyboardInterrupt(), of="queued")
+    assert ended
+    assert (ended.status, ended.error) == ("cancelled", "it was cancelled before it began")
+    assert read_entry(shop.runs, "abcd").resumable
+    assert finished(shop.runs, "abcd1234") is None
+    assert run_blueprint(request, shop, run_id="abcd1234").status == "success"
+    assert not read_entry(shop.runs, "abcd").resumable
