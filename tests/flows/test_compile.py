@@ -41,6 +41,7 @@ from nodes.commands import command, shell
 from tests.flows.conftest import DONE
 from tests.flows.repositories import git
 from tests.flows.test_run import WRITE_42
+from tests.flows.test_telemetry import Collector, listening
 
 pytestmark = pytest.mark.prefect
 
@@ -58,6 +59,12 @@ def api(prefect_api: str) -> Iterator[httpx.Client]:
         httpx.Client(base_url=prefect_api) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with listening() as there:
+        yield there
 
 
 @pytest.fixture
@@ -184,10 +191,15 @@ def test_lanes_are_task_runs_and_what_lost_is_kept(
     assert git(bare, "show", f"{kept.split()[-1]}:answer.txt") == "42"
 
 
-def test_a_retried_flow_run_goes_on_where_it_stopped(
-    shop: Workshop, repository: object, api: httpx.Client
+def test_a_flow_run_that_an_outage_ended_tells_what_it_knows_and_goes_on_when_it_is_retried(
+    shop: Workshop,
+    repository: object,
+    api: httpx.Client,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As the UI's Retry does it: the same flow run, from the top, in another process."""
+    monkeypatch.setenv("HARNESS_TELEMETRY__ENDPOINT", collector.url)
     done: list[str] = []
 
     def breaks_once(_: RunContext, __: Sandbox) -> NodeResult:
@@ -204,6 +216,9 @@ def test_a_retried_flow_run_goes_on_where_it_stopped(
     flow = compile_blueprint(blueprint("breaks", "Breaks once", nodes), lambda: shop)
     crashed = flow(repo=str(repository), return_state=True)
     flow_run_id = crashed.state_details.flow_run_id
+    keys = {one["key"] for one in of_run(api, "artifacts", {"id": str(flow_run_id)})}
+    assert f"report-{str(flow_run_id)[-8:]}" in keys
+    assert ("harness.runs" in collector.metrics(), "run breaks" in collector.spans()) == (True,) * 2
     for _ in range(2):
         state = go_on(flow, {"repo": str(repository)}, str(flow_run_id))
         assert state.name == "Completed"
