@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256
+from pathlib import Path
 from time import sleep
+from uuid import UUID
 
 from httpx import HTTPStatusError, codes
 from prefect import State, get_client
@@ -17,6 +19,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.runtime import flow_run
 from prefect.states import Running
 
+from flows.forge import project_of
 from flows.request import RunRequest, models, repo_name, whole_name
 from flows.settings import LimitSettings
 
@@ -52,13 +55,21 @@ def slots(wanted: Mapping[str, int]) -> Iterator[None]:
 
     Who is interrupted meanwhile waits no more. The slots of a process that died are free again
     after five minutes.
+
+    Raises:
+        KeyboardInterrupt: the flow run that this is called in was cancelled meanwhile.
     """
+    if not wanted:
+        yield
+        return
     with get_client(sync_client=True) as client:
         for name, number in wanted.items():
             client.upsert_global_concurrency_limit_by_name(name, number)
     with ExitStack() as held:
         while (again_s := _refused(held, list(wanted))) is not None:
             sleep(again_s)
+            with get_client(sync_client=True) as client:
+                _end_if_cancelled(client.read_flow_run(UUID(flow_run.id)).state)
         yield
 
 
@@ -83,7 +94,7 @@ def limits_for(request: RunRequest, limits: LimitSettings) -> Mapping[str, int]:
     """The limits that this run comes under, by their names on the server."""
     found: dict[str, int] = {}
     if limits.per_repository is not None:
-        which = sha256(whole_name(request.repo).encode()).hexdigest()[:6]
+        which = sha256(_one_name(request.repo).encode()).hexdigest()[:6]
         found[f"harness repository {_plain(repo_name(request.repo))} {which}"] = (
             limits.per_repository
         )
@@ -95,9 +106,18 @@ def limits_for(request: RunRequest, limits: LimitSettings) -> Mapping[str, int]:
 def _show(name: str, message: str) -> None:
     shown: State[object] = Running(name=name, message=message)
     with get_client(sync_client=True) as client:
-        now = client.set_flow_run_state(flow_run.id, shown).state
-    if now is not None and (now.is_cancelling() or now.is_cancelled()):
+        _end_if_cancelled(client.set_flow_run_state(flow_run.id, shown).state)
+
+
+def _end_if_cancelled(state: State[object] | None) -> None:
+    if state is not None and (state.is_cancelling() or state.is_cancelled()):
         raise KeyboardInterrupt
+
+
+def _one_name(repo: str) -> str:
+    """The same of all addresses of one repository: with a password or without, by HTTPS or SSH."""
+    place = None if Path(repo).expanduser().exists() else project_of(repo)
+    return "/".join(place) if place else whole_name(repo)
 
 
 def _plain(text: str) -> str:

@@ -122,7 +122,11 @@ def _blueprints(settings: Settings) -> Callable[[str, str, str], Json]:
             budget_usd=shop.default_budget_usd,
         )
         shop.check(request)
-        report = run_blueprint(request, shop, run_id=new_run_id())
+        # With Prefect, which a plan that is only looked at does not need.
+        from flows.limits import limits_for, slots
+
+        with slots(limits_for(request, settings.limits)):
+            report = run_blueprint(request, shop, run_id=new_run_id())
         found: Json = loads(dumps(asdict(replace(report, nodes=())), default=str))
         return found
 
