@@ -76,7 +76,7 @@ def resume(run: Run, as_json: AsJson = False) -> None:
 
 @app.command("cancel")
 def cancel(run: Run, as_json: AsJson = False) -> None:
-    """End a run that is running or waits for a person; its work so far is on its branch."""
+    """End a run that is queued, running or waits for a person; its work so far is on its branch."""
     from flows.cancel import cancel as cancel_run
     from flows.settings import load_settings
 

@@ -64,8 +64,8 @@ def _resumable(run_id: str, settings: Settings) -> str:
         state = read_entry(settings.runs, run_id).state
     except RunNotFound:
         return f"run {run_id} is not in this home's runs"
-    if state == "running":
-        return f"run {run_id} is running: its agent may ask for it again"
+    if state in ("queued", "running"):
+        return f"run {run_id} is {state}: its agent may ask for it again"
     return f"`harness runs resume {run_id}` goes on"
 
 

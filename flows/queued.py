@@ -1,4 +1,4 @@
-"""A run that waits for its turn: known meanwhile, and reported where it ends before it began."""
+"""A run that waits for its turn: known meanwhile, and reported when it ends before it began."""
 
 from pathlib import Path
 
