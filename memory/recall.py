@@ -1,7 +1,6 @@
 """What one run is shown, and the log of it: found, shown, cited, outcome."""
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -14,7 +13,7 @@ from memory.library import Library
 from memory.lift import is_held_out
 from memory.render import Rendered, render
 from memory.tables import recalled, recalls
-from memory.types import Contrast, Contrasted, Hit, Outcome, Query
+from memory.types import Contrast, Filter, Outcome, Query
 
 WARM_UP = 20
 """Runs of a store before any is held out: until then the data would be too thin anyway."""
@@ -25,10 +24,11 @@ def surface(library: Library, *, run_id: str, task: str, options: Surfacing) -> 
     query = Query(
         text=task,
         limit=options.limit,
+        filter=Filter(drafts=False),  # no run is shown what no person, or a run alone, stands for
         max_distance=options.max_distance,
         confidence_weight=options.confidence_weight,
     )
-    found = _kept(library.search_with_context(query, options.contrast))
+    found = library.search_with_context(query, options.contrast)
     held_out = _warm(library) and is_held_out(run_id, options.holdout_share)
     rendered = render(found, budget_tokens=options.budget_tokens)
     if held_out or not found.hits:
@@ -63,21 +63,6 @@ def cite(connection: Connection, run_id: str, playbook_ids: Collection[str]) -> 
 def close(connection: Connection, run_id: str, outcome: Outcome) -> None:
     """Note how the run ended."""
     connection.execute(update(recalls).where(recalls.c.run_id == run_id).values(outcome=outcome))
-
-
-def _kept(found: Contrasted) -> Contrasted:
-    """Without drafts: no run is shown what no person, or a run alone, stands for."""
-
-    def active(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        return tuple(hit for hit in hits if hit.playbook.status != "draft")
-
-    return replace(
-        found,
-        proven=active(found.proven),
-        untested=active(found.untested),
-        failed=active(found.failed),
-        neutral=active(found.neutral),
-    )
 
 
 def _warm(library: Library) -> bool:

@@ -24,17 +24,28 @@ from memory.types import (
 DEPTH = 50
 """Playbooks that each arm names before they are fused; more when more are asked for."""
 
-_COUNTS = select(
-    playbooks.c.key, playbooks.c.successes + playbooks.c.partials, playbooks.c.failures
+DEEPER = 4
+"""How many times as many they name when drafts have taken the places of those that are meant."""
+
+_KNOWN = select(
+    playbooks.c.key,
+    playbooks.c.successes + playbooks.c.partials,
+    playbooks.c.failures,
+    playbooks.c.status,
 ).where(playbooks.c.key.in_(bindparam("keys", expanding=True)))
 
 
 def best(engine: Engine, index: Index, query: Query) -> list[Hit]:
     """The best playbooks, best first; of equals the one made first."""
     depth = max(DEPTH, query.limit)
-    found = index.find(query.text, query.filter, depth=depth, max_distance=query.max_distance)
-    with reading(engine) as connection:
-        return _hits(connection, query, found, index.model)
+    while True:
+        found = index.find(query.text, query.filter, depth=depth, max_distance=query.max_distance)
+        with reading(engine) as connection:
+            hits = _hits(connection, query, found, index.model)
+        whole = query.filter.drafts or len(found.vectors or ()) < depth
+        if whole or len(hits) >= query.limit:
+            return hits
+        depth *= DEEPER
 
 
 def _hits(connection: Connection, query: Query, found: Found, model: str | None) -> list[Hit]:
@@ -42,7 +53,12 @@ def _hits(connection: Connection, query: Query, found: Found, model: str | None)
     if found.vectors is not None:
         arms["vectors"] = found.vectors
     relevance = ranking.fuse(found.words, found.vectors, most=found.most, farthest=found.farthest)
-    confidence = _confidence(connection, list(relevance)) if query.confidence_weight else {}
+    confidence: dict[int, float] = {}
+    if query.confidence_weight or not query.filter.drafts:
+        for key, good, failures, status in connection.execute(_KNOWN, {"keys": list(relevance)}):
+            confidence[key] = wilson_lower_bound(good, failures)
+            if status == "draft" and not query.filter.drafts:
+                del relevance[key]  # the vectors do not know what is a draft
     scores = ranking.blend(relevance, confidence, query.confidence_weight)
     order = ranking.order(scores, min_score=query.min_score, limit=query.limit)
     playbooks_ = store.by_key(connection, order)
@@ -81,11 +97,6 @@ def with_failures(connection: Connection, found: Contrasted) -> Contrasted:
         for hit in found.failed
     )
     return replace(found, failed=tuple(failed))
-
-
-def _confidence(connection: Connection, keys: Sequence[int]) -> dict[int, float]:
-    rows = connection.execute(_COUNTS, {"keys": keys})
-    return {key: wilson_lower_bound(good, failures) for key, good, failures in rows}
 
 
 def _by_likeness(

@@ -119,6 +119,8 @@ def conditions(where: Filter) -> list[ColumnElement[bool]]:
     wanted: list[ColumnElement[bool]] = []
     if not where.archived:
         wanted.append(playbooks.c.status != "archived")
+    if not where.drafts:
+        wanted.append(playbooks.c.status != "draft")
     if where.category is not None:
         wanted.append(playbooks.c.category == where.category)
     for tag in where.tags:

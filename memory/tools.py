@@ -22,6 +22,8 @@ from memory.types import Content, Filter, Playbook, Query, Step
 SUGGESTIONS = 5
 """Titles that a prompt is given."""
 
+NO_DRAFTS = Filter(drafts=False)
+
 Access = Literal["read", "draft", "write"]
 """What an agent may do: read; also keep drafts, which nobody is shown before a person made them
 active; or change everything."""
@@ -182,7 +184,7 @@ def suggest(
     before.
     """
     if last is None or last.prompt_id != prompt_id:
-        hits = library.search(Query(text=prompt, limit=SUGGESTIONS))
+        hits = library.search(Query(text=prompt, limit=SUGGESTIONS, filter=NO_DRAFTS))
         last = Suggested(prompt_id=prompt_id, ids=tuple(hit.playbook.id for hit in hits))
     with reading(library.engine) as connection:
         there = by_id(connection, last.ids)

@@ -163,6 +163,8 @@ class Filter:
     tags: tuple[str, ...] = ()
     archived: bool = False
     """Archived ones too."""
+    drafts: bool = True
+    """Drafts too, which no person stands for."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from memory.database import reading
 from memory.learn import outcome_of, parse_reflection, record, reflect, settle
 from memory.library import Library
 from memory.recall import WARM_UP, shown_to, surface
+from memory.tools import suggest
 from memory.types import Content, Execution, Reflection
 from tests.memory.conftest import Clock
 
@@ -156,3 +157,20 @@ def test_a_model_reflects_and_its_answer_is_cut_to_three_lessons() -> None:
 @pytest.mark.parametrize("said", ["", "no idea", "{", '{"improvements": 3}', "[]", '{"a": }'])
 def test_an_answer_that_is_no_reflection_is_none(said: str) -> None:
     assert parse_reflection(said) is None
+
+
+def test_drafts_crowd_out_nothing_that_proved_itself(library: Library) -> None:
+    kept = library.create(
+        Content(title="Rotate the signing keys", use_case="keys are due", status="active")
+    )
+    for number in range(8):
+        library.record_execution(
+            Execution(playbook_id=kept.id, run_id=f"r{number}", outcome="success")
+        )
+    for number in range(70):  # more than an arm names
+        title = f"Rotate the signing keys, {number}"
+        library.create(Content(title=title, use_case="keys are due", status="draft"))
+    shown = surface(library, run_id="r", task="rotate the signing keys", options=Surfacing())
+    assert shown.shown == (kept.id,)
+    text, _ = suggest(library, prompt_id="p", prompt="rotate the signing keys")
+    assert kept.id in text
