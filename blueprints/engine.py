@@ -15,6 +15,7 @@ from blueprints.types import Blueprint
 from contracts.chat import Usage
 from contracts.run import Decisions, NodeReport, NodeResult, RunContext, RunReport
 from contracts.sandbox import LastingSandbox, SnapshotId
+from nodes.blame import blaming
 from nodes.execute import RunAgent, RunNode, execute_node, step_name
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import Redact, cap, inert
@@ -106,18 +107,19 @@ def node_runner(
             told.on_line(node.name, redact(line))
 
         def execute() -> NodeResult:
-            if node.skip is not None and node.skip(ctx):
-                return NodeResult.skipped()
-            inside = NodeSandbox(sandbox, env=ctx.env, timeout_s=node.timeout_s, sink=sink)
-            result = execute_node(
-                node,
-                ctx,
-                sandbox=inside,
-                run_agent=run_agent,
-                run_node=run_node,
-                run_lanes=run_lanes,
-            )
-            return _tidy(_late(result, node, inside), redact)
+            with blaming(node.name):
+                if node.skip is not None and node.skip(ctx):
+                    return NodeResult.skipped()
+                inside = NodeSandbox(sandbox, env=ctx.env, timeout_s=node.timeout_s, sink=sink)
+                result = execute_node(
+                    node,
+                    ctx,
+                    sandbox=inside,
+                    run_agent=run_agent,
+                    run_node=run_node,
+                    run_lanes=run_lanes,
+                )
+                return _tidy(_late(result, node, inside), redact)
 
         told.on_node_start(node.name)
         result = perform(node, execute)

@@ -30,6 +30,7 @@ HarnessError                     exit 1
 │   ├── SandboxFileDenied
 │   ├── SandboxNotAFile
 │   └── SandboxFileTooLarge
+├── NodeBroken                   exit 1   a node of the blueprint must be mended
 ├── ForgeRefused                 exit 1   a pull request could not be opened
 ├── GitFailed                    exit 1   a git command failed
 └── WorkRefused                  exit 1   what came out of a sandbox failed verification
@@ -165,6 +166,10 @@ class SandboxNotAFile(SandboxFileError):
 
 class SandboxFileTooLarge(SandboxFileError):
     """The file is larger than the limit that the caller gave."""
+
+
+class NodeBroken(HarnessError):
+    """A node raised, wanted to end the process, or gave no result: its author has to mend it."""
 
 
 class ForgeRefused(HarnessError):

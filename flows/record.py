@@ -24,6 +24,7 @@ from flows.run_notes import Notes
 from flows.signals import undisturbed
 from flows.work_check import check_work
 from flows.workshop import Workshop
+from nodes.blame import blame
 from policy.errors import LogDamaged
 from policy.types import Approval
 from sandbox.git import redacted
@@ -232,4 +233,4 @@ def reason(error: BaseException) -> str:
         return said or "it was cancelled"
     if isinstance(error, HarnessError):
         return str(error)
-    return f"{type(error).__name__}: {error}".rstrip(": ")
+    return blame(error) or f"{type(error).__name__}: {error}".rstrip(": ")

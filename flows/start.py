@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from blueprints.engine import Watch
-from contracts.errors import PrefectUnavailable
+from contracts.errors import NodeBroken, PrefectUnavailable
 from contracts.run import RunReport
 from flows.local import api_url
 from flows.request import RunRequest
 from flows.server import speaking_to
 from flows.settings import Settings, load_settings
 from flows.wiring import workshop
+from nodes.blame import blame
 
 if TYPE_CHECKING:
     from prefect import State
@@ -38,6 +39,7 @@ def run_in_prefect(
 
     Raises:
         PrefectUnavailable: no server, or it went away; the run itself may have ended well.
+        NodeBroken: a node raised; the line says which, what and where.
         HarnessError: whatever ended the run before it could report.
     """
     api = api_url(settings)
@@ -68,6 +70,9 @@ def run_in_prefect(
         result = state.result(raise_on_failure=False)
     if isinstance(result, RunReport):
         return result
+    blamed = blame(result)
+    if blamed is not None:
+        raise NodeBroken(blamed) from result
     raise result
 
 

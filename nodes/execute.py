@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from reprlib import repr as shortly
 from time import monotonic
-from typing import assert_never
+from typing import assert_never, get_args
 
-from contracts.run import Attempt, NodeResult, RunContext
+from contracts.errors import NodeBroken
+from contracts.run import Attempt, NodeResult, NodeStatus, RunContext
 from contracts.sandbox import Sandbox
 from nodes.text import cap
 from nodes.types import Agentic, Compete, Deterministic, Node, Parallel, Preflight, Validate
@@ -32,6 +34,9 @@ def execute_node(
     """Execute one node and give its result, with the time it took.
 
     What the node's own function raises is not caught: it is an outage or a bug.
+
+    Raises:
+        NodeBroken: what the function gave is no result.
     """
     started = monotonic()
     match node:
@@ -47,7 +52,17 @@ def execute_node(
             result = run_lanes(node, ctx)
         case _:
             assert_never(node)
+    result = _checked(node.name, result)
     return replace(result, duration_ms=round((monotonic() - started) * 1000))
+
+
+def _checked(node: str, given: object) -> NodeResult:
+    if isinstance(given, NodeResult) and given.status in get_args(NodeStatus):
+        return given
+    raise NodeBroken(
+        f"node {node!r} of the blueprint gave {shortly(given)}, which is no result: "
+        "return NodeResult.success(…) or NodeResult.failure(…)"
+    )
 
 
 def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:

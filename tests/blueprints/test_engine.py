@@ -1,5 +1,6 @@
 """The engine, from the seed's acceptance criteria on (AC-9 and AC-10: test_dsl.py)."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -7,9 +8,10 @@ import pytest
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight
 from blueprints.engine import execute_blueprint, node_runner, run_nodes
-from contracts.errors import SandboxLost
+from contracts.errors import NodeBroken, SandboxLost
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
+from nodes.blame import blame
 from nodes.commands import command
 from nodes.types import Agentic, Node
 from sandbox.scripted import ScriptedSandbox
@@ -131,6 +133,24 @@ def test_what_a_condition_raises_is_not_swallowed(sandbox: ScriptedSandbox) -> N
     node = deterministic("a", "", works(), skip=lambda ctx: bool(ctx.results["no such node"]))
     with pytest.raises(KeyError):
         run(sandbox, node)
+
+
+def test_what_a_step_raises_says_which_it_was_and_where(sandbox: ScriptedSandbox) -> None:
+    def broken(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        return NodeResult.success(str(1 // 0))
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        run(sandbox, check(broken))
+    line = broken.__code__.co_firstlineno + 1
+    assert blame(raised.value) == (
+        "node 'check/test (attempt 1)' of the blueprint raised ZeroDivisionError: "
+        f"integer division or modulo by zero ({__file__}:{line})"
+    )
+
+
+def test_a_node_that_ends_the_process_is_an_error_of_that_node(sandbox: ScriptedSandbox) -> None:
+    with pytest.raises(NodeBroken, match=r"node 'a' of the blueprint raised SystemExit: 3 \(.*py:"):
+        run(sandbox, deterministic("a", "", lambda ctx, sandbox: sys.exit(3)))
 
 
 def test_a_context_for_another_place_than_the_sandbox_raises(sandbox: ScriptedSandbox) -> None:

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, repeat
 from time import sleep
+from typing import cast
 
 import pytest
 
-from contracts.run import NodeResult, RunContext
+from contracts.errors import NodeBroken
+from contracts.run import NodeResult, NodeStatus, RunContext
 from contracts.sandbox import Sandbox
 from nodes.execute import execute_node
 from nodes.types import Agentic, Deterministic, Node, Preflight, Step, Validate, Work
@@ -82,6 +84,13 @@ def test_an_agentic_node_gives_what_its_agent_gives(sandbox: ScriptedSandbox) ->
     node = Agentic(name="a", description="", prompt=lambda ctx: "")
     done = NodeResult.success("agent done")
     assert Runner(sandbox, fix=done)(node).output == "agent done"
+
+
+@pytest.mark.parametrize("given", [None, "ok", NodeResult(status=cast("NodeStatus", "fine"))])
+def test_what_is_no_result_is_refused(sandbox: ScriptedSandbox, given: object) -> None:
+    node = Deterministic(name="a", description="", exec=always(cast("NodeResult", given)))
+    with pytest.raises(NodeBroken, match=r"node 'a' .* gave .*, which is no result: return Node"):
+        Runner(sandbox)(node)
 
 
 def test_a_node_is_timed(sandbox: ScriptedSandbox) -> None:
