@@ -1,6 +1,5 @@
 """What a run needs, each looked at once. Nothing is started and nothing is changed."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from typing import NamedTuple
 from contracts.errors import HarnessError
 from flows import household, local
 from flows.deploy import POOL, workers
+from flows.home import check_home
 from flows.server import asking
 from flows.settings import Settings, config_file, environment, load_settings
 from flows.wiring import engine
@@ -48,7 +48,7 @@ def checkup() -> list[Finding]:
 def _look(what: str, look: Callable[[Settings], str], settings: Settings) -> Finding:
     try:
         return Finding(what, True, look(settings))
-    except HarnessError as error:
+    except (HarnessError, OSError) as error:  # the latter where the home is no folder
         return Finding(what, False, str(error))
 
 
@@ -61,10 +61,9 @@ def _git(_: Settings) -> str:
 
 
 def _home(settings: Settings) -> str:
+    check_home(settings.home)
     place = next(p for p in (settings.home, *settings.home.parents) if p.exists())
     free_gb = shutil.disk_usage(place).free / 1e9
-    if not os.access(place, os.W_OK):
-        raise HarnessError(f"{place} cannot be written: choose another HARNESS_HOME")
     if free_gb < MIN_FREE_GB:
         raise HarnessError(f"{place} has {free_gb:.1f} GB free; runs want {MIN_FREE_GB:g} GB")
     return f"{settings.home} ({free_gb:.0f} GB free)"

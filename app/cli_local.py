@@ -14,8 +14,12 @@ NOT_AVAILABLE = 3
 
 def up(as_json: AsJson = False) -> None:
     """Start what runs from Prefect need: server, worker, deployments; what is there stays."""
+    from flows.home import check_home
     from flows.household import Member, bring_up
     from flows.settings import load_settings
+
+    settings = load_settings()
+    check_home(settings.home)
 
     def tell(member: Member) -> None:
         if not as_json:
@@ -23,17 +27,20 @@ def up(as_json: AsJson = False) -> None:
         if member.state == "outdated":
             say(f"note: {member.name} is at work; `harness up` replaces it once it is not")
 
-    members = bring_up(load_settings(), tell)
+    members = bring_up(settings, tell)
     if as_json:
         show_json([member._asdict() for member in members])
 
 
 def down(as_json: AsJson = False) -> None:
     """Stop what `harness up` started; runs, reports and the server's database stay."""
+    from flows.home import check_home
     from flows.household import take_down
     from flows.settings import load_settings
 
-    stopped = take_down(load_settings())
+    settings = load_settings()
+    check_home(settings.home)
+    stopped = take_down(settings)
     if as_json:
         show_json([member._asdict() for member in stopped])
     else:
@@ -61,10 +68,12 @@ def demo(as_json: AsJson = False) -> None:
     """Run fix-tests on a small repository whose test fails, and show what came of it."""
     from app.cli_run import run_request
     from app.demo.request import demo_request, make_repository
+    from flows.home import check_home
     from flows.request import new_run_id
     from flows.settings import load_settings
 
     settings = load_settings()
+    check_home(settings.home)
     run_id = new_run_id()
     repository = make_repository(settings.home / "demo" / run_id / "opening-hours")
     request = demo_request(repository, settings)

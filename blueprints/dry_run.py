@@ -7,8 +7,7 @@ from typing import NamedTuple
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid
 from contracts.run import Attempt, NodeResult, NodeType, RunContext
-from nodes.execute import step_name
-from nodes.types import NODE_TYPES, Agentic, Compete, Node, Parallel, Validate
+from nodes.types import NODE_TYPES, Agentic, Compete, Node, Parallel, Validate, step_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +68,7 @@ def _planned(node: Node, ctx: RunContext) -> PlannedNode:
         name=node.name,
         type=NODE_TYPES[type(node)],
         description=node.description,
-        steps=tuple(step.name for step in node.steps)
-        if isinstance(node, Validate | Compete)
-        else (),
+        steps=_steps(node),
         max_retries=node.max_retries if isinstance(node, Validate) else None,
         prompt=_prompt(node, ctx) if isinstance(node, Agentic) else None,
         allowed_tools=node.allowed_tools if isinstance(node, Agentic) else None,
@@ -85,7 +82,7 @@ def _steps(node: Node) -> tuple[str, ...]:
 def _prompt(node: Agentic, ctx: RunContext) -> str:
     try:
         return node.prompt(ctx)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the author's code: anything may come
         raise BlueprintInvalid(
             f"the prompt of node {node.name!r} cannot be made: {type(error).__name__}: {error}"
         ) from error

@@ -16,10 +16,10 @@ from contracts.chat import Usage
 from contracts.run import Decisions, NodeReport, NodeResult, RunContext, RunReport
 from contracts.sandbox import LastingSandbox, SnapshotId
 from nodes.blame import blaming
-from nodes.execute import RunAgent, RunNode, execute_node, step_name
+from nodes.execute import RunAgent, RunNode, execute_node
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import Redact, cap, inert
-from nodes.types import NODE_TYPES, Compete, Node, Parallel, Validate, inner
+from nodes.types import NODE_TYPES, Compete, Node, Parallel, Validate, inner, step_name
 
 Perform = Callable[[Node, Callable[[], NodeResult]], NodeResult]
 """Calls the function it is given, once, in its own way."""

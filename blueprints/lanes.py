@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, LastingSandbox, SnapshotId
-from nodes.types import Agentic, Compete, Deterministic, Entry, Node, Parallel
+from nodes.types import Agentic, Compete, Deterministic, Entry, Node, Parallel, step_name
 
 RunLane = Callable[[Sequence[Node], RunContext], RunContext]
 """Runs nodes in order, up to the first that fails, and gives the context with their results."""
@@ -95,7 +95,7 @@ def _race(
     after = run_lane([entrant], own)
     for step in node.steps:
         check = Deterministic(
-            name=f"{entrant.name}/{step.name}", description=node.description, exec=step.exec
+            name=step_name(entrant, step.name), description=node.description, exec=step.exec
         )
         after = run_lane([check], after)
     results = {k: r for k, r in after.results.items() if k not in ctx.results}

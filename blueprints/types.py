@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contracts.errors import BlueprintInvalid
-from nodes.types import Node, inner
+from nodes.types import Node, inner, step_names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_ATTEMPT = re.compile(r" \(attempt \d+\)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,8 @@ class Blueprint:
     `verdict_later` a success waits for a person to say whether it was one.
 
     Raises:
-        BlueprintInvalid: no nodes, a name used twice, or a name that cannot be a branch.
+        BlueprintInvalid: no nodes, a name used twice, one that attempts have, or one that cannot
+            be a branch.
     """
 
     name: str
@@ -41,13 +43,24 @@ class Blueprint:
             )
         if not self.nodes:
             raise BlueprintInvalid(f"blueprint {self.name!r} has no nodes: it needs at least one")
-        counts = Counter(self.all_names())
+        names = self.all_names()
+        counts = Counter((*names, *(name for node in self._all() for name in step_names(node))))
         doubled = [name for name, count in counts.items() if count > 1]
         if doubled:
             raise BlueprintInvalid(
-                f"blueprint {self.name!r} uses a node name twice: {', '.join(map(repr, doubled))}"
+                f"blueprint {self.name!r} uses a node name twice: {', '.join(map(repr, doubled))}; "
+                "a step counts too, as 'node/step'"
+            )
+        taken = [name for name in names if _ATTEMPT.search(name)]
+        if taken:
+            raise BlueprintInvalid(
+                f"blueprint {self.name!r} calls a node {taken[0]!r}: the attempts of steps and "
+                "fixes are called so"
             )
 
     def all_names(self) -> list[str]:
         """Names of all nodes in order, those inside others included."""
-        return [found.name for node in self.nodes for found in (node, *inner(node))]
+        return [node.name for node in self._all()]
+
+    def _all(self) -> list[Node]:
+        return [found for node in self.nodes for found in (node, *inner(node))]

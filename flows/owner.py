@@ -6,6 +6,8 @@ from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
 
+from flows.home import check_home
+
 
 def owner_of(home: Path) -> str:
     """Whose runs, containers and events these are: one name for each HARNESS_HOME."""
@@ -16,8 +18,12 @@ def drawn_once(path: Path, text: str) -> str:
     """What the file holds; `text`, for this user's eyes only, when there was none.
 
     Nobody sees half of it: of several processes that come first, one's text holds for all.
+
+    Raises:
+        HomeUnavailable: it cannot be kept there.
     """
     if not path.exists():
+        check_home(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}")
         part.touch(mode=0o600)

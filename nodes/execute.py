@@ -10,7 +10,16 @@ from contracts.errors import NodeBroken
 from contracts.run import Attempt, NodeResult, NodeStatus, RunContext
 from contracts.sandbox import Sandbox
 from nodes.text import cap
-from nodes.types import Agentic, Compete, Deterministic, Node, Parallel, Preflight, Validate
+from nodes.types import (
+    Agentic,
+    Compete,
+    Deterministic,
+    Node,
+    Parallel,
+    Preflight,
+    Validate,
+    step_name,
+)
 
 RunNode = Callable[[Node, RunContext], NodeResult]
 """Runs one node of any type; a validate node asks it for its steps and fixes."""
@@ -87,11 +96,6 @@ def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
 def attempt_name(name: str, number: int) -> str:
     """What one attempt at a step or a fix is called in logs and in the Prefect UI."""
     return f"{name} (attempt {number})"
-
-
-def step_name(node: Validate, step: str) -> str:
-    """The name under which a later node finds a step's result in `ctx.results`."""
-    return f"{node.name}/{step}"
 
 
 def _run_steps(

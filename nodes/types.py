@@ -1,5 +1,6 @@
 """The four node types. A node is data: what to do, never how it is run."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,9 +25,8 @@ class _Common:
     """The node's commands and agents together may take this long. None: no limit of its own."""
 
     def __post_init__(self) -> None:
-        if not self.name.strip():
-            raise BlueprintInvalid("a node has an empty name: give each node a name of its own")
-        if self.timeout_s is not None and self.timeout_s <= 0:
+        _check_name("node", self.name)
+        if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
             raise BlueprintInvalid(
                 f"node {self.name!r} has timeout_s={self.timeout_s!r}: it must be above 0, "
                 "or None for no limit"
@@ -60,6 +60,10 @@ class Agentic(_Common):
     allowed_tools: tuple[str, ...] | None = None
     max_turns: int = 50
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_count(self.name, "max_turns", self.max_turns, least=1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
@@ -67,6 +71,9 @@ class Step:
 
     name: str
     exec: Work
+
+    def __post_init__(self) -> None:
+        _check_name("step", self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +94,7 @@ class Validate(_Common):
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
             raise BlueprintInvalid(f"validate node {self.name!r} names a step twice: {names!r}")
-        if self.max_retries < 0:
-            raise BlueprintInvalid(
-                f"validate node {self.name!r} has max_retries={self.max_retries!r}: "
-                "it must be 0 or more"
-            )
+        _check_count(self.name, "max_retries", self.max_retries, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +162,38 @@ def inner(node: Node) -> tuple[Node, ...]:
             return node.entrants
         case _:
             return ()
+
+
+def step_names(node: Node) -> tuple[str, ...]:
+    """The names under which later nodes find the results of a node's own steps."""
+    match node:
+        case Validate():
+            return tuple(step_name(node, step.name) for step in node.steps)
+        case Compete():
+            return tuple(step_name(one, s.name) for one in node.entrants for s in node.steps)
+        case _:
+            return ()
+
+
+def step_name(node: Node, step: str) -> str:
+    """The name under which a later node finds a step's result in `ctx.results`."""
+    return f"{node.name}/{step}"
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name.strip():
+        raise BlueprintInvalid(f"a {what} has an empty name: give each {what} a name of its own")
+    if not name.isprintable():
+        raise BlueprintInvalid(
+            f"a {what} is called {name!r}: a name is one line without control characters"
+        )
+
+
+def _check_count(node: str, what: str, count: int, *, least: int) -> None:
+    if type(count) is not int or count < least:
+        raise BlueprintInvalid(
+            f"node {node!r} has {what}={count!r}: it must be a whole number, {least} or more"
+        )
 
 
 NODE_TYPES: dict[type[Node], NodeType] = {

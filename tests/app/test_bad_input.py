@@ -1,5 +1,6 @@
 """Whatever is asked wrongly: one clear line, the right exit code, nothing begun."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,26 @@ def test_a_broken_settings_file_is_named(started: Harness, own_home: Path) -> No
     done = started("runs", "list")
     assert done.returncode == BAD
     assert "setting 'model' is 7" in done.stderr
+
+
+def test_a_home_that_nothing_can_be_kept_in_is_named(
+    asked: Harness, repository: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home-that-is-a-file"
+    home.touch()
+    nowhere = {"HARNESS_HOME": str(home)}
+    for args in (
+        ("run", "fix-tests", "--repo", "repository"),
+        ("up",),
+        ("demo",),
+        ("events", "log"),
+    ):
+        done = asked(*args, env=nowhere)
+        assert (done.returncode, done.stdout) == (NOT_AVAILABLE, "")
+        assert f"nothing can be kept in {home}: Not a directory" in done.stderr
+    rows = {row["what"]: row for row in json.loads(asked("doctor", "--json", env=nowhere).stdout)}
+    assert (rows["home"]["ok"], rows["git"]["ok"]) == (False, True)
+    assert rows["home"]["found"].startswith(f"nothing can be kept in {home}")
 
 
 def test_with_debug_the_traceback_is_shown(started: Harness) -> None:

@@ -1,0 +1,23 @@
+"""Whether what Harness keeps can be kept."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from contracts.errors import HomeUnavailable
+
+
+def check_home(home: Path) -> None:
+    """Refuse a home that nothing can be kept in. One that is not there yet is not made.
+
+    Raises:
+        HomeUnavailable: it is no folder, cannot be made, or cannot be written.
+    """
+    try:
+        there = next(p for p in (home, *home.parents) if p.is_symlink() or p.exists())
+        with TemporaryDirectory(prefix=".harness-", dir=there):
+            pass
+    except OSError as error:
+        raise HomeUnavailable(
+            f"nothing can be kept in {home}: {error.strerror}. Mend it, or choose another "
+            "HARNESS_HOME"
+        ) from error
