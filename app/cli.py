@@ -2,8 +2,11 @@
 
 import gc
 import sys
+from contextlib import nullcontext
+from typing import NoReturn
 
 import typer
+from typer.exceptions import TyperException
 
 from app import (
     cli_agents,
@@ -22,10 +25,12 @@ from app import (
     cli_sandbox,
     cli_ui,
 )
-from app.terminal import say, set_up_logging, show_json
+from app.terminal import only_a_document, say, set_up_logging, show_json
 from contracts.errors import HarnessError
+from nodes.blame import blame
 
 DEBUG = "--debug"
+JSON = "--json"
 
 MADE_BEFORE_LOOKING = 50_000
 """Objects between two searches for garbage. What a command makes first are modules, which stay:
@@ -63,23 +68,30 @@ app.command("demo")(cli_local.demo)
 
 def main() -> None:
     """Run the command line; every error ends in one line and its exit code."""
-    debug = DEBUG in sys.argv
-    arguments = [argument for argument in sys.argv[1:] if argument != DEBUG]
     gc.set_threshold(MADE_BEFORE_LOOKING)
-    set_up_logging(debug=debug)
+    set_up_logging(debug=DEBUG in sys.argv)
+    arguments = [argument for argument in sys.argv[1:] if argument != DEBUG]
+    with only_a_document() if JSON in arguments else nullcontext():
+        _run(arguments, debug=DEBUG in sys.argv)
+
+
+def _run(arguments: list[str], *, debug: bool) -> NoReturn:
     try:
-        app(arguments)
+        # Asked for a document, typer leaves it to us to tell what was asked wrongly.
+        sys.exit(app(arguments, standalone_mode=JSON not in arguments))
     except HarnessError as error:
         _explain(str(error), error.exit_code, debug=debug)
+    except TyperException as error:
+        _explain(error.format_message(), error.exit_code, debug=debug)
     except Exception as error:  # noqa: BLE001 - the door: nobody sees a traceback unasked
         bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows where)"
-        _explain(bug, 1, debug=debug)
+        _explain(blame(error) or bug, 1, debug=debug)
 
 
-def _explain(message: str, exit_code: int, *, debug: bool) -> None:
+def _explain(message: str, exit_code: int, *, debug: bool) -> NoReturn:
     if debug:
         raise  # noqa: PLE0704 - called while the error is handled
     say(f"error: {message}")
-    if "--json" in sys.argv:
+    if JSON in sys.argv:
         show_json({"error": message, "exit_code": exit_code})
     sys.exit(exit_code)

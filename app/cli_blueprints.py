@@ -8,6 +8,7 @@ import typer
 
 from app.present import show_table
 from app.terminal import show, show_json
+from contracts.errors import BlueprintInvalid
 
 if TYPE_CHECKING:
     from blueprints.types import Blueprint
@@ -23,11 +24,12 @@ def list_(as_json: AsJson = False) -> None:
     """List the blueprints that are built in or installed."""
     from blueprints.find import known_blueprints
 
-    known = [(b.name, b.description) for b in known_blueprints()]
+    known = known_blueprints()
     if as_json:
-        show_json([{"name": name, "description": text} for name, text in known])
+        show_json([_entry(name, found) for name, found in known.items()])
     else:
-        show_table(("blueprint", "what it does"), known)
+        rows = [(name, _does(found)) for name, found in known.items()]
+        show_table(("blueprint", "what it does"), rows)
 
 
 @app.command("show")
@@ -69,6 +71,16 @@ def check(
         if node.prompt is not None:
             show(indent(node.prompt.strip(), "  | "))
     show(f"ok: {len(planned)} nodes, nothing was executed")
+
+
+def _entry(name: str, found: "Blueprint | BlueprintInvalid") -> dict[str, str | None]:
+    if isinstance(found, BlueprintInvalid):
+        return {"name": name, "description": "", "error": str(found)}
+    return {"name": name, "description": found.description, "error": None}
+
+
+def _does(found: "Blueprint | BlueprintInvalid") -> str:
+    return f"BROKEN: {found}" if isinstance(found, BlueprintInvalid) else found.description
 
 
 def _show(found: "Blueprint") -> None:

@@ -1,6 +1,8 @@
 """`harness run`: ask, check, watch, tell. The rooms below are imported when a run is asked for."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -9,7 +11,7 @@ import typer
 from app.cli_tell import intent_text
 from app.present import show_report
 from app.terminal import say, show, show_json
-from contracts.errors import HarnessError, OptionInvalid, RunNotFound
+from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
 from contracts.run import RunReport
 
 if TYPE_CHECKING:
@@ -21,6 +23,15 @@ _EXITS = {"cancelled": 130, "waiting": 4}
 """Exit codes of runs that did not succeed; of others 1."""
 
 
+@contextmanager
+def _before_it_begins() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted before the run began") from error
+
+
+@_before_it_begins()
 def run(
     blueprint: Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")],
     repo: Annotated[str, typer.Option(help="Path or URL of the git repository.")] = ".",
@@ -79,6 +90,7 @@ def run(
     run_request(request, settings, run_id or new_run_id(), detach=detach, as_json=as_json)
 
 
+@_before_it_begins()
 def run_request(
     request: "RunRequest",
     settings: "Settings",
@@ -116,6 +128,7 @@ def _watched(
     as_json: bool,
 ) -> RunReport:
     from app.live import watching
+    from flows.asked import read_asked
     from flows.start import run_in_prefect
 
     title = f"{request.blueprint.name} {run_id} on {request.repo}"
@@ -126,6 +139,11 @@ def _watched(
             )
     except HarnessError as error:
         _give_up(error, settings, run_id, as_json=as_json)
+    except KeyboardInterrupt as error:
+        if read_asked(settings.runs / run_id) is None:
+            raise
+        look = f"`harness runs show {run_id}` tells how far it came"
+        raise Interrupted(f"interrupted again while the run ended: {look}") from error
 
 
 def _give_up(error: HarnessError, settings: "Settings", run_id: str, *, as_json: bool) -> NoReturn:

@@ -135,13 +135,21 @@ def replay(run: Run, as_json: AsJson = False) -> None:
 
 
 @app.command("diff")
-def diff(run: Run) -> None:
+def diff(run: Run, as_json: AsJson = False) -> None:
     """Print what a run changed, as a patch."""
-    from flows.runs import read_diff
+    from flows.report import to_json
+    from flows.runs import read_diff, read_report
     from flows.settings import load_settings
     from nodes.text import inert
 
-    patch = read_diff(load_settings().runs, run).removesuffix("\n")
+    runs = load_settings().runs
+    patch = read_diff(runs, run)
+    if as_json:
+        report = to_json(read_report(runs, run))
+        of_it = ("run_id", "branch", "base_commit", "commit", "diff_stat")
+        show_json({**{name: report[name] for name in of_it}, "diff": patch})
+        return
+    patch = patch.removesuffix("\n")
     show(inert(patch) if sys.stdout.isatty() else patch)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli_tell import tell
 from app.present import show_table
 from app.terminal import say, show, show_json
 
@@ -19,13 +20,15 @@ def build(
         bool, typer.Option("--agents", help="The image with `claude` and `pi`.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Build it anew.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Pull or build the base image; nothing happens when it is up to date."""
     from flows.wiring import engine
     from sandbox.images import ensure_agents, ensure_base
 
     ensure = ensure_agents if agents else ensure_base
-    show(ensure(engine(), on_line=say, force=force))
+    image = ensure(engine(), on_line=say, force=force)
+    tell({"image": image}, image, as_json)
 
 
 @app.command("list")

@@ -4,6 +4,12 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+
+_DOCUMENT: ContextVar[int | None] = ContextVar("document", default=None)
+"""Where the document of `--json` goes while stdout is kept for it."""
 
 
 def say(line: str) -> None:
@@ -19,7 +25,32 @@ def show(text: str) -> None:
 
 def show_json(document: object) -> None:
     """The one JSON document of `--json`, on stdout."""
-    show(json.dumps(document, indent=2, default=str))
+    text = json.dumps(document, indent=2, default=str)
+    kept = _DOCUMENT.get()
+    if kept is None:
+        show(text)
+        return
+    with os.fdopen(os.dup(kept), "w") as stdout:
+        stdout.write(f"{text}\n")
+
+
+@contextmanager
+def only_a_document() -> Iterator[None]:
+    """Until the block ends `show_json` alone writes to stdout.
+
+    What else is printed, by a blueprint and the programs it starts here too, goes to stderr.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    token = _DOCUMENT.set(kept)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        _DOCUMENT.reset(token)
+        os.close(kept)
 
 
 class _Notes(logging.Handler):

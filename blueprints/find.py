@@ -37,13 +37,9 @@ def known_names() -> tuple[str, ...]:
     return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
 
 
-def known_blueprints() -> tuple[Blueprint, ...]:
-    """All installed blueprints, imported.
-
-    Raises:
-        BlueprintInvalid: one cannot be loaded. To go on without it, go by `known_names`.
-    """
-    return tuple(_installed(name) for name in known_names())
+def known_blueprints() -> dict[str, Blueprint | BlueprintInvalid]:
+    """All installed blueprints by name, imported; of one that cannot be loaded, the reason."""
+    return {name: _installed_or_not(name) for name in known_names()}
 
 
 def _installed(name: str) -> Blueprint:
@@ -58,6 +54,13 @@ def _installed(name: str) -> Blueprint:
     with loading(name):
         found: object = points[0].load()
     return _checked(found, name)
+
+
+def _installed_or_not(name: str) -> Blueprint | BlueprintInvalid:
+    try:
+        return _installed(name)
+    except BlueprintInvalid as error:
+        return error
 
 
 def _owners(points: Sequence[EntryPoint]) -> str:

@@ -31,6 +31,7 @@ HarnessError                     exit 1
 │   ├── SandboxNotAFile
 │   └── SandboxFileTooLarge
 ├── NodeBroken                   exit 1   a node of the blueprint must be mended
+├── Interrupted                  exit 130 before there was anything to report
 ├── ForgeRefused                 exit 1   a pull request could not be opened
 ├── GitFailed                    exit 1   a git command failed
 └── WorkRefused                  exit 1   what came out of a sandbox failed verification
@@ -170,6 +171,12 @@ class SandboxFileTooLarge(SandboxFileError):
 
 class NodeBroken(HarnessError):
     """A node raised, wanted to end the process, or gave no result: its author has to mend it."""
+
+
+class Interrupted(HarnessError):
+    """Somebody pressed Ctrl-C before there was anything to report."""
+
+    exit_code = 130
 
 
 class ForgeRefused(HarnessError):

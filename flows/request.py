@@ -10,6 +10,7 @@ from blueprints.types import Blueprint
 from contracts.errors import OptionInvalid
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
+from nodes.projects.options import OPTIONS, option_argv
 from nodes.types import Agentic, inner
 
 AGENTS = ("native", "claude-code", "pi")
@@ -75,18 +76,20 @@ def whole_name(repo: str) -> str:
 
 
 def check_options(request: RunRequest) -> None:
-    """Refuse options that the blueprint does not take.
+    """Refuse options that the blueprint does not take, and commands that cannot be read.
 
     Raises:
         OptionInvalid: names what was given and what is known.
     """
     known = dict(request.blueprint.options)
-    for name in request.options:
+    for name, value in request.options.items():
         if name not in known:
             takes = ", ".join(known) or "none"
             raise OptionInvalid(
                 f"blueprint {request.blueprint.name!r} has no option {name!r}; it takes: {takes}"
             )
+        if OPTIONS.get(name) == known[name]:
+            option_argv(value)
 
 
 def check_agents(request: RunRequest, known: Collection[str]) -> None:

@@ -7,7 +7,7 @@ from blueprints.prompts import template
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.checks import has_tools
-from nodes.projects.find import OPTIONS
+from nodes.projects.options import OPTIONS
 from nodes.projects.work import exec_tests, install_project, require_tests, run_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"

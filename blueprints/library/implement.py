@@ -7,7 +7,7 @@ from blueprints.prompts import template
 from contracts.run import RunContext
 from nodes.changes import commit_since, head
 from nodes.checks import has_tools
-from nodes.projects.find import OPTIONS
+from nodes.projects.options import OPTIONS
 from nodes.projects.work import install_project, look_for_tests, run_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"

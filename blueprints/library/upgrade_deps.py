@@ -8,7 +8,7 @@ from contracts.run import RunContext
 from nodes.changes import commit_since, head
 from nodes.checks import has_tools
 from nodes.projects.dependencies import find_dependency_files
-from nodes.projects.find import OPTIONS
+from nodes.projects.options import OPTIONS
 from nodes.projects.work import install_project, look_for_tests, run_tests
 
 LOCK_FILES = (

@@ -5,18 +5,12 @@ from dataclasses import replace
 
 from contracts.run import RunContext
 from contracts.sandbox import Sandbox
-from nodes.commands import line_argv
 from nodes.projects.files import ProjectFiles
 from nodes.projects.make import make_project
 from nodes.projects.node import node_project
+from nodes.projects.options import option_argv
 from nodes.projects.python import python_project
 from nodes.projects.types import Project
-
-OPTIONS = {
-    "install": "the command that installs the project; empty: install nothing",
-    "test": "the command that tests the project; empty: there are no tests",
-}
-"""What `--set` may give to every blueprint that installs and tests."""
 
 _NOTHING = Project(kind="unknown", why="no pyproject.toml, setup.py, package.json or makefile")
 
@@ -45,13 +39,9 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
 
 def _as_told(project: Project, options: Mapping[str, str]) -> Project:
     if "install" in options:
-        install = _argv(options["install"])
+        install = option_argv(options["install"])
         project = replace(project, install=install, install_optional=False)
     if "test" in options:
         told = f"{project.why}; test was given"
-        project = replace(project, test=_argv(options["test"]), why=told)
+        project = replace(project, test=option_argv(options["test"]), why=told)
     return project
-
-
-def _argv(line: str) -> tuple[str, ...] | None:
-    return line_argv(line) if line.strip() else None

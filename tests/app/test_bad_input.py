@@ -28,6 +28,11 @@ NOT_AVAILABLE = 3
         ),
         (("run", "fix-tests", "--repo", "repository", "--set", "colour=red"), BAD, "install, test"),
         (("run", "fix-tests", "--repo", "repository", "--set", "test"), BAD, "NAME=VALUE"),
+        (
+            ("run", "fix-tests", "--repo", "repository", "--set", "test=false '"),
+            BAD,
+            'the command "false \'": No closing quotation',
+        ),
         (("run", "fix-tests", "--repo", "repository", "--agent", "hal"), BAD, "no agent 'hal'"),
         (("run", "fix-tests", "--repo", "repository"), NOT_AVAILABLE, "ANTHROPIC_API_KEY"),
         (("run", "fix-tests", "--repo", "repository", "--model", "scripted/x"), BAD, "cannot read"),
@@ -63,9 +68,22 @@ def test_no_docker_is_said_before_anything_is_started(
     assert not (own_home / "prefect").exists()
 
 
-def test_with_json_an_error_is_a_json_document_too(started: Harness) -> None:
-    done = started("run", "nope", "--json")
-    assert done.stdout.startswith('{\n  "error": "no blueprint \'nope\'')
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("run", "nope", "--json"), "no blueprint 'nope'"),
+        (("run", "--json"), "Missing argument 'blueprint'"),
+        (("runs", "list", "--limit", "0", "--json"), "Invalid value for '--limit'"),
+    ],
+)
+def test_with_json_an_error_is_a_json_document_too(
+    asked: Harness, args: tuple[str, ...], said: str
+) -> None:
+    done = asked(*args)
+    document = json.loads(done.stdout)
+    assert document["error"].startswith(said)
+    assert (document["exit_code"], done.returncode) == (BAD, BAD)
+    assert done.stderr == f"error: {document['error']}\n"
 
 
 def test_a_broken_settings_file_is_named(started: Harness, own_home: Path) -> None:

@@ -88,6 +88,41 @@ def test_a_blueprint_of_ones_own_is_run_from_its_file(
     assert git(repository, "show", f"{report['branch']}:answer.txt") == "42"
 
 
+BUGGY = """
+import os
+from blueprints.dsl import blueprint, deterministic
+from nodes.commands import shell
+
+print("loaded")
+
+def divide(ctx, sandbox):
+    print("dividing")
+    os.system("echo from a program")
+    return 1 / 0
+
+buggy = blueprint("buggy", "Has a bug", [
+    deterministic("write", "write it", shell("echo 42 > answer.txt")),
+    deterministic("divide", "has a bug", divide)])
+"""
+
+
+def test_a_bug_of_a_blueprint_is_told_with_its_node_its_line_and_the_report(
+    harness: Harness, asked: Harness, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ops.py").write_text(BUGGY)
+    done = harness("run", "ops.py:buggy", "--repo", "repository", "--json")
+    report = json.loads(done.stdout)
+    raised = "node 'divide' of the blueprint raised ZeroDivisionError: division by zero"
+    assert (done.returncode, report["status"]) == (1, "failure")
+    assert report["error"] == f"{raised} ({tmp_path / 'ops.py'}:11)"
+    assert f"error: {report['error']}\n" in done.stderr
+    assert {"loaded", "dividing", "from a program"} <= set(done.stderr.splitlines())
+    assert git(repository, "show", f"{report['branch']}:answer.txt") == "42"
+    diff = json.loads(asked("runs", "diff", report["run_id"], "--json").stdout)
+    assert "+42\n" in diff.pop("diff")
+    assert diff == {name: report[name] for name in diff}
+
+
 def test_a_detached_run_goes_on_by_itself(
     harness: Harness, asked: Harness, repository: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from blueprints.find import find_blueprint, known_blueprints, known_names
+from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
 
 GOOD = """
@@ -61,7 +62,7 @@ def test_a_built_in_blueprint_is_found_by_its_name(name: str) -> None:
 
 
 def test_all_known_blueprints_can_be_had() -> None:
-    assert {made.name for made in known_blueprints()} >= {"fix-tests", "implement", "review"}
+    assert known_blueprints().keys() >= {"fix-tests", "implement", "review"}
 
 
 def test_names_are_known_without_an_import(packages: Path) -> None:
@@ -155,6 +156,13 @@ def test_the_cause_of_a_broken_file_is_kept(tmp_path: Path) -> None:
 def test_a_broken_installed_package_is_told_in_one_line(packages: Path) -> None:
     install(packages, "acme_d", "mine = acme_d:rollback", "raise RuntimeError('broken')")
     assert refused("mine") == "'mine' raised while it was loaded: RuntimeError: broken"
+
+
+def test_a_broken_installed_package_does_not_hide_the_others(packages: Path) -> None:
+    install(packages, "acme_e", "mine = acme_e:rollback", "raise RuntimeError('broken')")
+    known = known_blueprints()
+    assert isinstance(known["fix-tests"], Blueprint)
+    assert str(known["mine"]) == refused("mine")
 
 
 def test_two_packages_with_one_name_are_both_named(packages: Path) -> None:
