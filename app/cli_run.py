@@ -142,8 +142,8 @@ def _watched(
     except KeyboardInterrupt as error:
         if read_asked(settings.runs / run_id) is None:
             raise
-        look = f"`harness runs show {run_id}` tells how far it came"
-        raise Interrupted(f"interrupted again while the run ended: {look}") from error
+        look = f"`harness runs show {run_id}` tells how far the run came"
+        raise Interrupted(f"interrupted: {look}") from error
 
 
 def _give_up(error: HarnessError, settings: "Settings", run_id: str, *, as_json: bool) -> NoReturn:

@@ -216,7 +216,7 @@ def load_settings() -> Settings:
     """Read the settings.
 
     Raises:
-        SettingsInvalid: a value cannot be used, or the file is not TOML.
+        SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
     """
     try:
         settings = _read(sources())
@@ -229,6 +229,8 @@ def load_settings() -> Settings:
         ) from error
     except TOMLDecodeError as error:
         raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
+    except OSError as error:
+        raise SettingsInvalid(f"{config_file()} cannot be read: {error.strerror}") from error
     return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
 
 

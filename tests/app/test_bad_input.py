@@ -114,5 +114,15 @@ def test_a_home_that_nothing_can_be_kept_in_is_named(
     assert rows["home"]["found"].startswith(f"nothing can be kept in {home}")
 
 
+def test_ctrl_c_before_a_run_began_says_so(
+    asked: Harness, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "ops.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = asked("run", "ops.py:slow", "--repo", "repository", "--json")
+    assert done.stderr == "error: interrupted before the run began\n"
+    said = {"error": "interrupted before the run began", "exit_code": 130}
+    assert (done.returncode, json.loads(done.stdout)) == (130, said)
+
+
 def test_with_debug_the_traceback_is_shown(started: Harness) -> None:
     assert "Traceback" in started("runs", "show", "nope", "--debug").stderr
