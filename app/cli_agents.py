@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli_tell import tell
+from app.options import AsJson
 from app.present import show_table
 from app.terminal import show_json
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from memory.agent_settings import AgentSettings
 
 Name = Annotated[str, typer.Argument(help="An agent, such as native.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 app = typer.Typer(help="What each agent is given of notes and examples.", no_args_is_help=True)
 

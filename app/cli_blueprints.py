@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.options import AsJson
 from app.present import show_table
 from app.terminal import show, show_json
 from contracts.errors import BlueprintInvalid
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from blueprints.types import Blueprint
 
 Ref = Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 app = typer.Typer(help="Which blueprints there are, and what is in one.", no_args_is_help=True)
 

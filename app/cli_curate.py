@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.options import AsJson
 from app.terminal import show, show_json
 from contracts.errors import OptionInvalid
 
@@ -18,7 +19,7 @@ def curate(
         str | None, typer.Option(help="Instead: all that earned it since 24h, 7d, …")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Who looks; only with a run.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Let a run teach notes and examples. They are Pending until `harness notes approve`."""
     from flows.curation import ago, curate_run, curate_since

@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.options import AsJson
 from app.terminal import show, show_json
 
 if TYPE_CHECKING:
     from contracts.entity import Entity
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def find(

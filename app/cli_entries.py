@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from app.cli_governed import AsJson
 from app.cli_tell import edited, kept_when_refused, tell
+from app.options import AsJson
 from app.present import show_table
 from app.terminal import say, show, show_json
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.cli_tell import tell, write_file
+from app.options import AsJson
 from app.terminal import say, show, show_json
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from policy.merge import History
     from policy.taint import Hop
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Run = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
 Format = Literal["jsonl", "prov", "parquet", "markdown", "svg"]
 

@@ -8,7 +8,6 @@ import typer
 from app.cli_entries import entry_commands, list_entries, me, rewrite, tell_entry, undo_last
 from app.cli_governed import (
     Agent,
-    AsJson,
     Company,
     Days,
     File,
@@ -26,6 +25,7 @@ from app.cli_governed import (
     regoverned,
 )
 from app.cli_tell import read_file, tell
+from app.options import AsJson
 
 if TYPE_CHECKING:
     from memory.note_types import Content, Entry

@@ -27,7 +27,6 @@ Protected = Annotated[
 ]
 File = Annotated[Path | None, typer.Option(help="The whole content as JSON.")]
 Version = Annotated[int | None, typer.Option(help="Refuse when it is at another version.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 Undo = Annotated[bool, typer.Option("--undo", help="Take the last change back.")]
 Statuses = Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")]

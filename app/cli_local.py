@@ -1,13 +1,10 @@
 """`harness up`, `down`, `doctor`, `demo`: what Harness keeps on this machine."""
 
-from typing import Annotated
-
 import typer
 
+from app.options import AsJson
 from app.present import show_table
 from app.terminal import say, show, show_json
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 NOT_AVAILABLE = 3
 

@@ -8,6 +8,7 @@ import typer
 
 from app import cli_memory_care
 from app.cli_tell import edited, kept_when_refused, read_file, tell
+from app.options import AsJson
 from app.present import show_table
 from app.terminal import show, show_json
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from memory.types import Hit, Playbook
 
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Category = Annotated[str | None, typer.Option(help="Only this category.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag; repeatable.")]
 Archived = Annotated[bool, typer.Option("--archived", help="Archived ones too.")]

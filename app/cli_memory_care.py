@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.cli_tell import read_file, tell, write_file
+from app.options import AsJson
 from app.terminal import say, show, show_json
 
 if TYPE_CHECKING:
     from memory.lift import Lift
 
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Word = Literal["success", "partial", "failure", "neutral"]
 
 app = typer.Typer(help="Playbooks: how it went.")

@@ -9,6 +9,7 @@ import typer
 
 from app.asking import asking, confirmed, who_sits_here
 from app.cli_tell import intent_text, tell
+from app.options import AsJson
 from app.present import show_table
 from app.terminal import say, show, show_json
 from contracts.errors import OptionInvalid
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from policy.types import ApprovalStatus, Plan
 
 Approval = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 WAITS = 4
 
 app = typer.Typer(help="What the policy stopped, and a person may allow.", no_args_is_help=True)

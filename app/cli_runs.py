@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from app.options import AsJson
 from app.present import show_report, show_table
 from app.terminal import show, show_json
 
 Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 app = typer.Typer(help="What ran, what it said, what it changed.", no_args_is_help=True)
 

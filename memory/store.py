@@ -26,6 +26,9 @@ from memory.tables import lessons, outdated, playbook_tags, playbooks, versions,
 from memory.types import Content, Counts, Filter, Lesson, Playbook, Version
 from memory.words import impacts
 
+AT_ONCE = 5_000
+"""Keys that one statement names; databases take no more than some ten thousand."""
+
 _KEYS = bindparam("keys", type_=Integer, expanding=True)
 _BY_KEY = select(playbooks).where(playbooks.c.key.in_(_KEYS))
 _LESSONS = (
@@ -241,9 +244,10 @@ def _playbooks(connection: Connection, rows: Sequence["Row[tuple[object, ...]]"]
 
 def _lessons(connection: Connection, keys: Sequence[int]) -> dict[int, list[Lesson]]:
     found: dict[int, list[Lesson]] = {}
-    for row in connection.execute(_LESSONS, {"keys": keys}):
-        lesson = Lesson(id=row.id, text=row.text, run_id=row.run_id, at=row.at)
-        found.setdefault(row.playbook_key, []).append(lesson)
+    for start in range(0, len(keys), AT_ONCE):
+        for row in connection.execute(_LESSONS, {"keys": keys[start : start + AT_ONCE]}):
+            lesson = Lesson(id=row.id, text=row.text, run_id=row.run_id, at=row.at)
+            found.setdefault(row.playbook_key, []).append(lesson)
     return found
 
 

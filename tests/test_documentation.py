@@ -98,7 +98,8 @@ def test_the_compose_file_holds_together_and_has_the_versions_of_the_lock() -> N
         used = {volume.split(":")[0] for volume in service.get("volumes", ())}
         assert used <= compose["volumes"].keys(), name
         assert {c["source"] for c in service.get("configs", ())} <= compose["configs"].keys(), name
-        assert all(port.startswith("${BIND:-127.0.0.1}:") for port in service.get("ports", ())), name
+        opened = service.get("ports", ())
+        assert all(port.startswith("${BIND:-127.0.0.1}:") for port in opened), name
     lock = (ROOT / "requirements.lock").read_text()
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", lock, re.MULTILINE))
     assert f":{pinned['prefect']}-" in services["api"]["image"]
