@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contracts.errors import BlueprintInvalid
+from contracts.names import is_attempt
 from nodes.types import Node, inner, step_names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_ATTEMPT = re.compile(r" \(attempt \d+\)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class Blueprint:
                 f"blueprint {self.name!r} uses a node name twice: {', '.join(map(repr, doubled))}; "
                 "a step counts too, as 'node/step'"
             )
-        taken = [name for name in names if _ATTEMPT.search(name)]
+        taken = [name for name in names if is_attempt(name)]
         if taken:
             raise BlueprintInvalid(
                 f"blueprint {self.name!r} calls a node {taken[0]!r}: the attempts of steps and "

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from contracts.errors import RunNotResumable
 from contracts.gate import Spent
+from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import SnapshotId
 from flows.asked import write_whole
@@ -171,4 +172,4 @@ def adapter() -> TypeAdapter[Checkpoint]:
 
 def top_of(name: str) -> str:
     """The node that a step or an attempt belongs to: of `tests/run (attempt 2)` it is `tests`."""
-    return name.split(" (attempt ", maxsplit=1)[0].split("/", maxsplit=1)[0]
+    return without_attempt(name).partition("/")[0]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contracts.gate import Bounds
+from contracts.names import without_attempt
 from flows.request import RunRequest, agentic_nodes
 from flows.trajectory_events import Rules, Telling
 from providers.read_trajectory import event_of
@@ -28,7 +29,7 @@ def secrets_read(
 
     `upto` is how much of the trajectory counts, in bytes; None: all of it.
     """
-    name = plain(node)
+    name = without_attempt(node)
     if name not in rules or not trajectory.exists():
         return ()
     telling = Telling(run_id="", node=name, rules=rules[name], inputs=())
@@ -40,12 +41,7 @@ def secrets_read(
 
 def node_of(line: Mapping[str, object]) -> str:
     """The node that a line of the trajectory is about, whichever attempt it was."""
-    return plain(str(line.get("node", "")))
-
-
-def plain(name: str) -> str:
-    """The node's name without the attempt."""
-    return name.split(" (attempt ", maxsplit=1)[0]
+    return without_attempt(str(line.get("node", "")))
 
 
 def _lines(path: Path, upto: int | None) -> Iterator[Mapping[str, object]]:

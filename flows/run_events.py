@@ -8,9 +8,10 @@ from pathlib import Path
 from contracts.entity import Entity, Label, joined
 from contracts.gate import Bounds
 from contracts.json import Json
+from contracts.names import without_attempt
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.checkpoint import Checkpoint
-from flows.reads import node_of, plain, rules_of, secrets_read
+from flows.reads import node_of, rules_of, secrets_read
 from flows.report import to_json
 from flows.request import RunRequest, repo_name
 from flows.run_notes import Given, Notes, Seat
@@ -72,7 +73,7 @@ class RunEvents:
         )
         known, upto = rules_of(request, bounds), start.heard.get(_LOGS[0], 0)
         self._read = {
-            plain(node): secrets_read(folder / _LOGS[0], node, known, upto=upto)
+            without_attempt(node): secrets_read(folder / _LOGS[0], node, known, upto=upto)
             for node in start.talks
         }
         self._known: set[str] = set()
@@ -114,7 +115,7 @@ class RunEvents:
             if given.text:
                 label = Label(taint=frozenset({"notebook"}))
                 made = text_entity(self._redact(given.text), origin="notebook", label=label)
-                self._given[plain(seat.node)] = made
+                self._given[without_attempt(seat.node)] = made
                 self._waiting.append(self._draft("memory", {"node": seat.node}, made=(made,)))
                 self._relate(made)
             return given

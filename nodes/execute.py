@@ -7,6 +7,7 @@ from time import monotonic
 from typing import assert_never, get_args
 
 from contracts.errors import NodeBroken
+from contracts.names import attempt_name
 from contracts.run import Attempt, NodeResult, NodeStatus, RunContext
 from contracts.sandbox import Sandbox
 from nodes.text import cap
@@ -91,11 +92,6 @@ def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
         fixed = run_node(fix, _with_steps(ctx, node, attempt).with_result(node.name, result))
         attempts = (*attempts, replace(attempt, fix=fixed))
     raise AssertionError("the loop above always returns")
-
-
-def attempt_name(name: str, number: int) -> str:
-    """What one attempt at a step or a fix is called in logs and in the Prefect UI."""
-    return f"{name} (attempt {number})"
 
 
 def _run_steps(

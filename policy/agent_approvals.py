@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from contracts.errors import Unavailable
 from contracts.gate import Terms
 from contracts.json import Json, canonical, digest
+from contracts.names import without_attempt
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from policy.ask import Question
 from policy.errors import LogDamaged
@@ -74,7 +75,7 @@ class AskingGuard:
 
     def _question(self, call: ToolCall, denied: Denied) -> Question:
         arguments = call_arguments(call)
-        node = self.terms.node.split(" (attempt ", maxsplit=1)[0]
+        node = without_attempt(self.terms.node)
         label = self.guard.label
         action: dict[str, Json] = {
             "node": node,
