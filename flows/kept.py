@@ -15,13 +15,14 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
 from contracts.errors import Unavailable
 from flows.detached import start_detached
+from flows.listening import listens
 from sandbox.process import process_label
 
 STOP_TIMEOUT_S = 15.0
@@ -49,6 +50,8 @@ class Running:
     pid: int
     process: str
     version: str = ""
+    answered: bool = False
+    """Once it has, its port is its own: until then somebody else may answer there."""
 
     @property
     def alive(self) -> bool:
@@ -97,7 +100,7 @@ def up(kept: Kept) -> Running:
         Unavailable: `kept.unavailable`, when it did not answer in time; names its log.
     """
     running = status(kept)
-    if running is not None and running.version == kept.version() and kept.healthy(running.url):
+    if running is not None and running.answered and _as_wanted(kept, running):
         return running
     from filelock import FileLock  # 50 ms that the usual case need not pay
 
@@ -105,10 +108,10 @@ def up(kept: Kept) -> Running:
     with FileLock(kept.folder / f"{kept.name}.lock"):
         running = status(kept)
         if running is not None and _usable(kept, running):
-            return running
+            return _noted(kept, replace(running, answered=True))
         if running is not None:
             _replace(kept, running)
-        return _start(kept)
+        return _noted(kept, replace(_start(kept), answered=True))
 
 
 def status(kept: Kept) -> Running | None:
@@ -155,6 +158,15 @@ def free_port(wanted: int = 0) -> int:
     raise Unavailable("no free port on 127.0.0.1")
 
 
+def _as_wanted(kept: Kept, running: Running) -> bool:
+    return running.version == kept.version() and kept.healthy(running.url)
+
+
+def _noted(kept: Kept, running: Running) -> Running:
+    _write(kept.state, json.dumps(asdict(running)))
+    return running
+
+
 def _usable(kept: Kept, running: Running) -> bool:
     if not _wait(kept, running, _PATIENCE_S):
         return False
@@ -170,13 +182,13 @@ def _replace(kept: Kept, running: Running) -> None:
 
 
 def _start(kept: Kept) -> Running:
-    """What ends at once is started again: somebody may have taken its free port before it did."""
+    """What ends early is started again: somebody may have taken its free port before it did."""
     running = _launched(kept)
     for _ in range(_STARTS - 1):
         if running.alive:
             break
         running = _launched(kept)
-    if running.alive and kept.healthy(running.url):
+    if running.alive and _answers(kept, running):
         return running
     why = f"did not answer within {kept.start_timeout_s:g} s" if running.alive else "ended at once"
     _stop(running)
@@ -188,8 +200,8 @@ def _launched(kept: Kept) -> Running:
     """Started, and waited for until it answers, has ended, or has had its time."""
     launch = kept.launch()
     pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
-    running = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version())
-    _write(kept.state, json.dumps(asdict(running)))
+    begun = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version())
+    running = _noted(kept, begun)
     _wait(kept, running, kept.start_timeout_s)
     return running
 
@@ -197,10 +209,15 @@ def _launched(kept: Kept) -> Running:
 def _wait(kept: Kept, running: Running, timeout_s: float) -> bool:
     give_up = monotonic() + timeout_s
     while running.alive and monotonic() < give_up:
-        if kept.healthy(running.url):
+        if _answers(kept, running):
             return True
         sleep(0.1)
     return False
+
+
+def _answers(kept: Kept, running: Running) -> bool:
+    """Whether it is well, and no other process answers in its place."""
+    return kept.healthy(running.url) and listens(running.pid, running.url)
 
 
 def _stop(running: Running) -> None:

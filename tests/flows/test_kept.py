@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from stat import S_IMODE
@@ -18,6 +19,15 @@ from flows import kept
 from flows.kept import Kept, Launch, Running
 
 KeptHere = Callable[..., Kept]
+
+SLOW_TO_BIND = """
+import runpy, sys, time
+_, wait_s, port = sys.argv
+time.sleep(float(wait_s))
+sys.argv[1:] = ["--bind", "127.0.0.1", port]
+runpy.run_module("http.server", run_name="__main__")
+"""
+"""What is still importing when somebody else takes its port."""
 
 
 def answers(url: str) -> bool:
@@ -92,6 +102,34 @@ def test_one_that_ends_at_once_names_its_log(small: Kept) -> None:
 def test_one_whose_port_was_taken_from_it_is_started_again(small: Kept) -> None:
     launches = iter([Launch(("false",), {}, "http://127.0.0.1:9/"), small.launch()])
     assert kept.up(replace(small, launch=lambda: next(launches))).alive
+
+
+def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
+    small: Kept, tmp_path: Path
+) -> None:
+    both_chose, ports = threading.Barrier(2), [kept.free_port()] * 2
+
+    def at_once(folder: str, wait_s: float) -> Kept:
+        def launch() -> Launch:
+            if ports:
+                port = ports.pop()
+                both_chose.wait()
+            else:
+                port = kept.free_port()
+            argv = (sys.executable, "-c", SLOW_TO_BIND, str(wait_s), str(port))
+            return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
+
+        return replace(small, folder=tmp_path / folder, launch=launch)
+
+    homes = [at_once("fast", 0), at_once("slow", 1.5)]
+    try:
+        with ThreadPoolExecutor() as pool:
+            found = list(pool.map(kept.up, homes))
+        for running in found:  # each serves its own folder
+            assert httpx.get(f"{running.url}small.json").json()["pid"] == running.pid
+    finally:
+        for home in homes:
+            kept.down(home)
 
 
 def test_one_that_never_answers_is_stopped(small: Kept) -> None:
