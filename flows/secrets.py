@@ -16,7 +16,7 @@ def secrets_set(blocks: Mapping[str, str]) -> Iterator[None]:
     """Set each variable to the value of its Secret block until the block of code ends.
 
     Raises:
-        SecretMissing: no such block on this server.
+        SecretMissing: no such block on this server, or it holds no text.
     """
     if not blocks:
         yield
@@ -37,9 +37,17 @@ def _value(block: str) -> str:
     # Typed as a coroutine; `_sync` makes it none.
     load = cast("Callable[..., Secret[str]]", Secret.load)
     try:
-        return load(block, _sync=True).get()
+        kept = load(block, _sync=True)
     except ValueError as error:
         raise SecretMissing(
             f"no Secret block {block!r} on this Prefect server: "
             "make it under Blocks, or name another one in the run's secrets"
         ) from error
+    value, read = kept.value.get_secret_value(), kept.get()  # a text is read as JSON, if it is
+    for text in (read, value):
+        if isinstance(text, str):
+            return text
+    raise SecretMissing(
+        f"Secret block {block!r} holds a {type(value).__name__}, and a variable takes text: "
+        "write it under Blocks as text, or name another one in the run's secrets"
+    )

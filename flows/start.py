@@ -125,10 +125,10 @@ def prefect_at(api: str) -> Iterator[None]:
     """Speak to the Prefect server there until the block ends; flow runs in it are `beating`.
 
     Raises:
-        PrefectUnavailable: it went away meanwhile, or was too busy for too long.
+        PrefectUnavailable: it went away meanwhile, was too busy for too long, or lost a flow run.
     """
     from httpx import TransportError
-    from prefect.exceptions import PrefectHTTPStatusError
+    from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
     try:
         with speaking_to(api):
@@ -137,4 +137,8 @@ def prefect_at(api: str) -> Iterator[None]:
         why = " ".join(str(error).split())[:200]
         raise PrefectUnavailable(
             f"the Prefect server at {api} stopped answering during the run: {why}"
+        ) from error
+    except ObjectNotFound as error:
+        raise PrefectUnavailable(
+            f"the Prefect server at {api} does not know the flow run any more: it was deleted there"
         ) from error

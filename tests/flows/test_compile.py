@@ -34,6 +34,7 @@ from flows.compile import compile_blueprint
 from flows.limits import limits_for, slots
 from flows.plan_wiring import plan_shop
 from flows.request import RunRequest
+from flows.secrets import secrets_set
 from flows.settings import LimitSettings, load_settings
 from flows.start import go_on, prefect_at
 from flows.wiring import workshop
@@ -295,6 +296,16 @@ def test_a_secret_block_that_is_missing_is_named(run: Run) -> None:
     error, flow_run = run(made, secrets={"TEAM_TOKEN": "nobody-made-it"})
     assert isinstance(error, SecretMissing)
     assert "no Secret block 'nobody-made-it'" in flow_run["state"]["message"]
+
+
+@pytest.mark.usefixtures("shop", "api")
+def test_a_secret_is_the_text_that_was_written_and_nothing_but_text() -> None:
+    Secret(value=SecretStr("12345")).save("team-a-pin", overwrite=True)
+    Secret.model_validate({"value": {"pin": 12345}}).save("team-a-pins", overwrite=True)
+    with secrets_set({"TEAM_TOKEN": "team-a-pin"}):
+        assert os.environ["TEAM_TOKEN"] == "12345"
+    with pytest.raises(SecretMissing, match="holds a dict, and a variable takes text"):
+        secrets_set({"TEAM_TOKEN": "team-a-pins"}).__enter__()
 
 
 def test_a_run_over_the_limit_queues_and_says_so(

@@ -5,12 +5,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from time import sleep
+from uuid import UUID
 
 import pytest
+from prefect.runtime import flow_run
 
 from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import Watch
 from contracts.errors import PrefectUnavailable
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
 from flows.runs import read_report
 from flows.settings import load_settings
 from flows.start import go_on, prefect_at
@@ -102,3 +107,30 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
         )
     assert report.status == "success"
     assert [path.name[:8] for path in own_home.glob("gateway*")] == ["gateway-"]
+
+
+@pytest.mark.prefect
+def test_a_run_whose_flow_run_is_deleted_meanwhile_still_reports_and_says_so_in_one_line(
+    shop: Workshop, repository: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect import get_client
+
+    from flows import compile as compiling
+
+    def delete(_: RunContext, __: Sandbox) -> NodeResult:
+        with get_client(sync_client=True) as client:
+            client.delete_flow_run(UUID(flow_run.id))
+        sleep(1)  # and the run looks whether it is to be cancelled
+        return NodeResult.success()
+
+    monkeypatch.setattr(compiling, "LOOK_S", 0.05)
+    made = blueprint("gone", "Gone", [deterministic("delete", "delete", delete)])
+    flow = compiling.compile_blueprint(made, lambda: shop, run_id="c3")
+    asked: dict[str, object] = {"repo": str(repository), "model": "scripted/none"}
+    with (
+        pytest.raises(PrefectUnavailable, match=r"does not know the flow run any more") as told,
+        prefect_at(prefect_api),
+    ):
+        go_on(flow, asked, None)
+    assert "\n" not in str(told.value)
+    assert read_report(shop.runs, "c3").status == "success"
