@@ -37,6 +37,7 @@ from flows.limits import turn
 from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import NO_REPO, run_name, tag_flow_run
 from flows.plain_flow import NOT_GIVEN, PlainFlow, check_given, must_be_given
+from flows.plain_log import failures_told_once
 from flows.plainly import plainly
 from flows.queued import queue
 from flows.request import FlowRun, RunRequest
@@ -208,6 +209,7 @@ def task_runner() -> Perform:
     Each task run waits for the one before it, so that the graph shows their order.
     """
     last: State[object] | None = None
+    failures_told_once()
 
     def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
         nonlocal last

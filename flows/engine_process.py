@@ -7,6 +7,7 @@ prints to nobody; so runs print into the worker's log themselves.
 import os
 import runpy
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 
@@ -51,8 +52,25 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(said.fileno(), stream.fileno())
     sys.modules.pop("prefect.engine", None)  # what is there already, runpy warns of
+    _end_in_their_state()
     with _beating_themselves():
         runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
+
+
+def _end_in_their_state() -> None:
+    """A flow that gave its state has told why: Prefect would raise it and log that, as a crash.
+
+    What a flow itself raises is logged, with its traceback, before it comes to this.
+    """
+    from prefect import Flow, flow_engine
+
+    run_flow: Callable[..., object] = flow_engine.run_flow
+
+    def to_its_state(flow: Flow[..., object], **how: object) -> object:
+        gives = {} if flow.isgenerator else {"return_type": "state"}
+        return run_flow(flow, **{**gives, **how})
+
+    vars(flow_engine)["run_flow"] = to_its_state
 
 
 def _finish_models(kind: type[BaseModel]) -> None:

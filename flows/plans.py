@@ -11,6 +11,7 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.heartbeat import beating
+from flows.plain_log import failures_told_once
 from flows.plan_report import PlanReport, markdown
 from flows.plan_run import PlanShop, open_run, report_of
 from policy.ask import Person
@@ -55,6 +56,7 @@ def run_steps(run: PlanRun) -> None:
 
     What a step raises, which is a bug or an outage, is raised when all others are over.
     """
+    failures_told_once()
     futures: dict[int, PrefectFuture[object]] = {}
     for index, step in enumerate(run.plan.steps):
         name = f"{index} {step.op}"

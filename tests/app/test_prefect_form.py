@@ -24,7 +24,7 @@ from flows.plan_wiring import plan_shop
 from flows.runs import CHECKPOINT, read_report
 from flows.settings import SandboxSettings, Settings, load_settings
 from flows.wiring import engine, owner
-from sandbox.process import pid_of
+from sandbox.process import is_dead, pid_of
 from sandbox.reap import list_sandboxes
 from tests.app.conftest import Harness
 from tests.flows.repositories import git
@@ -90,6 +90,18 @@ def state(api: str, run: str) -> dict[str, str]:
     """The state of a flow run."""
     found: dict[str, str] = here().get(f"{api}/flow_runs/{run}").json()["state"]
     return found
+
+
+def log(api: str, run: str) -> list[str]:
+    """What the UI shows of the flow run and its task runs."""
+    of_it = {"logs": {"flow_run_id": {"any_": [run]}}}
+    return [str(one["message"]) for one in here().post(f"{api}/logs/filter", json=of_it).json()]
+
+
+def is_over(home: Path, run: str) -> bool:
+    """Whether the process that did the run last is gone."""
+    asked = read_asked(home / "runs" / run[-8:])
+    return asked is not None and is_dead(asked.process)
 
 
 def completed(api: str, run: str) -> None:
@@ -292,6 +304,10 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     assert state(api, run)["message"].startswith(
         f"nobody decided in time about write_file (approval {late}, until "
     )
+    assert soon(lambda: is_over(home, run)), "with its process, its log has been sent"
+    logged = log(api, run)
+    assert any("Finished in state Failed('nobody decided" in line for line in logged)
+    assert not [line for line in logged if "Traceback" in line or "NoneType: None" in line]
     branch = f"harness/{run[-8:]}/changes"
     assert git(repository, "show", f"{branch}:{CI}") == "on: push"
     assert git(repository, "show", f"{branch}:uv.lock") == "on: push"
