@@ -99,6 +99,13 @@ def of_run(api: httpx.Client, kind: str, flow_run: Record) -> list[Record]:
     return found
 
 
+def log_of(api: httpx.Client, flow_run: Record) -> list[str]:
+    """What the UI shows as the log of the flow run and its task runs."""
+    APILogHandler.flush(APILogHandler())
+    mine = {"logs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
+    return [log["message"] for log in api.post("/logs/filter", json=mine).json()]
+
+
 def answer_is_42() -> Blueprint:
     fix = agentic("mend", "mend it", prompt=lambda ctx: ctx.results["check"].output)
     steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
@@ -157,11 +164,18 @@ def test_every_node_step_and_attempt_is_a_task_run(
     }
 
 
-def test_a_failed_node_makes_the_flow_run_failed_with_the_reason(run: Run) -> None:
+def test_a_failed_node_makes_the_flow_run_failed_with_the_reason(
+    run: Run, api: httpx.Client
+) -> None:
     made = blueprint("fails", "Fails", [deterministic("do", "do it", shell("exit 3"))])
     _, flow_run = run(made)
     assert flow_run["state_name"] == "Failed"
     assert "exit code 3" in flow_run["state"]["message"]
+    told = log_of(api, flow_run)
+    assert [
+        line for line in told if line.startswith("Finished in state Failed(") and "sh -c" in line
+    ]
+    assert not [line for line in told if "NoneType: None" in line]
 
 
 def test_what_a_node_raises_ends_the_flow_run(run: Run) -> None:
@@ -243,9 +257,7 @@ def test_the_report_and_the_diff_are_artifacts(run: Run, api: httpx.Client) -> N
 def test_output_streams_to_the_prefect_log(run: Run, api: httpx.Client) -> None:
     made = blueprint("talks", "Talks", [deterministic("do", "do it", shell("echo how nice"))])
     _, flow_run = run(made)
-    APILogHandler.flush(APILogHandler())
-    mine = {"logs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
-    assert "how nice" in [log["message"] for log in api.post("/logs/filter", json=mine).json()]
+    assert "how nice" in log_of(api, flow_run)
 
 
 def test_a_run_is_named_and_tagged_after_what_it_does(
@@ -266,10 +278,7 @@ def test_what_cannot_be_run_ends_the_flow_run_with_one_line(run: Run, api: httpx
     assert isinstance(error, RepoInvalid)
     assert flow_run["state_name"] == "Failed"
     assert flow_run["state"]["message"] == str(error)
-    APILogHandler.flush(APILogHandler())
-    mine = {"logs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
-    logs = api.post("/logs/filter", json=mine).json()
-    assert not [log for log in logs if "Traceback" in log["message"]]
+    assert not [line for line in log_of(api, flow_run) if "Traceback" in line]
 
 
 def test_a_secret_is_set_while_the_run_lasts_and_never_told(
