@@ -7,15 +7,16 @@ from urllib.parse import urlsplit
 
 _LISTEN = "0A"
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_NEEDED = (_TABLES[0], Path("/proc/thread-self/children"))
 
 
 def listens(pid: int, url: str) -> bool:
     """Whether `pid`, or a process under it, listens at the port of this URL.
 
-    True where nobody can tell: the URL names no port, or the system has no `/proc/net`.
+    True where nobody can tell: the URL names no port, or the system does not show such things.
     """
     port = urlsplit(url).port
-    if port is None or not _TABLES[0].exists():
+    if port is None or not all(needed.exists() for needed in _NEEDED):
         return True
     theirs = {f"socket:[{inode}]" for inode in _listening_at(port)}
     return any(not theirs.isdisjoint(_open_files(one)) for one in _family(pid))
