@@ -6,16 +6,14 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from time import sleep
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
-from prefect.runtime import flow_run
+from prefect import get_client
 
 from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import Watch
 from contracts.errors import PrefectUnavailable
-from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Sandbox
 from flows.runs import read_report
 from flows.settings import load_settings
 from flows.start import go_on, prefect_at
@@ -47,7 +45,6 @@ def busy() -> Iterator[str]:
 
 
 def test_a_server_that_is_too_busy_is_named_in_one_line(busy: str) -> None:
-    from prefect import get_client
     from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
     with (
@@ -110,27 +107,19 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
 
 
 @pytest.mark.prefect
-def test_a_run_whose_flow_run_is_deleted_meanwhile_still_reports_and_says_so_in_one_line(
-    shop: Workshop, repository: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
+def test_a_flow_run_that_was_deleted_cancels_nothing_and_is_told_in_one_line(
+    prefect_api: str,
 ) -> None:
-    from prefect import get_client
+    # None is deleted here: this server would lose what others tell it of their task runs.
+    from flows.signals import cancelled_from_prefect
 
-    from flows import compile as compiling
-
-    def delete(_: RunContext, __: Sandbox) -> NodeResult:
-        with get_client(sync_client=True) as client:
-            client.delete_flow_run(UUID(flow_run.id))
-        sleep(1)  # and the run looks whether it is to be cancelled
-        return NodeResult.success()
-
-    monkeypatch.setattr(compiling, "LOOK_S", 0.05)
-    made = blueprint("gone", "Gone", [deterministic("delete", "delete", delete)])
-    flow = compiling.compile_blueprint(made, lambda: shop, run_id="c3")
-    asked: dict[str, object] = {"repo": str(repository), "model": "scripted/none"}
+    unknown = str(uuid4())
     with (
         pytest.raises(PrefectUnavailable, match=r"does not know the flow run any more") as told,
         prefect_at(prefect_api),
+        get_client(sync_client=True) as client,
+        cancelled_from_prefect(unknown, every_s=0.01),
     ):
-        go_on(flow, asked, None)
+        sleep(0.2)  # it looks, and goes on
+        client.read_flow_run(UUID(unknown))
     assert "\n" not in str(told.value)
-    assert read_report(shop.runs, "c3").status == "success"
