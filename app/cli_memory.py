@@ -11,6 +11,7 @@ from app.cli_tell import edited, kept_when_refused, read_file, tell
 from app.options import AsJson
 from app.present import show_table
 from app.terminal import show, show_json
+from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from memory.types import Hit, Playbook
@@ -177,6 +178,7 @@ def search(
 def edit(
     playbook: Ref,
     undo: Annotated[bool, typer.Option("--undo", help="Take the last change back.")] = False,
+    to: Annotated[int | None, typer.Option(help="With --undo: the version to go back to.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Change a playbook in $EDITOR."""
@@ -184,9 +186,11 @@ def edit(
     from memory.editing import as_document, changes_from
     from memory.tools import full
 
+    if to is not None and not undo:
+        raise OptionInvalid("--to says how far --undo goes back: give both")
     with library() as opened:
         if undo:
-            after = opened.undo(playbook)
+            after = opened.undo(playbook, to=to)
         else:
             before = opened.get(playbook)
             text = edited(as_document(before))

@@ -139,16 +139,24 @@ class Library:
         """
         return self._rewrite(ref, changes.apply, expected_version, source)
 
-    def undo(self, ref: str, *, source: str = "person") -> Playbook:
-        """Bring back the content before the last change, as a new version.
+    def undo(self, ref: str, *, to: int | None = None, source: str = "person") -> Playbook:
+        """Bring back the content of version `to`, or before the last change, as a new version.
 
         Raises:
-            PlaybookInvalid: it was never changed.
+            PlaybookInvalid: it was never changed, or has no such earlier version.
         """
-        past = self.history(ref)
-        if len(past) < 2:
+        now, *past = self.history(ref)
+        if not past:
             raise PlaybookInvalid(f"playbook {ref!r} was never changed: there is nothing to undo")
-        return self._rewrite(ref, lambda _: past[1].content, past[0].version, source)
+        known = {version.version: version.content for version in past}
+        content = known.get(past[0].version if to is None else to)
+        if content is None:
+            told = ", ".join(str(version) for version in sorted(known))
+            raise PlaybookInvalid(
+                f"playbook {ref!r} is at version {now.version} and has no earlier version {to}. "
+                f"Known: {told}"
+            )
+        return self._rewrite(ref, lambda _: content, now.version, source)
 
     def history(self, ref: str) -> Sequence[Version]:
         """Every version, the newest first."""

@@ -14,6 +14,7 @@ from sqlalchemy import (
     delete,
     exists,
     insert,
+    or_,
     select,
     update,
 )
@@ -88,9 +89,10 @@ def get(connection: Connection, ref: str) -> Playbook:
 
 
 def find(connection: Connection, ref: str) -> Playbook | None:
-    """The playbook with this id or slug, or None."""
-    wanted = playbooks.c.slug == ref if len(ref) != 36 else playbooks.c.id == ref
-    row = connection.execute(select(playbooks).where(wanted)).first()
+    """The playbook with this id or slug, or None; an id goes before a slug."""
+    by_id = playbooks.c.id == ref
+    query = select(playbooks).where(or_(by_id, playbooks.c.slug == ref)).order_by(by_id.desc())
+    row = connection.execute(query).first()
     return _playbooks(connection, [row])[0] if row is not None else None
 
 

@@ -87,6 +87,9 @@ def test_edit_opens_the_editor_and_undo_takes_it_back(
     after = data(cli("edit", kept, "--json"))
     assert (after["use_case"], after["version"]) == ("Ship it well", 2)
     assert data(cli("edit", kept, "--undo", "--json"))["use_case"] == "Ship it"
+    assert data(cli("edit", kept, "--undo", "--to", "2", "--json"))["use_case"] == "Ship it well"
+    with pytest.raises(OptionInvalid, match="--undo"):
+        cli("edit", kept, "--to", "2")
     monkeypatch.setenv("EDITOR", "true")
     assert "unchanged" in cli("edit", kept).stdout
     monkeypatch.setenv("EDITOR", "false")

@@ -32,6 +32,13 @@ def test_equal_titles_get_slugs_of_their_own(library: Library) -> None:
     assert second.slug.startswith(first.slug)
 
 
+def test_a_slug_as_long_as_an_id_finds_its_playbook(library: Library) -> None:
+    made = library.create(Content(title="deploy the service to production now"))
+    assert len(made.slug) == len(made.id)
+    assert library.get(made.slug) == library.get(made.id) == made
+    assert library.delete(made.slug) is True
+
+
 def test_a_list_is_filtered_by_category_and_all_tags(library: Library) -> None:
     made = library.create(DEPLOY)
     library.create(Content(title="Other", category="deployment", tags=("go",)))
@@ -65,6 +72,19 @@ def test_undo_brings_back_what_was_before_as_a_new_version(library: Library) -> 
     undone = library.undo(made.id)
     assert (undone.title, undone.version) == (made.title, 3)
     assert [version.version for version in library.history(made.id)] == [3, 2, 1]
+
+
+def test_undo_goes_back_to_any_version_that_there_was(library: Library) -> None:
+    made = library.create(Content(title="deploy", notes="v1"))
+    for notes in ("v2", "v3"):
+        library.update(made.id, Changes(notes=notes))
+    assert [library.undo(made.id, to=version).notes for version in (1, 2, 3)] == ["v1", "v2", "v3"]
+    assert library.get(made.id).version == 6
+    for version in (0, 6, 9):
+        with pytest.raises(
+            PlaybookInvalid, match=f"earlier version {version}. Known: 1, 2, 3, 4, 5"
+        ):
+            library.undo(made.id, to=version)
 
 
 def test_undo_without_a_change_is_refused(library: Library) -> None:
