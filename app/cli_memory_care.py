@@ -24,35 +24,34 @@ def record(
     playbook: Ref,
     outcome: Annotated[Word, typer.Argument(help="How it went.")],
     task: Annotated[str, typer.Option(help="What was to be done.")] = "",
-    run: Annotated[str | None, typer.Option(help="The run; settles it when pending.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run; settles what it left open.")] = None,
     failed: Annotated[list[str] | None, typer.Option(help="What failed; repeatable.")] = None,
     lesson: Annotated[list[str] | None, typer.Option(help="What to do better.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Record that a playbook was followed, and how it went."""
     from flows.library import library
-    from memory.learn import settle
     from memory.tools import full
     from memory.types import Execution, Reflection
+    from memory.verdict import give_verdict
 
-    said = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
+    words = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
+    said = Execution(
+        run_id=run,
+        agent="person",
+        task=task,
+        outcome=outcome,
+        reflection=words if failed or lesson else None,
+    )
     with library() as opened:
-        settled = settle(opened, run, outcome) if run else 0
-        new = settled > 0 or opened.record_execution(
-            Execution(
-                playbook_id=opened.get(playbook).id,
-                run_id=run,
-                agent="person",
-                task=task,
-                outcome=outcome,
-                reflection=said if failed or lesson else None,
-            )
-        )
-        if lesson:
-            opened.apply_reflection(playbook, said, run_id=run)
+        verdict = give_verdict(opened, playbook, said)
         after = opened.get(playbook)
-    told = f"{after.slug}: {outcome}, confidence {after.confidence:.0%}"
-    tell(full(after), told if new else f"{told} (recorded before)", as_json)
+    told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
+    tell(full(after), told if verdict.counted else f"{told} (recorded before)", as_json)
+    if verdict.outcome != outcome:
+        say(f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}")
+    for text, why in verdict.taught.dropped:
+        say(f"note: lesson {text[:60]!r} was not kept: {why}")
 
 
 @app.command("reflect")

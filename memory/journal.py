@@ -1,4 +1,4 @@
-"""What happened to playbooks: executions, counters and lessons, each counted exactly once."""
+"""What happened to playbooks: executions and their counters, each counted exactly once."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,9 +10,9 @@ from sqlalchemy import (
     Connection,
     Row,
     Text,
+    and_,
     cast,
     delete,
-    func,
     insert,
     or_,
     select,
@@ -20,17 +20,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from memory.content import digest, storable
-from memory.tables import executions, lessons, playbooks
+from memory.content import storable
+from memory.tables import executions, playbooks
 from memory.types import Execution, Outcome, Reflection, StepResult
-
-LESSONS_A_RUN = 3
-"""Lessons that one run, or one reflection, may leave behind."""
 
 OUTPUT_KEPT = 4_000
 """Characters kept of what a step said: the last ones, where the errors are."""
-
-LESSON_LIMIT = 1_000
 
 FAILURES_TOLD = 5
 """Failures that a playbook's rendering may name."""
@@ -38,6 +33,8 @@ FAILURES_TOLD = 5
 _STEPS = TypeAdapter(tuple[StepResult, ...])
 _REFLECTION = TypeAdapter(Reflection | None)
 _COUNTERS = {"success": "successes", "partial": "partials", "failure": "failures"}
+_EXPIRED = and_(executions.c.outcome == "neutral", executions.c.expires_at.is_not(None))
+_OPEN = or_(executions.c.outcome == "pending", _EXPIRED)
 
 
 def record(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
@@ -67,10 +64,10 @@ def withdraw_neutral(connection: Connection, run_id: str) -> None:
 
 
 def settle(connection: Connection, execution_id: str, outcome: Outcome, at: datetime) -> bool:
-    """Give a pending execution its verdict; False when it is not pending."""
+    """Give an execution that waits, or waited in vain, its verdict; False when it has one."""
     changed = connection.execute(
         update(executions)
-        .where(executions.c.id == execution_id, executions.c.outcome == "pending")
+        .where(executions.c.id == execution_id, _OPEN)
         .values(outcome=outcome, expires_at=None)
         .returning(executions.c.playbook_key)
     ).first()
@@ -80,12 +77,12 @@ def settle(connection: Connection, execution_id: str, outcome: Outcome, at: date
 
 
 def expire(connection: Connection, at: datetime) -> int:
-    """Pending executions whose time is over end as neutral, which counts for nothing."""
+    """Pending executions whose time is over end as neutral, which counts for nothing.
+
+    They keep the moment, which tells them from those that somebody called neutral.
+    """
     late = (executions.c.outcome == "pending", executions.c.expires_at <= at)
-    changed = connection.execute(
-        update(executions).where(*late).values(outcome="neutral", expires_at=None)
-    )
-    return changed.rowcount
+    return connection.execute(update(executions).where(*late).values(outcome="neutral")).rowcount
 
 
 def list_executions(
@@ -111,25 +108,45 @@ def what_failed(connection: Connection, key: int) -> tuple[str, ...]:
 
 
 def pending(connection: Connection, run_id: str) -> list[str]:
-    """Ids of this run's executions that wait for a verdict."""
-    query = select(executions.c.id).where(
-        executions.c.run_id == run_id, executions.c.outcome == "pending"
-    )
+    """Ids of this run's executions that wait for a verdict, or waited in vain."""
+    query = select(executions.c.id).where(executions.c.run_id == run_id, _OPEN)
     return list(connection.execute(query).scalars())
 
 
-def reflect(connection: Connection, execution_id: str, reflection: Reflection) -> None:
-    """Put a reflection on an execution, for a person to apply."""
-    document = _REFLECTION.dump_python(reflection, mode="json")
-    connection.execute(
-        update(executions).where(executions.c.id == execution_id).values(reflection=document)
-    )
+def of_run(connection: Connection, key: int | None, run_id: str) -> Execution | None:
+    """What a run recorded of the playbook with this key, or of itself when it followed none."""
+    found = _newest(connection, executions.c.run_id == run_id, _of_key(key))
+    return found[0] if found else None
 
 
-def reflections_applied(connection: Connection, key: int, run_id: str | None) -> None:
-    """Note that what this run reflected on the playbook became lessons."""
-    mine = (executions.c.playbook_key == key, executions.c.run_id == run_id)
-    connection.execute(update(executions).where(*mine).values(reflection_applied=True))
+def annotate(connection: Connection, execution_id: str, said: Execution) -> None:
+    """Put somebody's task in place of the execution's, and what they say beside what was said."""
+    mine = executions.c.id == execution_id
+    values: dict[str, object] = {"task": _task(said)} if said.task else {}
+    if said.reflection is not None:
+        query = select(executions.c.reflection).where(mine).with_for_update()
+        before = _REFLECTION.validate_python(connection.execute(query).scalar_one())
+        both = _both(before, said.reflection) if before else said.reflection
+        values["reflection"] = _REFLECTION.dump_python(both, mode="json")
+    if values:
+        connection.execute(update(executions).where(mine).values(**values))
+
+
+def reflections_applied(
+    connection: Connection, key: int, texts: Sequence[str], run_id: str | None = None
+) -> None:
+    """Note which reflections on a playbook wait no more: those that hold nothing but these texts.
+
+    With `run_id` also that run's, whatever it holds.
+    """
+    done = [
+        waiting.id
+        for waiting in waiting_reflections(connection, key)
+        if (run_id is not None and waiting.run_id == run_id)
+        or (waiting.reflection and set(waiting.reflection.improvements) <= set(texts))
+    ]
+    mine = executions.c.id.in_(done)
+    connection.execute(update(executions).where(mine).values(reflection_applied=True))
 
 
 def waiting_reflections(connection: Connection, key: int | None = None) -> list[Execution]:
@@ -145,32 +162,26 @@ def waiting_reflections(connection: Connection, key: int | None = None) -> list[
     ]
 
 
-def add_lessons(
-    connection: Connection, key: int, texts: Sequence[str], *, run_id: str | None, at: datetime
-) -> list[str]:
-    """Add lessons that are not there yet; gives those that were new.
-
-    A run adds three at the most, over all its reflections. A restatement that differs only in
-    case, spaces and punctuation is the same lesson; any other wording may be a correction.
-    """
-    free = LESSONS_A_RUN if run_id is None else LESSONS_A_RUN - _taught(connection, run_id)
-    new: list[str] = []
-    for text in (storable(text).strip()[:LESSON_LIMIT] for text in texts):
-        if text and len(new) < free and _add_lesson(connection, key, text, run_id, at):
-            new.append(text)
-    return new
-
-
-def restore_lessons(
-    connection: Connection, key: int, taught: Sequence[tuple[str, str | None]], at: datetime
-) -> None:
-    """Add lessons that another store held, with the runs that they came from."""
-    for text, run_id in taught:
-        _add_lesson(connection, key, storable(text)[:LESSON_LIMIT], run_id, at)
-
-
 def _of(key: int | None) -> tuple[ColumnElement[bool], ...]:
     return () if key is None else (executions.c.playbook_key == key,)
+
+
+def _of_key(key: int | None) -> ColumnElement[bool]:
+    return executions.c.playbook_key.is_(None) if key is None else executions.c.playbook_key == key
+
+
+def _both(first: Reflection, second: Reflection) -> Reflection:
+    """What both say, each once; whether it is to be applied, the first says."""
+
+    def each(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*getattr(first, name), *getattr(second, name))))
+
+    return Reflection(
+        what_worked=each("what_worked"),
+        what_failed=each("what_failed"),
+        improvements=each("improvements"),
+        should_update=first.should_update,
+    )
 
 
 def _newest(
@@ -183,31 +194,13 @@ def _newest(
     return [_execution(row) for row in connection.execute(query.limit(limit))]
 
 
-def _add_lesson(
-    connection: Connection, key: int, text: str, run_id: str | None, at: datetime
-) -> bool:
-    values = {"text": text, "digest": digest(text), "run_id": run_id, "at": at}
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(lessons).values(playbook_key=key, **values))
-    except IntegrityError:
-        return False
-    return True
-
-
 def _failure(step: StepResult) -> str:
     lines = [line for line in step.output.splitlines() if line.strip()]
     return f"{step.name}: {lines[-1].strip()[:200]}" if lines else step.name
 
 
-def _taught(connection: Connection, run_id: str) -> int:
-    query = select(func.count()).select_from(lessons).where(lessons.c.run_id == run_id)
-    return connection.execute(query).scalar_one()
-
-
 def _known(connection: Connection, key: int | None, run_id: str) -> bool:
-    same = executions.c.playbook_key.is_(None) if key is None else executions.c.playbook_key == key
-    query = select(executions.c.id).where(executions.c.run_id == run_id, same)
+    query = select(executions.c.id).where(executions.c.run_id == run_id, _of_key(key))
     return connection.execute(query).first() is not None
 
 
@@ -232,7 +225,7 @@ def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, o
         "playbook_version": execution.playbook_version,
         "run_id": execution.run_id,
         "agent": storable(execution.agent),
-        "task": storable(execution.task)[:OUTPUT_KEPT],
+        "task": _task(execution),
         "outcome": execution.outcome,
         "started_at": execution.started_at,
         "completed_at": execution.completed_at or at,
@@ -241,6 +234,10 @@ def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, o
         "reflection": _REFLECTION.dump_python(execution.reflection, mode="json"),
         "reflection_applied": execution.reflection_applied,
     }
+
+
+def _task(execution: Execution) -> str:
+    return storable(execution.task)[:OUTPUT_KEPT]
 
 
 def _step(step: StepResult) -> dict[str, object]:

@@ -11,7 +11,7 @@ from contracts.run import NodeReport, NodeStatus, RunReport
 from memory import journal, recall, store
 from memory.around_run import Recorded
 from memory.database import reading, writing
-from memory.journal import LESSONS_A_RUN
+from memory.lessons import LESSONS_A_RUN
 from memory.library import Library
 from memory.templates import filled_in
 from memory.types import Execution, Outcome, Reflection, StepResult
@@ -66,15 +66,6 @@ def record(
         lessons=tuple(text for text in _lessons(library, credited) if text not in before),
         reflection=reflection,
     )
-
-
-def settle(library: Library, run_id: str, outcome: Outcome) -> int:
-    """Give a run that waits for it its verdict; how many executions waited."""
-    settled = library.settle(run_id, outcome)
-    if settled:
-        with writing(library.engine) as connection:
-            recall.close(connection, run_id, outcome)
-    return settled
 
 
 def outcome_of(report: RunReport) -> Outcome:

@@ -16,6 +16,7 @@ from memory.database import open_database, reading, writing
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.index import Index, Progress
 from memory.lesson_vectors import embed_lessons
+from memory.lessons import add_lessons
 from memory.lift_report import LiftReport, lift_report
 from memory.stale import Retention, why_stale
 from memory.store import Identity
@@ -203,7 +204,7 @@ class Library:
         return new
 
     def settle(self, run_id: str, outcome: Outcome) -> int:
-        """Give a run's pending executions their verdict; how many waited for it."""
+        """Give all of a run's executions that wait, or waited in vain, their verdict; how many."""
         with writing(self.engine) as connection:
             waiting = journal.pending(connection, run_id)
             return sum(journal.settle(connection, e, outcome, self.clock()) for e in waiting)
@@ -227,18 +228,13 @@ class Library:
         """Make the improvements lessons of the playbook; gives those that were new to it."""
         if not reflection.should_update:
             return []
-        return self.add_lessons(ref, reflection.improvements, run_id=run_id)
+        return self._teach(ref, reflection.improvements, run_id, applied=run_id)
 
     def add_lessons(
         self, ref: str, texts: Sequence[str], *, run_id: str | None = None
     ) -> Sequence[str]:
         """Add lessons that the playbook does not have yet, three a run at the most."""
-        with writing(self.engine) as connection:
-            key = store.get(connection, ref).key
-            new = journal.add_lessons(connection, key, texts, run_id=run_id, at=self.clock())
-            journal.reflections_applied(connection, key, run_id)
-        embed_lessons(self.engine, self.index, ref)
-        return new
+        return self._teach(ref, texts, run_id)
 
     def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:
         """Executions whose reflection waits for a person, of one playbook or all."""
@@ -294,6 +290,17 @@ class Library:
             if text != old:
                 self._keep_vector(connection, before.key, text, made)
         return after
+
+    def _teach(
+        self, ref: str, texts: Sequence[str], run_id: str | None, *, applied: str | None = None
+    ) -> Sequence[str]:
+        """Add lessons; `applied` is the run whose reflection they are."""
+        with writing(self.engine) as connection:
+            key = store.get(connection, ref).key
+            new = add_lessons(connection, key, texts, run_id=run_id, at=self.clock()).new
+            journal.reflections_applied(connection, key, texts, applied)
+        embed_lessons(self.engine, self.index, ref)
+        return new
 
     def _keep_vector(
         self, connection: Connection, key: int, text: str, made: Sequence[Vector] | None

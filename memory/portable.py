@@ -12,6 +12,7 @@ from memory import journal, store
 from memory.content import checked, content_json, content_of, parse_content
 from memory.database import reading, writing
 from memory.errors import PlaybookInvalid
+from memory.lessons import restore_lessons
 from memory.library import Library
 from memory.store import Identity
 from memory.tables import playbooks, versions
@@ -132,7 +133,7 @@ def _take(connection: Connection, line: _Line, at: datetime) -> tuple[Playbook, 
     else:
         how = "kept"
     taught = [(lesson.text, lesson.run_id) for lesson in line.lessons]
-    journal.restore_lessons(connection, here.key, taught, at)
+    restore_lessons(connection, here.key, taught, at)
     return here, how
 
 

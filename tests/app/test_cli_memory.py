@@ -128,6 +128,10 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     assert (after["successes"], after["lessons"]) == (1, ["Mind the probe"])
     cli("record", kept, "failure", "--run", "r1", "--failed", "no tests")
     assert "recorded before" in cli("record", kept, "failure", "--run", "r1").stdout
+    again = cli("record", kept, "success", "--run", "r1", "--lesson", "a", "--lesson", "A.")
+    assert "deploy-to-production: failure" in again.stdout
+    assert "counts as failure already" in again.stderr
+    assert "'A.' was not kept: it is known" in again.stderr
     stats = data(cli("stats", "--json"))
     assert (stats["playbooks"], stats["executions"]) == (1, 2)
     assert "too thin" in cli("stats").stdout

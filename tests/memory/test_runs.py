@@ -1,16 +1,22 @@
 """What runs are shown, who gets the credit, and whether it helps; on both databases."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from sqlalchemy import select
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import NodeReport, NodeStatus, RunReport, RunStatus
 from memory.around_run import Surfacing
 from memory.database import reading
-from memory.learn import outcome_of, parse_reflection, record, reflect, settle
+from memory.errors import PlaybookNotFound
+from memory.learn import outcome_of, parse_reflection, record, reflect
 from memory.library import Library
 from memory.recall import WARM_UP, shown_to, surface
+from memory.tables import recalls
 from memory.tools import suggest
-from memory.types import Content, Execution, Reflection
+from memory.types import Content, Execution, Outcome, Reflection
+from memory.verdict import Verdict, give_verdict
 from tests.memory.conftest import Clock
 
 SHOW_ALL = Surfacing(holdout_share=0.0, max_distance=2.0)
@@ -123,11 +129,93 @@ def test_a_verdict_that_comes_later_is_counted_then(library: Library, clock: Clo
     for run in ("r1", "r2"):
         surface(library, run_id=run, task="rotate certificates", options=SHOW_ALL)
         assert record(library, ended(run), verdict_later=True).outcome == "pending"
-    assert settle(library, "r1", "failure") == 1
+    assert say(library, made.id, "r1", "failure").counted
     clock.pass_days(1.1)
     assert library.expire_pending() == 1
     counts = library.get(made.id).counts
     assert (counts.failures, counts.total) == (1, 1)
+
+
+def say(library: Library, ref: str, run_id: str, outcome: Outcome, *lessons: str) -> Verdict:
+    said = Reflection(what_failed=("no tests",), improvements=lessons)
+    return give_verdict(
+        library, ref, Execution(run_id=run_id, outcome=outcome, task="typed", reflection=said)
+    )
+
+
+def test_a_person_may_still_judge_what_only_expired_and_once(
+    library: Library, clock: Clock
+) -> None:
+    made = library.create(Content(title="rotate certificates"))
+    surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    record(library, ended("r1"), verdict_later=True)
+    clock.pass_days(1.1)
+    assert library.expire_pending() == 1
+    assert say(library, made.id, "r1", "success")[:2] == (True, "success")
+    assert say(library, made.id, "r1", "failure")[:2] == (False, "success")
+    counts = library.get(made.id).counts
+    assert (counts.successes, counts.total) == (1, 1)
+    with reading(library.engine) as connection:
+        assert connection.execute(select(recalls.c.outcome)).scalar() == "success"
+
+
+def test_of_many_verdicts_at_once_one_counts(library: Library, clock: Clock) -> None:
+    made = library.create(Content(title="rotate certificates"))
+    library.record_execution(
+        Execution(playbook_id=made.id, run_id="r1", outcome="pending", expires_at=clock())
+    )
+    assert library.expire_pending() == 1
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda _: say(library, made.id, "r1", "success").counted, range(8)))
+    assert (told.count(True), library.get(made.id).counts.successes) == (1, 1)
+
+
+def test_a_neutral_that_was_said_stands(library: Library) -> None:
+    made = library.create(Content(title="rotate certificates"))
+    assert say(library, made.id, "r1", "neutral").counted
+    assert say(library, made.id, "r1", "success")[:2] == (False, "neutral")
+    assert library.get(made.id).counts.total == 0
+
+
+def test_a_verdict_settles_its_own_playbook_only(library: Library) -> None:
+    first, second = (library.create(Content(title=title)) for title in ("keys", "certificates"))
+    for one in (first, second):
+        library.record_execution(Execution(playbook_id=one.id, run_id="r1", outcome="pending"))
+    library.record_execution(Execution(run_id="r1", outcome="pending"))
+    with pytest.raises(PlaybookNotFound):
+        say(library, "nosuch", "r1", "failure")
+    assert library.stats().pending == 3
+    say(library, first.id, "r1", "failure")
+    assert library.get(first.id).counts.failures == 1
+    assert [e.outcome for e in library.list_executions(second.id)] == ["pending"]
+    assert library.stats().pending == 1
+
+
+def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) -> None:
+    made = library.create(Content(title="rotate certificates"))
+    said = Reflection(what_failed=("too early",), improvements=("wait",))
+    library.record_execution(
+        Execution(playbook_id=made.id, run_id="r1", outcome="pending", task="t", reflection=said)
+    )
+    verdict = say(library, made.id, "r1", "failure", "run the tests", "b", "B!", "c", "d")
+    assert verdict.taught.new == ["run the tests", "b", "c"]
+    assert [text for text, _ in verdict.taught.dropped] == ["B!", "d"]
+    (kept,) = library.waiting_reflections(made.id)
+    assert (kept.task, kept.outcome) == ("typed", "failure")
+    assert kept.reflection is not None
+    assert kept.reflection.what_failed == ("too early", "no tests")
+    assert kept.reflection.improvements[:2] == ("wait", "run the tests")
+
+
+def test_only_the_reflection_that_was_applied_waits_no_more(library: Library) -> None:
+    made = library.create(Content(title="rotate certificates"))
+    waiting = [Reflection(improvements=(f"wait {n}",)) for n in range(3)]
+    for one in waiting:
+        library.record_execution(Execution(playbook_id=made.id, outcome="failure", reflection=one))
+    library.add_lessons(made.id, ["a lesson of a person"])
+    assert len(library.waiting_reflections(made.id)) == 3
+    library.apply_reflection(made.id, waiting[1])
+    assert {e.reflection for e in library.waiting_reflections()} == {waiting[0], waiting[2]}
 
 
 def test_the_lift_compares_runs_with_and_without(library: Library) -> None:
