@@ -210,7 +210,7 @@ def import_(
 
     text = read_file(file)
     with library() as opened:
-        done = take_in(opened, text.splitlines())
+        done = take_in(opened, text.split("\n"))
     counts = {how: len(slugs) for how, slugs in asdict(done).items()}
     tell(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)
     if done.kept:

@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from memory.content import storable
+from memory.errors import PlaybookInvalid
 from memory.tables import executions, playbooks
 from memory.types import Execution, Outcome, Reflection, StepResult
 
@@ -46,7 +47,13 @@ def record(connection: Connection, key: int | None, execution: Execution, at: da
 
 
 def restore(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
-    """Keep an execution that is counted already, or is not to be; False when it is there."""
+    """Keep an execution that is counted already, or is not to be; False when it is there.
+
+    Raises:
+        PlaybookInvalid: its id or its run's has a NUL byte or too many characters.
+    """
+    _check_name("id", execution.id, 36)
+    _check_name("run_id", execution.run_id or "", 64)
     if execution.run_id is not None and _known(connection, key, execution.run_id):
         return False
     try:
@@ -162,6 +169,14 @@ def waiting_reflections(connection: Connection, key: int | None = None) -> list[
     ]
 
 
+def _check_name(place: str, name: str, limit: int) -> None:
+    if len(name) > limit or name != storable(name):
+        raise PlaybookInvalid(
+            f"the {place} of an execution has at most {limit} characters, no NUL byte and no half "
+            f"a character; got {name[:80]!r}"
+        )
+
+
 def _of(key: int | None) -> tuple[ColumnElement[bool], ...]:
     return () if key is None else (executions.c.playbook_key == key,)
 
@@ -224,7 +239,7 @@ def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, o
         "playbook_key": key,
         "playbook_version": execution.playbook_version,
         "run_id": execution.run_id,
-        "agent": storable(execution.agent),
+        "agent": storable(execution.agent)[:255],
         "task": _task(execution),
         "outcome": execution.outcome,
         "started_at": execution.started_at,

@@ -19,7 +19,6 @@ from memory.lesson_vectors import embed_lessons
 from memory.lessons import add_lessons
 from memory.lift_report import LiftReport, lift_report
 from memory.stale import Retention, why_stale
-from memory.store import Identity
 from memory.types import (
     Content,
     Contrast,
@@ -92,9 +91,7 @@ class Library:
         self.index.close()
         self.engine.dispose()
 
-    def create(
-        self, content: Content, *, source: str = "person", identity: Identity | None = None
-    ) -> Playbook:
+    def create(self, content: Content, *, source: str = "person") -> Playbook:
         """Keep a new playbook; two may have the same title, never the same slug.
 
         Raises:
@@ -104,9 +101,7 @@ class Library:
         text = embedded_text(content.title, content.use_case)
         made = self.index.embed([text])
         with writing(self.engine) as connection:
-            playbook = store.add(
-                connection, content, source=source, at=self.clock(), identity=identity
-            )
+            playbook = store.add(connection, content, source=source, at=self.clock())
             self._keep_vector(connection, playbook.key, text, made)
         return playbook
 
@@ -191,6 +186,7 @@ class Library:
         With `auto_reflect` its reflection's improvements become lessons at once.
 
         Raises:
+            PlaybookInvalid: its id or its run's has a NUL byte or too many characters.
             PlaybookNotFound: it names a playbook that is not there.
         """
         with writing(self.engine) as connection:

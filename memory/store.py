@@ -67,7 +67,9 @@ def add(
         "created_at": at,
         "updated_at": at,
     }
-    key = _insert(connection, row, new.slug) or _insert(connection, row, f"{new.slug}-{new.id[:8]}")
+    key = _insert(connection, row, new.slug) or _insert(
+        connection, row, f"{new.slug[:111]}-{new.id[:8]}"
+    )
     if key is None:
         raise PlaybookInvalid(f"no free slug for {new.slug!r}: give the playbook another title")
     _write_parts(connection, key, content, version=1, source=source, at=at)

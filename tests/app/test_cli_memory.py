@@ -179,6 +179,18 @@ def test_export_and_import_round(cli: Cli, kept: str, tmp_path: Path) -> None:
         cli("import", str(tmp_path / "none"))
 
 
+def test_odd_line_ends_within_a_text_travel(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "first\u2028second\u2029third\u0085fourth\rfifth\nsixth"
+    cli("add", "Rotate keys", "--process", text)
+    file = tmp_path / "playbooks.jsonl"
+    cli("export", str(file))
+    monkeypatch.setenv("HARNESS_MEMORY_DATA", str(tmp_path / "other.db"))
+    assert data(cli("import", str(file), "--json"))["created"] == ["rotate-keys"]
+    assert data(cli("show", "rotate-keys", "--json"))["process"] == text
+
+
 def test_bad_input_ends_in_one_named_error(cli: Cli, tmp_path: Path) -> None:
     with pytest.raises(PlaybookNotFound, match="'gone'"):
         cli("show", "gone")
