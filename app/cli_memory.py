@@ -29,13 +29,14 @@ app.add_typer(cli_memory_care.app)
 @app.command("init")
 def init(
     provider: Annotated[Provider, typer.Option(help="Who makes vectors.")] = "local",
+    model: Annotated[str, typer.Option(help="Not the provider's usual model.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace what stands there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the table [memory] of harness.toml."""
     from flows.memory_file import write_memory_table
 
-    path = write_memory_table(provider, force=force)
+    path = write_memory_table(provider, model=model, force=force)
     tell({"config": str(path), "provider": provider}, f"wrote [memory] to {path}", as_json)
 
 

@@ -4,19 +4,21 @@ import shutil
 from pathlib import Path
 
 from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
-from flows.memory_settings import load_memory_settings
+from flows.memory_settings import EXAMPLE, load_memory_settings
 from flows.settings import config_file, load_settings
-from memory.database import back_up
+from memory.database import back_up, database_file
 from providers.embed import PRESETS
 
 _KEYS = {"google": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
-def write_memory_table(provider: str, *, force: bool) -> Path:
+def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
     """Write [memory] to `harness.toml`; other tables in it stay as they are.
 
+    An empty model is the provider's usual one.
+
     Raises:
-        OptionInvalid: there is one already, and `force` was not given.
+        OptionInvalid: there is one already, and `force` was not given; or no model is named.
         SettingsInvalid: the file is not TOML.
         HomeUnavailable: it cannot be written; what stands there stays.
     """
@@ -30,11 +32,13 @@ def write_memory_table(provider: str, *, force: bool) -> Path:
         raise SettingsInvalid(f"{path} is not TOML: {error}") from error
     if "memory" in document and not force:
         raise OptionInvalid(f"{path} has a table [memory] already: --force replaces it")
-    model, dimensions = PRESETS.get(provider, ("", None))
+    usual, dimensions = PRESETS.get(provider, ("", None))
+    if provider == "litellm" and not model:
+        raise OptionInvalid(f"--provider litellm needs --model, such as {EXAMPLE!r}")
     embedding = {
         "provider": provider,
-        "model": model,
-        "dimensions": dimensions,
+        "model": model or usual,
+        "dimensions": dimensions if model in ("", usual) else None,
         "api_key": f"${{{_KEYS[provider]}}}" if provider in _KEYS else None,
         "url": "http://localhost:11434" if provider == "ollama" else None,
     }
@@ -53,11 +57,15 @@ def copy_database() -> Path:
 
     Raises:
         OptionInvalid: it is no file, or there is none.
+        SettingsInvalid: the settings name a database that cannot be used.
+        StoreUnavailable: it cannot be copied.
     """
-    where = load_memory_settings().database(load_settings().home)
-    if not isinstance(where, Path) or not where.exists():
-        raise OptionInvalid(f"no database file at {str(where)!r}: there is nothing to copy")
-    return back_up(where)
+    file = database_file(load_memory_settings().database(load_settings().home))
+    if file is None:
+        raise OptionInvalid("the database is no file: copy it with its server's own tools")
+    if not file.is_file():
+        raise OptionInvalid(f"no database file at {str(file)!r}: there is nothing to copy")
+    return back_up(file)
 
 
 def _write(path: Path, text: str) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import SettingsConfigDict
 
 from flows.tables import Table, load_table
@@ -16,6 +17,9 @@ from memory.types import Contrast
 Tools = Literal["off", "read", "draft", "write"]
 Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 
+EXAMPLE = "mistral/mistral-embed"
+"""A model of the provider `litellm`, which has no usual one."""
+
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -24,14 +28,21 @@ class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
 
     provider: Provider = "local"
     """`local` needs no key and no network; `litellm` takes any model; `none`: words only."""
-    model: str | None = None
-    """None: the provider's usual one."""
+    model: str | None = Field(default=None, validate_default=True)
+    """None: the provider's usual one; `litellm` has none."""
     dimensions: int | None = Field(default=None, ge=1)
     """None: as many as the model usually gives."""
     api_key: str | None = None
     """`${NAME}` stands for a variable of the environment."""
     url: str | None = None
     """Where the provider listens, when not at its usual address."""
+
+    @field_validator("model")
+    @classmethod
+    def _is_named(cls, model: str | None, given: ValidationInfo) -> str | None:
+        if given.data.get("provider") == "litellm" and not model:
+            raise PydanticCustomError("no_model", f"provider 'litellm' needs one, as {EXAMPLE!r}")
+        return model
 
 
 class MemorySettings(Table):

@@ -10,6 +10,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 
 from filelock import FileLock
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
@@ -95,14 +96,35 @@ def alone(engine: Engine, what: str) -> Iterator[None]:
         yield
 
 
+def database_file(where: str | Path) -> Path | None:
+    """The SQLite file that is meant, whether it is there or not; None when it is no file.
+
+    Raises:
+        SettingsInvalid: `where` is a URL that SQLAlchemy cannot use.
+    """
+    url = _url(where)
+    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return Path(url.database or "") if is_file else None
+
+
 def back_up(path: Path) -> Path:
-    """Copy a damaged database and its log aside, so that nothing is lost by what comes next."""
-    folder = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}")
-    folder.mkdir()
-    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-        if path.with_name(name).exists():
-            shutil.copy2(path.with_name(name), folder / name)
-    return folder
+    """Copy a damaged database and its log aside, so that nothing is lost by what comes next.
+
+    Each copy stands in a new folder beside the database, which this gives.
+
+    Raises:
+        StoreUnavailable: it cannot be read, or nothing can be written there.
+    """
+    try:
+        made = mkdtemp(
+            prefix=f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S}-", dir=path.parent
+        )
+        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+            if path.with_name(name).exists():
+                shutil.copy2(path.with_name(name), made)
+    except OSError as error:
+        raise StoreUnavailable(f"cannot copy {path} aside: {error.strerror}") from error
+    return Path(made)
 
 
 def _url(where: str | Path) -> URL:

@@ -12,7 +12,7 @@ from app.cli_memory import app
 from app.terminal import set_up_logging
 from contracts.errors import HarnessError, HomeUnavailable, OptionInvalid, SettingsInvalid
 from flows.memory_settings import MemorySettings, expand, load_memory_settings
-from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
+from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
 from memory.stale import Retention
 from memory.types import Contrast, Query
 from providers import mpnet
@@ -231,6 +231,41 @@ def test_init_writes_the_table_once(own_home: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(CliRunner().invoke(app, ["init"]).exception, OptionInvalid)
     assert CliRunner().invoke(app, ["init", "--force"]).exit_code == 0
     assert load_memory_settings().embedding.provider == "local"
+
+
+def test_the_provider_litellm_needs_a_model(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    argv = ["init", "--provider", "litellm"]
+    assert isinstance(CliRunner().invoke(app, argv).exception, OptionInvalid)
+    assert not (own_home / "harness.toml").exists()
+    assert CliRunner().invoke(app, [*argv, "--model", "mistral/mistral-embed"]).exit_code == 0
+    assert load_memory_settings().embedding.model == "mistral/mistral-embed"
+    for model in ("", None):
+        with monkeypatch.context() as patch:
+            if model is not None:
+                patch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", model)
+            else:
+                (own_home / "harness.toml").unlink()
+                patch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "litellm")
+            with pytest.raises(SettingsInvalid, match=r"memory\.embedding\.model.*litellm"):
+                load_memory_settings()
+
+
+def test_a_damaged_database_that_a_url_names_is_copied_aside_twice_in_a_second(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "bad.db"
+    file.write_bytes(b"this is no database at all" * 200)
+    monkeypatch.setenv("HARNESS_MEMORY_DATA", f"sqlite:///{file}")
+    with pytest.raises(StoreCorrupt, match="--back-up"):
+        cli("list")
+    copies = {str(data(cli("doctor", "--back-up", "--json"))["copy"]) for _ in range(2)}
+    assert len(copies) == 2
+    assert all((Path(copy) / "bad.db").read_bytes() == file.read_bytes() for copy in copies)
+    monkeypatch.setenv("HARNESS_MEMORY_DATA", "postgresql://me:secret@127.0.0.1:9/none")
+    with pytest.raises(OptionInvalid, match="is no file"):
+        cli("doctor", "--back-up")
 
 
 def test_init_leaves_a_file_that_it_cannot_read_or_write_as_it_was(own_home: Path) -> None:
