@@ -40,13 +40,13 @@ def add_lessons(
     case, spaces and punctuation is the same lesson; any other wording may be a correction.
     """
     free = LESSONS_A_RUN if run_id is None else LESSONS_A_RUN - _taught(connection, run_id)
-    whose = f"are kept at a time, {LESSONS_A_RUN}" if run_id is None else f"of run {run_id!r}"
+    whose = "at a time" if run_id is None else f"of run {run_id!r}"
     taught = Taught([], [])
     for given in texts:
         whole = storable(given).strip()
         text, rest = whole[:LESSON_LIMIT], whole[LESSON_LIMIT:]
         if len(taught.new) >= free:
-            taught.dropped.append(Dropped(whole, f"no more {whose}"))
+            taught.dropped.append(Dropped(whole, f"at most {LESSONS_A_RUN} are, {whose}"))
         elif not text or not _add_lesson(connection, key, text, run_id, at):
             taught.dropped.append(Dropped(whole, "it is known" if text else "it is empty"))
         else:

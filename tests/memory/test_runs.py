@@ -199,7 +199,7 @@ def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) 
     )
     verdict = say(library, made.id, "r1", "failure", "run the tests", "b", "B!", "c", "d")
     assert verdict.taught.new == ["run the tests", "b", "c"]
-    assert [text for text, _ in verdict.taught.dropped] == ["B!", "d"]
+    assert verdict.taught.dropped == [("B!", "it is known"), ("d", "at most 3 are, of run 'r1'")]
     (kept,) = library.waiting_reflections(made.id)
     assert (kept.task, kept.outcome) == ("typed", "failure")
     assert kept.reflection is not None
