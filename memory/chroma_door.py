@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,7 +34,11 @@ class VectorsBroken(Exception):
 
 
 class VectorsAway(Exception):
-    """The served Chroma does not answer."""
+    """The served Chroma does not answer, or the folder cannot be used."""
+
+
+class VectorsBehind(Exception):
+    """The index lacks changes that the database holds, or was made from another state of it."""
 
 
 def check_process() -> None:
@@ -56,13 +61,28 @@ _used_in: set[int] = set()
 @cache
 def broken() -> tuple[type[Exception], ...]:
     """What chromadb raises when it, or its folder, is not well."""
-    import httpx
     from chromadb.errors import ChromaError
 
     # The plain ones: what its Rust half and its client say of their own state. AttributeError
     # comes from its cleaning up after a folder that did not open.
     plain = (AttributeError, KeyError, OSError, RuntimeError, ValueError)
-    return (ChromaError, httpx.HTTPError, *plain)
+    return (ChromaError, *plain)
+
+
+@contextmanager
+def answering(url: str) -> Iterator[None]:
+    """Turn what a Chroma at this URL raises when it is not there into VectorsAway."""
+    import httpx
+
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise VectorsAway(f"no Chroma answers at {url!r}: {error}") from error
+    except Exception as error:
+        # Plain: what chromadb makes of an answer that is not its own, as that of a proxy.
+        if type(error) is not Exception:
+            raise
+        raise VectorsAway(f"what answers at {url!r} is no Chroma: {error}") from error
 
 
 def open_folder(folder: Path) -> "ClientAPI":
@@ -101,7 +121,7 @@ def connect(url: str) -> "ClientAPI":
             ssl=parts.scheme == "https",
             settings=_settings(),
         )
-    except broken() as error:
+    except broken() as error:  # also what it makes of nobody being there
         raise VectorsAway(f"no Chroma answers at {url!r}: {error}") from error
 
 
@@ -151,6 +171,17 @@ def nearest(
     )
     distances = (found["distances"] or [[]])[0]
     return [(int(key), float(d)) for key, d in zip(found["ids"][0], distances, strict=True)]
+
+
+def seen(of: "Collection") -> int:
+    """The number of the last change that was brought into it; 0 for a new one."""
+    number = (of.metadata or {}).get("seen", 0)
+    return number if isinstance(number, int) else 0
+
+
+def mark_seen(into: "Collection", number: int) -> None:
+    """Tell that it holds every change up to this number."""
+    into.modify(metadata={"seen": number})
 
 
 def keys(of: "Collection") -> set[int]:

@@ -21,7 +21,7 @@ from contracts.errors import SettingsInvalid
 from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest migration that this program knows."""
 
 
@@ -87,7 +87,12 @@ def reading_errors(url: URL) -> Iterator[None]:
 def alone(engine: Engine, what: str) -> Iterator[None]:
     """Hold off every other process that wants to do `what` on this database."""
     if engine.dialect.name == "sqlite":
-        with FileLock(f"{engine.url.database}.{what}.lock", poll_interval=0.005):
+        path = f"{engine.url.database}.{what}.lock"
+        try:
+            held = FileLock(path, poll_interval=0.005).acquire()
+        except OSError as error:
+            raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
+        with held:
             yield
         return
     number = int.from_bytes(sha256(f"harness {what}".encode()).digest()[:7])

@@ -1,37 +1,67 @@
 """Search over words and vectors; both are made from the database and kept up with it.
 
 Each change of a playbook leaves its key in the table `outdated`, in the change's own
-transaction. Whoever searches next brings the vectors up to date first. So a process that dies
-anywhere loses nothing, and a search sees every change that was made before it, by anyone.
+transaction. Whoever searches next numbers these changes, one process at a time, and brings the
+vectors up to date first. An index tells up to which number it was brought. So a process that
+dies anywhere loses nothing, a search sees every change that was made before it, by anyone, and
+an index that is new, was copied, or belongs to another host of the same store is completed.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, Engine, delete, exists, func, insert, select
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Row,
+    bindparam,
+    exists,
+    func,
+    select,
+)
 
 from contracts.errors import ModelUnavailable
 from memory import bm25, stored_vectors
-from memory.chroma_door import Entry, VectorsAway, VectorsBroken
+from memory.chroma_door import VectorsAway, VectorsBehind, VectorsBroken
 from memory.content import embedded_text, storable
 from memory.database import alone, reading, writing
+from memory.errors import StoreCorrupt, StoreUnavailable
+from memory.keep_up import KeepUp, Progress
 from memory.query_vector import query_vector
-from memory.tables import outdated, playbook_tags, playbooks
+from memory.tables import last_changes, outdated, playbooks, store, vectors
 from memory.types import Embedder, Filter, Vector
 from memory.vectors import Vectors
 from memory.words import query_words
 
-Progress = Callable[[int, int], None]
-"""Told how many of how many are done."""
+Given = TypeVar("Given")
 
 QUERY_LIMIT = 4_000
 """Characters of a query that are read."""
 
-BATCH = 500
+_OURS = vectors.c.model == bindparam("model")
+_STATE = select(
+    func.max(playbooks.c.key).label("last"),
+    exists(select(outdated.c.number)).label("is_outdated"),
+    select(func.max(last_changes.c.number)).scalar_subquery().label("number"),
+    *(
+        part.scalar_subquery().label(name)
+        for name, part in {
+            "first_model": select(func.min(vectors.c.model)),
+            "last_model": select(func.max(vectors.c.model)),
+            "shortest": select(func.min(vectors.c.dimensions)).where(_OURS),
+            "longest": select(func.max(vectors.c.dimensions)).where(_OURS),
+        }.items()
+    ),
+)
+"""The number of playbooks ever made, and of changes, None when there is none; whether changes
+wait to be numbered; which models made what is kept, and how long the vectors of ours are."""
 
-_STATE = select(func.max(playbooks.c.key), exists(select(outdated.c.number)))
-"""The number of playbooks ever made, None when none is left; whether the vectors lag behind."""
+
+_FIRST = select(playbooks.c.title, playbooks.c.use_case).order_by(playbooks.c.key).limit(1)
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +80,19 @@ class Found(NamedTuple):
     """The query's own, for whoever ranks lessons by it."""
 
 
+def index_name(engine: Engine, model: str, *, served: bool) -> str:
+    """What the index of this store's vectors is called.
+
+    A folder is copied with its store. A served index is not, so that there each copy has its own.
+    """
+    with reading(engine) as connection:
+        of = connection.execute(select(store.c.id)).scalar_one()
+    url = engine.url
+    file = Path(url.database or "").resolve()
+    place = str(file) if url.host is None else f"{url.host}:{url.port}/{url.database}"
+    return sha256(f"{of}|{place if served else ''}|{model}".encode()).hexdigest()[:24]
+
+
 class Index:
     """Both arms of the search. Without an embedder only words are searched."""
 
@@ -58,6 +101,7 @@ class Index:
         self._vectors = vectors
         self._embedder = embedder
         self._warned: set[str] = set()
+        self._given_up = False
 
     @property
     def model(self) -> str | None:
@@ -78,39 +122,47 @@ class Index:
         """Ask both arms for their best; the filter holds in each."""
         text = storable(text[:QUERY_LIMIT].replace("\0", " ")).strip()
         with reading(self._engine) as connection:
-            last, is_outdated = connection.execute(_STATE).one()
+            state = self._state(connection)
             spoken, most = bm25.best(
-                connection, query_words(text), where, among=last or 0, limit=depth
+                connection, query_words(text), where, among=state.last or 0, limit=depth
             )
         # Nothing kept is found without loading a model and Chroma, which takes a second.
-        query = self._understood(text) if text and last else None
-        near = None
-        if query is not None:
-            if is_outdated:
-                self.refresh()
-            near = self._nearest(query, where, depth)
-            if not near:
-                self._warn_of_another_model()
+        query = self._understood(text) if text and state.last else None
+        unlike = self._unlike(state, query) if query is not None else {}
+        for what, message in unlike.items():
+            self._warn(what, message)
+        if query is None or "length" in unlike:
+            return Found(spoken, None, most, max_distance, None)
+        near = self._nearest(query, where, depth, state)
         close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
         farthest = close[-1][1] if close and len(close) == depth else max_distance
         return Found(spoken, close, most, farthest, query)
 
-    def refresh(self, progress: Progress | None = None) -> None:
+    def refresh(self) -> None:
         """Bring the vectors up to date; embeds what has no vector yet, while the model answers."""
-        if self._vectors is None:
-            return
-        try:
-            self._refresh(self._vectors, progress)
-        except VectorsBroken as error:
-            self._warn("broken", f"the vector index is damaged and is made anew: {error}")
-            self._rebuild(self._vectors, progress)
-        except VectorsAway as error:
-            self._warn("away", f"searching by words only: {error}")
+        self._tried(self._refresh)
 
-    def rebuild(self, progress: Progress | None = None) -> None:
-        """Make the vector index anew from the database; embeds what no vector is kept of."""
-        if self._vectors is not None:
-            self._rebuild(self._vectors, progress)
+    def rebuild(self) -> None:
+        """Make the vector index anew from the vectors that are kept."""
+        self._given_up = False
+        self._tried(lambda into: self._rebuild(into, damaged=True))
+
+    def reindex(self, progress: Progress | None = None) -> None:
+        """The same, after embedding what this model, as it is now, has made no vector of."""
+        self._given_up = False
+        now = self._made_now()
+        if now is not None and self.model is not None:
+            with writing(self._engine) as connection:
+                stored_vectors.forget_others(connection, self.model, len(now))
+        self._tried(lambda into: self._rebuild(into, progress, damaged=False))
+
+    def unlike(self) -> Sequence[str]:
+        """Why some kept vectors cannot be compared with what the model makes, for a person."""
+        if self.model is None:
+            return []
+        with reading(self._engine) as connection:
+            state = self._state(connection)
+        return list(self._unlike(state, self._made_now()).values())
 
     def keys(self) -> tuple[set[int], set[int]] | None:
         """What the vector index holds, live and archived; None without one.
@@ -125,6 +177,15 @@ class Index:
         if self._vectors is not None:
             self._vectors.close()
 
+    def _state(self, connection: Connection) -> Row[tuple[object, ...]]:
+        return connection.execute(_STATE, {"model": self.model or ""}).one()
+
+    def _made_now(self) -> Vector | None:
+        """What the model makes of the text of one playbook."""
+        with reading(self._engine) as connection:
+            first = connection.execute(_FIRST).one_or_none()
+        return self._understood(embedded_text(*first)) if first is not None else None
+
     def _understood(self, text: str) -> Vector | None:
         if self._embedder is None:
             return None
@@ -134,112 +195,73 @@ class Index:
             self._warn_of_no_answer(error)
             return None
 
-    def _nearest(self, vector: Vector, where: Filter, depth: int) -> list[tuple[int, float]] | None:
+    def _unlike(self, state: Row[tuple[object, ...]], made: Vector | None) -> dict[str, str]:
+        """What is unlike between kept vectors and what the model makes, and what that means."""
+        found: dict[str, str] = {}
+        for model in {state.first_model, state.last_model} - {None, self.model}:
+            found["model"] = (
+                f"some vectors were made by {model!r}, and the model is {self.model!r} now: "
+                "their playbooks are found by words only until `harness memory reindex`"
+            )
+        for length in {state.shortest, state.longest} - {None, len(made) if made else None}:
+            if made is not None:
+                found["length"] = (
+                    f"{self.model!r} makes vectors of {len(made)} numbers now, and those kept "
+                    f"have {length}: searching by words only until `harness memory reindex`"
+                )
+        return found
+
+    def _nearest(
+        self, vector: Vector, where: Filter, depth: int, state: Row[tuple[object, ...]]
+    ) -> list[tuple[int, float]] | None:
+        def ask(into: Vectors) -> list[tuple[int, float]]:
+            if not state.is_outdated:
+                with suppress(VectorsBehind):
+                    return into.nearest(vector, where, depth, number=state.number or 0)
+            self._refresh(into)
+            return into.nearest(vector, where, depth)
+
+        return self._tried(ask)
+
+    def _tried(self, do: Callable[[Vectors], Given]) -> Given | None:
+        """What it gives; None, and one warning, where the vectors cannot be had.
+
+        A damaged index is made anew, but not time and again when that does not mend it.
+        """
         if self._vectors is None:
             return None
         try:
-            return self._vectors.nearest(vector, where, depth)
-        except VectorsBroken as error:
-            self._warn("broken", f"the vector index is damaged and is made anew: {error}")
-            self._rebuild(self._vectors, None)
-            return self._vectors.nearest(vector, where, depth)
-        except VectorsAway as error:
+            try:
+                return do(self._vectors)
+            except VectorsBroken as error:
+                if self._given_up:
+                    raise
+                self._warn("broken", f"the vector index is damaged and is made anew: {error}")
+                self._given_up = True
+                self._rebuild(self._vectors, damaged=True)
+                given = do(self._vectors)
+                self._given_up = False
+                return given
+        except StoreCorrupt:
+            raise
+        except (VectorsAway, VectorsBroken, StoreUnavailable) as error:
             self._warn("away", f"searching by words only: {error}")
             return None
 
     def _warn_of_no_answer(self, error: ModelUnavailable) -> None:
         self._warn("embedder", f"searching by words only until it answers: {error}")
 
-    def _warn_of_another_model(self) -> None:
-        with reading(self._engine) as connection:
-            first = stored_vectors.first_model(connection)
-        if first not in {None, self.model}:
-            self._warn(
-                "model",
-                f"the vectors were made by {first!r}, and the model is {self.model!r} now: "
-                "searching by words only until `harness memory reindex`",
-            )
-
-    def _rebuild(self, vectors: Vectors, progress: Progress | None) -> None:
+    def _rebuild(self, into: Vectors, progress: Progress | None = None, *, damaged: bool) -> None:
         with alone(self._engine, "index"):
-            vectors.drop()
-            with writing(self._engine) as connection:
-                connection.execute(delete(outdated))
-                everything = select(playbooks.c.key)
-                connection.execute(insert(outdated).from_select(["playbook_key"], everything))
-        self._refresh(vectors, progress)
+            into.drop(damaged=damaged)
+        self._refresh(into, progress)
 
-    def _refresh(self, vectors: Vectors, progress: Progress | None) -> None:
-        done = after = 0
+    def _refresh(self, into: Vectors, progress: Progress | None = None) -> None:
         # One at a time, or an old state that one process read could overwrite a newer one.
         with alone(self._engine, "index"):
-            total = self._waiting() if progress is not None else 0
-            while batch := self._batch(after):
-                after = max(batch)
-                waiting = self._write(vectors, sorted(set(batch.values())))
-                settled = [number for number, key in batch.items() if key not in waiting]
-                with writing(self._engine) as connection:
-                    connection.execute(delete(outdated).where(outdated.c.number.in_(settled)))
-                done += len(batch)
-                if progress is not None:
-                    progress(done, max(done, total))
-
-    def _waiting(self) -> int:
-        with reading(self._engine) as connection:
-            return connection.execute(select(func.count()).select_from(outdated)).scalar_one()
-
-    def _batch(self, after: int) -> dict[int, int]:
-        query = select(outdated.c.number, outdated.c.playbook_key)
-        query = query.where(outdated.c.number > after).order_by(outdated.c.number).limit(BATCH)
-        with reading(self._engine) as connection:
-            return {row.number: row.playbook_key for row in connection.execute(query)}
-
-    def _write(self, vectors: Vectors, keys: list[int]) -> set[int]:
-        """Write what the database says of these keys; gives those that still have no vector."""
-        waiting = self._embed_missing(keys)
-        with reading(self._engine) as connection:
-            live, archived = _entries(connection, keys, self.model or "")
-        known = {entry.key for entry in (*live, *archived)}
-        vectors.write(live, archived, [key for key in keys if key not in known])
-        return waiting
-
-    def _embed_missing(self, keys: list[int]) -> set[int]:
-        with reading(self._engine) as connection:
-            missing = stored_vectors.unembedded(connection, self.model or "", keys)
-        made = self.embed([item.text for item in missing])
-        if made is None:
-            return {item.key for item in missing}
-        with writing(self._engine) as connection:
-            texts = _texts(connection, keys)
-            for item, vector in zip(missing, made, strict=True):
-                if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
-                    stored_vectors.put(connection, item.key, self.model or "", item.text, vector)
-        return set()
+            KeepUp(self._engine, self.model or "", self.embed, progress).bring(into)
 
     def _warn(self, what: str, message: str) -> None:
         if what not in self._warned:
             self._warned.add(what)
             _log.warning("%s", message)
-
-
-def _texts(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
-    query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
-    rows = connection.execute(query.where(playbooks.c.key.in_(keys)))
-    return {row.key: embedded_text(row.title, row.use_case) for row in rows}
-
-
-def _entries(
-    connection: Connection, keys: Sequence[int], model: str
-) -> tuple[list[Entry], list[Entry]]:
-    kept = stored_vectors.load(connection, keys, model)
-    tags: dict[int, list[str]] = {}
-    tagged = select(playbook_tags).where(playbook_tags.c.playbook_key.in_(keys))
-    for row in connection.execute(tagged):
-        tags.setdefault(row.playbook_key, []).append(row.tag)
-    live: list[Entry] = []
-    archived: list[Entry] = []
-    query = select(playbooks.c.key, playbooks.c.category, playbooks.c.status)
-    for row in connection.execute(query.where(playbooks.c.key.in_(list(kept)))):
-        part = archived if row.status == "archived" else live
-        part.append(Entry(row.key, kept[row.key], row.category, tuple(tags.get(row.key, ()))))
-    return live, archived

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
@@ -14,7 +13,8 @@ from memory.changes import Changes
 from memory.content import checked, content_of, embedded_text
 from memory.database import open_database, reading, writing
 from memory.errors import PlaybookInvalid, StaleUpdate
-from memory.index import Index, Progress
+from memory.index import Index, index_name
+from memory.keep_up import Progress
 from memory.lesson_vectors import embed_lessons
 from memory.lessons import add_lessons
 from memory.lift_report import LiftReport, lift_report
@@ -64,7 +64,7 @@ def open_library(
     engine = open_database(database)
     vectors: Vectors | None = None
     if embedder is not None:
-        name = sha256(f"{engine.url}|{embedder.name}".encode()).hexdigest()[:24]
+        name = index_name(engine, embedder.name, served=chroma_url is not None)
         vectors = ServedVectors(chroma_url, name) if chroma_url else FolderVectors(index, name)
     library = Library(
         engine, Index(engine, vectors, embedder), clock=clock, auto_reflect=auto_reflect

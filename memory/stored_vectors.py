@@ -4,10 +4,20 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from memory.content import embedded_text
-from memory.tables import lessons, playbooks, vectors
+from memory.tables import lessons, outdated, playbooks, vectors
 from memory.types import Vector
 
 
@@ -37,17 +47,12 @@ def forget(connection: Connection, key: int) -> None:
     connection.execute(delete(vectors).where(vectors.c.playbook_key == key))
 
 
-def unembedded(connection: Connection, model: str, keys: Sequence[int]) -> list[Unembedded]:
-    """Those of the playbooks whose vector is missing, or made by another model or length.
-
-    A vector whose length is not that of the newest vector of its model counts as another's.
-    """
-    length = dimensions(connection, model)
-    same = (vectors.c.model == model) & (vectors.c.dimensions == length)
+def unembedded(connection: Connection, keys: Sequence[int]) -> list[Unembedded]:
+    """Those of the playbooks that have no vector."""
     query = (
         select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
         .outerjoin(vectors, vectors.c.playbook_key == playbooks.c.key)
-        .where(playbooks.c.key.in_(keys), or_(vectors.c.model.is_(None), ~same))
+        .where(playbooks.c.key.in_(keys), vectors.c.model.is_(None))
         .order_by(playbooks.c.key)
     )
     return [
@@ -56,17 +61,18 @@ def unembedded(connection: Connection, model: str, keys: Sequence[int]) -> list[
     ]
 
 
-def dimensions(connection: Connection, model: str) -> int | None:
-    """How long this model's vectors are; None when there is none yet."""
-    newest = vectors.c.playbook_key.desc()
-    query = select(vectors.c.dimensions).where(vectors.c.model == model).order_by(newest).limit(1)
-    return connection.execute(query).scalar()
+def forget_others(connection: Connection, model: str, length: int) -> None:
+    """Drop what another model made, or this one when its vectors had another length.
 
-
-def first_model(connection: Connection) -> str | None:
-    """The model of the oldest playbook's vector; None when there is no vector."""
-    query = select(vectors.c.model).order_by(vectors.c.playbook_key).limit(1)
-    return connection.execute(query).scalar()
+    Every playbook without a vector is then for the next who brings the index up to date.
+    """
+    unlike = or_(vectors.c.model != model, vectors.c.dimensions != length)
+    connection.execute(delete(vectors).where(unlike))
+    # Four bytes each number: see `to_bytes`.
+    unlike = or_(lessons.c.model != model, func.length(lessons.c.vector) != 4 * length)
+    connection.execute(update(lessons).where(unlike).values(model=None, vector=None))
+    bare = select(playbooks.c.key).where(~exists().where(vectors.c.playbook_key == playbooks.c.key))
+    connection.execute(insert(outdated).from_select(["playbook_key"], bare))
 
 
 def by_model(connection: Connection) -> dict[str, int]:
@@ -76,10 +82,19 @@ def by_model(connection: Connection) -> dict[str, int]:
 
 
 def load(connection: Connection, keys: Sequence[int], model: str) -> dict[int, list[float]]:
-    """The vectors that this model made of these playbooks."""
+    """The vectors that this model made of these playbooks; all of one length."""
     query = select(vectors.c.playbook_key, vectors.c.vector)
-    query = query.where(vectors.c.playbook_key.in_(keys), vectors.c.model == model)
+    query = query.where(vectors.c.playbook_key.in_(keys), *_alike(model))
     return {row.playbook_key: from_bytes(row.vector) for row in connection.execute(query)}
+
+
+def searchable(connection: Connection, model: str) -> tuple[set[int], set[int]]:
+    """The playbooks that an index of this model holds: live ones, archived ones."""
+    query = select(playbooks.c.key, playbooks.c.status).join(vectors).where(*_alike(model))
+    found: tuple[set[int], set[int]] = (set(), set())
+    for key, status in connection.execute(query):
+        found[status == "archived"].add(key)
+    return found
 
 
 def put_lesson(connection: Connection, lesson: int, model: str, vector: Vector) -> None:
@@ -102,6 +117,14 @@ def unembedded_lessons(connection: Connection, model: str, key: int) -> list[Une
     query = select(lessons.c.id, lessons.c.text).where(lessons.c.playbook_key == key)
     query = query.where(or_(lessons.c.model.is_(None), lessons.c.model != model))
     return [Unembedded(row.id, row.text) for row in connection.execute(query)]
+
+
+def _alike(model: str) -> tuple[ColumnElement[bool], ...]:
+    """Made by this model, as long as its newest: an index takes one length only."""
+    made = vectors.c.model == model
+    newest = vectors.c.playbook_key.desc()
+    length = select(vectors.c.dimensions).where(made).order_by(newest).limit(1).scalar_subquery()
+    return made, vectors.c.dimensions == length
 
 
 def to_bytes(vector: Vector) -> bytes:

@@ -131,6 +131,7 @@ vectors = Table(
     Column("dimensions", Integer, nullable=False),
     Column("digest", String(32), nullable=False),
     Column("vector", LargeBinary, nullable=False),
+    Index("vectors_by_model", "model", "dimensions"),
 )
 
 words = Table(
@@ -151,7 +152,21 @@ outdated = Table(
     Column("playbook_key", Integer, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Playbooks that the vector index has yet to look at again; written with each change."""
+"""Playbooks that were changed since changes were numbered last; written with each change."""
+
+last_changes = Table(
+    "last_changes",
+    metadata,
+    Column("playbook_key", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False, unique=True),
+)
+"""The last change of each playbook, also of those that are gone, counted over all of them.
+
+An index that was brought up to a number lacks what comes after it.
+"""
+
+store = Table("store", metadata, Column("id", String(36), primary_key=True))
+"""One row: what an index is named after, wherever the database is moved or copied to."""
 
 recalls = Table(
     "recalls",

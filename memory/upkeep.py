@@ -12,7 +12,8 @@ from memory.chroma_door import VectorsAway, VectorsBroken
 from memory.content import embedded_text
 from memory.database import reading, writing
 from memory.errors import PlaybookNotFound
-from memory.index import Index, Progress
+from memory.index import Index
+from memory.keep_up import Progress
 from memory.lesson_vectors import embed_lessons
 from memory.tables import executions, outdated, playbooks, words
 from memory.types import Counts, Filter, Playbook, Stats
@@ -82,7 +83,7 @@ def reindex(engine: Engine, index: Index, progress: Progress | None = None) -> N
         everything = store.list_all(connection, Filter(archived=True))
         for playbook in everything:
             store.write_words(connection, playbook.key, playbook)
-    index.rebuild(progress)
+    index.reindex(progress)
     for playbook in everything:
         if playbook.lessons:
             with suppress(PlaybookNotFound):  # deleted meanwhile
@@ -111,13 +112,12 @@ def _words(connection: Connection) -> Finding:
 
 def _embedded(connection: Connection, index: Index) -> Finding:
     models = stored_vectors.by_model(connection)
-    others = {model: n for model, n in models.items() if model != index.model}
-    ok = index.model is None or not others
+    unlike = index.unlike()
     return Finding(
         name="embeddings",
-        ok=ok,
+        ok=not unlike,
         seen=", ".join(f"{n} by {model}" for model, n in sorted(models.items())) or "none",
-        advice="" if ok else f"the model is {index.model!r} now: `harness memory reindex`",
+        advice="; ".join(unlike),
     )
 
 
@@ -126,15 +126,16 @@ def _vectors(engine: Engine, index: Index) -> Finding:
     index.refresh()
     try:
         held = index.keys()
-    except (VectorsBroken, VectorsAway) as error:
+    except VectorsAway as error:
+        advice = "words are searched meanwhile; the next search that can use it completes it"
+        return Finding(name="vectors", ok=False, seen=str(error), advice=advice)
+    except VectorsBroken as error:
         return Finding(name="vectors", ok=False, seen=str(error), advice="`harness memory reindex`")
     if held is None:
         return Finding(name="vectors", ok=True, seen="no embedding model: words only")
     with reading(engine) as connection:
-        everything = {p.key: p for p in store.list_all(connection, Filter(archived=True))}
-        kept = stored_vectors.load(connection, list(everything), index.model or "")
-    live = {key for key in kept if everything[key].status != "archived"}
-    wrong = len(held[0] ^ live) + len(held[1] ^ (set(kept) - live))
+        live, archived = stored_vectors.searchable(connection, index.model or "")
+    wrong = len(held[0] ^ live) + len(held[1] ^ archived)
     return Finding(
         name="vectors",
         ok=wrong == 0,

@@ -13,13 +13,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from uuid import uuid4
 
 from memory import chroma_door
-from memory.chroma_door import Entry, VectorsBroken
+from memory.chroma_door import Entry, VectorsAway, VectorsBehind, VectorsBroken
 from memory.types import Filter
 
 if TYPE_CHECKING:
@@ -29,25 +29,43 @@ if TYPE_CHECKING:
     Part = Callable[[str], Collection]
 
 
+class Batch(NamedTuple):
+    """What is to be written: entries where they belong, and the keys that are gone."""
+
+    live: Sequence[Entry]
+    archived: Sequence[Entry] = ()
+    gone: Sequence[int] = ()
+    number: int = 0
+    """Of the last change in it."""
+
+
 class Vectors(Protocol):
     """Where vectors are searched. Every method may raise VectorsBroken or VectorsAway."""
 
-    def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
-        """Write these entries where they belong and forget those that are gone."""
+    def seen(self) -> int:
+        """The number of the last change that was written; 0 for what is new."""
+        ...
+
+    def write(self, batch: Batch) -> None:
+        """Write what changed, and up to which number that is."""
         ...
 
     def nearest(
-        self, vector: Sequence[float], where: Filter, limit: int
+        self, vector: Sequence[float], where: Filter, limit: int, *, number: int | None = None
     ) -> list[tuple[int, float]]:
-        """Keys and cosine distances, the nearest first."""
+        """Keys and cosine distances, the nearest first.
+
+        Raises:
+            VectorsBehind: what was seen is not what happened up to `number`.
+        """
         ...
 
     def keys(self) -> tuple[set[int], set[int]]:
         """All keys: live ones, archived ones."""
         ...
 
-    def drop(self) -> None:
-        """Forget everything."""
+    def drop(self, *, damaged: bool) -> None:
+        """Forget every vector of this store; where it is damaged, all that lies beside them."""
         ...
 
     def close(self) -> None:
@@ -63,26 +81,36 @@ class ServedVectors:
         self._name = name
         self._client: ClientAPI | None = None
 
-    def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
-        with _named_errors():
-            _write(_named(self._open(), self._name), live, archived, gone)
+    def seen(self) -> int:
+        with self._answering():
+            return chroma_door.seen(_named(self._open(), self._name)("live"))
+
+    def write(self, batch: Batch) -> None:
+        with self._answering():
+            _write(_named(self._open(), self._name), batch)
 
     def nearest(
-        self, vector: Sequence[float], where: Filter, limit: int
+        self, vector: Sequence[float], where: Filter, limit: int, *, number: int | None = None
     ) -> list[tuple[int, float]]:
-        with _named_errors():
-            return _nearest(_named(self._open(), self._name), vector, where, limit)
+        with self._answering():
+            return _nearest(_named(self._open(), self._name), vector, where, limit, number)
 
     def keys(self) -> tuple[set[int], set[int]]:
-        with _named_errors():
+        with self._answering():
             return _keys(_named(self._open(), self._name))
 
-    def drop(self) -> None:
-        with _named_errors():
+    def drop(self, *, damaged: bool) -> None:
+        del damaged  # what others keep there is not ours to judge
+        with self._answering():
             _drop(self._open(), self._name)
 
     def close(self) -> None:
         self._client = None
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        with _named_errors(), chroma_door.answering(self._url):
+            yield
 
     def _open(self) -> "ClientAPI":
         chroma_door.check_process()
@@ -101,22 +129,31 @@ class FolderVectors:
         self._parts: dict[str, Collection] = {}
         self._seen = ""
 
-    def write(self, live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]) -> None:
+    def seen(self) -> int:
+        with self._alone() as client:
+            return chroma_door.seen(self._named(client)("live"))
+
+    def write(self, batch: Batch) -> None:
         with self._alone(writes=True) as client:
-            _write(self._named(client), live, archived, gone)
+            _write(self._named(client), batch)
 
     def nearest(
-        self, vector: Sequence[float], where: Filter, limit: int
+        self, vector: Sequence[float], where: Filter, limit: int, *, number: int | None = None
     ) -> list[tuple[int, float]]:
         with self._alone() as client:
-            return _nearest(self._named(client), vector, where, limit)
+            return _nearest(self._named(client), vector, where, limit, number)
 
     def keys(self) -> tuple[set[int], set[int]]:
         with self._alone() as client:
             return _keys(self._named(client))
 
-    def drop(self) -> None:
-        """Remove the folder's contents, also when they cannot be opened."""
+    def drop(self, *, damaged: bool) -> None:
+        """Remove our collections; the folder's whole contents where they are not to be trusted."""
+        if not damaged:
+            with suppress(VectorsBroken), self._alone(writes=True) as client:
+                _drop(client, self._name)
+                self._parts = {}
+                return
         with self._locked():
             self._start_anew()
 
@@ -143,21 +180,34 @@ class FolderVectors:
             if self._mark.exists() and not self._sound():
                 self._start_anew()
                 raise VectorsBroken(f"the vector index in {self._folder} was left damaged")
-            self._mark.unlink(missing_ok=True)
+            with self._usable():
+                self._mark.unlink(missing_ok=True)
             client = self._open()
             if writes:
-                self._mark.touch()
-                self._changed()
+                with self._usable():
+                    self._mark.touch()
+                    self._changed()
             yield client
             if writes:
-                self._mark.unlink(missing_ok=True)
+                with self._usable():
+                    self._mark.unlink(missing_ok=True)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            with self._usable():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                lock = held.enter_context((self._folder / "lock").open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """Around what is done with files of our own: where they cannot be written, none can."""
+        try:
+            yield
+        except OSError as error:
+            raise VectorsAway(f"the vector index cannot be written: {error}") from error
 
     def _open(self) -> "ClientAPI":
         generation = self._generation.read_text() if self._generation.exists() else ""
@@ -179,11 +229,12 @@ class FolderVectors:
 
     def _start_anew(self) -> None:
         self.close()
-        shutil.rmtree(self._data, ignore_errors=True)
-        # A new name: chromadb remembers a folder that it failed to open, and fails again.
-        self._current.write_text(f"chroma-{uuid4().hex[:8]}")
-        self._changed()
-        self._mark.unlink(missing_ok=True)
+        with self._usable():
+            shutil.rmtree(self._data, ignore_errors=True)
+            # A new name: chromadb remembers a folder that it failed to open, and fails again.
+            self._current.write_text(f"chroma-{uuid4().hex[:8]}")
+            self._changed()
+            self._mark.unlink(missing_ok=True)
 
     @property
     def _data(self) -> Path:
@@ -225,21 +276,23 @@ def _named(client: "ClientAPI", name: str) -> "Part":
     return lambda part: chroma_door.collection(client, f"{name}-{part}")
 
 
-def _write(
-    named: "Part", live: Sequence[Entry], archived: Sequence[Entry], gone: Sequence[int]
-) -> None:
+def _write(named: "Part", batch: Batch) -> None:
+    live, archived = batch.live, batch.archived
     for entries, others, part in ((live, archived, "live"), (archived, live, "archived")):
         into = named(part)
-        leaving = [*gone, *(entry.key for entry in others)]
+        leaving = [*batch.gone, *(entry.key for entry in others)]
         for start in range(0, len(leaving), chroma_door.BATCH):
             into.delete(ids=[str(key) for key in leaving[start : start + chroma_door.BATCH]])
         for start in range(0, len(entries), chroma_door.BATCH):
             chroma_door.upsert(into, entries[start : start + chroma_door.BATCH])
+    chroma_door.mark_seen(named("live"), batch.number)
 
 
 def _nearest(
-    named: "Part", vector: Sequence[float], where: Filter, limit: int
+    named: "Part", vector: Sequence[float], where: Filter, limit: int, number: int | None
 ) -> list[tuple[int, float]]:
+    if number is not None and (seen := chroma_door.seen(named("live"))) != number:
+        raise VectorsBehind(f"brought up to change {seen}, not {number}")
     parts = ("live", "archived") if where.archived else ("live",)
     found = [
         pair for part in parts for pair in chroma_door.nearest(named(part), vector, where, limit)

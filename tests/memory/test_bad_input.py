@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -387,3 +388,22 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_what_was_there(tmp_path: Path
         kept = library.stats().playbooks
         assert 0 < kept < 500
         assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+@pytest.mark.parametrize("blocked", ["index", "index/lock/x", "index/generation/x"])
+def test_an_index_folder_that_cannot_be_used_leaves_words(
+    on_sqlite: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture, blocked: str
+) -> None:
+    way = tmp_path / blocked
+    way.parent.mkdir(parents=True, exist_ok=True)
+    way.touch()
+    on_sqlite.create(Content(title="rotate certificates"))
+    for query in ("rotate", "certificates"):
+        (hit,) = on_sqlite.search(Query(text=query))
+        assert set(hit.places) == {"words"}
+    on_sqlite.reindex()
+    assert not {finding.name: finding.ok for finding in on_sqlite.doctor()}["vectors"]
+    assert caplog.text.count("searching by words only") == 1
+    shutil.rmtree(tmp_path / "index") if way.parent != tmp_path else way.unlink()
+    (hit,) = on_sqlite.search(Query(text="rotate"))
+    assert set(hit.places) == {"words", "vectors"}

@@ -5,31 +5,39 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from memory.changes import Changes
+from memory.library import open_library
 from memory.types import Content, Query
-from tests.memory.conftest import Open
+from tests.memory.conftest import Open, WordEmbedder
 from tests.postgres import free_port
+from tests.stores import new_store
 
 
-@pytest.fixture(scope="module")
-def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@contextmanager
+def chroma(data: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     port = free_port()
     program = str(Path(sys.executable).with_name("chroma"))
-    data = str(tmp_path_factory.mktemp("served"))
-    argv = [program, "run", "--path", data, "--host", "127.0.0.1", "--port", str(port)]
+    argv = [program, "run", "--path", str(data), "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
         _wait(url)
-        yield url
+        yield url, server
     finally:
         server.kill()
         server.wait()
+
+
+@pytest.fixture(scope="module")
+def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with chroma(tmp_path_factory.mktemp("served")) as (url, _):
+        yield url
 
 
 def _wait(url: str) -> None:
@@ -53,6 +61,30 @@ def test_a_served_index_finds_changes_and_rebuilds(opened: Open, chroma_url: str
         assert library.search(Query(text="rotate certificates")) == []
         library.reindex()
         assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_a_served_index_that_dies_between_two_searches_leaves_words(
+    tmp_path: Path, words: WordEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, index = new_store(tmp_path / "harness.db"), tmp_path / "index"
+    with (
+        chroma(tmp_path / "served") as (url, server),
+        open_library(store, index=index, embedder=words.embedder, chroma_url=url) as library,
+    ):
+        library.create(Content(title="rotate certificates"))
+        places = []
+        for query in ("rotate", "certificates", "rotate certificates"):
+            (hit,) = library.search(Query(text=query))
+            places.append(set(hit.places))
+            server.kill()
+            server.wait()
+        library.reindex()
+        findings = {finding.name: finding.ok for finding in library.doctor()}
+    assert places == [{"words", "vectors"}, {"words"}, {"words"}]
+    assert not findings["vectors"]
+    told = [record.message for record in caplog.records if record.name.startswith("memory")]
+    assert len(told) == 1
+    assert "words only: no Chroma answers" in told[0]
 
 
 def test_a_served_index_that_is_away_leaves_words_and_is_warned_of_once(
