@@ -17,13 +17,16 @@ from flows.queued import end_queued
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import request_for, request_of
-from flows.runs import State, read_entry
+from flows.runs import State, list_runs, read_entry
 from flows.settings import load_settings
 from flows.wiring import engine, owner, workshop
 from flows.workshop import Workshop
 from nodes.commands import command
 from nodes.types import Node
 from sandbox.reap import reap
+
+NEWEST = 200
+"""Runs that are looked at for whether they were killed."""
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -44,6 +47,16 @@ def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState")
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
         reap(engine(), owner(settings))
     end_tasks(flow_run.id, state.message)
+
+
+def settle_lost(tools: Workshop) -> int:
+    """Report and record the newest runs that were killed and that nobody settled; how many.
+
+    Those of the command line have no worker that would.
+    """
+    lost = [entry.run_id for entry in list_runs(tools.runs, limit=NEWEST) if entry.state == "lost"]
+    why = Unavailable(_died(None))
+    return sum(settle(tools, run_id, why) is not None for run_id in lost)
 
 
 def end_tasks(flow_run_id: "UUID", message: str | None) -> None:

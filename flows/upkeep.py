@@ -10,6 +10,7 @@ from flows.memory_settings import load_memory_settings
 from flows.memory_tasks import publish_taught
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
+from flows.settle import settle_lost
 from flows.settle_plan import withdraw_cancelled_plans
 from flows.suspend import let_go_on
 from flows.wiring import engine, owner, workshop
@@ -20,9 +21,13 @@ from sandbox.reap import reap
 
 @flow(name="reap-sandboxes")
 def reap_sandboxes() -> None:
-    """End the runs that were cancelled while they waited, and remove what nobody needs any more."""
+    """End the runs that were cancelled while they waited, record those that were killed, and
+    remove what nobody needs any more.
+    """
     settings = load_settings()
-    get_run_logger().info("%d waiting runs were cancelled", withdraw_cancelled(workshop(settings)))
+    tools = workshop(settings)
+    get_run_logger().info("%d waiting runs were cancelled", withdraw_cancelled(tools))
+    get_run_logger().info("%d runs were killed", settle_lost(tools))
     with plan_shop(settings) as shop:
         get_run_logger().info("%d waiting plans were cancelled", withdraw_cancelled_plans(shop))
     reaped = reap(engine(), owner(settings))

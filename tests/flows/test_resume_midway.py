@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import Unavailable
 from contracts.run import RunReport
 from flows.library import library
 from flows.run import run_blueprint
-from flows.runs import read_entry
-from flows.settle import settle
+from flows.runs import read_entry, read_report
+from flows.settle import settle, settle_lost
 from flows.workshop import Workshop
 from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.dying import RUN, competing, contest, lanes, talks
@@ -135,13 +134,15 @@ def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_w
     kill: Kill, shop: Workshop, ask: Ask, tmp_path: Path
 ) -> None:
     kill("lanes")
-    died = Unavailable("killed by nobody knows whom")
     here = Path.cwd()
-    report = settle(shop, RUN, died)
-    assert report is not None
+    assert settle_lost(shop) == 1
+    report = read_report(shop.runs, RUN)
     assert Path.cwd() == here
-    assert (report.status, report.error) == ("failure", str(died))
-    assert settle(shop, RUN, died) is None
+    assert (report.status, report.error) == (
+        "failure",
+        "the run's process died: nobody knows why",
+    )
+    assert settle_lost(shop) == 0
     assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], True)
     assert run_blueprint(ask(lanes(tmp_path)), shop, run_id=RUN).status == "success"
     assert settle(shop, RUN, KeyboardInterrupt()) is None
