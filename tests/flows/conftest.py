@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from blueprints.dsl import agentic, blueprint
@@ -14,6 +15,7 @@ from contracts.sandbox import SnapshotId
 from flows.request import RunRequest
 from flows.run import run_blueprint
 from flows.settings import load_settings
+from flows.start import prefect_at
 from flows.wiring import workshop
 from flows.workshop import Opened, Workshop
 from sandbox.egress import Egress, OnEvent
@@ -69,6 +71,16 @@ def scripted_shop(*, replay: Path | None = None) -> Workshop:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def api(prefect_api: str) -> Iterator[httpx.Client]:
+    """The server, asked by plain HTTP."""
+    with (
+        prefect_at(prefect_api),
+        httpx.Client(base_url=prefect_api) as client,
+    ):
+        yield client
 
 
 @pytest.fixture

@@ -1,0 +1,125 @@
+"""Limits of a repository or a model: what comes under them queues, and leaves when cancelled."""
+
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from time import sleep
+
+import httpx
+import pytest
+from prefect import State, flow, get_client
+from prefect.concurrency.sync import concurrency
+
+from blueprints.dsl import (
+    agentic,
+    blueprint,
+    deterministic,
+)
+from contracts.run import RunReport
+from flows.compile import compile_blueprint
+from flows.limits import limits_for, slots
+from flows.plan_wiring import plan_shop
+from flows.request import RunRequest
+from flows.settings import LimitSettings, load_settings
+from flows.workshop import Workshop
+from nodes.commands import command
+from tests.flows.conftest import DONE
+
+pytestmark = pytest.mark.prefect
+
+
+def test_a_run_over_the_limit_queues_and_says_so(
+    shop: Workshop, repository: Path, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
+    made = blueprint("queues", "Queues", [deterministic("do", "do it", command("true"))])
+    flow = compile_blueprint(made, lambda: shop)
+    asked = RunRequest(blueprint=made, repo=str(repository), agent="native", model="")
+    limits = limits_for(asked, LimitSettings(per_repository=1))
+    with get_client(sync_client=True) as client:
+        client.upsert_global_concurrency_limit_by_name(next(iter(limits)), 1)
+    done: list[State[RunReport]] = []
+
+    def start() -> None:
+        done.append(flow(repo=str(repository), return_state=True))
+
+    waits = Thread(target=copy_context().run, args=(start,))
+    with concurrency(list(limits), strict=True):
+        waits.start()
+        assert _state_of(api, "queues", "Queued")
+        assert done == []
+    waits.join(timeout=60)
+    assert [state.name for state in done] == ["Completed"]
+
+
+def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
+    model: Callable[..., str], repository: Path, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
+    monkeypatch.setenv("HARNESS_MODEL", model(DONE))
+    made = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
+    asked = RunRequest(blueprint=made, repo=str(repository), agent="native", model="")
+    limits = limits_for(asked, LimitSettings(per_repository=1))
+
+    @flow(name="begins")
+    def begins() -> None:
+        with plan_shop(load_settings()) as shop:
+            shop.run_blueprint(str(repository), "fix-tests", "")
+
+    def start() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            begins()
+
+    waits = Thread(target=copy_context().run, args=(start,))
+    with slots(limits):
+        waits.start()
+        assert _state_of(api, "begins", "Running")
+        [run] = api.post("/flow_runs/filter", json={"flows": {"name": {"any_": ["begins"]}}}).json()
+        wanted = {"state": {"type": "CANCELLING"}}
+        api.post(f"/flow_runs/{run['id']}/set_state", json=wanted).raise_for_status()
+        waits.join(timeout=60)
+        assert not waits.is_alive()
+    assert not list(load_settings().runs.glob("*"))
+
+
+def test_only_limits_that_are_set_hold_a_run_back(shop: Workshop) -> None:
+    fix = agentic("mend", "mend it", prompt=lambda _: "mend")
+    made = blueprint("asks", "Asks", [fix])
+    asked = RunRequest(blueprint=made, repo="/srv/app", agent="native", model="ollama/qwen3:4b")
+    assert limits_for(asked, LimitSettings()) == {}
+    limits = LimitSettings(per_model={"ollama/qwen3:4b": 2, "other": 1})
+    assert limits_for(asked, limits) == {"harness model ollama-qwen3:4b": 2}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://github.com/team/app",
+        "https://github.com/team/app/",
+        "https://ann:s3cret@github.com/team/app.git",
+        "git@github.com:team/app.git",
+        "ssh://git@GitHub.com/team/app.git",
+    ],
+)
+def test_all_addresses_of_a_repository_share_its_limit(address: str) -> None:
+    made = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
+    asked = RunRequest(
+        blueprint=made, repo="https://github.com/team/app.git", agent="native", model=""
+    )
+    limits = LimitSettings(per_repository=1)
+    assert limits_for(replace(asked, repo=address), limits) == limits_for(asked, limits)
+    other = replace(asked, repo="https://github.com/team/other.git")
+    assert limits_for(other, limits) != limits_for(asked, limits)
+
+
+def _state_of(api: httpx.Client, flow: str, wanted: str) -> bool:
+    """Whether the newest run of the flow comes to this state within half a minute."""
+    newest = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC"}
+    for _ in range(300):
+        found = api.post("/flow_runs/filter", json=newest).json()
+        if found and found[0]["state_name"] == wanted:
+            return True
+        sleep(0.1)
+    return False

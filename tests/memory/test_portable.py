@@ -1,0 +1,209 @@
+"""Exports: taken in by any store, once, and refused by the line where they were changed."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory.changes import Changes
+from memory.errors import PlaybookInvalid
+from memory.library import Library, open_library
+from memory.portable import Imported, export, import_
+from memory.types import Content, Execution, Outcome, Query, Reflection, StepResult
+from tests.memory.conftest import Open
+
+
+def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Open) -> None:
+    with opened() as library:
+        made = library.create(Content(title="x", notes="n"))
+        library.record_execution(Execution(playbook_id=made.id, outcome="success"))
+        library.add_lessons(made.id, ["one"])
+        before = library.get(made.id)
+        for _ in range(3):
+            done = import_(library, list(export(library)))
+            assert done.unchanged == (made.slug,)
+        assert library.get(made.id) == before
+        assert library.list() == [before]
+
+
+def test_an_export_makes_the_same_playbooks_in_another_store(opened: Open, tmp_path: Path) -> None:
+    with opened() as library:
+        made = library.create(Content(title="rotate certificates"))
+        library.update(library.create(Content(title="old")).id, Changes(status="archived"))
+        library.record_execution(Execution(playbook_id=made.id, outcome="success"))
+        library.add_lessons(made.id, ["one", "two", "three", "four"], run_id=None)
+        lines = list(export(library))
+    from tests.memory.conftest import WordEmbedder
+
+    with open_library(
+        tmp_path / "other.db", index=tmp_path / "other", embedder=WordEmbedder().embedder
+    ) as other:
+        assert len(import_(other, lines).created) == 2
+        found = other.get(made.id)
+        assert (found.counts.successes, found.slug) == (1, made.slug)
+        assert [e.text for e in found.lessons] == ["one", "two", "three"]
+        assert [h.playbook.id for h in other.search(Query(text="rotate"))] == [made.id]
+        assert [p.id for p in other.list()] == [made.id]
+        newer = other.update(made.id, Changes(notes="newer"))
+        import_(other, lines)
+        assert other.get(made.id) == newer
+
+
+def test_an_export_holds_executions_and_history(opened: Open, tmp_path: Path) -> None:
+    said = Reflection(what_failed=("too early",), improvements=("wait",))
+    failed = StepResult(name="push", outcome="failure", output="denied", duration_ms=7)
+    with opened() as library:
+        made = library.create(Content(title="rotate certificates", notes="first"))
+        library.update(made.id, Changes(notes="second"))
+        outcomes: tuple[Outcome, ...] = ("success", "failure", "pending")
+        for number, outcome in enumerate(outcomes):
+            done = Execution(playbook_id=made.id, run_id=f"r{number}", outcome=outcome, task="t")
+            library.record_execution(replace(done, step_results=(failed,), reflection=said))
+        library.record_execution(Execution(run_id="r9", outcome="neutral"))
+        lines = list(export(library))
+        wanted = library.get(made.id)
+        executions, history = library.list_executions(), library.history(made.id)
+    with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
+        assert len(import_(other, lines).executions) == 4
+        found = other.get(made.id)
+        assert replace(found, key=wanted.key) == wanted
+        assert other.list_executions() == executions
+        assert other.history(made.id) == history
+        assert import_(other, lines) == Imported(unchanged=(made.slug,))
+        assert other.undo(made.id).notes == "first"
+
+
+def test_executions_of_two_stores_add_up(opened: Open, tmp_path: Path) -> None:
+    with opened() as library:
+        made = library.create(Content(title="rotate certificates"))
+        lines = list(export(library))
+        with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
+            import_(other, lines)
+            other.record_execution(Execution(playbook_id=made.id, run_id="b", outcome="success"))
+            lines = list(export(other))
+        library.record_execution(Execution(playbook_id=made.id, run_id="a", outcome="failure"))
+        for _ in range(2):
+            import_(library, lines)
+        counts = library.get(made.id).counts
+    assert (counts.successes, counts.failures) == (1, 1)
+
+
+def test_an_export_of_format_1_is_still_read(on_sqlite: Library) -> None:
+    content = {"title": "rotate keys"}
+    counts = {"successes": 2, "partials": 0, "failures": 1}
+    old = {"format": 1, "id": "0" * 36, "slug": "rotate-keys", "version": 4, "lessons": []}
+    import_(on_sqlite, [json.dumps({**old, "content": content, "counts": counts})])
+    found = on_sqlite.get("rotate-keys")
+    assert (found.version, found.counts.successes) == (4, 2)
+    assert on_sqlite.update("rotate-keys", Changes(notes="n")).version == 5
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", "[" * 100_000, "9" * 5_000, '{"format": 1}', '{"format": 2, "x": 1}', "\0"]
+)
+def test_a_line_that_is_no_playbook_imports_nothing(on_sqlite: Library, line: str) -> None:
+    on_sqlite.create(Content(title="x"))
+    lines = list(export(on_sqlite))
+    on_sqlite.delete("x")
+    with pytest.raises(PlaybookInvalid, match="line 2"):
+        import_(on_sqlite, [*lines, line])
+    assert on_sqlite.list() == []
+
+
+def grown(library: Library) -> list[str]:
+    """The lines of a store with one playbook that was changed once and followed once."""
+    made = library.create(Content(title="rotate certificates"))
+    library.update(made.id, Changes(notes="n"))
+    library.record_execution(Execution(playbook_id=made.id, run_id="r", outcome="success"))
+    return list(export(library))
+
+
+def test_lines_that_are_there_twice_and_in_any_order_count_once(
+    on_sqlite: Library, tmp_path: Path
+) -> None:
+    playbook, execution = grown(on_sqlite)
+    on_sqlite.record_execution(Execution(playbook_id=None, run_id="r2", outcome="neutral"))
+    on_sqlite.record_execution(
+        Execution(playbook_id=on_sqlite.list()[0].id, run_id="r3", outcome="failure")
+    )
+    lines = [execution, playbook, *(line for line in export(on_sqlite) for _ in range(2))]
+    with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
+        done = import_(other, lines)
+        assert (len(done.created), len(done.unchanged), len(done.executions)) == (1, 2, 3)
+        assert other.list()[0].counts == on_sqlite.list()[0].counts
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", "abc"),
+        ("slug", ""),
+        ("slug", "x" * 121),
+        ("version", 0),
+        ("version", 10**30),
+        ("version", 1),  # below the newest of its history
+        ("counts", {"successes": -4, "partials": 0, "failures": 0}),
+        ("counts", {"successes": 10**10, "partials": 0, "failures": 0}),
+        ("source", "a\0"),
+        ("created_at", "0001-01-01T00:00:00+14:00"),
+        ("updated_at", "2026-01-01T00:00:00"),
+        ("content", {"title": ""}),
+        ("lessons", [{"text": "x" * 1_001, "run_id": None}]),
+        ("lessons", [{"text": "x", "run_id": "r" * 65}]),
+        ("format", 3),
+    ],
+)
+def test_a_playbook_that_was_changed_by_hand_is_refused_with_its_line(
+    on_sqlite: Library, field: str, value: object
+) -> None:
+    playbook, execution = grown(on_sqlite)
+    on_sqlite.delete("rotate-certificates")
+    bad = json.dumps({**json.loads(playbook), field: value})
+    with pytest.raises(
+        PlaybookInvalid, match=r"line 2 cannot be imported: .*Nothing was imp"
+    ) as no:
+        import_(on_sqlite, [execution, bad])
+    assert "\n" not in str(no.value)
+    assert on_sqlite.stats().executions == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", ""),
+        ("id", "x" * 37),
+        ("playbook_id", "abc"),
+        ("run_id", "r" * 65),
+        ("playbook_version", 10**30),
+        ("outcome", "great"),
+        ("completed_at", "9999-12-31T23:59:59-14:00"),
+        ("colour", "red"),
+    ],
+)
+def test_an_execution_that_was_changed_by_hand_is_refused_with_its_line(
+    on_sqlite: Library, field: str, value: object
+) -> None:
+    playbook, execution = grown(on_sqlite)
+    document = json.loads(execution)
+    bad = json.dumps({**document, "execution": {**document["execution"], field: value}})
+    with pytest.raises(PlaybookInvalid, match=f"line 2 cannot be imported: .*{field}"):
+        import_(on_sqlite, [playbook, bad])
+
+
+def test_a_history_that_lacks_the_newest_version_can_still_be_undone(
+    on_sqlite: Library, tmp_path: Path
+) -> None:
+    document = json.loads(grown(on_sqlite)[0])
+    with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
+        import_(other, [json.dumps({**document, "version": 7})])
+        assert [one.version for one in other.history("rotate-certificates")] == [7, 2, 1]
+        assert other.undo("rotate-certificates", to=1).version == 8
+
+
+@pytest.mark.parametrize("run_id", ["r" * 65, "a\0b", "\udc80"])
+def test_an_execution_of_a_run_that_cannot_be_kept_is_refused(
+    on_sqlite: Library, run_id: str
+) -> None:
+    with pytest.raises(PlaybookInvalid, match="run_id of an execution"):
+        on_sqlite.record_execution(Execution(run_id=run_id, outcome="success"))
