@@ -1,16 +1,18 @@
 """Opens the library and the notebook that the settings name. Knows nothing of Prefect."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from contracts.errors import SettingsInvalid
+from contracts.chat import Embed
+from contracts.errors import ModelUnavailable, SettingsInvalid
 from flows.embed import embed_through_gateway
 from flows.memory_settings import (
     EmbeddingSettings,
     MemorySettings,
     expand,
     load_memory_settings,
+    unset,
 )
 from flows.request import AGENTS
 from flows.settings import environment, load_settings
@@ -86,6 +88,8 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL:
         return Embedder(name=name, embed=mpnet.embed)
+    if missing := unset(wanted.api_key, environment()):
+        return Embedder(name=name, embed=_without_key(missing))
     made = embed_through_gateway(
         load_settings(),
         model,
@@ -94,3 +98,14 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
         api_base=wanted.url,
     )
     return Embedder(name=name, embed=made)
+
+
+def _without_key(variables: Sequence[str]) -> Embed:
+    """A model that is away until its key is there, so that words are searched meanwhile."""
+
+    def embed(_: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise ModelUnavailable(
+            f"`memory.embedding.api_key` names {', '.join(variables)}, which is not set"
+        )
+
+    return embed

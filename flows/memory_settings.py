@@ -135,6 +135,11 @@ def load_memory_settings() -> MemorySettings:
 
 def expand(text: str | None, environ: Mapping[str, str]) -> str | None:
     """The text with each `${NAME}` replaced; None when a variable is not set."""
-    if text is None or any(name not in environ for name in _VARIABLE.findall(text)):
+    if text is None or unset(text, environ):
         return None
     return _VARIABLE.sub(lambda found: environ[found[1]], text)
+
+
+def unset(text: str | None, environ: Mapping[str, str]) -> list[str]:
+    """The names of `${NAME}` in the text that are no variables."""
+    return [name for name in _VARIABLE.findall(text or "") if name not in environ]

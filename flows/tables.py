@@ -1,5 +1,6 @@
 """A table of `harness.toml` as settings of its own, with variables over it."""
 
+from difflib import get_close_matches
 from functools import lru_cache
 from tomllib import TOMLDecodeError, loads
 from typing import ClassVar, TypeVar
@@ -36,10 +37,13 @@ def load_table(kind: type[T]) -> T:
     """Read the settings of a table.
 
     Raises:
-        SettingsInvalid: a value cannot be used, or the file is not TOML.
+        SettingsInvalid: a value cannot be used, a variable of the table names no setting of it,
+            or the file is not TOML.
     """
+    found = sources()
+    _check_variables(kind, found)
     try:
-        table: T = _read_table(kind, sources())
+        table: T = _read_table(kind, found)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join((kind.table, *(str(part) for part in first["loc"])))
@@ -55,6 +59,20 @@ def load_table(kind: type[T]) -> T:
 @lru_cache(maxsize=8)
 def _read_table(kind: type[T], _: Sources) -> T:
     return kind()
+
+
+def _check_variables(kind: type[Table], found: Sources) -> None:
+    """pydantic passes over a variable whose name is mistyped; in the file it refuses one."""
+    prefix = f"HARNESS_{kind.table.upper()}_"
+    known = {f"{prefix}{field.upper()}" for field in kind.model_fields}
+    for variable, _ in found.environ:
+        name, _, _ = variable.upper().partition("__")
+        if name.startswith(prefix) and name not in known:
+            close = get_close_matches(name, sorted(known), n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise SettingsInvalid(
+                f"the variable {variable!r} names no setting of {kind.table!r}.{hint}"
+            )
 
 
 def _read(name: str) -> dict[str, object]:

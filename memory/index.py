@@ -42,6 +42,9 @@ Given = TypeVar("Given")
 QUERY_LIMIT = 4_000
 """Characters of a query that are read."""
 
+MANY_CHANGES = 2_000
+"""Whoever has to wait for more than these, which takes seconds, is told why."""
+
 _OURS = vectors.c.model == bindparam("model")
 _STATE = select(
     func.max(playbooks.c.key).label("last"),
@@ -258,8 +261,13 @@ class Index:
 
     def _refresh(self, into: Vectors, progress: Progress | None = None) -> None:
         # One at a time, or an old state that one process read could overwrite a newer one.
+        told = progress or self._tell_if_long
         with alone(self._engine, "index"):
-            KeepUp(self._engine, self.model or "", self.embed, progress).bring(into)
+            KeepUp(self._engine, self.model or "", self.embed, told).bring(into)
+
+    def _tell_if_long(self, done: int, total: int) -> None:
+        if total - done > MANY_CHANGES:
+            self._warn("long", f"bringing {total - done:,} changes into the vector index first")
 
     def _warn(self, what: str, message: str) -> None:
         if what not in self._warned:

@@ -157,7 +157,7 @@ def reflections_applied(
 
 
 def waiting_reflections(connection: Connection, key: int | None = None) -> list[Execution]:
-    """Executions whose reflection has improvements that nobody applied yet, the newest first.
+    """Executions whose reflection is to be applied and was not yet, the newest first.
 
     Of the playbook with this key, or of all.
     """
@@ -165,7 +165,7 @@ def waiting_reflections(connection: Connection, key: int | None = None) -> list[
     return [
         execution
         for execution in _newest(connection, reflected, ~executions.c.reflection_applied, *_of(key))
-        if execution.reflection and execution.reflection.improvements and execution.playbook_id
+        if execution.playbook_id and _teaches(execution.reflection)
     ]
 
 
@@ -207,6 +207,10 @@ def _newest(
     )
     query = query.where(*where).order_by(executions.c.completed_at.desc(), executions.c.id)
     return [_execution(row) for row in connection.execute(query.limit(limit))]
+
+
+def _teaches(reflection: Reflection | None) -> bool:
+    return bool(reflection and reflection.should_update and reflection.improvements)
 
 
 def _failure(step: StepResult) -> str:

@@ -3,8 +3,10 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsInvalid
+from flows.library import library
 from flows.memory_settings import load_memory_settings
 from flows.settings import DEFAULT_MODEL, load_settings
+from memory.types import Content, Query
 
 
 def test_without_anything_set_the_defaults_hold(own_home: Path) -> None:
@@ -74,3 +76,22 @@ def test_the_table_for_memory_is_read(own_home: Path) -> None:
     (own_home / "harness.toml").write_text("[memory]\nenabled = false\n")
     assert not load_memory_settings().enabled
     assert load_settings().model == DEFAULT_MODEL
+
+
+def test_a_mistyped_variable_of_a_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDING__PROVIDER", "none")
+    with pytest.raises(SettingsInvalid, match=r"EMBEDING.*Did you mean 'HARNESS_MEMORY_EMBEDDING'"):
+        load_memory_settings()
+
+
+def test_a_key_whose_variable_is_not_set_is_named_and_words_are_searched_meanwhile(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_home.mkdir()
+    key = 'provider = "openai"\napi_key = "${MY_KEY}"\n'
+    (own_home / "harness.toml").write_text(f"[memory.embedding]\n{key}")
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with library() as opened:
+        opened.create(Content(title="Back up"))
+        assert [hit.playbook.slug for hit in opened.search(Query(text="back up"))] == ["back-up"]
+    assert "names MY_KEY, which is not set" in caplog.text

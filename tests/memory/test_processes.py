@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import pytest
 
+from memory import index as memory_index
+from memory import keep_up
 from memory.changes import Changes
 from memory.chroma_door import Entry
 from memory.library import Library, open_library
@@ -201,6 +203,22 @@ def test_an_index_that_is_gone_is_made_again_by_the_next_search(
         with opened() as library:
             assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
     assert words.texts.count("rotate keys") == 2  # once to keep it, once to ask for it
+
+
+def test_who_waits_while_a_long_index_is_completed_is_told(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(keep_up, "BATCH", 1)
+    monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
+    with opened() as library:
+        for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
+            library.create(Content(title=title))
+            assert found(library, title)
+    assert caplog.text == ""
+    shutil.rmtree(tmp_path / "index")
+    with opened() as library:
+        assert found(library, "bake bread") == [("bake bread", {"words", "vectors"})]
+    assert caplog.text.count("bringing 3 changes into the vector index first") == 1
 
 
 def test_every_index_of_a_store_is_complete(opened: Open, tmp_path: Path) -> None:

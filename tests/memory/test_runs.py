@@ -218,6 +218,14 @@ def test_only_the_reflection_that_was_applied_waits_no_more(library: Library) ->
     assert {e.reflection for e in library.waiting_reflections()} == {waiting[0], waiting[2]}
 
 
+def test_a_reflection_that_says_not_to_apply_it_waits_for_nobody(library: Library) -> None:
+    made = library.create(Content(title="rotate certificates"))
+    said = Reflection(improvements=("wait",), should_update=False)
+    library.record_execution(Execution(playbook_id=made.id, outcome="failure", reflection=said))
+    assert library.list_executions(made.id)[0].reflection == said
+    assert library.waiting_reflections() == []
+
+
 def test_the_lift_compares_runs_with_and_without(library: Library) -> None:
     library.create(Content(title="rotate certificates"))
     for number in range(WARM_UP):
