@@ -6,15 +6,13 @@ from urllib.parse import urlsplit
 
 from flows.answers import answers
 from flows.kept import Kept, Launch
-from flows.settings import Settings, environment
-
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+from flows.settings import LOOPBACK, Settings, environment
 
 
 def is_ours(url: str | None) -> bool:
     """Whether this `memory.chroma_url` is an address that we serve, not somebody else's."""
     place = urlsplit(url or "")
-    return place.hostname in _LOOPBACK and place.port is not None
+    return place.hostname in LOOPBACK and place.port is not None
 
 
 def chroma(settings: Settings, url: str | None) -> Kept:

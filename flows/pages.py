@@ -8,9 +8,7 @@ from flows import kept
 from flows.answers import answers
 from flows.kept import Kept, Launch
 from flows.origin import code
-from flows.settings import Settings, config_file, environment
-
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+from flows.settings import LOOPBACK, Settings, config_file, environment
 
 
 def pages(settings: Settings) -> Kept:
@@ -21,7 +19,7 @@ def pages(settings: Settings) -> Kept:
         env = {**environment(), "HARNESS_HOME": str(settings.home), "HARNESS_UI__PORT": str(port)}
         env["HARNESS_CONFIG"] = str(config_file().absolute())
         url = f"http://{host}:{port}/"
-        if settings.ui.token is None and host not in _LOOPBACK:
+        if settings.ui.token is None and host not in LOOPBACK:
             env["HARNESS_UI__TOKEN"] = secrets.token_urlsafe(32)
             url += f"?token={env['HARNESS_UI__TOKEN']}"
         return Launch((sys.executable, "-P", "-m", "app.web.serve"), env, url)

@@ -30,6 +30,9 @@ from sandbox.flags import Limits
 _PREFIX = "HARNESS_"
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""The names of this machine that no other reaches."""
+
 
 class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """What every sandbox gets."""

@@ -1,10 +1,10 @@
-"""Ready preflight checks."""
+"""Ready preflight checks and conditions."""
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from nodes.commands import to_result
 from nodes.node_sandbox import quiet
-from nodes.types import Work
+from nodes.types import Condition, Work
 
 _NAME_MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done'
 
@@ -30,6 +30,11 @@ def missing_tools(*names: str) -> str:
         f"not in the sandbox: {', '.join(names)}. Programs come from the sandbox image: "
         "use an image that has them, or build one with 'harness sandbox build'"
     )
+
+
+def was_skipped(node: str) -> Condition:
+    """A condition to skip by: an earlier node was skipped, as one that looks for tests is."""
+    return lambda ctx: ctx.results[node].status == "skipped"
 
 
 def work_tree_clean(_: RunContext, sandbox: Sandbox) -> NodeResult:

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-COOKIE = "harness-token"
+from flows.settings import LOOPBACK
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+COOKIE = "harness-token"
 
 _READING = ("GET", "HEAD", "OPTIONS")
 

@@ -5,9 +5,8 @@ import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
-from app.web.safety import LOOPBACK
 from contracts.errors import SettingsInvalid
-from flows.settings import UiSettings, load_settings
+from flows.settings import LOOPBACK, UiSettings, load_settings
 
 
 class Place(NamedTuple):

@@ -4,18 +4,13 @@ from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
 from blueprints.prompts import template
-from contracts.run import RunContext
 from nodes.changes import commit_since, head
-from nodes.checks import has_tools
+from nodes.checks import has_tools, was_skipped
 from nodes.projects.options import OPTIONS
 from nodes.projects.work import install_project, look_for_tests, run_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _READ_ONLY = ("read", "search", "shell(git log*)", "shell(git show*)", "shell(git grep*)")
-
-
-def _no_tests(ctx: RunContext) -> bool:
-    return ctx.results["project"].status == "skipped"
 
 
 implement = blueprint(
@@ -46,7 +41,7 @@ implement = blueprint(
                 "Fix what fails",
                 prompt=template(_PROMPTS / "implement_fix.md.j2"),
             ),
-            skip=_no_tests,
+            skip=was_skipped("project"),
         ),
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
 from blueprints.prompts import template
-from contracts.run import RunContext
 from nodes.changes import commit_since, head
-from nodes.checks import has_tools
+from nodes.checks import has_tools, was_skipped
 from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.options import OPTIONS
 from nodes.projects.work import install_project, look_for_tests, run_tests
@@ -20,10 +19,6 @@ LOCK_FILES = (
 _PROMPTS = Path(__file__).parent / "prompts"
 
 
-def _no_tests(ctx: RunContext) -> bool:
-    return ctx.results["project"].status == "skipped"
-
-
 upgrade_deps = blueprint(
     "upgrade-deps",
     "Upgrade dependencies within what the intent allows, run the tests, commit",
@@ -33,7 +28,7 @@ upgrade_deps = blueprint(
         preflight("dependencies", "Files that name dependencies", find_dependency_files),
         preflight("project", "Look for how the project is tested", look_for_tests),
         deterministic("install", "Install the project", install_project),
-        deterministic("baseline", "The tests pass before", run_tests, skip=_no_tests),
+        deterministic("baseline", "The tests pass before", run_tests, skip=was_skipped("project")),
         agentic(
             "upgrade",
             "Upgrade the dependencies",
@@ -48,7 +43,7 @@ upgrade_deps = blueprint(
                 "Fix what the upgrade broke",
                 prompt=template(_PROMPTS / "upgrade_deps_fix.md.j2"),
             ),
-            skip=_no_tests,
+            skip=was_skipped("project"),
         ),
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],
