@@ -4,8 +4,9 @@ import asyncio
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
 from shutil import copy
 
@@ -13,11 +14,12 @@ import pytest
 from filelock import FileLock
 
 from contracts.errors import Unavailable
-from flows import gateway, kept, local
+from flows import detached, gateway, local
 from flows.settings import Settings
 from sandbox.engine import Engine
 from sandbox.reap import reap
-from tests.forked import Fork, forking, start_forked
+from tests.forked import STARTING, forking, start_forked
+from tests.forks import FORKED_FROM, Fork, fork_from
 
 LONGEST = (
     "tests/flows/test_chaos.py",
@@ -49,6 +51,20 @@ LONGEST = (
 
 OUTSIDE = ("docker", "prefect", "browser")
 """Marks of what works with real servers: tried once more, and told, before it is called wrong."""
+
+
+FORKS = pytest.StashKey[str]()
+"""The name of the process that others are forked from."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One for all workers of pytest, which ends with them all."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        config.stash[FORKS] = os.environ[FORKED_FROM]
+        return
+    forks = ExitStack()
+    os.environ[FORKED_FROM] = config.stash[FORKS] = forks.enter_context(forking())
+    config.add_cleanup(forks.close)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -83,16 +99,6 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             reap(Engine(), (home / "owner").read_text(), everything=True)
 
 
-@pytest.fixture(autouse=True)
-def forked_gateways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gateway that a test starts has imported what it needs; who is forked starts them so too."""
-
-    def start(argv: Sequence[str], *, cwd: Path, log: Path, env: Mapping[str, str]) -> int:
-        return start_forked(request.getfixturevalue("fork"), argv, cwd=cwd, log=log, env=env)
-
-    monkeypatch.setattr(kept, "start_detached", start)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def no_implicit_event_loop() -> None:
     """Python 3.11 would make one for litellm, unasked, and nobody would close it."""
@@ -100,14 +106,29 @@ def no_implicit_event_loop() -> None:
 
 
 @pytest.fixture(scope="session")
-def fork(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fork]:
-    """Begins processes that have imported what a run needs, which takes each two seconds."""
-    with forking(tmp_path_factory.mktemp("profile")) as fork:
-        yield fork
+def fork(request: pytest.FixtureRequest) -> Fork:
+    """Begins processes that have imported what they need, which takes each two seconds."""
+    return fork_from(request.config.stash[FORKS])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_processes(fork: Fork) -> None:
+    """What tests have Harness keep is begun so too."""
+    for room in STARTING:
+        vars(room).update(start_detached=partial(start_forked, fork))
+
+
+@pytest.fixture
+def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begins them as people do: for one test of each kind."""
+    for room in STARTING:
+        monkeypatch.setattr(room, "start_detached", detached.start_detached)
 
 
 @pytest.fixture(scope="session")
-def prefect_api(tmp_path_factory: pytest.TempPathFactory, new_database: Path) -> Iterator[str]:
+def prefect_api(
+    tmp_path_factory: pytest.TempPathFactory, new_database: Path, forked_processes: None
+) -> Iterator[str]:
     """The address of a real Prefect server that lives as long as the session.
 
     The first one of all workers makes its database, which takes as long as the rest of its start.

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from app.cli import main
 from tests.flows.repositories import make_repository
-from tests.forked import Fork
+from tests.forks import Fork
 from tests.mailbox import Mailbox, mail_server
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -23,7 +23,7 @@ from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
 from tests.app.conftest import Harness, harness_argv
 from tests.flows.repositories import git
-from tests.forked import Fork, Forked
+from tests.forks import Fork, Forked
 from tests.here import here
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]

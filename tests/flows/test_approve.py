@@ -15,7 +15,7 @@ from flows.plan_state import plan_state
 from flows.plan_wiring import plan_shop
 from flows.settings import load_settings
 from tests.flows.workers import deploy, work
-from tests.forked import Fork
+from tests.forks import Fork
 from tests.here import here
 from tests.mailbox import Mailbox, mail_server
 

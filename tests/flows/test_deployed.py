@@ -11,7 +11,7 @@ from flows.deploy import deployment_names, start_deployment
 from flows.engine_process import beats_itself
 from tests.flows.repositories import git
 from tests.flows.workers import PROJECT, make_pool, prefect, work
-from tests.forked import Fork
+from tests.forks import Fork
 from tests.here import here
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]

@@ -68,7 +68,7 @@ def online(settings: Settings) -> tuple[str, ...]:
     return found
 
 
-@pytest.mark.usefixtures("without_engine")
+@pytest.mark.usefixtures("without_engine", "from_nothing")
 def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     first, second = up(settings), up(settings)
     assert {member.state for member in first.values()} == {"started", "made", "unseen"}

@@ -27,6 +27,7 @@ def settings(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settings
     local.down(made)
 
 
+@pytest.mark.usefixtures("from_nothing")
 def test_a_server_is_found_again_started_again_and_stopped(settings: Settings) -> None:
     first = local.up(settings)
     assert local.up(settings) == first

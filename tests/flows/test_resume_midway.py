@@ -17,7 +17,7 @@ from flows.workshop import Workshop
 from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.dying import RUN, competing, contest, lanes, talks
 from tests.flows.repositories import git
-from tests.forked import Fork
+from tests.forks import Fork
 
 Kill = Callable[..., None]
 

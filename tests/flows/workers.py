@@ -7,9 +7,10 @@ from tempfile import TemporaryFile
 
 import httpx
 import yaml
+from prefect.workers.process import ProcessWorker
 
 from flows import deployments
-from tests.forked import Fork
+from tests.forks import Fork, command
 from tests.here import here
 
 PROJECT = Path(__file__).parents[2]
@@ -32,15 +33,18 @@ def prefect(fork: Fork, api: str, *args: str, cwd: Path = PROJECT) -> str:
     return said
 
 
-def make_pool(api: str, name: str) -> None:
-    """A pool for process workers, unless it is there."""
-    made = here().post(f"{api}/work_pools/", json={"name": name, "type": "process"})
+def make_pool(api: str, name: str, *, runs_by: str | None = None) -> None:
+    """A pool for process workers, unless it is there; runs are done by this command."""
+    template = ProcessWorker.get_default_base_job_template()
+    template["variables"]["properties"]["command"]["default"] = runs_by
+    pool = {"name": name, "type": "process", "base_job_template": template}
+    made = here().post(f"{api}/work_pools/", json=pool)
     assert made.is_success or made.status_code == httpx.codes.CONFLICT
 
 
 def deploy(api: str, name: str, *, pool: str, within: Path) -> None:
-    """Make one deployment of `prefect.yaml`, in this pool."""
-    make_pool(api, pool)
+    """Make one deployment of `prefect.yaml`, in this pool; its runs are forked."""
+    make_pool(api, pool, runs_by=command("prefect.engine"))
     meant = yaml.safe_load((PROJECT / "prefect.yaml").read_text())
     [one] = [entry for entry in meant["deployments"] if entry["name"] == name]
     alone = {**meant, "deployments": [{**one, "work_pool": {"name": pool}}]}

@@ -1,6 +1,11 @@
 """The pages, asked as a browser on this machine asks."""
 
-from collections.abc import Iterator
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,10 +21,31 @@ from flows.runs import finish
 from memory.library import Library
 from memory.notebook import Notebook
 from tests.flows.conftest import ask, model, repository, shop
+from tests.forks import Fork
 
 __all__ = ["ask", "model", "repository", "shop"]
 
 HERE = "http://127.0.0.1:4280"
+
+
+Serve = Callable[[], AbstractContextManager[str]]
+
+
+@pytest.fixture
+def served(own_home: Path, tmp_path: Path, fork: Fork) -> Serve:
+    """The address of `harness ui`, until the block ends."""
+
+    @contextmanager
+    def serve() -> Iterator[str]:
+        said, out = os.pipe()
+        ui = ("app", "ui", "--port", "0", "--json")
+        process = fork(*ui, cwd=tmp_path, env=os.environ, stdout=out, stderr=sys.stderr.fileno())
+        os.close(out)
+        with os.fdopen(said) as lines, process:
+            yield json.loads("".join(iter(lines.readline, "}\n")) + "}")["url"].rstrip("/")
+            process.send_signal(signal.SIGTERM)
+
+    return serve
 
 
 @pytest.fixture

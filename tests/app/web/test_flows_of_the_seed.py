@@ -16,7 +16,7 @@ from flows.workshop import Workshop
 from memory.agent_settings import NoteStrategy
 from memory.note_types import NoteContent
 from memory.notebook import Notebook
-from tests.app.web.test_in_a_browser import served
+from tests.app.web.conftest import Serve
 from tests.flows.conftest import DONE, Ask
 
 pytestmark = pytest.mark.browser
@@ -25,7 +25,7 @@ Run = Callable[..., RunReport]
 
 
 @pytest.fixture
-def pages(book: Notebook) -> Iterator[str]:
+def pages(book: Notebook, served: Serve) -> Iterator[str]:
     with served() as url:
         yield url
 

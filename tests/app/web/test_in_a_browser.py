@@ -1,9 +1,6 @@
 """The pages in headless Chromium: with the keyboard, and with JavaScript off."""
 
-import json
-import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,25 +11,13 @@ from memory.note_types import Author, ExampleContent, NoteContent, Where
 from memory.notebook import Notebook
 from memory.scope import Scope
 from memory.types import Content
-from tests.app.conftest import harness_argv
-from tests.app.web.conftest import a_run
+from tests.app.web.conftest import Serve, a_run
 
 pytestmark = pytest.mark.browser
 
 
-@contextmanager
-def served() -> Iterator[str]:
-    """The address of `harness ui`, until the block ends."""
-    argv = harness_argv("ui", "--port", "0", "--json")
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        printed = "".join(iter(process.stdout.readline, "}\n")) + "}"
-        yield json.loads(printed)["url"].rstrip("/")
-        process.terminate()
-
-
 @pytest.fixture
-def pages(opened: Library, own_home: Path) -> Iterator[str]:
+def pages(opened: Library, own_home: Path, served: Serve) -> Iterator[str]:
     opened.create(Content(title="Rotate keys", use_case="when they are due"))
     opened.create(Content(title="Bake bread", use_case="on Sunday"))
     a_run(own_home / "runs", "aaaa1111")
