@@ -37,8 +37,8 @@ _ASKED_AT_MOST = 1 << 17
 _NEEDED = (
     "app.cli", "app.live", "app.tree", "app.web.serve", "flows.cancel", "flows.compile",
     "flows.engine_process", "flows.metrics", "flows.plan_background", "flows.pool", "flows.replay",
-    "flows.resume", "flows.runs", "flows.start", "flows.wiring", "flows.worker_process",
-    "prefect.cli.server", "prefect.cli.worker", "prefect.server.api.server",
+    "flows.resume", "flows.runs", "flows.start", "flows.wiring", "flows.follow_cancelled",
+    "flows.fork_server", "prefect.cli.server", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "providers.scripted", "uvicorn.lifespan.on",
     "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
     _GATEWAY,
@@ -95,6 +95,8 @@ def _serve(listener: socket.socket) -> str:
                 pid = os.fork()
                 if pid == 0:
                     break
+                for number in (1, 2, *streams):  # whose end others wait for
+                    os.close(number)
                 with suppress(BrokenPipeError):
                     told.send(NUMBER.pack(pid))
                     _, status = os.waitpid(pid, 0)

@@ -19,7 +19,8 @@ SHA256 = "26b7c357accc0c8cde558ad486283728b65b6a95d85ee1cd66bafab4c8168509"
 FILE = "networkx/algorithms/components/connected.py"
 RIGHT = "return len(next(connected_components(G))) == n"
 WRONG = "return len(next(connected_components(G))) <= n"
-TESTS = "python3 -m pytest -q networkx/algorithms/components networkx/algorithms/connectivity"
+PARTS = ("components", "bipartite", "traversal", "shortest_paths", "operators")
+TESTS = " ".join(("python3 -m pytest -q", *(f"networkx/algorithms/{part}" for part in PARTS)))
 REPLIES = [
     {"content": "", "tool_calls": [{"function": {"name": "search", "arguments": {
         "pattern": "def is_connected", "path": "networkx"}}}]},
