@@ -16,11 +16,13 @@ import yaml
 
 from flows import kept
 from flows.answers import answers
+from flows.deploy import POOL
 from flows.kept import Kept
 from flows.settings import Settings
 from flows.worker import worker
 from sandbox.images import BASE_IMAGE
 from tests.flows.repositories import make_repository
+from tests.flows.workers import make_pool
 from tests.postgres import free_port, new_postgres_database
 from tests.sandbox.own_engine import OwnEngine, own_engine
 
@@ -116,6 +118,7 @@ def workers(
     monkeypatch.setenv("HARNESS_MEMORY_DATA", new_postgres_database())
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
     monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
+    make_pool(api, POOL)
     one, two = (worker(Settings(home=tmp_path / name, max_runs=1), api) for name in ("one", "two"))
     try:
         kept.up(one)
