@@ -22,31 +22,40 @@ from tests.forked import STARTING, forking, start_forked
 from tests.forks import FORKED_FROM, Fork, fork_from
 
 LONGEST = (
-    "tests/flows/test_chaos.py",
     "tests/agents/test_real_agents.py",  # may have to build the image that others need too
     "tests/app/test_prefect_form.py",
+    "tests/flows/test_chaos.py",
+    "tests/agents/test_outages.py",
     "tests/flows/test_household.py",
+    "tests/flows/test_scale_out.py",
+    "tests/sandbox/test_workspace.py",
+    "tests/sandbox/test_limits.py",
     "tests/app/test_agents.py",
     "tests/app/test_end_to_end.py",
-    "tests/flows/test_scale_out.py",
-    "tests/app/test_stopping.py",
-    "tests/app/test_cli_policy.py",
-    "tests/app/test_real_package.py",
-    "tests/flows/test_approve.py",
     "tests/sandbox/test_another_engine.py",
-    "tests/sandbox/test_workspace.py",
+    "tests/app/test_stopping.py",
     "tests/flows/test_deployed.py",
-    "tests/app/web/test_in_a_browser.py",
-    "tests/app/web/test_flows_of_the_seed.py",
-    "tests/blueprints/test_library.py",
+    "tests/sandbox/test_flattened.py",
+    "tests/flows/test_approve.py",
+    "tests/agents/test_approvals.py",
+    "tests/app/test_real_package.py",
+    "tests/flows/test_zombies.py",
+    "tests/flows/test_gateway.py",
+    "tests/sandbox/test_reap.py",
+    "tests/memory/test_processes.py",
     "tests/app/test_prefect_ui.py",
+    "tests/flows/test_agent_approvals.py",
+    "tests/sandbox/test_hostile_commands.py",
     "tests/app/test_egress.py",
     "tests/flows/test_local.py",
-    "tests/sandbox/test_flattened.py",
-    "tests/flows/test_zombies.py",
-    "tests/memory/test_processes.py",
+    "tests/blueprints/test_library.py",
+    "tests/sandbox/test_pool.py",
+    "tests/app/web/test_flows_of_the_seed.py",
+    "tests/app/web/test_in_a_browser.py",
+    "tests/sandbox/test_installs.py",
 )
-"""Files that are begun first, so that no worker is left with one of them at the end."""
+"""Files that are begun first, so that no worker is left with one of them at the end. Those that
+wait much, as for an agent that tries again, stand among those that compute."""
 
 
 OUTSIDE = ("docker", "prefect", "browser")
@@ -58,12 +67,14 @@ FORKS = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """One for all workers of pytest, which ends with them all."""
+    """One for all workers of pytest, which ends with them all; many workers will ask."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         config.stash[FORKS] = os.environ[FORKED_FROM]
         return
     forks = ExitStack()
-    os.environ[FORKED_FROM] = config.stash[FORKS] = forks.enter_context(forking())
+    os.environ[FORKED_FROM] = config.stash[FORKS] = forks.enter_context(
+        forking(at_once=bool(config.getoption("numprocesses", None)))
+    )
     config.add_cleanup(forks.close)
 
 

@@ -1,13 +1,13 @@
 """The process that others of the tests are forked from: it has imported what they import.
 
-    with forking() as name:
+    with forking(at_once=False) as name:
         fork_from(name)("app", "runs", "list", cwd=…, env=…, stdout=file, stderr=file).wait(60)
 
 is `python -m app runs list`. Each has its own arguments, folder, environment, streams and session,
 and ends as any other; only the seconds in which it would import are not taken again. What Harness
 keeps is begun so too, by the tests and by what is forked: Prefect's server, workers, gateways.
 
-All workers of pytest have one of these. It imports when it is first asked.
+All workers of pytest have one of these. It imports when it is first asked, or at once.
 """
 
 import gc
@@ -39,7 +39,8 @@ _NEEDED = (
     "flows.engine_process", "flows.metrics", "flows.plan_background", "flows.pool", "flows.replay",
     "flows.resume", "flows.runs", "flows.start", "flows.wiring", "flows.follow_cancelled",
     "flows.fork_server", "prefect.cli.server", "prefect.cli.worker", "prefect.server.api.server",
-    "prefect.workers.process", "providers.scripted", "uvicorn.lifespan.on",
+    "prefect.workers.process", "providers.litellm_door", "providers.scripted",
+    "uvicorn.lifespan.on",
     "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
     _GATEWAY,
 )  # fmt: skip
@@ -49,7 +50,7 @@ STARTING = (kept, plan_background)
 
 
 @contextmanager
-def forking() -> Iterator[str]:
+def forking(*, at_once: bool) -> Iterator[str]:
     """Gives the name of a process that forks for whoever knows it, until the block ends."""
     name = f"harness-tests-{token_hex(8)}"
     with TemporaryDirectory() as home, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as door:
@@ -57,7 +58,7 @@ def forking() -> Iterator[str]:
         door.listen()
         env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
         env |= {"PREFECT_HOME": home, "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL"}
-        argv = (sys.executable, "-m", "tests.forked", str(door.fileno()))
+        argv = (sys.executable, "-m", "tests.forked", str(door.fileno()), str(at_once))
         with subprocess.Popen(
             argv, cwd=_ROOT, env=env, stdin=subprocess.PIPE, pass_fds=[door.fileno()]
         ) as server:
@@ -134,11 +135,13 @@ def _become(module: str, args: list[str], cwd: str, env: dict[str, str], *, safe
 def main() -> None:
     """Fork until told to end; in each child, do what was asked."""
     listener = socket.socket(fileno=int(sys.argv[1]))
-    if sys.stdin in select.select([listener, sys.stdin], [], [])[0]:
+    at_once = sys.argv[2] == str(True)
+    if not at_once and sys.stdin in select.select([listener, sys.stdin], [], [])[0]:
         return
     for name in _NEEDED:
         import_module(name)
     sys.modules["flows.engine_process"].get_ready()
+    sys.modules["providers.litellm_door"].litellm()
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()
     gc.freeze()
