@@ -33,7 +33,7 @@ check: setup  ## Format, lint, types, floors and the fast tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(SCRATCH) $(BIN)/pytest -n 2 $(SHARED) -q -m "$(FAST)"
+	$(SCRATCH) $(BIN)/pytest -n 3 $(SHARED) -q -m "$(FAST)"
 
 bench: setup  ## Print the figures, each as a ratio
 	@$(BIN)/python -m benchmarks.run

@@ -18,12 +18,16 @@ from flows import kept
 from flows.answers import answers
 from flows.deploy import POOL
 from flows.kept import Kept
+from flows.library import library
 from flows.settings import Settings
 from flows.worker import worker
+from memory.types import Content
 from sandbox.images import BASE_IMAGE
+from tests.chroma_server import chroma
 from tests.flows.repositories import make_repository
 from tests.flows.workers import make_pool
 from tests.postgres import free_port, new_postgres_database
+from tests.providers.fake_ollama import ollama
 from tests.sandbox.own_engine import OwnEngine, own_engine
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
@@ -37,7 +41,7 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import sleep
-from blueprints.dsl import blueprint, deterministic
+from blueprints.dsl import agentic, blueprint, deterministic
 from contracts.run import NodeResult
 
 def meet(ctx, sandbox):
@@ -51,7 +55,10 @@ def meet(ctx, sandbox):
         sleep(0.1)
     return NodeResult.failure("the other run never came")
 
-both = blueprint("both", "Wait for the other", [deterministic("meet", "meet", meet)])
+both = blueprint("both", "Wait for the other", [
+    deterministic("meet", "meet", meet),
+    agentic("think", "think", prompt=lambda ctx: ctx.intent),
+])
 """
 
 
@@ -111,12 +118,33 @@ def second_engine() -> Iterator[OwnEngine]:
 
 
 @pytest.fixture
+def chroma_url(tmp_path: Path) -> Iterator[str]:
+    with chroma(tmp_path / "chroma") as (url, _):
+        yield url
+
+
+@pytest.fixture
+def embedding_url() -> Iterator[str]:
+    with ollama() as served:
+        yield served.url
+
+
+@pytest.fixture
 def workers(
-    api: str, second_engine: OwnEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    api: str,
+    chroma_url: str,
+    embedding_url: str,
+    second_engine: OwnEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[tuple[Kept, Kept]]:
-    """Two workers, each with a home and an engine of its own, with one library on Postgres."""
+    """Two workers, each with a home and an engine of its own; Postgres and Chroma are served."""
     monkeypatch.setenv("HARNESS_MEMORY_DATA", new_postgres_database())
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+    monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", chroma_url)
+    monkeypatch.setenv("HARNESS_MEMORY_HOLDOUT_SHARE", "0")
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "ollama")
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", embedding_url)
     monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
     make_pool(api, POOL)
     one, two = (worker(Settings(home=tmp_path / name, max_runs=1), api) for name in ("one", "two"))
@@ -136,8 +164,15 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
 ) -> None:
     (tmp_path / "both.py").write_text(BOTH)
     (tmp_path / "seen").mkdir()
-    repository = make_repository(tmp_path / "repository")
-    asked = {"blueprint": f"{tmp_path}/both.py:both", "repo": str(repository)}
+    (tmp_path / "replies.jsonl").write_text('{"content": "done"}\n')
+    asked = {
+        "blueprint": f"{tmp_path}/both.py:both",
+        "repo": str(make_repository(tmp_path / "repository")),
+        "intent": "rotate the certificates",
+        "model": f"scripted/{tmp_path}/replies.jsonl",
+    }
+    with library() as opened:
+        playbook = opened.create(Content(title="rotate the certificates")).id
     with httpx.Client(base_url=api, timeout=30) as server:
         flow = server.post("/flows/", json={"name": "run-blueprint"}).json()["id"]
         made = {
@@ -157,6 +192,11 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
             states = [server.get(f"/flow_runs/{one}").json()["state"] for one in ids]
             ended = [state for state in states if state["type"] in ENDS]
     assert [state["type"] for state in ended] == ["COMPLETED"] * 2, ended
-    runs = [[own.name for own in (tmp_path / name / "runs").iterdir()] for name in ("one", "two")]
-    assert sorted(map(len, runs)) == [1, 1], "each worker did one"
+    reports = [list((tmp_path / name).glob("runs/*/report.json")) for name in ("one", "two")]
+    assert sorted(map(len, reports)) == [1, 1], "each worker did one"
+    for [report] in reports:
+        assert json.loads(report.read_text())["surfaced"]["playbooks"] == [playbook]
+    with library() as opened:
+        assert opened.index.keys() == ({opened.get(playbook).key}, set()), "one served index"
+        assert opened.get(playbook).counts.successes == 2
     assert [path.read_text() for path in (tmp_path / "seen").iterdir()] == ["1", "1"]

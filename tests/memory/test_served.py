@@ -1,53 +1,23 @@
 """A served Chroma: the same searches, and words alone when it does not answer."""
 
 import logging
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from memory.changes import Changes
 from memory.library import open_library
 from memory.types import Content, Query
+from tests.chroma_server import chroma
 from tests.memory.conftest import Open, WordEmbedder
-from tests.postgres import free_port
 from tests.stores import new_store
-
-
-@contextmanager
-def chroma(data: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    port = free_port()
-    program = str(Path(sys.executable).with_name("chroma"))
-    argv = [program, "run", "--path", str(data), "--host", "127.0.0.1", "--port", str(port)]
-    server = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        _wait(url)
-        yield url, server
-    finally:
-        server.kill()
-        server.wait()
 
 
 @pytest.fixture(scope="module")
 def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with chroma(tmp_path_factory.mktemp("served")) as (url, _):
         yield url
-
-
-def _wait(url: str) -> None:
-    for _ in range(300):
-        try:
-            if httpx.get(f"{url}/api/v2/heartbeat").status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.1)
-    pytest.fail("chroma run did not answer within 30 s")
 
 
 def test_a_served_index_finds_changes_and_rebuilds(opened: Open, chroma_url: str) -> None:
