@@ -4,8 +4,9 @@ A number after `chaos` or `operate` is its size: `python -m benchmarks.run chaos
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from math import isnan
 
 from benchmarks.agents import rows as agents
@@ -38,15 +39,20 @@ SIZED: Mapping[str, Callable[[int], Iterator[Row]]] = {"operate": operate.rows, 
 
 def main() -> None:
     """Print the rows of the parts that are named, or of all."""
-    wanted = list(_wanted(sys.argv[1:])) or list(PARTS.values())
+    parts = wanted(sys.argv[1:])
     print(f"{'what':<44}{'ours':>12}{'baseline':>12}{'ratio':>8}  target")
-    for rows in wanted:
+    for rows in parts:
         for row in rows():
             print(_line(row), flush=True)
 
 
-def _wanted(words: list[str]) -> Iterator[Callable[[], Iterator[Row]]]:
-    for word, after in zip(words, (*words[1:], ""), strict=True):
+def wanted(words: Sequence[str]) -> list[Callable[[], Iterator[Row]]]:
+    """The parts that are named, each with the number after it; all where none is."""
+    return list(_named(words)) or list(PARTS.values())
+
+
+def _named(words: Sequence[str]) -> Iterator[Callable[[], Iterator[Row]]]:
+    for word, after in pairwise((*words, "")):
         if word in SIZED and after.isdigit():
             yield partial(SIZED[word], int(after))
         elif word in PARTS:
