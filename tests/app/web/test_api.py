@@ -54,6 +54,7 @@ def test_a_prompt_becomes_a_plan_that_waits_for_somebody_to_agree(
 
 
 @pytest.mark.prefect
+@pytest.mark.usefixtures("from_nothing")
 def test_a_plan_runs_in_a_process_of_its_own_once(
     client_of: OpenClient, tmp_path: Path, mailbox: Mailbox
 ) -> None:
