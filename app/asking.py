@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.terminal import say
 from contracts.errors import ApprovalDecided
+from nodes.text import visible
 
 if TYPE_CHECKING:
     from policy.approvals import Approvals
@@ -24,7 +25,7 @@ def confirmed(question: str) -> bool:
 
 def who_sits_here() -> Callable[[str], str] | None:
     """Asks for the person's own words; None without a terminal."""
-    return (lambda question: _said(f"{question}\n> ")) if sys.stdin.isatty() else None
+    return (lambda question: _said(f"{visible(question)}\n> ")) if sys.stdin.isatty() else None
 
 
 def asking(approvals: "Approvals") -> "Person":

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from contracts.json import Json
 from flows.report import fenced
-from nodes.text import inert
+from nodes.text import visible
 from policy.references import refs_in
 from policy.registry import thawed
 from policy.types import Approval
@@ -21,9 +21,9 @@ _SHOWN = 20_000
 def headline(approval: Approval) -> str:
     """Who asks for what, in one line, cut short."""
     if approval.is_question:
-        return f"asks you: {approval.arguments['question']}"
+        return visible(f"asks you: {approval.arguments['question']}")
     args = ", ".join(f"{name}={short(value)}" for name, value in approval.arguments.items())
-    return f"{_who(approval)}{approval.op}({args})"
+    return visible(f"{_who(approval)}{approval.op}({args})")
 
 
 def why(approval: Approval) -> list[str]:
@@ -51,7 +51,7 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
         cut = (
             f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
         )
-        lines += _indented(_one_line(name), inert(text[: len(text) - more]) + cut)
+        lines += _indented(_one_line(name), visible(text[: len(text) - more]) + cut)
     return [*lines, *why(approval)]
 
 
@@ -61,7 +61,7 @@ def form_text(approval: Approval, more: int) -> str:
         f"**Run {approval.run_id}** waits for you{f'; {more} more after this' if more else ''}."
     ]
     if approval.is_question:
-        parts += ["It asks you:", fenced(str(approval.arguments["question"]))]
+        parts += ["It asks you:", fenced(visible(str(approval.arguments["question"])))]
         parts.append("Your own words are trusted.")
     else:
         where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
@@ -125,7 +125,7 @@ def _who(approval: Approval) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(inert(text).split())
+    return " ".join(visible(text).split())
 
 
 def _indented(name: str, text: str) -> list[str]:

@@ -17,5 +17,5 @@ def note_end(
 
 def is_cancelled(log: EventLog, run_id: str) -> bool:
     """Whether the last word on this plan was that it is cancelled."""
-    told = log.events(run_id, kind="report")
+    told = log.events(run_id, kind="report", merged=False)
     return bool(told) and told[-1].body.get("status") == "cancelled"

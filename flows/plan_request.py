@@ -35,15 +35,21 @@ class PlanRequest:
 
     def entities(self, *, trusted: bool) -> dict[str, Entity]:
         """What references may lead to when the plan begins, by name."""
-        name = f"repo:{repo_name(self.repo)}"
+        name, *_ = self.taint
         label = CLEAN if trusted else Label(taint=frozenset({name}))
         held = {"place.workspace": Entity(content=redacted(self.repo), label=label, origin=name)}
         if self.intent is not None:
-            source = f"intent:{self.intent_from}"
+            source = self.taint[-1]
             held["input.intent"] = Entity(
                 content=self.intent, label=Label(taint=frozenset({source})), origin=source
             )
         return held
+
+    @property
+    def taint(self) -> tuple[str, ...]:
+        """The untrusted origins of what it gives: the repository, the intent where there is one."""
+        repo = f"repo:{repo_name(self.repo)}"
+        return (repo,) if self.intent is None else (repo, f"intent:{self.intent_from}")
 
     def granting(self, grants: frozenset[str]) -> "PlanRequest":
         """The same request, with these grants besides."""
@@ -87,7 +93,13 @@ def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[Plan
     Raises:
         RunNotFound: there is no such plan under this id.
     """
-    found = [e for e in log.events(run_id, kind="plan") if not agreed or e.body.get("agreed")]
+    known = log.events(run_id, kind="plan", merged=False)
+    found = [event for event in known if not agreed or event.body.get("agreed")]
+    if not found and len(log.events(run_id, kind="plan")) > len(known):
+        raise RunNotFound(
+            f"the plan of run {run_id!r} came here from another log: `harness events` reads it, "
+            "and nothing runs it"
+        )
     if not found:
         raise RunNotFound(f"no plan runs or ran as {run_id!r}")
     body: Mapping[str, Json] = found[0].body

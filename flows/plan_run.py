@@ -99,7 +99,7 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
     """
     request, plan = noted_plan(shop.log, run_id)
     note_process(shop.log, run_id)
-    events = shop.log.events(run_id)
+    events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
     with _workspace(shop, request, run_id, _checkpoint(events)) as workspace:
         registry = _registry(shop, request, workspace, run_id)
@@ -125,7 +125,7 @@ def report_of(shop: PlanShop, run_id: str) -> PlanReport:
         RunNotFound: no plan was begun under this id.
     """
     request, plan = noted_plan(shop.log, run_id)
-    events = shop.log.events(run_id)
+    events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
     ended = Notes(run_id, _append(shop), events, entities).ended_before
     decisions = [event.body for event in events if event.kind == "decision"]
@@ -159,6 +159,7 @@ def _workspace(
         shop.open_sandbox(run_id),
         branch=f"harness/{run_id}/plan",
         store=shop.repos,
+        bounds=shop.policy.bounds_of_plan(request.prompt, request.taint),
         checkpoint=checkpoint,
     ) as workspace:
         yield workspace

@@ -6,7 +6,9 @@ from pathlib import Path
 from threading import Lock
 
 from contracts.errors import RepoInvalid
+from contracts.gate import Bounds
 from contracts.sandbox import Sandbox, SnapshotId
+from flows.work_check import unvouched_work
 from flows.workshop import Opened
 from policy.errors import OperationFailed
 from sandbox.branches import publish, push
@@ -23,7 +25,8 @@ OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
 class PlanWorkspace:
     """The files that a plan works on: a git repository, or any folder.
 
-    Several threads may use it. `checkpoint` is where an earlier part of the run left it.
+    Several threads may use it. `bounds` say which files only the user's word may change before
+    they are pushed; None: any may. `checkpoint` is where an earlier part of the run left it.
     """
 
     def __init__(
@@ -33,12 +36,14 @@ class PlanWorkspace:
         *,
         branch: str,
         store: Path,
+        bounds: Bounds | None,
         checkpoint: SnapshotId | None,
     ) -> None:
         self._repo = repo
         self._open_sandbox = open_sandbox
         self._branch = branch
         self._store = store
+        self._bounds = bounds
         self._checkpoint = checkpoint
         self._stack = ExitStack()
         self._opened: Opened | None = None
@@ -71,7 +76,8 @@ class PlanWorkspace:
         """Push what is committed as this branch; gives the commit.
 
         Raises:
-            OperationFailed: no git repository, another remote than origin, or nothing to push.
+            OperationFailed: no git repository, another remote than origin, nothing to push, or a
+                change to what decides what others run, such as CI, that the prompt does not name.
             GitFailed: git refused.
         """
         if not _is_git(self._repo) or remote != "origin":
@@ -80,6 +86,8 @@ class PlanWorkspace:
         work = take_out(self.sandbox(), base, branch, message="harness: what was not committed")
         if work is None:
             raise OperationFailed("there is nothing to push: nothing changed")
+        if self._bounds is not None and (why := unvouched_work(work, base, self._bounds)):
+            raise OperationFailed(f"{why}: name it in the prompt, or push it yourself")
         publish(base, work.branch, work.commit)
         push(base, work.branch)
         return work.commit
@@ -112,10 +120,13 @@ def plan_workspace(
     *,
     branch: str,
     store: Path,
+    bounds: Bounds | None = None,
     checkpoint: SnapshotId | None = None,
 ) -> Iterator[PlanWorkspace]:
     """The workspace, gone when the block ends."""
-    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, checkpoint=checkpoint)
+    made = PlanWorkspace(
+        repo, open_sandbox, branch=branch, store=store, bounds=bounds, checkpoint=checkpoint
+    )
     try:
         yield made
     finally:

@@ -102,6 +102,12 @@ class PolicySettings(Table):
             wait_s=self.wait_approvals_s,
         )
 
+    def bounds_of_plan(self, prompt: str, taint: Sequence[str]) -> Bounds | None:
+        """Which files a plan pushes changed only where its prompt names them; None: any."""
+        if not self.guard or self.trust_workspace:
+            return None
+        return Bounds(trusted=prompt, taint=tuple(taint), protected=self.protected)
+
 
 def load_policy_settings() -> PolicySettings:
     """Read the settings.

@@ -12,8 +12,8 @@ from sandbox.workspace import Work
 if TYPE_CHECKING:
     from policy.approvals import Approvals
 
-_SHOWN = 20_000
-"""Bytes of a diff that a person is shown."""
+_SHOWN = 500_000
+"""Bytes of a diff that are kept for the person who decides; where there are more, it says so."""
 
 
 def check_work(
@@ -24,13 +24,12 @@ def check_work(
     It may also wait for one: then an approval is pending. Whatever wrote the file, a tool call,
     a shell line that hid it, or a test: what counts is that it is in the work.
     """
-    changed = (Change(*change) for change in changes(base, work.commit))
     asked = approvals.list(run_id=run_id)
-    found = [one for one in unvouched(changed, bounds) if not as_approved(one, asked)]
+    found = [one for one in _unvouched(work, base, bounds) if not as_approved(one, asked)]
     if not found:
         return None
     if not bounds.ask:
-        return f"{_named(found)}, which nobody vouches for"
+        return _unasked(found)
     questions = [
         question_about(one, bounds, run_id=run_id, diff=_diff(base, work, one)) for one in found
     ]
@@ -44,8 +43,22 @@ def check_work(
     return None
 
 
+def unvouched_work(work: Work, base: Base, bounds: Bounds) -> str | None:
+    """Why the work may not go further where nobody is asked, or None."""
+    found = _unvouched(work, base, bounds)
+    return _unasked(found) if found else None
+
+
+def _unvouched(work: Work, base: Base, bounds: Bounds) -> tuple[Change, ...]:
+    return unvouched((Change(*change) for change in changes(base, work.commit)), bounds)
+
+
+def _unasked(found: Sequence[Change]) -> str:
+    return f"{_named(found)}, which nobody vouches for"
+
+
 def _diff(base: Base, work: Work, change: Change) -> str:
-    return file_diff(base, work.commit, change.path, limit=_SHOWN)
+    return file_diff(base, work.commit, change.path, limit=_SHOWN) or "[git shows no line of it]"
 
 
 def _named(changes: Sequence[Change]) -> str:

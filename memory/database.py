@@ -21,7 +21,7 @@ from contracts.errors import SettingsInvalid
 from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest migration that this program knows."""
 
 

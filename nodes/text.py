@@ -17,12 +17,34 @@ _ESCAPE = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+_SEEN_AS_NOTHING = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks that leave a gap, or nothing."""
+
 Redact = Callable[[str], str]
 
 
 def inert(text: str) -> str:
     """The text without terminal escapes, control characters and direction overrides."""
     return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
+
+
+def visible(text: str) -> str:
+    """The text with all that a reader would not see spelled out, as in `\\x1b`; nothing is lost.
+
+    For whoever decides about it: escapes, control characters, direction overrides, blanks of no
+    width and unusual spaces. Lines and tabs stay.
+    """
+    if text.isprintable() and _SEEN_AS_NOTHING.isdisjoint(text):
+        return text
+    return "".join(char if _is_seen(char) else _spelled(char) for char in text)
+
+
+def _is_seen(char: str) -> bool:
+    return (char.isprintable() and char not in _SEEN_AS_NOTHING) or char in "\n\t"
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode()
 
 
 def cap(text: str, limit: int = OUTPUT_CAP) -> str:

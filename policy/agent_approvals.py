@@ -46,8 +46,8 @@ class AskingGuard:
     def __call__(self, call: ToolCall) -> Decision:
         """Decide, by the rules or by the person's word; an approval is used up by that."""
         decision = self.guard(call)
-        if not isinstance(decision, Denied):
-            return decision
+        if not isinstance(decision, Denied) or not decision.rule:
+            return decision  # what breaks no rule cannot be looked at by a person either
         try:
             return self._asked(call, decision)
         except (Unavailable, LogDamaged) as error:

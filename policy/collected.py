@@ -64,11 +64,10 @@ def _git_name(content: str, *, like: str) -> str:
 def question_about(change: Change, bounds: Bounds, *, run_id: str, diff: str) -> Question:
     """May exactly this content be there, in the place of exactly that? `diff` is to look at."""
     taint = frozenset(bounds.taint)
-    exact: Mapping[str, Json] = {
-        "path": change.path, "before": change.before, "after": change.after
-    }  # fmt: skip
+    path = change.path.encode("utf-8", "backslashreplace").decode()
+    exact: Mapping[str, Json] = {"path": path, "before": change.before, "after": change.after}
     denied = Denied(
-        reason=f"{', '.join(sorted(taint))} would decide what {change.path} holds",
+        reason=f"{', '.join(sorted(taint))} would decide what {path} holds",
         rule="C4",
         argument="/path",
         tags=taint,
@@ -79,7 +78,7 @@ def question_about(change: Change, bounds: Bounds, *, run_id: str, diff: str) ->
         run_id=run_id,
         step=0,
         op=_OP,
-        arguments={"path": change.path, "diff": diff},
+        arguments={"path": path, "diff": diff},
         denied=denied,
         node=WORK,
         agent="git",

@@ -99,7 +99,10 @@ class AgentGuard:
 
     def __call__(self, call: ToolCall) -> Decision:
         """Decide, and remember which secrets the call would show to the agent."""
-        arguments = call_arguments(call)
+        try:
+            arguments = call_arguments(call)
+        except RecursionError:
+            return Denied(reason="the arguments are nested too deeply to be looked at")
         with self._lock:
             decision = next(
                 (
@@ -154,9 +157,10 @@ class AgentGuard:
 
     def _remember(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
-            if basename(path) in _ENV_SAMPLES:
+            plain = plain_path(path)
+            if basename(plain) in _ENV_SAMPLES:
                 continue
-            if any(matches(pattern, plain_path(path)) for pattern in self._bounds.secret):
+            if any(matches(pattern, plain) for pattern in self._bounds.secret):
                 label = Label(caps=frozenset({f"secret:{basename(path)}"}))
                 made = Entity(content=None, label=label, origin=f"read {path}")
                 if made not in self._seen:
@@ -181,7 +185,11 @@ def is_vouched(path: str, bounds: Bounds) -> bool:
         return True
     said = set(bounds.trusted.replace("`", " ").replace('"', " ").split())
     words = {word.rstrip(".,;:!?)'").lstrip("('").lower() for word in said}
-    return bool(words & {path.lower(), plain_path(path).lower(), basename(path).lower()})
+    name, plain = basename(path), plain_path(path)
+    names = {path, plain} if "/" in plain else set()
+    if "." in name or name in bounds.protected:  # else it may be no more than a word, as "build"
+        names.add(name)
+    return bool(words & {one.lower() for one in names})
 
 
 def guarded(guards: Iterable[Guard]) -> Guard:
@@ -206,10 +214,16 @@ def _step(op: str, args: Mapping[str, Json], caps: frozenset[str]) -> Step:
 
 
 def call_arguments(call: ToolCall) -> Mapping[str, Json]:
-    """The arguments as the agent will read them; of a key that stands twice the last counts."""
+    """The arguments as the agent will read them; of a key that stands twice the last counts.
+
+    Those that are no JSON object are none: no tool takes them.
+
+    Raises:
+        RecursionError: they are nested deeper than anybody reads here; another may read them.
+    """
     try:
         found = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -219,8 +233,15 @@ def _named(arguments: Mapping[str, Json]) -> set[str]:
 
 
 def plain_path(path: str) -> str:
-    """The path as patterns see it: relative to the workspace."""
-    return normpath(path).removeprefix("/workspace/").lstrip("/")
+    """The path as patterns see it: relative to the workspace, and as any agent may read it.
+
+    Some take a `file://` or an `@` away that stands before it, and unusual spaces for plain ones.
+    """
+    read = "".join(" " if char.isspace() else char for char in path)
+    read = read.removeprefix("file://").removeprefix("@")
+    if read.startswith("/"):
+        read = f"/{read.lstrip('/')}"  # of two, `normpath` would keep both
+    return normpath(read).removeprefix("/workspace/").lstrip("/")
 
 
 def _covers(allowed: str, host: str) -> bool:

@@ -17,13 +17,14 @@ from policy.log_rows import (
     add_events,
     find_heads,
     known_events,
+    mark_merged,
     move_heads,
     slices,
     tip,
 )
 from policy.merge import History
 from policy.merge_check import check_merge
-from policy.tables import entities, events
+from policy.tables import entities, events, merged_events
 
 
 def _now() -> datetime:
@@ -80,6 +81,7 @@ class EventLog:
             with writing(self.engine) as connection:
                 add_entities(connection, history.entities.values())
                 add_events(connection, new)
+                mark_merged(connection, new)
                 find_heads(connection)
                 after = tip(connection)
             self.head.write(*after)
@@ -100,11 +102,17 @@ class EventLog:
             return tip(connection)
 
     def events(
-        self, run_id: str | None = None, *, kind: Kind | None = None, limit: int | None = None
+        self,
+        run_id: str | None = None,
+        *,
+        kind: Kind | None = None,
+        limit: int | None = None,
+        merged: bool = True,
     ) -> tuple[Event, ...]:
         """The events of a run, or all, in the order that every replica gives them.
 
-        `limit` keeps those that came last.
+        `limit` keeps those that came last. Without `merged` those are left out that came from
+        another log: whoever goes on with a run goes by what happened here.
 
         Raises:
             LogDamaged: one is not whole.
@@ -114,6 +122,8 @@ class EventLog:
             query = query.where(events.c.run_id == run_id)
         if kind is not None:
             query = query.where(events.c.kind == kind)
+        if not merged:
+            query = query.where(events.c.id.not_in(select(merged_events.c.id)))
         with reading(self.engine) as connection:
             found = [_event(row[0]) for row in connection.execute(query)]
         return tuple(sorted(found, key=lambda event: event.rank))

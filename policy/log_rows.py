@@ -10,7 +10,14 @@ from contracts.entity import Entity
 from policy.errors import EventsInvalid
 from policy.events import Event, entity_line, later
 from policy.prepared import Prepared
-from policy.tables import entities, entity_edges, event_entities, event_heads, events
+from policy.tables import (
+    entities,
+    entity_edges,
+    event_entities,
+    event_heads,
+    events,
+    merged_events,
+)
 
 _MANY = 500
 """Ids asked for in one query."""
@@ -85,6 +92,12 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
         _ADD_LINKS.run(connection, links)
     related = (event.consumes for event in new if event.kind == "relation")
     _add_edges(connection, {(pair[0], "relates_to", pair[1]) for pair in related if len(pair) == 2})
+
+
+def mark_merged(connection: Connection, new: Sequence[Event]) -> None:
+    """Tell that these came from another log."""
+    if new:
+        connection.execute(insert(merged_events), [{"id": event.id} for event in new])
 
 
 def add_entities(connection: Connection, made: Iterable[Entity]) -> None:

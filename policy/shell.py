@@ -53,7 +53,7 @@ _OPERATORS = frozenset({
 })  # fmt: skip
 _CALLS_OUT = re.compile(r"https?:|socket|urllib|requests|httpx|http\.client|fetch\(|net\.|axios")
 _URL = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"]*@)?\[?([a-z0-9.:-]+?)\]?(?=[:/?#\s'\"]|$)", re.I
+    r"\b[a-z][a-z0-9+.-]*://(?:[^\s/?#\\@'\"]*@)?\[?([a-z0-9.:-]+?)\]?(?=[:/?#\s'\"]|$)", re.I
 )
 _HOST = re.compile(r"(?:[^\s@/]+@)?((?:[a-z0-9-]+\.)+[a-z0-9-]+|localhost)(?::|/|$)", re.I)
 _LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1|0\.0\.0\.0", re.I)

@@ -79,6 +79,13 @@ events = Table(
 """`line` is the canonical JSON of the event; the id is its SHA-256. `number` is the order in
 which this database got them: causes before effects."""
 
+merged_events = Table(
+    "merged_events",
+    metadata,
+    Column("id", String(64), primary_key=True),
+)
+"""The events that came from another log. What they say is read; no plan is run by it."""
+
 event_entities = Table(
     "event_entities",
     metadata,

@@ -144,24 +144,30 @@ class FileChange(NamedTuple):
 
 
 def changes(base: Base, commit: str) -> Iterator[FileChange]:
-    """Every file in which `commit` differs from the base, in order; a moved one is two."""
+    """Every file in which `commit` differs from the base, in order; a moved one is two.
+
+    Bytes of a path that are not UTF-8 are kept as `surrogateescape` does.
+    """
     raw = git(
         "diff", "--raw", "-z", "--no-abbrev", "--no-renames", base.commit, commit, "--",
         at=base.bare,
     )  # fmt: skip
-    fields = raw.decode("utf-8", "replace").split("\0")
+    fields = raw.decode("utf-8", "surrogateescape").split("\0")
     for about, path in zip(fields[::2], fields[1::2], strict=False):
         old_mode, new_mode, old, new, _ = about.removeprefix(":").split(" ")
         yield FileChange(path, f"{old_mode} {old}", f"{new_mode} {new}")
 
 
 def file_diff(base: Base, commit: str, path: str, *, limit: int) -> str:
-    """The patch of one file, at most `limit` bytes of it."""
+    """The patch of one file as text, whatever it holds; what is cut after `limit` bytes is told."""
     at = ("--", f":(literal){path}")
     patch = git_start(
-        *_BIG_IS_BINARY, "diff", *_PLAIN, base.commit, commit, *at, at=base.bare, limit=limit
+        "diff", "--text", *_PLAIN, base.commit, commit, *at, at=base.bare, limit=limit + 1
     )
-    return patch.decode("utf-8", "replace")
+    text = patch[:limit].decode("utf-8", "replace")
+    if len(patch) > limit:
+        text += f"\n[… cut after {limit:,} bytes: what follows is not shown here …]"
+    return text
 
 
 def _tip(repository: Path, ref: str) -> str:

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from nodes.text import inert
+from nodes.text import inert, visible
 
 _HERE = Path(__file__).parent
 
@@ -24,7 +24,13 @@ def _templates() -> Jinja2Templates:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"ago": ago, "percent": percent, "seconds": seconds, "inert": inert}
+    made.filters |= {
+        "ago": ago,
+        "percent": percent,
+        "seconds": seconds,
+        "inert": inert,
+        "visible": visible,
+    }
     return Jinja2Templates(env=made)
 
 

@@ -115,6 +115,24 @@ def test_a_push_uses_a_password_that_no_sandbox_and_no_log_sees(
     assert PASSWORD not in json.dumps(report.as_json())
 
 
+def test_a_push_carries_no_change_to_ci_that_the_prompt_does_not_name(
+    go: Go, tmp_path: Path
+) -> None:
+    bare = tmp_path / "notes.git"
+    run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))
+    clone = tmp_path / "notes"
+    run_git(tmp_path, "clone", "--quiet", str(bare), str(clone))
+    hides = "mkdir -p .github/workflows && echo 'on: push' > .github/workflows/x.yml"
+    report = go(
+        str(clone),
+        step("run_command", "RUN_COMMAND", [], command=hides),
+        step("git_push", "GIT_PUSH", [0], remote="origin", branch="work"),
+    )
+    assert [one.status for one in report.steps] == ["done", "failed"]
+    assert "'.github/workflows/x.yml', which nobody vouches for" in report.steps[1].reason
+    assert run_git(bare, "branch", "--list", "work") == ""
+
+
 def test_the_password_of_a_run_s_repository_is_in_no_report_and_no_log(
     shop: Workshop, ask: Ask, tmp_path: Path, own_home: Path
 ) -> None:

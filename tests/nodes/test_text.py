@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.text import cap, inert, redactor
+from nodes.text import cap, inert, redactor, visible
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
@@ -79,3 +79,15 @@ def test_the_longer_of_two_overlapping_secrets_is_blanked_whole() -> None:
 
 def test_a_secret_too_short_to_redact_stays() -> None:
     assert redactor({"A_TOKEN": "true"})("true") == "true"
+
+
+def test_who_decides_sees_all_of_a_text_with_what_hides_spelled_out() -> None:
+    hidden = "echo ok \x1b]; curl x\r\n\ta\u202eb\u200b\u3164é 日本 😀"
+    assert visible(hidden) == "echo ok \\x1b]; curl x\\r\n\ta\\u202eb\\u200b\\u3164é 日本 😀"
+
+
+@given(st.text())
+def test_nothing_is_left_out_of_a_visible_text(text: str) -> None:
+    assert visible(text).encode("ascii", "backslashreplace").count(b"\\") >= text.count("\\")
+    assert all(char.isprintable() or char in "\n\t" for char in visible(text))
+    assert len(visible(text)) >= len(text)

@@ -157,8 +157,48 @@ def test_arguments_that_are_none_pass_to_the_agent_that_will_refuse_them(argumen
     assert guard()(ToolCall(id="1", name="bash", arguments=arguments)) == Allowed()
 
 
+def test_arguments_that_nobody_here_can_read_are_denied_and_put_to_nobody() -> None:
+    deep = '{"command": "curl https://evil.example", "x": ' + "[" * 5_000 + "]" * 5_000 + "}"
+    decision = guard()(ToolCall(id="1", name="bash", arguments=deep))
+    assert isinstance(decision, Denied)
+    assert decision.rule == ""
+
+
+@pytest.mark.parametrize("path", [".ci/build", ".git/config", ".ci/loader", ".buildkite/faster"])
+def test_a_word_of_the_intent_is_not_yet_the_name_of_a_file(path: str) -> None:
+    said = "Make the build faster and fix the config loader"
+    bounds = Bounds(trusted=said, taint=(README,), protected=PROTECTED)
+    assert rule(guard(bounds=bounds)(call("write_file", path=path))) == "C4"
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ("fix ci.yml", ".github/workflows/ci.yml"),
+        ("change .git/config", ".git/config"),
+        ("the Jenkinsfile is wrong", "Jenkinsfile"),
+        ("see /workspace/.ci/build.", "/workspace/.ci/build"),
+    ],
+)
+def test_a_file_is_named_by_its_path_or_by_a_name_that_is_no_word(said: str, path: str) -> None:
+    bounds = Bounds(trusted=said, taint=(README,), protected=PROTECTED)
+    assert guard(bounds=bounds)(call("write_file", path=path)) == Allowed()
+
+
+@pytest.mark.parametrize("before", ["@", "file://", "//workspace/", "@/workspace/", "./", "x/../"])
+def test_a_path_is_read_as_any_agent_may_read_it(before: str) -> None:
+    made = guard("pi")
+    assert rule(made(call("write", path=f"{before}.github/workflows/x.yml"))) == "C4"
+    assert made(call("read", path=f"{before}.env")) == Allowed()
+    assert rule(made(bash("curl https://a.files.example.org/x"))) == "C3"
+
+
 def test_a_line_is_read_with_its_hosts_and_the_paths_it_changes() -> None:
     found = touched("cp a b && curl https://x.example:8443/y > out.txt; cat z")
     assert found.hosts == {"x.example"}
     assert {"a", "b", "out.txt"} <= found.changed
     assert "z" not in found.changed
+    for mark in "?#":
+        assert touched(f"curl 'https://evil.example{mark}@pypi.example.org/'").hosts == {
+            "evil.example"
+        }

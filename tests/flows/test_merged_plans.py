@@ -1,0 +1,56 @@
+"""What another machine's log says of plans is read here, and runs nothing."""
+
+import json
+
+import pytest
+
+from contracts.entity import CLEAN, Entity
+from contracts.errors import RunNotFound
+from contracts.json import Json
+from flows.plan_request import PlanRequest, note_plan, noted_plan
+from policy.events import Draft
+from policy.log_file import export, read
+from policy.plan_json import parse_plan
+from policy.types import Plan
+from policy.verify import verify
+from tests.policy.conftest import OpenLog, clock, open_log
+
+__all__ = ["clock", "open_log"]
+
+
+def plan(path: str) -> Plan:
+    step = {
+        "op": "read_file",
+        "args": {"path": path},
+        "tool_caps": ["READ_FILE"],
+        "deps": [],
+    }
+    return parse_plan(json.dumps({"steps": [step]}), prompt="p")
+
+
+def test_a_plan_that_came_from_another_log_takes_no_plans_place(open_log: OpenLog) -> None:
+    log, theirs = open_log(), open_log("theirs")
+    evil = PlanRequest(prompt="theirs", grants=frozenset({"SEND_EMAIL"}))
+    for run_id in ("r1", "r2"):
+        note_plan(theirs, run_id, evil, plan("evil.md"), agreed=True)
+    log.append([Draft(kind="prompt", run_id="r0", body={})] * 3)  # so that theirs come before
+    note_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
+    log.take_in(read(export(theirs.history())))
+    assert verify(log).ok
+    assert [event.body["prompt"] for event in log.events("r1", kind="plan")] == ["theirs", "ours"]
+    request, agreed = noted_plan(log, "r1")
+    assert (request.prompt, request.grants) == ("ours", frozenset())
+    assert agreed.steps[0].args["path"] == "q2.md"
+    with pytest.raises(RunNotFound, match="came here from another log"):
+        noted_plan(log, "r2")
+
+
+def test_a_result_that_came_from_another_log_is_none_of_a_run_here(open_log: OpenLog) -> None:
+    log, theirs = open_log(), open_log("theirs")
+    note_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
+    made = Entity(content="eve@example.net", label=CLEAN, origin="step0")
+    body: dict[str, Json] = {"step": 0, "item": 0, "made": made.id}
+    theirs.append([Draft(kind="tool_call", run_id="r1", body=body, produces=(made,))])
+    log.take_in(read(export(theirs.history())))
+    kinds = [event.kind for event in log.events("r1", merged=False)]
+    assert kinds == ["prompt", "plan"]
