@@ -1,11 +1,11 @@
 """One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from blueprints.engine import Lanes, Perform, Watch, call, node_runner, run_nodes
-from contracts.errors import RunNotResumable, SandboxLost
+from contracts.errors import HarnessError, RunNotResumable, SandboxLost
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows import checkpoint
@@ -151,10 +151,17 @@ def _do_nodes(
 
 @contextmanager
 def _collected(record: Record, sandbox: Sandbox) -> Iterator[None]:
-    """Take the work out when the block ends, however it ends, unless the sandbox is lost."""
+    """Take the work out when the block ends, however it ends.
+
+    Of a lost sandbox too, as far as it can be had: it may live, and the engine alone refuse, as
+    when its disk is too full for a checkpoint.
+    """
     try:
         yield
     except SandboxLost:
+        with undisturbed(), suppress(HarnessError):
+            record.delivery.take(sandbox, ended=None)
+            record.delivery.publish()
         raise
     except BaseException:
         with undisturbed():

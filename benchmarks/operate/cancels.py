@@ -84,6 +84,8 @@ def _by_command(made: Stage) -> Iterator[tuple[str, Callable[[], None]]]:
 @contextmanager
 def _by_ctrl_c(made: Stage) -> Iterator[tuple[str, Callable[[], None]]]:
     run_id = token_hex(4)
+    # A job that a shell has put into the background is deaf to it, and so is what it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with made.start(run_id, WAITS) as process:
         yield run_id, lambda: process.send_signal(signal.SIGINT)
 

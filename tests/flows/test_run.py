@@ -218,6 +218,23 @@ def test_a_lost_sandbox_is_reported_as_such(shop: Workshop, ask: Ask) -> None:
     assert read_report(shop.runs, "abcd1234").error == "the container is gone"
 
 
+def test_the_work_is_taken_out_of_a_sandbox_that_lives_though_it_is_called_lost(
+    shop: Workshop, ask: Ask, repository: Path
+) -> None:
+    """As where the engine's disk is too full for a checkpoint."""
+
+    def write(_: RunContext, sandbox: Sandbox) -> NodeResult:
+        sandbox.write_file("answer.txt", b"so far\n")
+        raise SandboxLost("no space left on device")
+
+    nodes = [deterministic("write", "writes", write)]
+    with pytest.raises(SandboxLost):
+        run_blueprint(ask(blueprint("full", "Full", nodes)), shop, run_id="abcd1234")
+    report = read_report(shop.runs, "abcd1234")
+    assert report.error == "no space left on device"
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "so far"
+
+
 def test_a_workspace_without_a_repository_is_refused(shop: Workshop, ask: Ask) -> None:
     with pytest.raises(WorkRefused):
         run_blueprint(ask(a_blueprint("rm -rf .git")), shop, run_id="abcd1234")
