@@ -5,12 +5,20 @@ The work is unpacked by `index-pack --strict`, not by `fetch`: git before 2.46 f
 """
 
 import re
+from contextlib import closing
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from contracts.errors import GitFailed, WorkRefused
-from sandbox.git import branch_ref, git
+from sandbox.git import branch_ref, git, git_stream
 from sandbox.repos import Base
+
+NEW_PATHS = 200_000
+"""Files and directories that the work may hold over the base: ten trees can make a million."""
+
+_LONG = 256
+"""A listing counts as one path for each of so many bytes, if that is more."""
 
 
 def pack_base(base: Base) -> bytes:
@@ -25,7 +33,8 @@ def unpack_work(bundle: bytes, base: Base, branch: str) -> str:
     """Put a bundle's HEAD into the bare repository as `branch`; gives the commit id.
 
     Raises:
-        WorkRefused: the bundle is anything but one complete HEAD of well-formed objects.
+        WorkRefused: the bundle is anything but one complete HEAD of well-formed objects,
+            or has far more paths than the base.
     """
     ref = branch_ref(branch)
     header, _, pack = bundle.partition(b"\n\n")
@@ -33,10 +42,34 @@ def unpack_work(bundle: bytes, base: Base, branch: str) -> str:
     try:
         git("index-pack", "--stdin", "--fix-thin", "--strict", at=base.bare, stdin=pack)
         git("rev-list", "--objects", "--quiet", commit, "--not", base.commit, "--", at=base.bare)
+        _check_paths(base, commit)
         git("update-ref", ref, commit, at=base.bare)
     except GitFailed as error:
         raise WorkRefused(f"the work does not verify: {error}") from error
     return commit
+
+
+def _check_paths(base: Base, commit: str) -> None:
+    """Refuse trees that are few objects and more paths than git can walk here."""
+    if _paths(base.bare, commit, NEW_PATHS) <= NEW_PATHS:
+        return
+    most = NEW_PATHS + _paths(base.bare, base.commit)
+    if _paths(base.bare, commit, most) > most:
+        raise WorkRefused(
+            f"the work holds over {NEW_PATHS} files and directories more than its base"
+        )
+
+
+def _paths(bare: Path, commit: str, enough: float = inf) -> int:
+    """How many files and directories a commit holds; counted no further than `enough`."""
+    count = size = 0
+    listing = ("ls-tree", "-r", "-t", "-z", "--name-only", commit)  # -t: a tree may be empty
+    with closing(git_stream(*listing, at=bare)) as pieces:
+        for piece in pieces:
+            count, size = count + piece.count(b"\0"), size + len(piece)
+            if max(count, size // _LONG) > enough:
+                break
+    return max(count, size // _LONG)
 
 
 def _only_head(header: bytes) -> str:

@@ -9,9 +9,11 @@ Neither runs a hook, starts a file system monitor or asks a question.
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import IO, cast
 
 from contracts.errors import GitFailed, Unavailable
@@ -19,6 +21,7 @@ from contracts.errors import GitFailed, Unavailable
 TIMEOUT_S = 900.0
 """Longer than any honest fetch; a crafted pack must not hold a run for ever."""
 
+_PIECE = 1 << 16
 _CREDENTIALS = re.compile(r"(\w://)[^/\s]+@")
 _QUIET = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
 _EMPTY_WORDS = ("hint:", "Please make sure you have", "and the repository exists")
@@ -91,17 +94,42 @@ def git_text(*args: str, at: Path, rules: Rules = OURS) -> str:
     return git(*args, at=at, rules=rules).decode("utf-8", "replace").strip()
 
 
-def git_start(*args: str, at: Path, limit: int) -> bytes:
-    """At most the first `limit` bytes that `git *args` writes; then it is killed."""
+def git_stream(*args: str, at: Path) -> Generator[bytes]:
+    """What `git *args` writes, piece by piece; it is killed when nobody wants more.
+
+    Raises:
+        GitFailed: git exited with another code than 0, or ran longer than TIMEOUT_S.
+    """
     argv = ("git", *OURS.options(), *args)
     nothing = subprocess.DEVNULL
     with subprocess.Popen(
         argv, cwd=at, env=OURS.environ(), stdin=nothing, stdout=subprocess.PIPE, stderr=nothing
     ) as process:
         stdout = cast(IO[bytes], process.stdout)  # never None: a PIPE was asked for
-        start = stdout.read(limit)
-        process.kill()
-    return start
+        late = Timer(TIMEOUT_S, process.kill)
+        late.start()
+        try:
+            while piece := stdout.read(_PIECE):
+                yield piece
+            process.wait()
+        finally:
+            late.cancel()
+            process.kill()
+    if process.returncode:
+        raise GitFailed(f"git {_verb(args)} ended early, with code {process.returncode}")
+
+
+def git_start(*args: str, at: Path, limit: int) -> bytes:
+    """At most the first `limit` bytes that `git *args` writes; then it is killed.
+
+    Raises:
+        GitFailed: git exited with another code than 0, or ran longer than TIMEOUT_S.
+    """
+    start = b""
+    with closing(git_stream(*args, at=at)) as pieces:
+        while len(start) < limit and (piece := next(pieces, b"")):
+            start += piece
+    return start[:limit]
 
 
 def redacted(words: str) -> str:

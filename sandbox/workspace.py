@@ -79,7 +79,7 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
 
     Raises:
         WorkRefused: no repository left inside, nothing of the work could be added, or a
-            bundle that is corrupt, too large or forged.
+            bundle that is corrupt, too large, forged or that git cannot compare with the base.
         SandboxLost: the sandbox is gone.
     """
     try:
@@ -90,15 +90,15 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
         if bundle is None:
             return None
         commit = unpack_work(bundle, base, branch)
+        return Work(
+            commit=commit,
+            branch=branch,
+            diff_stat=diff_stat(base, commit),
+            diff=diff(base, commit),
+            notices=(*left_out, *_rewritten(base, commit), *_embedded(base, commit)),
+        )
     except GitFailed as error:
         raise WorkRefused(f"the work cannot be taken out: {error}") from error
-    return Work(
-        commit=commit,
-        branch=branch,
-        diff_stat=diff_stat(base, commit),
-        diff=diff(base, commit),
-        notices=(*left_out, *_rewritten(base, commit), *_embedded(base, commit)),
-    )
 
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:

@@ -160,6 +160,30 @@ def test_a_history_that_is_not_ours_does_not_bring_the_hosts_objects_along(
     refused(bundle(named("commit", commit), pack(entry(COMMIT, commit))), base)
 
 
+@pytest.mark.parametrize("leaf", ["a file", "an empty directory"])
+def test_few_trees_that_are_endless_paths_are_refused(base: Base, leaf: str) -> None:
+    kind, data, mode = (BLOB, b"x", b"100644") if leaf == "a file" else (TREE, b"", b"40000")
+    below, objects = named("blob" if kind == BLOB else "tree", data), [entry(kind, data)]
+    for _ in range(30):
+        tree = b"".join(b"%s %d\0" % (mode, n) + bytes.fromhex(below) for n in range(10))
+        below, mode = named("tree", tree), b"40000"
+        objects.append(entry(TREE, tree))
+    commit = commit_of(below, base.commit)
+    bomb = bundle(named("commit", commit), pack(*objects, entry(COMMIT, commit)))
+    assert "files and directories" in refused(bomb, base)
+
+
+def test_work_on_a_base_of_many_files_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.bundles.NEW_PATHS", 3)
+    shop = make_repo(tmp_path / "large", {f"d{n}/f": b"" for n in range(4)})
+    base = open_repo(str(shop), store=tmp_path / "store")
+    commit = commit_files(shop, {"three/more/paths": b"2"})
+    run_git(shop, "bundle", "create", "--quiet", "../work", f"^{base.commit}", "HEAD")
+    assert unpack_work((tmp_path / "work").read_bytes(), base, BRANCH) == commit
+
+
 def test_what_was_refused_leaves_the_next_bundle_free_to_come(tmp_path: Path, base: Base) -> None:
     refused(bundle("1" * 40, pack(entry(BLOB, b"x"))), base)
     shop = tmp_path / "shop"
