@@ -18,6 +18,8 @@ from sandbox.supervisor.frames import CHUNK, INPUT, STDERR, STDOUT, TAKEN, WINDO
 from sandbox.supervisor.tree import Tree
 
 KILLED = 128 + signal.SIGKILL
+READABLE, WRITABLE = 0o644, 0o622
+"""Of pipes, which are root's: a command may open its `/dev/stdin` and `/dev/stdout` anew."""
 
 
 class Job:
@@ -32,11 +34,14 @@ class Job:
         self.left = {STDOUT: CHUNK, STDERR: CHUNK}
         if has_input:
             take, self.stdin = os.pipe()
+            os.fchmod(take, READABLE)
             os.set_blocking(self.stdin, False)
         else:
             take = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         stdout, out = os.pipe()
         stderr, err = os.pipe()
+        os.fchmod(out, WRITABLE)
+        os.fchmod(err, WRITABLE)
         self.outputs = {STDOUT: stdout, STDERR: stderr}
         self.theirs = (take, out, err)
 

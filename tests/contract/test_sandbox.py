@@ -162,6 +162,12 @@ def test_stdin_arrives_whole(sandbox: Sandbox, size: int) -> None:
     assert int(result.stdout) == size
 
 
+def test_a_command_may_open_its_own_streams(sandbox: Sandbox) -> None:
+    line = "echo out > /dev/stdout; echo err | tee /dev/stderr >/dev/null; cat /dev/stdin"
+    result = sandbox.exec(Command(argv=("sh", "-c", line), stdin="in"))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, b"out\nin", b"err\n")
+
+
 def test_text_for_stdin_goes_as_utf_8(sandbox: Sandbox) -> None:
     assert (
         sandbox.exec(Command(argv=("cat",), stdin="ünï\udcff")).stdout == "ünï".encode() + b"\xff"
