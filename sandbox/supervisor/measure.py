@@ -43,7 +43,11 @@ def be_measure(tell: int, users: Collection[struct_passwd]) -> NoReturn:
 
 
 def named(uid: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Inode and bytes of each file of the user's, in each place where it can write."""
+    """Inode and bytes of each file of the user's, in each place where it can write, or could.
+
+    Who owns a place can write there before and after any measurement. What is in one that the
+    owner cannot list is not found: that would take a capability which we do without.
+    """
     todo = ["/"]
     while todo:
         place = todo.pop()
@@ -54,13 +58,23 @@ def named(uid: int) -> Iterator[tuple[tuple[int, int], int]]:
         todo += [
             e.path for e in entries if e.is_dir(follow_symlinks=False) and e.path not in KERNEL
         ]
-        for entry in entries if os.access(place, os.W_OK, effective_ids=True) else ():
+        for entry in entries if can_fill(place, uid) else ():
             try:
                 found = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
             if found.st_uid == uid:
                 yield (found.st_dev, found.st_ino), found.st_blocks * 512
+
+
+def can_fill(place: str, uid: int) -> bool:
+    try:
+        return (
+            os.access(place, os.W_OK, effective_ids=True)
+            or os.stat(place, follow_symlinks=False).st_uid == uid  # noqa: PTH116
+        )
+    except OSError:
+        return False
 
 
 def unlinked() -> Iterator[tuple[tuple[int, int], int]]:

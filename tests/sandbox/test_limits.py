@@ -142,6 +142,12 @@ def test_the_files_of_another_user_count(start_sandbox: StartSandbox) -> None:
     assert (result.exit_code, result.out_of_disk) == (137, True)
 
 
+def test_files_in_a_directory_made_read_only_count(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64))
+    line = "mkdir d; >d/big; chmod 555 d; head -c 90000000 /dev/zero > d/big; sleep 50"
+    assert sh(sandbox, line, timeout_s=30).out_of_disk
+
+
 def test_nobody_can_stop_the_measuring(start_sandbox: StartSandbox) -> None:
     sandbox = start_sandbox(Limits(disk_mb=64))
     program = (
