@@ -150,7 +150,7 @@ def branch_ref(branch: str) -> str:
 
 def last_words(stderr: bytes) -> str:
     """Git's last words on one line; what could steer a terminal is replaced."""
-    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines()]
+    lines = [line.strip() for line in stderr[-_PIECE:].decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith(_EMPTY_WORDS)]
     words = "; ".join(line.removeprefix("fatal: ") for line in told[-4:])
     printable = "".join(char if char.isprintable() else "?" for char in words)

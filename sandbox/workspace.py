@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
-from contracts.sandbox import Command, ExecResult, Sandbox
+from contracts.sandbox import OUTPUT_LIMIT, Command, ExecResult, Sandbox
 from sandbox.branches import diff, diff_stat
 from sandbox.bundles import pack_base, unpack_work
 from sandbox.git import TIMEOUT_S, branch_ref, git, git_text, last_words
@@ -69,7 +69,7 @@ def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
     _git(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
     if base.forked_at is not None:
         _git(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
-    _checked(sandbox.exec(Command(argv=("rm", "-f", _BUNDLE))), "rm")
+    _checked(_rm(sandbox, _BUNDLE), "rm")
 
 
 def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work | None:
@@ -104,7 +104,7 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     """Commit everything in the workspace; gives what could not be added, as notices."""
     # A git that was killed leaves its lock, and every later one would refuse to work.
-    sandbox.exec(Command(argv=("rm", "-f", ".git/index.lock", ".git/HEAD.lock")))
+    _rm(sandbox, ".git/index.lock", ".git/HEAD.lock")
     _git(sandbox, "rev-parse", "--git-dir")
     added = _tried(sandbox, "add", "--all", "--ignore-errors")
     if not _tried(sandbox, "diff", "--cached", "--quiet").ok:
@@ -121,7 +121,8 @@ def _packed(sandbox: Sandbox, base: Base) -> bytes | None:
         if head == base.commit:
             return None
         raise WorkRefused(f"HEAD went back to before {base.commit[:7]} and nothing stands on it")
-    packed = _git(sandbox, "bundle", "create", "--quiet", "-", *span)
+    packing = ("bundle", "create", "--quiet", "-", *span)
+    packed = _checked(_tried(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
     if packed.truncated:
         raise WorkRefused(
             f"the work is {packed.stdout_size} bytes packed, over the limit of {WORK_LIMIT}"
@@ -145,9 +146,13 @@ def _git(sandbox: Sandbox, *args: str) -> ExecResult:
     return _checked(_tried(sandbox, *args), f"git {args[0]}")
 
 
-def _tried(sandbox: Sandbox, *args: str) -> ExecResult:
-    command = Command(argv=(*_INSIDE, *args), timeout_s=TIMEOUT_S, output_limit=WORK_LIMIT)
+def _tried(sandbox: Sandbox, *args: str, output_limit: int = OUTPUT_LIMIT) -> ExecResult:
+    command = Command(argv=(*_INSIDE, *args), timeout_s=TIMEOUT_S, output_limit=output_limit)
     return sandbox.exec(command)
+
+
+def _rm(sandbox: Sandbox, *paths: str) -> ExecResult:
+    return sandbox.exec(Command(argv=("rm", "-f", *paths), timeout_s=TIMEOUT_S))
 
 
 def _checked(result: ExecResult, what: str) -> ExecResult:

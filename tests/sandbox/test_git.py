@@ -1,0 +1,16 @@
+"""What git on the host says, and what is made of it."""
+
+import tracemalloc
+
+from sandbox.git import last_words
+
+
+def test_the_last_words_of_an_endless_error_take_little_memory() -> None:
+    stderr = b"warning: x\n" * 500_000 + b"fatal: no more\n"
+    tracemalloc.start()
+    try:
+        assert last_words(stderr).endswith("; no more")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(stderr)
