@@ -1,6 +1,5 @@
 """Files of a sandbox, read and written by the supervisor's tasks."""
 
-import json
 import posixpath
 from collections.abc import Mapping
 
@@ -9,10 +8,12 @@ from contracts.errors import (
     SandboxFileError,
     SandboxFileMissing,
     SandboxFileTooLarge,
+    SandboxLost,
     SandboxNotAFile,
 )
+from sandbox import wire
 from sandbox.link import Link
-from sandbox.supervisor.frames import STDERR, STDOUT
+from sandbox.supervisor.frames import CHUNK, STDERR, STDOUT
 
 _TIMEOUT_S = 300.0
 _ERRORS: Mapping[str, type[SandboxFileError]] = {
@@ -34,7 +35,7 @@ def read(link: Link, root: str, path: str, *, limit: int) -> bytes:
     """The file's bytes; errors as `Sandbox.read_file` has them."""
     full = posixpath.join(root, path)
     request = {"task": "read", "path": full, "root": root, "limit": limit}
-    return _call(link, request, b"", wanted=f"read {path!r}")
+    return _call(link, request, b"", wanted=f"read {path!r}", limit=limit)
 
 
 def write(link: Link, root: str, files: Mapping[str, bytes]) -> None:
@@ -50,15 +51,22 @@ def file_error(name: str, wanted: str, found: str) -> SandboxFileError:
     return _ERRORS.get(name, SandboxFileError)(f"wanted to {wanted}: {found}")
 
 
-def _call(link: Link, request: Mapping[str, object], data: bytes, *, wanted: str) -> bytes:
+def _call(
+    link: Link, request: Mapping[str, object], data: bytes, *, wanted: str, limit: int = 0
+) -> bytes:
     """What the task gave; what it says on standard error is an error, as a JSON object."""
     received = {STDOUT: bytearray(), STDERR: bytearray()}
-    report = link.call(
-        request, data, lambda kind, chunk: received[kind].extend(chunk), timeout_s=_TIMEOUT_S
-    )
+    room = {STDOUT: limit + CHUNK, STDERR: CHUNK}
+
+    def receive(kind: int, chunk: bytes) -> None:
+        if len(received[kind]) + len(chunk) > room[kind]:
+            raise SandboxLost(f"wanted to {wanted}: the supervisor sends more than was asked for")
+        received[kind] += chunk
+
+    report = link.call(request, data, receive, timeout_s=_TIMEOUT_S)
     if received[STDERR]:
-        found = json.loads(received[STDERR])
-        raise file_error(found["errno"], wanted, found["error"])
+        told = wire.load(received[STDERR], "answer")
+        raise file_error(str(told.get("errno")), wanted, str(told.get("error")))
     if report.get("exit_code") != 0:
         found = report.get("launch_error") or "the file was not done in time, or was killed"
         raise SandboxFileError(f"wanted to {wanted}: {found}")

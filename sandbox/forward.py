@@ -63,7 +63,9 @@ class Forward:
 
     def _take(self, _: int, number: bytes) -> None:
         """The first number is the port's, every other the channel of a connection."""
-        value = int.from_bytes(number, "big")
+        if len(number) != NUMBER.size:
+            raise SandboxLost(f"the supervisor gave {number[:20]!r} for a port or a channel")
+        (value,) = NUMBER.unpack(number)
         if self._port is None:
             self._port = value
             self._answers.put(value)
@@ -135,7 +137,7 @@ class _Connection:
 
     def _frames(self) -> Iterator[Frame]:
         """What comes from inside, up to its last word or the end of the sandbox."""
-        while (frame := self._inbox.frames.get()) is not None and frame.kind != DONE:
+        while (frame := self._inbox.get()) is not None and frame.kind != DONE:
             yield frame
 
     def _say(self, kind: int, payload: bytes = b"") -> None:

@@ -74,6 +74,7 @@ class Link:
             SandboxLost: it does not answer.
         """
         frame = self._next(self._inboxes[0], time.monotonic() + START_TIMEOUT_S)
+        del self._inboxes[0]
         if frame.kind != HELLO:
             raise SandboxLost(f"the supervisor began with frame {frame.kind}, not with a hello")
 
@@ -102,7 +103,7 @@ class Link:
                     on_chunk(frame.kind, frame.payload)
                     self.send(inbox.take(channel, len(frame.payload)))
             done = True
-            return _load(frame.payload)
+            return wire.load(frame.payload, "report")
         finally:
             del self._inboxes[channel]
             if not done and self._lost is None:
@@ -158,7 +159,7 @@ class Link:
     def _next(self, inbox: "Inbox", deadline: float | None) -> Frame:
         try:
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
-            frame = inbox.frames.get(timeout=timeout)
+            frame = inbox.get(timeout)
         except Empty:
             raise SandboxLost("the sandbox's supervisor no longer answers") from None
         if frame is None:
@@ -209,31 +210,40 @@ class Inbox:
 
     def __init__(self, window: int = WINDOW) -> None:
         self._window = window
-        self.frames: SimpleQueue[Frame | None] = SimpleQueue()
+        self._frames: SimpleQueue[Frame | None] = SimpleQueue()
         self._received = 0
-        self._taken = 0
-        self._told = 0
+        self._given = 0
+        self._untold = 0
 
     def put(self, frame: Frame) -> None:
         """Add a frame; called by the reader only."""
-        if frame.kind in (STDOUT, STDERR):
-            self._received += len(frame.payload)
-        waiting = max(self._received - self._taken, self.frames.qsize())
+        self._received += len(frame.payload)
+        waiting = max(self._received - self._given, self._frames.qsize())
         if waiting > self._window + CHUNK:
             raise SandboxLost("the supervisor sends more than it was asked for")
-        self.frames.put(frame)
+        self._frames.put(frame)
+
+    def get(self, timeout: float | None = None) -> Frame | None:
+        """The next frame, None after the last; called by the channel's one taker.
+
+        Raises:
+            Empty: nothing came within `timeout` seconds.
+        """
+        frame = self._frames.get(timeout=timeout)
+        if frame is not None:
+            self._given += len(frame.payload)
+        return frame
 
     def end(self) -> None:
         """Say that nothing comes any more."""
-        self.frames.put(None)
+        self._frames.put(None)
 
     def take(self, channel: int, size: int) -> bytes:
         """Count what was taken; gives the frame that tells it when it is worth telling."""
-        self._taken += size
-        untold = self._taken - self._told
-        if untold < self._window // 4:
+        self._untold += size
+        if self._untold < self._window // 4:
             return b""
-        self._told = self._taken
+        untold, self._untold = self._untold, 0
         return wire.encode(TAKEN, channel, untold.to_bytes(4, "big"))
 
 
@@ -256,13 +266,3 @@ class _Feed:
 
 def _dump(request: Request) -> bytes:
     return json.dumps(request).encode()
-
-
-def _load(payload: bytes) -> Report:
-    try:
-        report = json.loads(payload)
-    except ValueError as error:
-        raise SandboxLost(f"the supervisor's report is no JSON: {payload[:200]!r}") from error
-    if not isinstance(report, dict):
-        raise SandboxLost(f"the supervisor's report is no object: {payload[:200]!r}")
-    return report

@@ -1,5 +1,6 @@
 """Frames: ours with the supervisor, and the docker daemon's around them."""
 
+import json
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -32,6 +33,22 @@ def chunks(data: bytes) -> Iterator[bytes]:
     view = memoryview(data)
     for start in range(0, len(data), CHUNK):
         yield bytes(view[start : start + CHUNK])
+
+
+def load(payload: bytes | bytearray, name: str) -> dict[str, object]:
+    """The JSON object that the supervisor sent as its `name`.
+
+    Raises:
+        SandboxLost: it is none.
+    """
+    try:
+        found = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        quoted = bytes(payload[:200])
+        raise SandboxLost(f"the supervisor's {name} is no JSON: {quoted!r}") from error
+    if not isinstance(found, dict):
+        raise SandboxLost(f"the supervisor's {name} is no object: {bytes(payload[:200])!r}")
+    return found
 
 
 class FrameReader:

@@ -10,10 +10,11 @@ from time import sleep
 import pytest
 
 from contracts.errors import SandboxLost
-from sandbox import wire
+from sandbox import files, wire
 from sandbox.attach import PlainStream
+from sandbox.forward import Forward
 from sandbox.link import Link
-from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDOUT, WINDOW
+from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDERR, STDOUT, TAKEN, WINDOW
 from sandbox.wire import DockerReader, Frame, FrameReader, encode
 
 
@@ -97,6 +98,7 @@ def test_a_report_ends_a_call() -> None:
         (docker_frame(HEADER.pack(MAGIC, STDOUT, 1, 0xFFFFFFFF)), "no frame"),
         (docker_frame(encode(DONE, 1, b"no json")), "no JSON"),
         (docker_frame(encode(DONE, 1, b"[]")), "no object"),
+        (docker_frame(encode(DONE, 1, b"[" * 120_000)), "no JSON"),
         (docker_frame(b"out of luck", wire.DOCKER_STDERR), "it said: out of luck"),
     ],
 )
@@ -105,8 +107,10 @@ def test_a_broken_stream_is_a_lost_sandbox(answer: bytes, message: str) -> None:
         call(link)
 
 
-def test_a_supervisor_that_sends_more_than_it_may_is_lost() -> None:
-    flood = docker_frame(encode(STDOUT, 1, b"x" * CHUNK) * (2 * WINDOW // CHUNK))
+@pytest.mark.parametrize("kind", [STDOUT, TAKEN])
+def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
+    first = encode(STDOUT, 1, b"x")
+    flood = docker_frame(first + encode(kind, 1, b"x" * CHUNK) * (2 * WINDOW // CHUNK))
     pauses = iter([1.0])
 
     def slow(_kind: int, _data: bytes) -> None:
@@ -114,6 +118,28 @@ def test_a_supervisor_that_sends_more_than_it_may_is_lost() -> None:
 
     with link_to(lambda _: flood) as link, pytest.raises(SandboxLost, match="more than"):
         link.call({}, b"", slow, 5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (encode(STDOUT, 1, b"x" * CHUNK) * 2, "more than was asked"),
+        (encode(STDERR, 1, b"x" * CHUNK) + encode(STDERR, 1, b"x"), "more than was asked"),
+        (encode(STDERR, 1, b"oh") + encode(DONE, 1, b"{}"), "no JSON"),
+        (encode(STDERR, 1, b"[]") + encode(DONE, 1, b"{}"), "no object"),
+    ],
+)
+def test_a_file_that_is_no_file_and_no_error_is_a_lost_sandbox(answer: bytes, message: str) -> None:
+    with link_to(lambda _: docker_frame(answer)) as link, pytest.raises(SandboxLost, match=message):
+        files.read(link, "/workspace", "f", limit=10)
+
+
+@pytest.mark.parametrize("number", [b"\1", b"\1" * 400])
+def test_a_port_of_any_other_length_is_a_lost_sandbox(number: bytes) -> None:
+    with link_to(lambda _: docker_frame(encode(STDOUT, 1, number))) as link:
+        forward = Forward(link, socket.socket)
+        with pytest.raises(SandboxLost, match="for a port"):
+            forward.listen(0)
 
 
 def test_a_request_holds_any_argument() -> None:
