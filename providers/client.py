@@ -183,7 +183,7 @@ class Gateway:
         import httpx
 
         try:
-            return self._client.request(
+            response = self._client.request(
                 method, path, content=content, headers=dict(headers), timeout=timeout
             )
         except httpx.TimeoutException as error:
@@ -192,6 +192,11 @@ class Gateway:
             raise ModelUnavailable(
                 f"the gateway at {self.url} does not answer ({error}): `harness up` starts it"
             ) from error
+        if response.is_error and "x-harness-error" not in response.headers:
+            raise ModelUnavailable(
+                f"the gateway failed ({response.status_code} for {path}): see gateway/gateway.log"
+            )
+        return response
 
 
 def placed(model: str) -> str:

@@ -42,19 +42,29 @@ def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
         return prices[model].of(usage)
     if _is_local(model) or not is_priced(model):
         return 0.0
-    prompt, completion = litellm().cost_per_token(
-        model=model,
-        prompt_tokens=usage.input + usage.cache_read + usage.cache_write,
-        completion_tokens=usage.output,
-        cache_read_input_tokens=usage.cache_read,
-        cache_creation_input_tokens=usage.cache_write,
-    )
+    import openai  # every error that litellm raises for a provider derives from its root
+
+    module = litellm()
+    try:
+        prompt, completion = module.cost_per_token(
+            model=model,
+            prompt_tokens=usage.input + usage.cache_read + usage.cache_write,
+            completion_tokens=usage.output,
+            cache_read_input_tokens=usage.cache_read,
+            cache_creation_input_tokens=usage.cache_write,
+        )
+    except (module.exceptions.ModelNotMappedError, openai.OpenAIError, ValueError):
+        return _listed(model_facts(model)).of(usage)  # its map has models that it cannot find
     return float(prompt + completion)
 
 
 def is_priced(model: str, prices: Prices = NO_PRICES) -> bool:
     """True when the price of this model is known, so that a money limit means something."""
-    return model in prices or _is_local(model) or bool(model_facts(model))
+    if model in prices or _is_local(model):
+        return True
+    facts = model_facts(model)
+    told = "tiered_pricing" in facts or facts.get("input_cost_per_token") is not None
+    return told and (model in litellm().model_cost or _is_theirs(model, facts))
 
 
 def most_output(model: str) -> int | None:
@@ -65,3 +75,24 @@ def most_output(model: str) -> int | None:
 
 def _is_local(model: str) -> bool:
     return model.partition("/")[0] in LOCAL
+
+
+def _is_theirs(model: str, facts: Mapping[str, object]) -> bool:
+    """Whether these are facts of the provider that is asked: another has prices of its own."""
+    return str(facts.get("litellm_provider")).startswith(model.partition("/")[0])
+
+
+def _listed(facts: Mapping[str, object]) -> Price:
+    """The price that litellm's map has, without its exceptions."""
+
+    def million(name: str, default: float = 0.0) -> float:
+        found = facts.get(name)
+        return found * _MILLION if isinstance(found, int | float) else default
+
+    fresh = million("input_cost_per_token")
+    return Price(
+        input=fresh,
+        output=million("output_cost_per_token"),
+        cache_read=million("cache_read_input_token_cost", fresh),
+        cache_write=million("cache_creation_input_token_cost", fresh),
+    )

@@ -140,6 +140,9 @@ class Link:
         except OSError as error:
             self._lose(f"the stream to the sandbox broke: {error}")
             raise SandboxLost(self._lost) from error
+        except BaseException:  # Ctrl-C may leave half a frame, and nothing can follow that
+            self._lose("a send was cut short")
+            raise
 
     def close(self) -> None:
         """End the stream, and with it the container. Twice is fine."""

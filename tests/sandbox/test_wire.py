@@ -1,10 +1,12 @@
 """Frames, and what is not one."""
 
 import json
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from time import sleep
 
 import pytest
@@ -154,6 +156,27 @@ def test_a_request_holds_any_argument() -> None:
         link.call({"argv": ["\udcff", "ü"]}, b"", lambda _kind, _data: None, None)
     request = {"argv": ["\udcff", "ü"], "timeout_s": None, "input": False}
     assert json.loads(sent[0]) == request
+
+
+@contextmanager
+def interrupted_by(number: signal.Signals) -> Iterator[None]:
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_send_that_is_cut_short_loses_the_sandbox() -> None:
+    ours, theirs = socket.socketpair()
+    link = Link(PlainStream(ours))
+    interrupt = partial(signal.pthread_kill, threading.get_ident(), signal.SIGUSR1)
+    with theirs, closing(link), interrupted_by(signal.SIGUSR1):
+        threading.Timer(0.3, interrupt).start()
+        with pytest.raises(KeyboardInterrupt):  # nobody reads at the far end
+            link.call({"argv": ["x" * (8 << 20)]}, b"", lambda _kind, _data: None, None)
+        with pytest.raises(SandboxLost, match="cut short"):
+            call(link)
 
 
 def test_a_request_too_large_to_send_is_refused_and_the_link_goes_on() -> None:
