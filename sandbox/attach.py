@@ -4,6 +4,7 @@ docker-py loses output on such streams: it bypasses bytes that were buffered wit
 response's header. This is the little of HTTP that the daemon's upgrade needs.
 """
 
+import errno
 import json
 import select
 import socket
@@ -87,7 +88,7 @@ class TlsStream:
                     with self._session:
                         view = view[self._socket.send(view) :]
                 except ssl.SSLWantWriteError:
-                    select.select([], [self._socket], [])
+                    _wait(self._socket, select.POLLOUT)
 
     def receive(self) -> bytes:
         """Some bytes; none when the stream has ended."""
@@ -96,7 +97,7 @@ class TlsStream:
                 with self._session:
                     return self._socket.recv(RECEIVE)
             except ssl.SSLWantReadError:
-                select.select([self._socket], [], [])
+                _wait(self._socket, select.POLLIN)
 
     def close(self) -> None:
         """End it, also for a thread that is receiving."""
@@ -104,6 +105,16 @@ class TlsStream:
             self._socket.shutdown(socket.SHUT_RDWR)
         with self._session:
             self._socket.close()
+
+
+def _wait(connection: socket.socket, event: int) -> None:
+    """Wait until it can go on; `select` itself takes no descriptor over 1023."""
+    poll = select.poll()
+    try:
+        poll.register(connection, event)
+    except ValueError as error:
+        raise OSError(errno.EBADF, "closed here") from error
+    poll.poll()
 
 
 def knock(address: Address) -> None:

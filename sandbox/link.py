@@ -185,6 +185,8 @@ class Link:
             self._lose(f"the stream to the sandbox broke: {error}")
         except SandboxLost as error:
             self._lose(str(error))
+        except Exception as error:  # noqa: BLE001  the thread's last door: callers wait for a word
+            self._lose(f"the stream to the sandbox cannot be read: {error!r}")
 
     def _dispatch(self, frames: Iterator[Frame]) -> None:
         for frame in frames:

@@ -51,7 +51,7 @@ class Launcher:
         try:
             with self._first_to_go():
                 if request["task"] in TASKS:
-                    return os.fork() or be_task(request, pipes)
+                    return _fork() or be_task(request, pipes)
                 env = {**self._env, "HOME": user.pw_dir, **request["env"]}
                 with _as(user):
                     return _spawn(request["argv"], request["cwd"], env, pipes)
@@ -106,6 +106,13 @@ def _spawn(argv: list[str], cwd: str, env: dict[str, str], pipes: tuple[int, int
                 failed = error
     missing = failed.errno in (errno.ENOENT, errno.ENOTDIR)
     raise LaunchFailed(127 if missing else 126, f"cannot run {argv[0]!r}: {failed.strerror}")
+
+
+def _fork() -> int:
+    try:
+        return os.fork()
+    except OSError as error:
+        raise LaunchFailed(126, f"no process can be started: {error.strerror}") from error
 
 
 def _candidates(program: str, path: str) -> list[str]:

@@ -109,6 +109,20 @@ def test_a_broken_stream_is_a_lost_sandbox(answer: bytes, message: str) -> None:
         call(link)
 
 
+class Unreadable(PlainStream):
+    """A stream whose end no protocol foresees."""
+
+    def receive(self) -> bytes:
+        raise ValueError("descriptor out of range")
+
+
+def test_whatever_ends_the_reading_wakes_who_waits() -> None:
+    ours, theirs = socket.socketpair()
+    lost = pytest.raises(SandboxLost, match="out of range")
+    with theirs, closing(Link(Unreadable(ours))) as link, lost:
+        link.greeted()
+
+
 @pytest.mark.parametrize("kind", [STDOUT, TAKEN])
 def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
     first = encode(STDOUT, 1, b"x")
