@@ -105,6 +105,11 @@ ATTACKS = {
         "git symbolic-ref HEAD 'refs/heads/--upload-pack=touch'; "
         "git update-ref 'refs/heads/--upload-pack=touch' HEAD@{0} 2>/dev/null; true"
     ),
+    "few trees that are endless paths": (
+        "good=$(git rev-parse HEAD^{tree}); t=$good; for depth in $(seq 12); do "
+        "t=$(for n in $(seq 10); do printf '040000 tree %s\\t%s\\n' $t $n; done | git mktree); "
+        "done; git update-ref HEAD $(git commit-tree -p HEAD -m x $t); git replace $t $good"
+    ),
     "a forged identity": (
         "git config user.name \"$(printf 'a\\033[2J<b>')\"; git config user.email -x; "
         "git config i18n.commitEncoding evil; git config commit.template \"$CANARY/file\""
