@@ -125,11 +125,11 @@ def git_start(*args: str, at: Path, limit: int) -> bytes:
     Raises:
         GitFailed: git exited with another code than 0, or ran longer than TIMEOUT_S.
     """
-    start = b""
+    start = bytearray()
     with closing(git_stream(*args, at=at)) as pieces:
         while len(start) < limit and (piece := next(pieces, b"")):
             start += piece
-    return start[:limit]
+    return bytes(start[:limit])
 
 
 def redacted(words: str) -> str:
