@@ -42,5 +42,5 @@ def _is_object(call: ToolCall) -> bool:
         return False
     try:
         return isinstance(json.loads(call.arguments), dict)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # a number of thousands of digits is the plain one
         return False

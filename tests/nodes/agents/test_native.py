@@ -192,6 +192,13 @@ def test_malformed_and_unknown_calls_are_told_and_kept_harmless(play: Play) -> N
     assert [(c.name, c.arguments) for c in kept] == [("bash", "{}"), ("fly_away_", "{}")]
 
 
+def test_a_number_too_long_to_read_is_told_like_other_nonsense(play: Play) -> None:
+    result = play(calls(("bash", f'{{"command": {"1" * 5000}}}')), {"content": "sorry"})
+    assert result.status == "success"
+    assert play.told[0].startswith("error: bad arguments for bash")
+    assert play.requests[-1].messages[-2].tool_calls[0].arguments == "{}"
+
+
 def test_nonsense_five_times_in_a_row_ends_it(play: Play) -> None:
     result = play(*(calls(("bash", "{" * n)) for n in range(1, 9)))
     assert result.error is not None
