@@ -18,9 +18,11 @@ def litellm() -> ModuleType:
     # Without the first, importing waits for a price list from the network; without the
     # second it loads any `.env` file that it finds above its own folder; without the third,
     # a thread of its logging takes as much time as the answer did, for loggers we have not.
+    # The fourth keeps it from fetching what a message only names: `parts.py` lets none through.
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ["LITELLM_MODE"] = "PRODUCTION"
     os.environ["LOGGING_EXECUTOR_MAX_PENDING_TASKS"] = "0"
+    os.environ["MAX_IMAGE_URL_DOWNLOAD_SIZE_MB"] = "0"
     import litellm as module
 
     module.suppress_debug_info = True

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Usage
 from providers.ask import Ask, Json, text_of
+from providers.parts import image, not_shown
 from providers.pieces import Call, End, Piece, Text, Thought, Wait
 from providers.sse import event
 
@@ -149,9 +150,8 @@ def _part(block: Mapping[str, JsonValue]) -> Json | None:
     if block.get("type") == "text":
         return {"type": "text", "text": block.get("text", "")} if block.get("text") else None
     if block.get("type") == "image" and isinstance(source, dict):
-        inline = f"data:{source.get('media_type')};base64,{source.get('data')}"
-        return {"type": "image_url", "image_url": {"url": source.get("url") or inline}}
-    return {"type": "text", "text": f"[{block.get('type')} that this model cannot be shown]"}
+        return image(f"data:{source.get('media_type')};base64,{source.get('data')}")
+    return not_shown(block.get("type"))
 
 
 def body_from(pieces: Iterator[Piece], model: str) -> Json:

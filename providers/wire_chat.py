@@ -1,7 +1,7 @@
 """The OpenAI Chat Completions wire, as a server: requests in, answers and errors out."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from secrets import token_hex
 
@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Message, Usage
 from providers.ask import Ask, Json
+from providers.parts import image, not_shown
 from providers.pieces import Call, End, Piece, Text, Thought, Wait, collect
 from providers.sse import COMMENT, event
 from providers.wire_anthropic import SILENCE_S
@@ -25,6 +26,8 @@ _PASSED_ON = (
     "reasoning_effort",
     "response_format",
 )
+_SAID = ("role", "content", "name", "tool_calls", "tool_call_id", "thinking_blocks")
+_FUNCTION = ("name", "description", "parameters")
 
 
 class _Request(BaseModel, frozen=True, extra="allow"):
@@ -45,9 +48,12 @@ def ask_from(body: bytes) -> Ask:
     request = _Request.model_validate_json(body)
     given: dict[str, JsonValue] = {**(request.model_extra or {})}
     given.setdefault("max_tokens", request.max_completion_tokens)
+    tools = list(_functions(request.tools or ()))
+    if not tools:
+        given.pop("tool_choice", None)
     return Ask(
         messages=[_message(message) for message in request.messages],
-        tools=request.tools or (),
+        tools=tools,
         options={name: given[name] for name in _PASSED_ON if given.get(name) is not None},
         stream=request.stream,
         silence_s=SILENCE_S if request.stream else request.harness_timeout_s,
@@ -128,6 +134,31 @@ def _usage(usage: Usage) -> Json:
     }
 
 
-def _message(raw: dict[str, JsonValue]) -> Json:
+def _functions(tools: Iterable[Json]) -> Iterator[Json]:
+    """The tools that the agent runs; others would run at the provider, where nobody guards."""
+    for tool in tools:
+        function = tool.get("function")
+        if tool.get("type") == "function" and isinstance(function, Mapping) and "name" in function:
+            known = {key: function[key] for key in _FUNCTION if key in function}
+            yield {"type": "function", "function": known}
+
+
+def _message(raw: Json) -> Json:
     """A message that every provider knows: "developer" is what one calls a system prompt."""
-    return {**raw, "role": "system"} if raw.get("role") == "developer" else raw
+    message = {key: value for key, value in raw.items() if key in _SAID}
+    content = raw.get("content")
+    if not isinstance(content, str):
+        message["content"] = [_part(p) for p in content] if isinstance(content, list) else None
+    return {**message, "role": "system"} if raw.get("role") == "developer" else message
+
+
+def _part(raw: object) -> Json:
+    part = raw if isinstance(raw, Mapping) else {}
+    match part.get("type"):
+        case "text":
+            return {"type": "text", "text": str(part.get("text", ""))}
+        case "image_url":
+            named = part.get("image_url")
+            return image(named.get("url") if isinstance(named, Mapping) else named)
+        case kind:
+            return not_shown(kind)
