@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import pytest
 
+from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES
 from providers.client import Gateway
 from tests.providers import openai_events
 from tests.providers.conftest import Open, read_events
 from tests.providers.fake_provider import Answer, Provider, provider
 from tests.providers.running_gateway import running_gateway
+from tests.providers.test_chat import openai_answer
 
 # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.
 pytestmark = [
@@ -224,6 +226,30 @@ def test_a_price_of_ones_own_goes_before_the_map(
         client = agent(MODEL, prices={MODEL: {"input": 1000.0}})
         client.messages(stream=True)
     assert client.gate.spent().usage.cost_usd == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_model_that_nobody_can_price_is_counted(
+    agent: Open, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """Its name is known of another provider: behind an address of one's own it may be anything."""
+    with provider(
+        Answer(events=openai_events.text("hi")) if stream else openai_answer({"content": "hi"})
+    ) as served:
+        at(served, monkeypatch)
+        client = agent("openai/deepseek-chat", turns=1)
+        assert "hi" in client.messages(stream=stream).text
+        assert client.messages(stream=stream).status_code == 400
+    assert (client.gate.spent().turns, client.gate.spent().usage.cost_usd) == (1, 0.0)
+    assert len(client.events("reply")) == 1
+
+
+def test_a_gateway_with_a_fault_is_an_outage() -> None:
+    with provider(Answer("Internal Server Error", status=500)) as served:
+        broken = Gateway(served.url, "x")
+        with pytest.raises(ModelUnavailable, match=r"the gateway failed \(500 .*gateway\.log"):
+            broken.check_model(MODEL)
+        broken.close()
 
 
 def test_what_a_model_may_say_at_most_is_not_asked_past(

@@ -17,6 +17,8 @@ MILLION = 1_000_000
         ("openai/gpt-4o", Usage(input=MILLION), 2.5),
         ("ollama/qwen3:4b", Usage(input=MILLION), 0.0),
         ("openai/no-such-model", Usage(input=MILLION), 0.0),
+        ("openai/deepseek-chat", Usage(input=MILLION), 0.0),  # another provider's
+        ("azure/mistral-large-latest", Usage(input=MILLION, output=MILLION), 32.0),  # not found
     ],
 )
 def test_tokens_cost_what_the_map_says(model: str, usage: Usage, dollars: float) -> None:
@@ -31,6 +33,13 @@ def test_tokens_cost_what_the_map_says(model: str, usage: Usage, dollars: float)
         ("ollama/qwen3:4b", True),
         ("scripted/replies.jsonl", True),
         ("openai/no-such-model", False),
+        ("openai/deepseek-chat", False),
+        ("openai/claude-sonnet-4-5", False),
+        ("azure/mistral-large-latest", True),
+        ("dashscope/qwen-flash", True),  # the more at once, the dearer
+        ("github_copilot/claude-haiku-4.5", True),
+        ("bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0", True),
+        ("vertex_ai/gemini-2.5-pro", True),
     ],
 )
 def test_a_model_without_a_price_can_be_told(model: str, priced: bool) -> None:
