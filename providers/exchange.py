@@ -32,11 +32,15 @@ def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
 
     Raises:
         Refused: a limit is reached, before the first piece.
-        ModelUnavailable: as `answer` and `Account.admit`.
+        ModelUnavailable: as `answer` and `Account.turn`.
         OptionInvalid: the scripted model is no script.
     """
-    account.admit()
-    ask = replace(ask, messages=account.refusals.restored(ask.messages))
+    with account.turn():
+        yield from _written(account, replace(ask, messages=account.refusals.restored(ask.messages)))
+
+
+def _written(account: Account, ask: Ask) -> Generator[Piece, None, None]:
+    """The same of a turn that may begin."""
     book = _Book(account, ask)
     book.write_request()
     waited_s = 0.0
@@ -64,13 +68,13 @@ def embedding(account: Account, ask: EmbedAsk) -> Embedded:
     terms, started = account.terms, time.monotonic()
     if terms.agent != OURSELVES:
         raise Refused("this token is for a model that chats", kind="token", status=403)
-    account.admit()
-    try:
-        made = embed(terms.model, ask, account.run.terms.prices)
-    except ModelUnavailable as error:
-        account.broke(str(error), again=True)
-        raise
-    account.count(made.usage, whole=True)
+    with account.turn():
+        try:
+            made = embed(terms.model, ask, account.run.terms.prices)
+        except ModelUnavailable as error:
+            account.broke(str(error), again=True)
+            raise
+        account.count(made.usage, whole=True)
     account.run.trajectory.write(
         "embedding",
         node=terms.node,

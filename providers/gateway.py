@@ -108,11 +108,13 @@ def _in_threads(ledger: Ledger, executor: Executor) -> Callable[[Wire, _Work], _
 
     def endpoint_for(wire: Wire, work: _Work) -> _Endpoint:
         async def endpoint(request: Request) -> Response:
+            token = _token(request)
             try:
+                ledger.account(token)  # before anything is held for whoever asks
                 body = await _body(request)
             except Refused as error:
                 return _failed(wire, error)
-            parts = _refusing(wire, work(wire, ledger, _token(request), body))
+            parts = _refusing(wire, work(wire, ledger, token, body))
             taken = Pump(parts, executor).taken()
             first = await anext(taken)
             if isinstance(first[0], Response):
@@ -196,10 +198,11 @@ def _health(ledger: Ledger) -> _Endpoint:
 
 
 def _failed(wire: Wire, error: Exception) -> Response:
-    """The one status that no client tries again, but for tokens and sizes: we did the trying."""
+    """The one status that no client tries again, but for tokens, sizes and haste: we tried."""
     status = error.status if isinstance(error, Refused) else 400
     kind = error.kind if isinstance(error, Refused) else _kind(error)
-    headers = {"x-should-retry": "false", "x-harness-error": kind}
+    again = "true" if status == 429 else "false"
+    headers = {"x-should-retry": again, "x-harness-error": kind}
     return JSONResponse(wire.error_body(_told(error), status), status, headers)
 
 

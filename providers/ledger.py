@@ -4,6 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_urlsafe
@@ -30,6 +31,9 @@ SPENT = TypeAdapter(Spent)
 
 TOKEN_PREFIX = "hrn-"  # noqa: S105 - what a token begins with, not one
 
+AT_ONCE = 8
+"""Requests that one agent may have under way; what they spend is known at their end only."""
+
 
 class RunTerms(BaseModel, frozen=True, extra="forbid"):
     """What a run may spend in all, and where its trajectory goes."""
@@ -37,7 +41,7 @@ class RunTerms(BaseModel, frozen=True, extra="forbid"):
     run_id: str = Field(min_length=1)
     trajectory: Path
     budget_usd: float | None = None
-    """All tokens of the run together spend this much, give or take the last reply."""
+    """All tokens of the run together spend this much, give or take the replies under way."""
     ttl_s: float = Field(default=6 * 3600.0, gt=0)
     """Tokens are worth nothing after this long, whether the run was closed or not."""
     prices: Mapping[str, Price] = Field(default_factory=dict)
@@ -126,24 +130,37 @@ class Account:
     _spent: Spent = field(default_factory=Spent)
     _calls: Counter[str] = field(default_factory=Counter)
     _given_up: str | None = None
+    _under_way: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def admit(self) -> None:
-        """Let one more turn begin.
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One more turn, under way until this ends; count what it took before that.
 
         Raises:
-            Refused: a limit of the token or of the run is reached.
+            Refused: a limit of the token or of the run is reached, or would be by the turns
+                that are under way, or they are `AT_ONCE`.
             ModelUnavailable: an agent's model did not answer before, though it was asked again
                 and again: agents would go on like that for minutes.
         """
+        self._begin()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _begin(self) -> None:
         with self._lock:
             if self._given_up is not None:
                 raise ModelUnavailable(self._given_up)
             stopped = self.run.exceeded() or self._reached()
-            if stopped is None:
-                return
-            self._spent = replace(self._spent, stopped=stopped)
-        raise Refused(stopped, kind="budget")
+            if stopped is not None:
+                self._spent = replace(self._spent, stopped=stopped)
+                raise Refused(stopped, kind="budget")
+            if self._under_way >= AT_ONCE and self.terms.agent != OURSELVES:
+                raise Refused(f"{AT_ONCE} requests are under way: wait", kind="busy", status=429)
+            self._under_way += 1
 
     def count(self, usage: Usage, *, whole: bool) -> None:
         """Add one reply and what it cost; a whole one ends an outage."""
@@ -189,7 +206,7 @@ class Account:
     def _reached(self) -> str | None:
         limits, spent = self.terms, self._spent
         told = f"spent {spent.turns} turns, {spent.usage.total} tokens, ${spent.usage.cost_usd:.4f}"
-        if limits.turns is not None and spent.turns >= limits.turns:
+        if limits.turns is not None and spent.turns + self._under_way >= limits.turns:
             return f"turn limit of {limits.turns} reached: {told}"
         if limits.tokens is not None and spent.usage.total >= limits.tokens:
             return f"token limit of {limits.tokens} reached: {told}"

@@ -220,7 +220,7 @@ def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
 def error_body(message: str, status: int) -> Json:
     """An error as this wire tells it; what cannot be mended is said to be a bad request."""
     kind = {401: "authentication_error", 404: "not_found_error", 413: "request_too_large"}
-    kinds = {**kind, 500: "api_error", 502: "api_error"}
+    kinds = {**kind, 429: "rate_limit_error", 500: "api_error", 502: "api_error"}
     error = {"type": kinds.get(status, "invalid_request_error"), "message": message}
     return {"type": "error", "error": error}
 

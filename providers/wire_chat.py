@@ -93,7 +93,7 @@ def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
 
 def error_body(message: str, status: int) -> Json:
     """An error as this wire tells it."""
-    kind = {401: "authentication_error", 500: "server_error", 502: "server_error"}
+    kind = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error"}
     return {
         "error": {
             "message": message,

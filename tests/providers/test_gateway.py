@@ -16,7 +16,7 @@ from contracts.gate import BUDGET_EXCEEDED, Terms
 from contracts.run import Decisions
 from contracts.tool import Tool
 from providers.client import Gateway
-from providers.ledger import RunTerms
+from providers.ledger import AT_ONCE, RunTerms
 from providers.read_trajectory import first_difference
 from tests.providers.conftest import Open, read_events
 from tests.providers.running_gateway import running_gateway
@@ -224,6 +224,15 @@ def test_only_a_token_opens_and_only_while_its_run_lives(
     http.close()
 
 
+def test_whoever_has_no_token_is_told_before_the_body(gateway: Gateway) -> None:
+    with gateway.connect() as connection:
+        connection.settimeout(10)
+        connection.sendall(
+            b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 9999999\r\n\r\n"
+        )
+        assert b" 401 " in connection.recv(100)
+
+
 def test_a_token_ends_with_its_time(agent: Open, script: Script) -> None:
     client = agent(script({"content": "x"}), ttl_s=0.05)
     time.sleep(0.1)
@@ -310,7 +319,7 @@ def test_secrets_of_gateway_and_run_are_in_no_trajectory(agent: Open, script: Sc
 
 def test_many_agents_at_one_time_lose_nothing(agent: Open, script: Script) -> None:
     client = agent(script(*({"content": f"{n:03}", "usage": USAGE} for n in range(200))))
-    with ThreadPoolExecutor(32) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         said = list(pool.map(lambda n: client.messages(stream=n % 2 == 0).text, range(200)))
     assert all(sum(f"{n:03}" in text for text in said) >= 1 for n in range(200))
     assert client.gate.spent().turns == 200

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES
 from providers.client import Gateway
+from providers.ledger import AT_ONCE
 from tests.providers import openai_events
-from tests.providers.conftest import Open, read_events
+from tests.providers.conftest import AgentClient, Open, read_events
 from tests.providers.fake_provider import Answer, Provider, provider
 from tests.providers.running_gateway import running_gateway
 from tests.providers.test_chat import openai_answer
@@ -23,6 +25,7 @@ pytestmark = [
 
 KEY = "sk-test-0123456789abcdef"
 MODEL = "openai/gpt-4o"
+ENDLESS = Answer(events=openai_events.text(*(f"word {n} " for n in range(400))), pause_s=0.1)
 PRICE = 1000 * 2.5e-6 + 10 * 1e-5
 
 
@@ -49,6 +52,17 @@ def at(served: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refusal(status: int, message: str) -> Answer:
     return Answer({"error": {"message": message, "type": "x"}}, status)
+
+
+@contextmanager
+def begun(client: AgentClient) -> Iterator[None]:
+    """While a stream has begun and goes on; then the agent hangs up."""
+    headers = {"x-api-key": client.gate.token}
+    body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
+    with client.http.stream("POST", "/v1/messages", json=body, headers=headers) as response:
+        heard = response.iter_bytes()  # hangs up when it is forgotten
+        assert b"message_start" in next(heard)
+        yield
 
 
 def test_a_stream_comes_through_with_usage_and_money(
@@ -203,19 +217,48 @@ def test_silence_is_timed_out(
 
 
 def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = Answer(events=openai_events.text(*(["word "] * 400)), pause_s=0.01)
-    with provider(endless) as served:
+    with provider(ENDLESS) as served:
         at(served, monkeypatch)
         client = agent(MODEL)
-        headers = {"x-api-key": client.gate.token}
-        body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
-        with client.http.stream("POST", "/v1/messages", json=body, headers=headers) as response:
-            next(response.iter_bytes())
+        with begun(client):
+            pass
         deadline = time.monotonic() + 5
         while not client.events("broken") and time.monotonic() < deadline:
             time.sleep(0.05)
     assert client.events("broken")[0]["why"] == "the agent hung up"
     assert client.gate.spent().turns == 1
+
+
+def test_turns_under_way_are_turns(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with provider(ENDLESS) as served:
+        at(served, monkeypatch)
+        client = agent(MODEL, turns=1)
+        with begun(client):
+            assert "turn limit of 1 reached" in client.messages(stream=True).text
+    assert len(served.requests) == 1
+
+
+def test_an_agent_asks_so_often_at_once_and_no_more(
+    agent: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with provider(ENDLESS) as served, ExitStack() as others:
+        at(served, monkeypatch)
+        client = agent(MODEL)
+        with begun(client):
+            for _ in range(AT_ONCE - 1):
+                others.enter_context(begun(client))
+            messages, chat = client.messages(), client.chat()
+            assert [messages.status_code, chat.status_code] == [429, 429]
+            assert messages.headers["x-should-retry"] == "true"
+            for refused in (messages, chat):
+                assert refused.json()["error"]["type"] == "rate_limit_error"
+        deadline = time.monotonic() + 5
+        while not client.events("broken") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.05)
+        with begun(client):
+            pass
+    assert client.gate.spent().stopped is None
 
 
 def test_a_price_of_ones_own_goes_before_the_map(
