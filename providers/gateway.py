@@ -28,10 +28,11 @@ from providers import wire_anthropic, wire_chat
 from providers.ask import Ask, Json
 from providers.embed import EmbedAsk
 from providers.exchange import embedding, exchange
+from providers.failures import OVERFLOW
 from providers.gateway_admin import CheckModel, admin_routes
 from providers.ledger import Ledger, Refused
 from providers.litellm_door import litellm
-from providers.pieces import Piece
+from providers.pieces import End, Piece
 from providers.pump import Pump
 from providers.scripted import is_scripted
 
@@ -48,6 +49,8 @@ class Wire(NamedTuple):
     events_from: Callable[[Iterator[Piece], str], Iterator[bytes]]
     error_body: Callable[[str, int], Json]
     error_event: Callable[[str], bytes]
+    overflow: str = ""
+    """The error for a conversation that the model cannot hold; empty: a stop reason tells."""
 
 
 _ANTHROPIC = Wire(
@@ -56,6 +59,7 @@ _ANTHROPIC = Wire(
     wire_anthropic.events_from,
     wire_anthropic.error_body,
     wire_anthropic.error_event,
+    "prompt is too long: the model cannot hold this conversation",
 )
 _OPENAI = Wire(
     wire_chat.ask_from,
@@ -151,13 +155,16 @@ def _refusing(wire: Wire, parts: _Parts) -> _Parts:
 def _answered(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
     account = ledger.account(token)
     ask = wire.ask_from(body)
-    with closing(exchange(account, ask)) as pieces:
+    with closing(exchange(account, ask)) as answered:
+        first = next(answered)  # what fails before the first piece is a status
+        if wire.overflow and isinstance(first, End) and first.stop_reason == OVERFLOW:
+            raise Refused(wire.overflow, kind="request")
+        pieces = chain((first,), answered)
         if not ask.stream:
             yield JSONResponse(wire.body_from(pieces, account.terms.model))
             return
-        first = next(pieces)  # what fails before the first piece is a status
         try:
-            yield from wire.events_from(chain((first,), pieces), account.terms.model)
+            yield from wire.events_from(pieces, account.terms.model)
         except (ModelUnavailable, OptionInvalid) as error:
             yield wire.error_event(str(error))
 

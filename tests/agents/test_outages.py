@@ -35,6 +35,7 @@ AGENTS = ("claude-code", "pi", "native")
 REFUSED = Answer({"error": {"message": "Incorrect API key", "type": "x"}}, 401)
 BUSY = Answer({"error": {"message": "slow down", "type": "x"}}, 429)
 NO_TOOLS = Answer({"error": {"message": "tools are not supported", "type": "x"}}, 400)
+TOO_LONG = Answer({"error": {"message": "This model's maximum context length is 9 tokens"}}, 400)
 BROKEN = Answer(events=openai_events.begun("I see that ", "it "))
 
 
@@ -95,6 +96,18 @@ def test_an_answer_that_broke_off_is_replayed_as_it_was(
     cut = bench.events("broken")[0]
     assert "broke off" in str(cut["why"])
     assert cut["message"] == {"role": "assistant", "content": "I see that it "}
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+def test_a_conversation_too_long_fails_the_node(
+    bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    with provider(step(agent), TOO_LONG) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        result = bench(agent, model="openai/gpt-4o")
+    assert result.status == "failure"
+    assert "prompt is too long" in str(result.error).lower()
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "pi"])

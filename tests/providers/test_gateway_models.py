@@ -229,6 +229,24 @@ def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.Monk
     assert client.gate.spent().turns == 1
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_conversation_too_long_is_an_error_that_agents_know(
+    agent: Open, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """They shorten it, or fail with it; an empty answer would be a success."""
+    with provider(refusal(400, "This model's maximum context length is 128000 tokens.")) as served:
+        at(served, monkeypatch)
+        client = agent(MODEL)
+        response, chat = client.messages(stream=stream), client.chat()
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert error["message"].startswith("prompt is too long: ")
+    assert chat.json()["choices"][0]["finish_reason"] == "context_window"
+    assert client.gate.spent().outage is None
+    assert client.events("reply")[0]["stop_reason"] == "context_window"
+
+
 def test_turns_under_way_are_turns(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     with provider(ENDLESS) as served:
         at(served, monkeypatch)
