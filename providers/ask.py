@@ -10,6 +10,9 @@ from providers.wire_openai import message_out, tools_out
 
 Json = Mapping[str, object]
 
+_IMAGE = 6_400
+"""As many characters as an image of the usual size has tokens, four times 1,600."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
@@ -48,12 +51,21 @@ class Ask:
 
     @property
     def size(self) -> int:
-        """Characters of everything that is said, about four of them a token."""
-        return sum(len(json.dumps(part)) for part in (*self.messages, *self.tools))
+        """Characters of everything that is said, about four of them a token, images too."""
+        return sum(map(_size, (*self.messages, *self.tools)))
 
     @property
     def tool_names(self) -> list[str]:
         return [str(_part(tool, "function").get("name", "")) for tool in self.tools]
+
+
+def _size(said: Json) -> int:
+    """An image is looked at, not read: how long its bytes are as text means nothing."""
+    content = said.get("content")
+    if not isinstance(content, list):
+        return len(json.dumps(said))
+    rest = [part for part in content if not _part(part, "image_url")]
+    return len(json.dumps({**said, "content": rest})) + _IMAGE * (len(content) - len(rest))
 
 
 def response_format(schema: Json) -> Json:

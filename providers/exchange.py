@@ -183,7 +183,8 @@ class _Book:
         return replace(usage, cost_usd=cost_usd(model, usage, run.terms.prices))
 
     def _write_result(self, call: str, text: str) -> None:
-        self._write("result", call=call, digest=digest(text), size=len(text), text=text[:_SHOWN])
+        bare = self._account.run.trajectory.redact(text)  # what is cut through is not found again
+        self._write("result", call=call, digest=digest(text), size=len(text), text=bare[:_SHOWN])
 
     def _write(self, kind: str, **fields: object) -> None:
         terms = self._account.terms

@@ -22,7 +22,7 @@ class Trajectory:
 
     def __init__(self, path: Path, *, redact: Redact) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._redact = redact
+        self.redact = redact
         self._lock = threading.Lock()
         self._file = path.open("a", encoding="utf-8")
 
@@ -40,7 +40,7 @@ class Trajectory:
     def write(self, kind: str, **fields: object) -> None:
         """Add one event; it is on its way to the disk when this returns."""
         event = {"kind": kind, "time": datetime.now(UTC).isoformat(), **fields}
-        line = json.dumps(_redacted(event, self._redact))
+        line = json.dumps(_redacted(event, self.redact))
         with self._lock:
             if not self._file.closed:
                 self._file.write(line + "\n")

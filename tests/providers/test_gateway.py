@@ -103,6 +103,14 @@ def test_tokens_are_counted_before_they_are_sent(agent: Open, script: Script) ->
     assert client.gate.spent().turns == 0
 
 
+def test_an_image_is_as_many_tokens_as_it_is_shown_as(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "x"}))
+    source = {"type": "base64", "media_type": "image/png", "data": "A" * 5_000_000}
+    turn = {"role": "user", "content": [{"type": "image", "source": source}]}
+    counted = client.post("/v1/messages/count_tokens", {"messages": [turn]}).json()
+    assert 1600 <= counted["input_tokens"] <= 1620
+
+
 def test_a_conversation_comes_back_in_our_form(agent: Open, script: Script) -> None:
     client = agent(script({"content": "done"}))
     image = {"type": "base64", "media_type": "image/png", "data": "aGk="}
@@ -315,6 +323,14 @@ def test_secrets_of_gateway_and_run_are_in_no_trajectory(agent: Open, script: Sc
     assert "hunter2" not in text
     assert "sesame" not in text
     assert client.gate.token not in text
+
+
+def test_a_secret_that_is_cut_through_is_in_no_trajectory(agent: Open, script: Script) -> None:
+    client = agent(script({"content": "ok"}))
+    told = {"type": "tool_result", "tool_use_id": "c1", "content": "x" * 3996 + "hunter2"}
+    client.post("/v1/messages", {"messages": [{"role": "user", "content": [told]}]})
+    (result,) = client.events("result")
+    assert str(result["text"]).endswith("x***")
 
 
 def test_many_agents_at_one_time_lose_nothing(agent: Open, script: Script) -> None:
