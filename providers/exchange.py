@@ -11,7 +11,7 @@ from contracts.tool import Decision, Denied, ToolCall
 from providers.ask import Ask, text_of
 from providers.embed import EmbedAsk, Embedded, embed
 from providers.failures import AskRefused
-from providers.ledger import Account, Refused
+from providers.ledger import Account, Refused, Turn
 from providers.pieces import KEPT_TEXT, Call, Heard, Piece, Wait
 from providers.prices import cost_usd
 from providers.stream import guessed
@@ -35,13 +35,14 @@ def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
         ModelUnavailable: as `answer` and `Account.turn`.
         OptionInvalid: the scripted model is no script.
     """
-    with account.turn():
-        yield from _written(account, replace(ask, messages=account.refusals.restored(ask.messages)))
+    with account.turn() as turn:
+        restored = replace(ask, messages=account.refusals.restored(ask.messages))
+        yield from _written(account, turn, restored)
 
 
-def _written(account: Account, ask: Ask) -> Generator[Piece, None, None]:
+def _written(account: Account, turn: Turn, ask: Ask) -> Generator[Piece, None, None]:
     """The same of a turn that may begin."""
-    book = _Book(account, ask)
+    book = _Book(account, turn, ask)
     book.write_request()
     waited_s = 0.0
     try:
@@ -68,13 +69,13 @@ def embedding(account: Account, ask: EmbedAsk) -> Embedded:
     terms, started = account.terms, time.monotonic()
     if terms.agent != OURSELVES:
         raise Refused("this token is for a model that chats", kind="token", status=403)
-    with account.turn():
+    with account.turn() as turn:
         try:
             made = embed(terms.model, ask, account.run.terms.prices)
         except ModelUnavailable as error:
             account.broke(str(error), again=True)
             raise
-        account.count(made.usage, whole=True)
+        account.count(turn, made.usage, whole=True)
     account.run.trajectory.write(
         "embedding",
         node=terms.node,
@@ -122,8 +123,9 @@ def _waits(decision: Decision) -> bool:
 class _Book:
     """Writes one exchange down."""
 
-    def __init__(self, account: Account, ask: Ask) -> None:
+    def __init__(self, account: Account, turn: Turn, ask: Ask) -> None:
         self._account = account
+        self._turn = turn
         self._ask = ask
         self._heard = Heard()
         self._started = time.monotonic()
@@ -159,11 +161,11 @@ class _Book:
             usage = self._guess()
             said = {}
             if heard.size:
-                self._account.count(usage, whole=False)
+                self._account.count(self._turn, usage, whole=False)
                 said = {"message": message_out(heard.message)}
             self._write("broken", why=self._why, usage=asdict(usage), size=heard.size, **said)
             return
-        self._account.count(end.usage, whole=True)
+        self._account.count(self._turn, end.usage, whole=True)
         self._write(
             "reply",
             message=message_out(heard.message),

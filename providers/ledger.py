@@ -134,8 +134,8 @@ class Account:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """One more turn, under way until this ends; count what it took before that.
+    def turn(self) -> Iterator["Turn"]:
+        """One more turn, under way until it is counted or this ends.
 
         Raises:
             Refused: a limit of the token or of the run is reached, or would be by the turns
@@ -143,14 +143,14 @@ class Account:
             ModelUnavailable: an agent's model did not answer before, though it was asked again
                 and again: agents would go on like that for minutes.
         """
-        self._begin()
+        turn = self._begin()
         try:
-            yield
+            yield turn
         finally:
             with self._lock:
-                self._under_way -= 1
+                self._end(turn)
 
-    def _begin(self) -> None:
+    def _begin(self) -> "Turn":
         with self._lock:
             if self._given_up is not None:
                 raise ModelUnavailable(self._given_up)
@@ -161,10 +161,17 @@ class Account:
             if self._under_way >= AT_ONCE and self.terms.agent != OURSELVES:
                 raise Refused(f"{AT_ONCE} requests are under way: wait", kind="busy", status=429)
             self._under_way += 1
+        return Turn()
 
-    def count(self, usage: Usage, *, whole: bool) -> None:
-        """Add one reply and what it cost; a whole one ends an outage."""
+    def _end(self, turn: "Turn") -> None:
+        if turn.is_under_way:
+            turn.is_under_way = False
+            self._under_way -= 1
+
+    def count(self, turn: "Turn", usage: Usage, *, whole: bool) -> None:
+        """Add the reply of a turn and what it cost; a whole one ends an outage."""
         with self._lock:
+            self._end(turn)
             self._spent = replace(
                 self._spent,
                 turns=self._spent.turns + 1,
@@ -213,6 +220,13 @@ class Account:
         if limits.cost_usd is not None and spent.usage.cost_usd >= limits.cost_usd:
             return f"budget exceeded: ${spent.usage.cost_usd:.4f} of ${limits.cost_usd:g}, {told}"
         return None
+
+
+class Turn:
+    """A request to the model: under way, then counted among those that were, or over."""
+
+    def __init__(self) -> None:
+        self.is_under_way = True
 
 
 def _too_long(call: ToolCall) -> Denied | None:
