@@ -8,10 +8,10 @@ from contracts.chat import Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.gate import OURSELVES
 from contracts.tool import Decision, Denied, ToolCall
+from providers.account import Account, Refused, Turn
 from providers.ask import Ask, text_of
 from providers.embed import EmbedAsk, Embedded, embed
 from providers.failures import AskRefused
-from providers.ledger import Account, Refused, Turn
 from providers.pieces import KEPT_TEXT, Call, Heard, Piece, Wait
 from providers.prices import cost_usd
 from providers.stream import guessed

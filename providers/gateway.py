@@ -25,12 +25,13 @@ from starlette.routing import Route
 
 from contracts.errors import ModelUnavailable, OptionInvalid
 from providers import wire_anthropic, wire_chat
+from providers.account import Refused
 from providers.ask import Ask, Json
 from providers.embed import EmbedAsk
 from providers.exchange import embedding, exchange
 from providers.failures import OVERFLOW
 from providers.gateway_admin import CheckModel, admin_routes
-from providers.ledger import Ledger, Refused
+from providers.ledger import Ledger
 from providers.litellm_door import litellm
 from providers.pieces import End, Piece
 from providers.pump import Pump

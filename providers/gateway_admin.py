@@ -21,7 +21,8 @@ from starlette.routing import Route
 from contracts.chat import Usage
 from contracts.errors import BadInput, HarnessError
 from contracts.gate import Spent, Terms
-from providers.ledger import SPENT, Ledger, Refused, RunTerms
+from providers.account import SPENT, Refused, RunTerms
+from providers.ledger import Ledger
 from providers.prices import is_priced
 
 CheckModel = Callable[[str], None]

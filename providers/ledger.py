@@ -1,62 +1,17 @@
-"""Tokens worth one run: who holds one, what it may spend, and what it spent."""
+"""Tokens worth one run: who holds one, and the account that it opens."""
 
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable
 from secrets import token_urlsafe
-from types import MappingProxyType
-
-from pydantic import BaseModel, Field, TypeAdapter
 
 from contracts.chat import Usage
-from contracts.errors import ModelUnavailable
-from contracts.gate import OURSELVES, MakeGuard, Spent, Terms
-from contracts.run import Decisions
-from contracts.tool import Decision, Denied, Guard, ToolCall
-from providers.answer import Pause, RunModels
-from providers.ask import Ask
-from providers.pieces import Piece
-from providers.prices import Price
-from providers.refusals import Refusals
-from providers.scripted import PREFIX
-from providers.stream import MAX_ARGUMENTS
-from providers.trajectory import Redact, Trajectory
-
-SPENT = TypeAdapter(Spent)
-"""How what was spent crosses the wire."""
+from contracts.gate import MakeGuard, Spent, Terms
+from providers.account import Account, Refused, RunAccount, RunTerms
+from providers.answer import Pause
+from providers.trajectory import Redact
 
 TOKEN_PREFIX = "hrn-"  # noqa: S105 - what a token begins with, not one
-
-AT_ONCE = 8
-"""Requests that one agent may have under way; what they spend is known at their end only."""
-
-
-class RunTerms(BaseModel, frozen=True, extra="forbid"):
-    """What a run may spend in all, and where its trajectory goes."""
-
-    run_id: str = Field(min_length=1)
-    trajectory: Path
-    budget_usd: float | None = None
-    """All tokens of the run together spend this much, give or take the replies under way."""
-    ttl_s: float = Field(default=6 * 3600.0, gt=0)
-    """Tokens are worth nothing after this long, whether the run was closed or not."""
-    prices: Mapping[str, Price] = Field(default_factory=dict)
-    """Prices that go before litellm's."""
-    spent_usd: float = 0.0
-    """What was spent before the run went on; it counts towards the budget."""
-    replay: Path | None = None
-    """An old trajectory: its replies are played, whatever model is named."""
-    said: Mapping[str, int] = Field(default_factory=dict)
-    """Replies, by model, that were given before the run went on: scripts begin after them."""
-    secrets: tuple[str, ...] = ()
-    """Values that are blanked out in the trajectory, besides the gateway's own."""
-    process: str = ""
-    """Who the run belongs to, as `IsOver` knows it: when it is over, the run is."""
-
 
 IsOver = Callable[[str], bool]
 """Whether the process of this label is gone for sure."""
@@ -64,175 +19,6 @@ IsOver = Callable[[str], bool]
 
 def _never(_: str) -> bool:
     return False
-
-
-class Refused(Exception):
-    """A request that is not served. `kind` is for our own clients, the message for agents."""
-
-    def __init__(self, message: str, *, kind: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.status = status
-
-
-class RunAccount:
-    """One open run: its models, its trajectory and its purse."""
-
-    def __init__(self, terms: RunTerms, redact: Redact, pause: Pause) -> None:
-        self.terms = terms
-        self._models = RunModels(terms.prices, pause=pause, said=terms.said)
-        self.masked = [secret for secret in terms.secrets if secret]
-        self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._mask(redact(t)))
-        self.ends_at = time.monotonic() + terms.ttl_s
-        self._usage = Usage(cost_usd=terms.spent_usd)
-        self._lock = threading.Lock()
-
-    def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
-        """The model's answer, or the next of the trajectory that is replayed.
-
-        Raises:
-            ModelUnavailable, OptionInvalid: as `RunModels.answer`.
-        """
-        replay = self.terms.replay
-        return self._models.answer(model if replay is None else f"{PREFIX}{replay}", ask)
-
-    def count(self, usage: Usage) -> None:
-        """Add one reply of any of the run's agents, who may spend at the same time."""
-        with self._lock:
-            self._usage += usage
-
-    def spent(self) -> Usage:
-        """What all its agents spent together."""
-        return self._usage
-
-    def exceeded(self) -> str | None:
-        """Why no more may be spent, or None."""
-        budget, spent = self.terms.budget_usd, self._usage
-        if budget is None or spent.cost_usd < budget:
-            return None
-        return f"budget exceeded: ${spent.cost_usd:.4f} of ${budget:g}, {spent.total} tokens"
-
-    def _mask(self, text: str) -> str:
-        for secret in self.masked:
-            text = text.replace(secret, "[redacted]")
-        return text
-
-
-@dataclass
-class Account:
-    """What one token is worth and what was done with it. Several threads may use it."""
-
-    terms: Terms
-    run: RunAccount
-    guard: Guard
-    refusals: Refusals = field(default_factory=Refusals)
-    closed: threading.Event = field(default_factory=threading.Event)
-    _spent: Spent = field(default_factory=Spent)
-    _calls: Counter[str] = field(default_factory=Counter)
-    _given_up: str | None = None
-    _under_way: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @contextmanager
-    def turn(self) -> Iterator["Turn"]:
-        """One more turn, under way until it is counted or this ends.
-
-        Raises:
-            Refused: a limit of the token or of the run is reached, or would be by the turns
-                that are under way, or they are `AT_ONCE`.
-            ModelUnavailable: an agent's model did not answer before, though it was asked again
-                and again: agents would go on like that for minutes.
-        """
-        turn = self._begin()
-        try:
-            yield turn
-        finally:
-            with self._lock:
-                self._end(turn)
-
-    def _begin(self) -> "Turn":
-        with self._lock:
-            if self._given_up is not None:
-                raise ModelUnavailable(self._given_up)
-            stopped = self.run.exceeded() or self._reached()
-            if stopped is not None:
-                self._spent = replace(self._spent, stopped=stopped)
-                raise Refused(stopped, kind="budget")
-            if self._under_way >= AT_ONCE and self.terms.agent != OURSELVES:
-                raise Refused(f"{AT_ONCE} requests are under way: wait", kind="busy", status=429)
-            self._under_way += 1
-        return Turn()
-
-    def _end(self, turn: "Turn") -> None:
-        if turn.is_under_way:
-            turn.is_under_way = False
-            self._under_way -= 1
-
-    def count(self, turn: "Turn", usage: Usage, *, whole: bool) -> None:
-        """Add the reply of a turn and what it cost; a whole one ends an outage."""
-        with self._lock:
-            self._end(turn)
-            self._spent = replace(
-                self._spent,
-                turns=self._spent.turns + 1,
-                usage=self._spent.usage + usage,
-                outage=None if whole else self._spent.outage,
-            )
-            self.run.count(usage)
-
-    def decide(self, call: ToolCall) -> Decision:
-        """Let the guard decide about a call; it may be asked again while a person is waited for."""
-        return _too_long(call) or self.guard(call)
-
-    @property
-    def wait_s(self) -> float:
-        """How long a person's decision is waited for; nobody waits once the token is closed."""
-        bounds = self.terms.bounds
-        return 0.0 if bounds is None or self.closed.is_set() else bounds.wait_s
-
-    def count_decision(self, call: ToolCall, decision: Decision) -> None:
-        """Count a call and what was decided about it in the end."""
-        denied = isinstance(decision, Denied)
-        one = Decisions(allowed=int(not denied), denied=int(denied))
-        with self._lock:
-            self._calls[call.name[:64]] += 1
-            self._spent = replace(self._spent, decisions=self._spent.decisions + one)
-
-    def broke(self, why: str, *, again: bool) -> None:
-        """Remember why the model did not answer, or not to the end; `again`: it still may."""
-        with self._lock:
-            self._spent = replace(self._spent, outage=why)
-            if not again and self.terms.agent != OURSELVES:
-                self._given_up = why
-
-    def spent(self) -> Spent:
-        """What was spent so far."""
-        with self._lock:
-            return replace(self._spent, tool_calls=MappingProxyType(dict(self._calls)))
-
-    def _reached(self) -> str | None:
-        limits, spent = self.terms, self._spent
-        told = f"spent {spent.turns} turns, {spent.usage.total} tokens, ${spent.usage.cost_usd:.4f}"
-        if limits.turns is not None and spent.turns + self._under_way >= limits.turns:
-            return f"turn limit of {limits.turns} reached: {told}"
-        if limits.tokens is not None and spent.usage.total >= limits.tokens:
-            return f"token limit of {limits.tokens} reached: {told}"
-        if limits.cost_usd is not None and spent.usage.cost_usd >= limits.cost_usd:
-            return f"budget exceeded: ${spent.usage.cost_usd:.4f} of ${limits.cost_usd:g}, {told}"
-        return None
-
-
-class Turn:
-    """A request to the model: under way, then counted among those that were, or over."""
-
-    def __init__(self) -> None:
-        self.is_under_way = True
-
-
-def _too_long(call: ToolCall) -> Denied | None:
-    if len(call.arguments) <= MAX_ARGUMENTS:
-        return None
-    return Denied(reason=f"more than {MAX_ARGUMENTS} characters of arguments: do it in pieces")
 
 
 class Ledger:

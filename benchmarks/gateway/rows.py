@@ -17,8 +17,8 @@ import httpx
 from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
 from contracts.gate import Terms
+from providers.account import RunTerms
 from providers.client import Gateway
-from providers.ledger import RunTerms
 from providers.litellm_door import litellm
 
 CALLS = 100

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from contracts.gate import Gate, Terms
+from providers.account import RunTerms
 from providers.client import Gateway
-from providers.ledger import RunTerms
 from tests.providers.running_gateway import running_gateway
 
 

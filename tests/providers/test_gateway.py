@@ -15,8 +15,8 @@ from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Terms
 from contracts.run import Decisions
 from contracts.tool import Tool
+from providers.account import AT_ONCE, RunTerms
 from providers.client import Gateway
-from providers.ledger import AT_ONCE, RunTerms
 from providers.read_trajectory import first_difference
 from tests.providers.conftest import Open, read_events
 from tests.providers.running_gateway import running_gateway

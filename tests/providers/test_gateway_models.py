@@ -9,8 +9,8 @@ import pytest
 
 from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES
+from providers.account import AT_ONCE
 from providers.client import Gateway
-from providers.ledger import AT_ONCE
 from tests.providers import openai_events
 from tests.providers.conftest import AgentClient, Open, read_events
 from tests.providers.fake_provider import Answer, Provider, provider
