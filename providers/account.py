@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +30,9 @@ SPENT = TypeAdapter(Spent)
 
 AT_ONCE = 8
 """Requests that one agent may have under way; what they spend is known at their end only."""
+
+HELD = 128 << 20
+"""Bytes of requests that one agent may have here before they are answered."""
 
 
 class RunTerms(BaseModel, frozen=True, extra="forbid"):
@@ -120,7 +123,32 @@ class Account:
     _calls: Counter[str] = field(default_factory=Counter)
     _given_up: str | None = None
     _under_way: int = 0
+    _held: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Takes in a request: the block tells each size that comes, all are held to its end.
+
+        Raises:
+            Refused: the agent's requests would be more than `HELD` bytes together.
+        """
+        held = 0
+
+        def more(size: int) -> None:
+            nonlocal held
+            with self._lock:
+                if self._held + size > HELD:
+                    told = f"{HELD} bytes of requests wait for their answers: wait"
+                    raise Refused(told, kind="busy", status=429)
+                self._held += size
+            held += size
+
+        try:
+            yield more
+        finally:
+            with self._lock:
+                self._held -= held
 
     @contextmanager
     def turn(self) -> Iterator["Turn"]:

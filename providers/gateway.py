@@ -19,7 +19,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -115,13 +115,13 @@ def _in_threads(ledger: Ledger, executor: Executor) -> Callable[[Wire, _Work], _
         async def endpoint(request: Request) -> Response:
             token = _token(request)
             try:
-                ledger.account(token)  # before anything is held for whoever asks
-                body = await _body(request)
+                with ledger.account(token).holding() as more:
+                    body = await _body(request, more)
+                    parts = _refusing(wire, work(wire, ledger, token, body))
+                    taken = Pump(parts, executor).taken()
+                    first = await anext(taken)
             except Refused as error:
                 return _failed(wire, error)
-            parts = _refusing(wire, work(wire, ledger, token, body))
-            taken = Pump(parts, executor).taken()
-            first = await anext(taken)
             if isinstance(first[0], Response):
                 await taken.aclose()
                 return first[0]
@@ -234,11 +234,15 @@ def _token(request: Request) -> str:
     return request.headers.get("x-api-key") or bearer.strip()
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, more: Callable[[int], None]) -> bytes:
     parts, size = [], 0
-    async for part in request.stream():
-        parts.append(part)
-        size += len(part)
-        if size > MAX_BODY:
-            raise Refused(f"more than {MAX_BODY} bytes", kind="request", status=413)
+    try:
+        async for part in request.stream():
+            more(len(part))
+            parts.append(part)
+            size += len(part)
+            if size > MAX_BODY:
+                raise Refused(f"more than {MAX_BODY} bytes", kind="request", status=413)
+    except ClientDisconnect as error:
+        raise Refused("gone before all was said", kind="request") from error
     return b"".join(parts)
