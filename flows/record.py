@@ -9,7 +9,7 @@ from types import TracebackType
 from blueprints.engine import report
 from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
-from flows import runs
+from flows import runs, untold
 from flows.agent_approvals import answers, notices, pending
 from flows.approval_text import late_line
 from flows.asked import read_asked
@@ -22,6 +22,7 @@ from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.run_events import Append, RunEvents
 from flows.run_notes import Notes
 from flows.signals import undisturbed
+from flows.untold import Untold
 from flows.work_check import check_work
 from flows.workshop import Workshop
 from nodes.blame import blame
@@ -93,12 +94,16 @@ class Record:
         self.report = self._report(error)
         outage = self._tell_events()
         work = self.delivery.work
+        verdict_later = self._request.blueprint.verdict_later
+        over = self.gives_up or (error is None and not pending(self._asked))
+        untold.note(self.folder, Untold(verdict_later=verdict_later, over=over))
         runs.finish(self.folder, self.report, work.diff if work else "")
-        self._memory.record(self.report, self._request.blueprint.verdict_later)
+        self._memory.record(self.report, verdict_later)
         if error is None and self.book.earned(self.report):
             self.book.learn(self.report.run_id)
-        if self.gives_up or (error is None and not pending(self._asked)):
+        if over:
             self.kept.drop()
+        untold.forget(self.folder)
         if outage is not None and error is None:
             raise outage
 

@@ -19,6 +19,7 @@ from flows.request import FlowRun, RunRequest
 from flows.resume import request_for, request_of
 from flows.runs import State, list_runs, read_entry
 from flows.settings import load_settings
+from flows.untold import tell_late
 from flows.wiring import engine, owner, workshop
 from flows.workshop import Workshop
 from nodes.commands import command
@@ -41,8 +42,10 @@ def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState")
     A run whose process told of its end itself is left as it is.
     """
     settings = load_settings()
+    tools = workshop(settings)
+    tell_late(tools)
     why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))
-    if settle(workshop(settings), str(flow_run.id)[-8:], why) is None:
+    if settle(tools, str(flow_run.id)[-8:], why) is None:
         return
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
         reap(engine(), owner(settings))
@@ -52,11 +55,13 @@ def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState")
 def settle_lost(tools: Workshop) -> int:
     """Report and record the newest runs that were killed and that nobody settled; how many.
 
-    Those of the command line have no worker that would.
+    Those of the command line have no worker that would. One that died after its report is only
+    recorded, as it ended.
     """
+    late = tell_late(tools)
     lost = [entry.run_id for entry in list_runs(tools.runs, limit=NEWEST) if entry.state == "lost"]
     why = Unavailable(_died(None))
-    return sum(settle(tools, run_id, why) is not None for run_id in lost)
+    return late + sum(settle(tools, run_id, why) is not None for run_id in lost)
 
 
 def end_tasks(flow_run_id: "UUID", message: str | None) -> None:

@@ -14,12 +14,13 @@ from time import sleep
 
 from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel, step
 from blueprints.types import Blueprint
-from contracts.run import NodeResult, RunContext
+from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
 from flows.request import RunRequest
 from flows.run import run_blueprint
 from flows.runs import CHECKPOINT
 from flows.workshop import Workshop
+from memory.around_run import Recorded
 from nodes.commands import command, shell
 from nodes.types import Agentic
 from tests.flows.conftest import scripted_shop
@@ -51,6 +52,22 @@ def contest(_: Path) -> Blueprint:
     steps = [step("answer", command("grep", "-q", "42", "answer.txt"))]
     tried = compete("try", "Try", 2, prompt=lambda _: "go", steps=steps)
     return blueprint("contest", "Contest", [tried])
+
+
+def reported(_: Path) -> Blueprint:
+    """Nodes that come to their end; `forgetful` dies then."""
+    return blueprint("reported", "Reported", [deterministic("write", "write", command("true"))])
+
+
+def forgetful(folder: Path) -> Workshop:
+    """A workshop that dies between a run's report and its record."""
+    whole = scripted_shop()
+
+    def record(report: RunReport, verdict_later: bool) -> Recorded | None:
+        _die_once(folder)
+        return whole.memory.record(report, verdict_later)
+
+    return replace(whole, memory=replace(whole.memory, record=record))
 
 
 def competing(folder: Path) -> Workshop:
@@ -88,6 +105,10 @@ def _die_once(folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+BLUEPRINTS = {"talks": talks, "lanes": lanes, "contest": contest, "reported": reported}
+SHOPS = {"contest": competing, "reported": forgetful}
+
+
 if __name__ == "__main__":
     name, place, model = sys.argv[1:]
     there = Path(place)
@@ -98,10 +119,10 @@ if __name__ == "__main__":
     )
     asked = RunRequest(
         blueprint_ref=f"{there / 'found.py'}:{name}",
-        blueprint={"talks": talks, "lanes": lanes, "contest": contest}[name](there),
+        blueprint=BLUEPRINTS[name](there),
         repo=str(there / "repository"),
         agent="native",
         model=model,
     )
-    shop = competing(there) if name == "contest" else scripted_shop()
+    shop = SHOPS.get(name, lambda _: scripted_shop())(there)
     run_blueprint(asked, shop, run_id=RUN)

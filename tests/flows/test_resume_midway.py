@@ -149,6 +149,15 @@ def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_w
     assert executions() == ["success"]
 
 
+def test_a_run_that_was_killed_between_its_report_and_its_record_is_recorded_once(
+    kill: Kill, shop: Workshop
+) -> None:
+    kill("reported")
+    assert (executions(), read_entry(shop.runs, RUN).state) == ([], "success")
+    assert [settle_lost(shop), settle_lost(shop)] == [1, 0]
+    assert (executions(), read_entry(shop.runs, RUN).resumable) == (["success"], False)
+
+
 def test_there_is_nothing_to_settle_of_a_run_that_nobody_knows(shop: Workshop) -> None:
     assert settle(shop, RUN, KeyboardInterrupt()) is None
     assert not (shop.runs / RUN).exists()

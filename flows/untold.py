@@ -1,0 +1,63 @@
+"""Reports that memory was not told of yet: whoever dies in between leaves a note that says so."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from contracts.errors import RunNotResumable
+from flows import runs
+from flows.asked import held, read_asked, write_whole
+from flows.workshop import Workshop
+from sandbox.process import is_dead
+
+_FILE = "untold.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untold:
+    """What memory is told besides the report, and whether the run is over then."""
+
+    verdict_later: bool
+    over: bool
+
+
+def note(folder: Path, untold: Untold) -> None:
+    """Write down that memory is to be told of the run's report."""
+    write_whole(folder / _FILE, json.dumps(asdict(untold)))
+
+
+def forget(folder: Path) -> None:
+    """Memory knows."""
+    (folder / _FILE).unlink(missing_ok=True)
+
+
+def tell_late(tools: Workshop) -> int:
+    """Tell memory of the reports whose process died before it did; how many. It may know one."""
+    return sum(_tell(tools, own) for own in list(_noted(tools.runs)))
+
+
+def _noted(folder: Path) -> Iterator[Path]:
+    for path in folder.glob(f"*/{_FILE}"):
+        asked = read_asked(path.parent)
+        if asked is not None and is_dead(asked.process):
+            yield path.parent
+
+
+def _tell(tools: Workshop, own: Path) -> bool:
+    try:
+        with held(tools.runs, own.name):
+            path, report = own / _FILE, own / "report.json"
+            if not path.is_file() or not report.is_file():
+                return False
+            untold = TypeAdapter(Untold).validate_json(path.read_bytes())
+            tools.memory.record(runs.read_report(tools.runs, own.name), untold.verdict_later)
+            if untold.over:
+                (own / runs.CHECKPOINT).unlink(missing_ok=True)
+                tools.forget_files(own.name, ())
+            forget(own)
+            return True
+    except RunNotResumable:
+        return False
