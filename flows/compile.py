@@ -61,6 +61,7 @@ def compile_blueprint(
     blueprint_ref: str = "",
     run_id: str | None = None,
     watch: Watch | None = None,
+    whole: Callable[[str], str] = str,
 ) -> RunFlow:
     """The flow that runs this blueprint, under the blueprint's name.
 
@@ -68,7 +69,8 @@ def compile_blueprint(
     `run_id=None` takes the last eight hex digits of the flow run's id. `workshop` is called
     when a run begins, not before. A flow run that is retried goes on where it stopped, and
     one that was finished ends at once as it did. Where a deployment started it, it is suspended
-    while it waits for a person.
+    while it waits for a person. `whole` gives the address of the repository where its
+    parameter hides a password.
     """
 
     def own_name() -> str:
@@ -77,7 +79,14 @@ def compile_blueprint(
         return run_name(blueprint.name, repo, own_id)
 
     compiled = PlainFlow(
-        flow_function(blueprint, workshop, blueprint_ref=blueprint_ref, run_id=run_id, watch=watch),
+        flow_function(
+            blueprint,
+            workshop,
+            blueprint_ref=blueprint_ref,
+            run_id=run_id,
+            watch=watch,
+            whole=whole,
+        ),
         name=blueprint.name,
         description=blueprint.description,
         flow_run_name=own_name,
@@ -95,6 +104,7 @@ def flow_function(
     blueprint_ref: str,
     run_id: str | None = None,
     watch: Watch | None = None,
+    whole: Callable[[str], str] = str,
 ) -> Callable[..., State[RunReport]]:
     """What the flow of this blueprint does, for a flow of another name."""
 
@@ -132,7 +142,7 @@ def flow_function(
             request = RunRequest(
                 blueprint=blueprint,
                 blueprint_ref=blueprint_ref,
-                repo=repo,
+                repo=whole(repo),
                 intent=intent,
                 intent_from=intent_from,
                 ref=ref or None,

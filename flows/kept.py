@@ -104,7 +104,8 @@ def up(kept: Kept) -> Running:
         return running
     from filelock import FileLock  # 50 ms that the usual case need not pay
 
-    kept.folder.mkdir(parents=True, exist_ok=True)
+    for folder in (kept.folder.parent, kept.folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(kept.folder / f"{kept.name}.lock"):
         running = status(kept)
         if running is not None and _usable(kept, running):

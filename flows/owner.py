@@ -24,7 +24,7 @@ def drawn_once(path: Path, text: str) -> str:
     """
     if not path.exists():
         check_home(path.parent)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}")
         part.touch(mode=0o600)
         part.write_text(text)

@@ -15,6 +15,7 @@ from flows.server import speaking_to
 from flows.settings import Settings, load_settings
 from flows.wiring import workshop
 from nodes.blame import blame
+from sandbox.git import redacted
 
 if TYPE_CHECKING:
     from prefect import State
@@ -52,9 +53,10 @@ def run_in_prefect(
             blueprint_ref=request.blueprint_ref,
             run_id=run_id,
             watch=watch,
+            whole=lambda _: request.repo,
         )
         parameters: dict[str, object] = {
-            "repo": request.repo,
+            "repo": redacted(request.repo),
             "intent": request.intent,
             "ref": request.ref or "",
             "agent": request.agent,

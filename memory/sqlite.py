@@ -25,14 +25,14 @@ _TURN = "turn to write"
 
 
 def sqlite_engine(url: URL) -> Engine:
-    """An engine on a SQLite file, whose folder is made.
+    """An engine on a SQLite file, whose folder is made, for this user only.
 
     Raises:
         StoreUnavailable: the folder cannot be made.
     """
     path = Path(url.database or "")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(f"cannot make {path.parent}: {error.strerror}") from error
     engine = create_engine(url, connect_args={"timeout": BUSY_S, "isolation_level": None})

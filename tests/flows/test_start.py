@@ -13,13 +13,15 @@ from prefect import get_client
 
 from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import Watch
-from contracts.errors import PrefectUnavailable
+from contracts.errors import PrefectUnavailable, RepoInvalid
 from flows.runs import read_report
 from flows.settings import load_settings
-from flows.start import go_on, prefect_at
+from flows.start import go_on, prefect_at, run_in_prefect
 from flows.workshop import Workshop
 from nodes.commands import command
 from tests.flows.conftest import DONE, Ask
+from tests.git_server import git_server
+from tests.sandbox.git_repos import make_repo, run_git
 
 
 class Busy(BaseHTTPRequestHandler):
@@ -77,6 +79,25 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
 
 
 @pytest.mark.prefect
+def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_server(
+    prefect_api: str, tmp_path: Path, own_home: Path, ask: Ask
+) -> None:
+    from flows.server import asking
+
+    bare = tmp_path / "served" / "notes.git"
+    run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))
+    look = blueprint("look-far", "Look", [deterministic("look", "look", command("true"))])
+    with git_server(tmp_path / "served", user="ada", password="correct-horse") as place:
+        asked = replace(ask(look, repo=f"http://ada:correct-horse@{place}/notes.git"), ref="gone")
+        with prefect_at(prefect_api), pytest.raises(RepoInvalid, match="gone"):
+            run_in_prefect(asked, load_settings(), run_id="b4", watch=Watch())
+    with asking(prefect_api) as client:
+        known = [run for run in client.read_flow_runs() if run.name.endswith("b4")]
+    assert [run.parameters["repo"] for run in known] == [f"http://***@{place}/notes.git"]
+    assert "correct-horse" not in str([run.model_dump() for run in known])
+
+
+@pytest.mark.prefect
 @pytest.mark.docker
 def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
     own_home: Path, repository: Path, prefect_api: str, model: Callable[..., str], ask: Ask
@@ -86,7 +107,6 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
 
     from flows.compile import compile_blueprint
     from flows.server import asking
-    from flows.start import run_in_prefect
     from flows.wiring import workshop
 
     works = blueprint("works", "Works", [agentic("work", "work", prompt=lambda _: "go")])
