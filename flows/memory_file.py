@@ -28,7 +28,7 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
     path = config_file()
     try:
         document = tomlkit.parse(path.read_text()) if path.exists() else tomlkit.document()
-    except ParseError as error:
+    except (ParseError, UnicodeDecodeError) as error:
         raise SettingsInvalid(f"{path} is not TOML: {error}") from error
     if "memory" in document and not force:
         raise OptionInvalid(f"{path} has a table [memory] already: --force replaces it")

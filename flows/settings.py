@@ -7,6 +7,7 @@ a run works on.
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,6 +21,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -28,6 +30,7 @@ from providers.prices import Price
 from sandbox.flags import Limits
 
 _PREFIX = "HARNESS_"
+_MAY_BE_SECRET = re.compile(r"(?i)secret|token|password|key")
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -221,20 +224,38 @@ def load_settings() -> Settings:
     Raises:
         SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
     """
-    try:
+    with settings_told():
         settings = _read(sources())
+    return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+
+
+@contextmanager
+def settings_told(table: str = "") -> Iterator[None]:
+    """Tell in one line what is wrong with settings. What may be a secret is not repeated.
+
+    Raises:
+        SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
+    """
+    variable = f"HARNESS_{table.upper()}_" if table else _PREFIX
+    whence = f"It comes from {config_file()} or a {variable} variable"
+    try:
+        yield
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+        place = ".".join(filter(None, (table, *map(str, first["loc"]))))
+        hidden = first["type"] == "extra_forbidden" or _MAY_BE_SECRET.search(place)
+        found = "" if hidden else f" is {first['input']!r}"
+        raise SettingsInvalid(f"setting {place!r}{found}: {first['msg']}. {whence}") from error
+    except SettingsError as error:  # its text repeats the value
+        field = str(error).partition('"')[2].partition('"')[0]
+        place = ".".join(filter(None, (table, field)))
         raise SettingsInvalid(
-            f"setting {place!r} is {first['input']!r}: {first['msg']}. "
-            f"It comes from {config_file()} or a HARNESS_ variable"
+            f"setting {place!r} is a table or a list: write it as JSON. {whence}"
         ) from error
-    except TOMLDecodeError as error:
+    except (TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
     except OSError as error:
         raise SettingsInvalid(f"{config_file()} cannot be read: {error.strerror}") from error
-    return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
 
 
 class Sources(NamedTuple):

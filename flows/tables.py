@@ -2,14 +2,13 @@
 
 from difflib import get_close_matches
 from functools import lru_cache
-from tomllib import TOMLDecodeError, loads
+from tomllib import loads
 from typing import ClassVar, TypeVar
 
-from pydantic import ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from contracts.errors import SettingsInvalid
-from flows.settings import Sources, config_file, sources
+from flows.settings import Sources, config_file, settings_told, sources
 
 
 class Table(BaseSettings):
@@ -40,19 +39,10 @@ def load_table(kind: type[T]) -> T:
         SettingsInvalid: a value cannot be used, a variable of the table names no setting of it,
             or the file is not TOML.
     """
-    found = sources()
-    _check_variables(kind, found)
-    try:
+    with settings_told(kind.table):
+        found = sources()
+        _check_variables(kind, found)
         table: T = _read_table(kind, found)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join((kind.table, *(str(part) for part in first["loc"])))
-        raise SettingsInvalid(
-            f"setting {place!r}: {first['msg']}. "
-            f"It comes from {config_file()} or a HARNESS_{kind.table.upper()}_ variable"
-        ) from error
-    except TOMLDecodeError as error:
-        raise SettingsInvalid(f"{config_file()} is not TOML: {error}") from error
     return table
 
 
@@ -66,7 +56,8 @@ def _check_variables(kind: type[Table], found: Sources) -> None:
     prefix = f"HARNESS_{kind.table.upper()}_"
     known = {f"{prefix}{field.upper()}" for field in kind.model_fields}
     for variable, _ in found.environ:
-        name, _, _ = variable.upper().partition("__")
+        whole = variable.upper()
+        name = whole if whole.startswith(f"{prefix}_") else whole.partition("__")[0]
         if name.startswith(prefix) and name not in known:
             close = get_close_matches(name, sorted(known), n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,38 @@ def test_a_file_that_is_not_toml_is_named(own_home: Path) -> None:
         load_settings()
 
 
+@pytest.mark.parametrize("load", [load_settings, load_memory_settings])
+def test_a_file_in_another_encoding_is_named(own_home: Path, load: Callable[[], object]) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_bytes('model = "é"\n'.encode("latin-1"))
+    with pytest.raises(SettingsInvalid, match=r"harness\.toml is not TOML"):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "load"),
+    [
+        ("HARNESS_ALLOWED_BLUEPRINTS", "/srv/x.py:*", load_settings),
+        ("HARNESS_MEMORY_EMBEDDING", "google", load_memory_settings),
+    ],
+)
+def test_a_list_or_a_table_that_is_not_json_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, load: Callable[[], object]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsInvalid, match="write it as JSON") as refused:
+        load()
+    assert variable.rpartition("_")[2].lower() in str(refused.value)
+
+
+def test_what_stands_under_a_mistyped_name_is_not_repeated(own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text('[webhooks]\nsecrt = "correct-horse"\n')
+    with pytest.raises(SettingsInvalid, match="secrt") as refused:
+        load_settings()
+    assert "horse" not in str(refused.value)
+
+
 def test_a_file_without_a_table_for_memory_leaves_its_defaults(own_home: Path) -> None:
     own_home.mkdir()
     (own_home / "harness.toml").write_text('model = "some/model"\n')
@@ -78,9 +111,18 @@ def test_the_table_for_memory_is_read(own_home: Path) -> None:
     assert load_settings().model == DEFAULT_MODEL
 
 
-def test_a_mistyped_variable_of_a_table_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDING__PROVIDER", "none")
-    with pytest.raises(SettingsInvalid, match=r"EMBEDING.*Did you mean 'HARNESS_MEMORY_EMBEDDING'"):
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("HARNESS_MEMORY_EMBEDING__PROVIDER", "HARNESS_MEMORY_EMBEDDING"),
+        ("HARNESS_MEMORY__TOOLS", "HARNESS_MEMORY_TOOLS"),
+    ],
+)
+def test_a_mistyped_variable_of_a_table_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variable: str, meant: str
+) -> None:
+    monkeypatch.setenv(variable, "none")
+    with pytest.raises(SettingsInvalid, match=f"{variable}.*Did you mean '{meant}'"):
         load_memory_settings()
 
 
