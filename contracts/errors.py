@@ -11,6 +11,7 @@ HarnessError                     exit 1
 │   ├── PlanInvalid
 │   ├── RepoInvalid
 │   ├── RunNotFound
+│   │   └── RunDamaged
 │   ├── RunNotReplayable
 │   ├── RunNotResumable
 │   ├── RunNotRunning
@@ -87,6 +88,10 @@ class RepoInvalid(BadInput):
 
 class RunNotFound(BadInput):
     """No run is recorded under this id."""
+
+
+class RunDamaged(RunNotFound):
+    """What was recorded of a run cannot be read any more."""
 
 
 class RunNotResumable(BadInput):

@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from fcntl import LOCK_EX, LOCK_NB, flock
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from functools import cache
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from contracts.errors import HomeUnavailable, RunNotResumable
+from contracts.errors import HomeUnavailable, RunDamaged, RunNotResumable
 from flows.request import FlowRun, RunRequest
 from sandbox.process import process_label
 
 _FILE = "run.json"
+_LOCK = "lock"
+_TURN = "turn"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +96,21 @@ def begin(
 
 
 def read_asked(own: Path) -> Asked | None:
-    """What `begin` noted in a run's folder; None when it noted nothing."""
+    """What `begin` noted in a run's folder; None when it noted nothing.
+
+    Raises:
+        RunDamaged: it cannot be read.
+    """
+    path = own / _FILE
     try:
-        return adapter().validate_json((own / _FILE).read_bytes())
+        return adapter().validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
+    except ValidationError as error:
+        raise RunDamaged(
+            f"run {own.name} is damaged: {path} is not what Harness wrote. Remove {own}, or put "
+            "back a copy of it"
+        ) from error
 
 
 @contextmanager
@@ -110,7 +122,7 @@ def held(folder: Path, run_id: str) -> Iterator[None]:
     """
     own = folder / run_id
     own.mkdir(parents=True, exist_ok=True)
-    with (own / "lock").open("w") as lock:
+    with (own / _LOCK).open("w") as lock:
         try:
             flock(lock, LOCK_EX | LOCK_NB)
         except BlockingIOError as error:
@@ -118,8 +130,34 @@ def held(folder: Path, run_id: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def waiting(own: Path) -> Iterator[None]:
+    """Show that a process waits for its turn to do this run, until the block or it ends."""
+    with (own / _TURN).open("w") as turn:
+        flock(turn, LOCK_SH)
+        yield
+
+
+def is_left(own: Path) -> bool:
+    """Whether no process does this run, nor waits for its turn to: also after a reboot."""
+    return not any(_is_locked(own / name) for name in (_LOCK, _TURN))
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open() as lock:
+            flock(lock, LOCK_EX | LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the new one, never half.
+
+    A first one is on the disk before it has its name; a later one replaces it in that order anyway.
 
     Raises:
         HomeUnavailable: it cannot be written; the old one is still there.
@@ -127,7 +165,11 @@ def write_whole(path: Path, text: str) -> None:
     part = path.with_suffix(".part")
     try:
         part.touch(mode=0o600)  # an address in it may hold a password
-        part.write_text(text, errors="surrogateescape")
+        with part.open("w", errors="surrogateescape") as file:
+            file.write(text)
+            if not path.exists():
+                file.flush()
+                os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)

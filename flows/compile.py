@@ -39,7 +39,7 @@ from flows.names import NO_REPO, run_name, tag_flow_run
 from flows.plain_flow import NOT_GIVEN, PlainFlow, check_given, must_be_given
 from flows.plain_log import failures_told_once
 from flows.plainly import plainly
-from flows.queued import queue
+from flows.queued import queue, queued
 from flows.request import FlowRun, RunRequest
 from flows.run import run_blueprint
 from flows.runs import finished, is_known, read_diff, read_entry, read_report, reported_at, waits
@@ -182,7 +182,7 @@ def _once(
         try:
             look_s = LOOK_UNDER_WORKER_S if this.suspends else LOOK_S
             look = cancelled_from_prefect(this.id, every_s=look_s)
-            noted = partial(queue, tools.runs, run_id, request, this)
+            noted = partial(queued, tools.runs, run_id, request, this)
             with look, turn(request, settings.limits, queue=noted):
                 report = run_blueprint(
                     request,

@@ -6,7 +6,7 @@ The limits are Prefect's global concurrency limits, so they hold over all worker
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
@@ -29,11 +29,11 @@ QUEUED = "Queued"
 
 @contextmanager
 def turn(
-    request: RunRequest, limits: LimitSettings, *, queue: Callable[[], None]
+    request: RunRequest, limits: LimitSettings, *, queue: Callable[[], AbstractContextManager[None]]
 ) -> Iterator[None]:
     """Wait until the run may go on, as a flow run that says so; it holds its slots in the block.
 
-    `queue` is called first, unless no limit holds the run back.
+    `queue` is entered first, unless no limit holds the run back.
 
     Raises:
         KeyboardInterrupt: the flow run was cancelled meanwhile.
@@ -42,11 +42,11 @@ def turn(
     if not wanted:
         yield
         return
-    queue()
-    _show(QUEUED, f"waits for a slot of {', '.join(wanted)}")
-    with slots(wanted):
-        _show("Running", "")
-        yield
+    with queue():
+        _show(QUEUED, f"waits for a slot of {', '.join(wanted)}")
+        with slots(wanted):
+            _show("Running", "")
+            yield
 
 
 @contextmanager

@@ -1,9 +1,11 @@
 """A run that waits for its turn: known meanwhile, and reported when it ends before it began."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from contracts.run import RunReport
-from flows.asked import Asked, begin, held, read_asked
+from flows.asked import Asked, begin, held, read_asked, waiting
 from flows.record import reason, status_after
 from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
@@ -23,6 +25,18 @@ def queue(runs: Path, run_id: str, request: RunRequest, flow_run: FlowRun) -> No
         if known is not None:
             check_same(known, request.blueprint)
         begin(runs, run_id, request, flow_run, queued=True)
+
+
+@contextmanager
+def queued(runs: Path, run_id: str, request: RunRequest, flow_run: FlowRun) -> Iterator[None]:
+    """The same, and seen to wait until the block ends.
+
+    Raises:
+        RunNotResumable: as `queue`.
+    """
+    queue(runs, run_id, request, flow_run)
+    with waiting(runs / run_id):
+        yield
 
 
 def end_queued(tools: Workshop, asked: Asked, why: BaseException) -> RunReport:

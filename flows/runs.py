@@ -1,16 +1,20 @@
 """The folder of runs: what each was asked, its report, its diff, its trajectory."""
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from contracts.errors import RunNotFound
+from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.asked import Asked, read_asked, write_whole
+from flows.asked import Asked, is_left, read_asked, write_whole
 from flows.report import dumps, loads
 from sandbox.process import is_dead
+from sandbox.process import is_known as known_process
+
+_log = logging.getLogger(__name__)
 
 CHECKPOINT = "checkpoint.json"
 """Stands in a run's folder as long as the run can go on."""
@@ -50,10 +54,23 @@ def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:
 
 
 def each_run(folder: Path) -> Iterator[RunEntry]:
-    """Every run, newest first; a report is read only when its run's turn comes."""
-    asked = [(_asked(path.parent), path.parent) for path in folder.glob("*/run.json")]
+    """Every run, newest first; a report is read only when its run's turn comes.
+
+    One that is damaged is left out, and the log says so.
+    """
+    owns = (path.parent for path in folder.glob("*/run.json"))
+    asked = [(known, own) for own in owns if (known := readable(own)) is not None]
     asked.sort(key=lambda pair: pair[0].started_at, reverse=True)
     return (_entry(own, known) for known, own in asked)
+
+
+def readable(own: Path) -> Asked | None:
+    """What was asked of the run; None when that is damaged, which the log tells, or gone."""
+    try:
+        return read_asked(own)
+    except RunDamaged as error:
+        _log.warning("%s", error)
+        return None
 
 
 def count_runs(folder: Path) -> int:
@@ -78,12 +95,12 @@ def read_report(folder: Path, run: str) -> RunReport:
         RunNotFound: no such run, several such runs, or one that has not reported yet.
     """
     own = find_run(folder, run)
-    path = own / "report.json"
-    if not path.is_file():
+    report = _report(own)
+    if report is None:
         entry = read_entry(folder, run)
         hint = f"; `harness runs resume {own.name}` goes on" if entry.resumable else ""
         raise RunNotFound(f"run {own.name} has no report: it is {entry.state}{hint}")
-    return loads(path.read_text())
+    return report
 
 
 def is_known(folder: Path, run_id: str) -> bool:
@@ -101,8 +118,7 @@ def finished(folder: Path, run_id: str) -> RunReport | None:
     """The report of a run whose nodes came to their end; None of every other run."""
     own = folder / run_id
     asked = read_asked(own)
-    over = (own / "report.json").is_file() and asked is not None and not _goes_on(own, asked)
-    return loads((own / "report.json").read_text()) if over else None
+    return None if asked is None or _goes_on(own, asked) else _report(own)
 
 
 def waits(folder: Path, run_id: str) -> bool:
@@ -146,15 +162,30 @@ def _asked(own: Path) -> Asked:
     return asked
 
 
+def _report(own: Path) -> RunReport | None:
+    """The run's report; None before the first, and of one that is damaged: it is made anew."""
+    try:
+        return loads((own / "report.json").read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        _log.warning("the report of run %s is damaged: %s", own.name, own / "report.json")
+        return None
+
+
+def is_over(own: Path, asked: Asked) -> bool:
+    """Whether the process that did the run is gone; one of before a reboot left no lock."""
+    return is_dead(asked.process) if known_process(asked.process) else is_left(own)
+
+
 def _goes_on(own: Path, asked: Asked) -> bool:
     """Whether it can, where nobody does it; one that was queued begins then."""
     return asked.queued or (own / CHECKPOINT).is_file()
 
 
 def _entry(own: Path, asked: Asked) -> RunEntry:
-    report = own / "report.json"
-    done = loads(report.read_text()) if report.is_file() else None
-    dead = is_dead(asked.process)
+    done = _report(own)
+    dead = is_over(own, asked)
     now: State = "lost" if dead else "queued" if asked.queued else "running"
     return RunEntry(
         run_id=asked.run_id,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from blueprints.dsl import deterministic
 from blueprints.engine import run_nodes
 from blueprints.types import Blueprint
-from contracts.errors import RunNotResumable, Unavailable
+from contracts.errors import RunNotFound, RunNotResumable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from flows import checkpoint
 from flows.asked import Asked, held, read_asked
@@ -96,7 +96,7 @@ def settle(
             if read_entry(tools.runs, run_id).state != of:
                 return None
             return _settled(tools, asked, why, gives_up=of == "waiting")
-    except RunNotResumable:
+    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone or damaged
         return None
 
 

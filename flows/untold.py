@@ -7,11 +7,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from contracts.errors import RunNotResumable
+from contracts.errors import RunNotFound, RunNotResumable
 from flows import runs
-from flows.asked import held, read_asked, write_whole
+from flows.asked import held, write_whole
 from flows.workshop import Workshop
-from sandbox.process import is_dead
 
 _FILE = "untold.json"
 
@@ -41,8 +40,8 @@ def tell_late(tools: Workshop) -> int:
 
 def _noted(folder: Path) -> Iterator[Path]:
     for path in folder.glob(f"*/{_FILE}"):
-        asked = read_asked(path.parent)
-        if asked is not None and is_dead(asked.process):
+        asked = runs.readable(path.parent)
+        if asked is not None and runs.is_over(path.parent, asked):
             yield path.parent
 
 
@@ -59,5 +58,5 @@ def _tell(tools: Workshop, own: Path) -> bool:
                 tools.forget_files(own.name, ())
             forget(own)
             return True
-    except RunNotResumable:
+    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
         return False

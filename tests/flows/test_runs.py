@@ -1,14 +1,16 @@
 import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from blueprints.dsl import blueprint, deterministic
-from contracts.errors import RunNotFound
+from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.asked import begin
+from flows.asked import begin, held, waiting
 from flows.request import RunRequest
-from flows.runs import find_run, finish, list_runs, read_diff, read_report
+from flows.runs import find_run, finish, list_runs, read_diff, read_entry, read_report
 from nodes.commands import command
 
 REQUEST = RunRequest(
@@ -35,6 +37,46 @@ def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
     asked = json.loads((own / "run.json").read_text())
     (own / "run.json").write_text(json.dumps(asked | {"process": asked["process"] + "0"}))
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
+
+
+def of_another_boot(own: Path) -> None:
+    asked = json.loads((own / "run.json").read_text())
+    (own / "run.json").write_text(json.dumps(asked | {"process": f"another/4:{asked['process']}"}))
+
+
+def test_a_run_that_a_reboot_ended_is_lost(tmp_path: Path) -> None:
+    of_another_boot(begin(tmp_path, "abcd1234", REQUEST, None))
+    assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
+
+
+@pytest.mark.parametrize("keep", [held, lambda folder, run: waiting(folder / run)])
+def test_a_run_that_a_process_of_elsewhere_does_or_waits_for_is_not_lost(
+    tmp_path: Path, keep: Callable[[Path, str], AbstractContextManager[None]]
+) -> None:
+    of_another_boot(begin(tmp_path, "abcd1234", REQUEST, None))
+    with keep(tmp_path, "abcd1234"):
+        assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"run_id": 4}'])
+def test_a_damaged_run_hides_no_other_and_is_told_by_its_id(
+    tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    a_run(tmp_path, "abcd1234")
+    a_run(tmp_path, "beef1234")
+    (tmp_path / "abcd1234" / "run.json").write_text(text)
+    assert [entry.run_id for entry in list_runs(tmp_path, limit=5)] == ["beef1234"]
+    assert "run abcd1234 is damaged" in caplog.text
+    with pytest.raises(RunDamaged, match="abcd1234"):
+        read_entry(tmp_path, "abcd")
+
+
+def test_a_damaged_report_is_as_none(tmp_path: Path) -> None:
+    a_run(tmp_path, "abcd1234")
+    (tmp_path / "abcd1234" / "report.json").write_text("{")
+    assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
+    with pytest.raises(RunNotFound, match="has no report"):
+        read_report(tmp_path, "abcd")
 
 
 def test_a_run_that_has_reported_has_its_status(tmp_path: Path) -> None:
