@@ -180,10 +180,20 @@ class Sandbox(Protocol):
 class LastingSandbox(Sandbox, Protocol):
     """A sandbox whose files can outlive it, and go on in others."""
 
+    def now(self) -> float:
+        """The time, in seconds since 1970, by the clock that its files' change times go by.
+
+        That is the engine's, which may be another machine. 0.0 when nobody can tell.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        ...
+
     def changed_since(self, moment: float) -> bool:
         """False only when no file that commands can write was touched since `moment`.
 
-        `moment` is as `time.time()` gives it. True also when nobody can tell in good time.
+        `moment` is as `now` gave it. True also when nobody can tell in good time.
 
         Raises:
             SandboxLost: the sandbox is gone.

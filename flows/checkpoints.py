@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import RLock, Thread
-from time import monotonic, time
+from time import monotonic
 from typing import NamedTuple
 
 from blueprints.engine import Perform
@@ -61,7 +61,7 @@ class Checkpoints:
 
         def look() -> None:
             with suppress(SandboxLost):  # whoever works in it will tell
-                sandbox.changed_since(time())
+                sandbox.changed_since(sandbox.now())
 
         Thread(target=look, name="checkpoints", daemon=True).start()
 

@@ -25,7 +25,7 @@ class Files:
         self._took_s = 0.0
         self._clean_at = 0.0
         self._drift = 0.0
-        self._clean(time())
+        self._clean(sandbox.now())
 
     @property
     def dear(self) -> bool:
@@ -41,9 +41,9 @@ class Files:
             SandboxLost: the sandbox is gone.
         """
         if self.touched():
-            began, before = monotonic(), time()
+            began, before = monotonic(), self._sandbox.now() if shared else 0.0
             self.kept = self._sandbox.checkpoint(self._ttl_s)
-            self._clean(before if shared else time())
+            self._clean(before if shared else self._sandbox.now())
             self._took_s += monotonic() - began
         return self.kept
 

@@ -53,6 +53,9 @@ class TracedSandbox:
     def restore(self, snapshot: SnapshotId) -> None:
         self._inner.restore(snapshot)
 
+    def now(self) -> float:
+        return self._inner.now()
+
     def changed_since(self, moment: float) -> bool:
         return self._inner.changed_since(moment)
 

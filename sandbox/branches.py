@@ -15,8 +15,11 @@ from sandbox.repos import Base
 DIFF_LIMIT = 1024 * 1024
 """Bytes of a diff that are kept; the whole of it is in the branch."""
 
+_LATEST = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
+
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
-_BIG_IS_BINARY = ("-c", "core.bigFileThreshold=8m")
+_BIG = 8 << 20
+_BIG_IS_BINARY = ("-c", f"core.bigFileThreshold={_BIG}")
 
 
 class Branch(NamedTuple):
@@ -105,7 +108,12 @@ def branches(bare: Path, under: str) -> list[Branch]:
     told = ("for-each-ref", "--format=%(committerdate:unix) %(refname:short)")
     lines = git_text(*told, f"refs/heads/{under}", at=bare).splitlines()
     pairs = (line.split(" ", maxsplit=1) for line in lines)
-    return [Branch(name, datetime.fromtimestamp(int(moment), UTC)) for moment, name in pairs]
+    return [Branch(name, _moment(int(seconds))) for seconds, name in pairs]
+
+
+def _moment(seconds: int) -> datetime:
+    """The nearest moment that there is: a commit says what it wants."""
+    return datetime.fromtimestamp(max(0, min(seconds, _LATEST)), UTC)
 
 
 def remove_branch(bare: Path, branch: str) -> None:
@@ -159,13 +167,39 @@ def changes(base: Base, commit: str) -> Iterator[FileChange]:
 
 
 def file_diff(base: Base, commit: str, path: str, *, limit: int) -> str:
-    """The patch of one file as text, whatever it holds; what is cut after `limit` bytes is told."""
+    """The patch of one file as text, whatever it holds; what is cut after `limit` bytes is told.
+
+    Of a file larger than 8 MiB only the beginnings are shown, before and after: git would take
+    forty bytes of memory for each of its lines.
+    """
+    sizes = [_size(base, at, path) for at in (base.commit, commit)]
+    if max(sizes) > _BIG:
+        before, after = (_beginning(base, at, path, limit) for at in (base.commit, commit))
+        return f"before:\n{before}\nafter:\n{after}"
     at = ("--", f":(literal){path}")
     patch = git_start(
         "diff", "--text", *_PLAIN, base.commit, commit, *at, at=base.bare, limit=limit + 1
     )
-    text = patch[:limit].decode("utf-8", "replace")
-    if len(patch) > limit:
+    return _told(patch, limit)
+
+
+def _size(base: Base, commit: str, path: str) -> int:
+    """Bytes of a file in a commit; 0 where it is none."""
+    row = git("ls-tree", "-l", "-z", "--full-tree", commit, "--", f":(literal){path}", at=base.bare)
+    size = row.partition(b"\t")[0].split()[-1:]
+    return int(size[0]) if size and size[0].isdigit() else 0
+
+
+def _beginning(base: Base, commit: str, path: str, limit: int) -> str:
+    if not _size(base, commit, path):
+        return "(nothing)"
+    named = f"{commit}:{path}"
+    return _told(git_start("cat-file", "blob", named, at=base.bare, limit=limit + 1), limit)
+
+
+def _told(content: bytes, limit: int) -> str:
+    text = content[:limit].decode("utf-8", "replace")
+    if len(content) > limit:
         text += f"\n[… cut after {limit:,} bytes: what follows is not shown here …]"
     return text
 

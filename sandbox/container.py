@@ -23,7 +23,7 @@ from sandbox.link import Link, Report
 from sandbox.output import Kept
 from sandbox.snapshots import Shelf
 from sandbox.supervisor.frames import STDERR, STDOUT
-from sandbox.touched import Touched
+from sandbox.touched import Touched, clock
 
 _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 
@@ -145,6 +145,10 @@ class DockerSandbox:
         """Keep all files as they are now; see `Sandbox.snapshot`."""
         self._live_link()
         return self._shelf.keep(self.container_id, labels(self._spec))
+
+    def now(self) -> float:
+        """The time as the engine has it; see `LastingSandbox.now`."""
+        return clock(self)
 
     def changed_since(self, moment: float) -> bool:
         """Whether files were touched since then; see `LastingSandbox.changed_since`."""

@@ -8,6 +8,7 @@ import errno
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
@@ -131,6 +132,11 @@ class ScriptedSandbox:
         """Copy the workspace back; see `Sandbox.restore`. Processes are not ended."""
         self._check_alive()
         self._take(Path(snapshot))
+
+    def now(self) -> float:
+        """This machine's time; see `LastingSandbox.now`."""
+        self._check_alive()
+        return time.time()
 
     def changed_since(self, moment: float) -> bool:
         """Look at every file of the workspace; see `LastingSandbox.changed_since`."""

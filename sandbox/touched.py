@@ -37,6 +37,19 @@ class Touched:
         return not told or bool(looked.stdout)
 
 
+def clock(sandbox: Sandbox) -> float:
+    """The time that change times go by there; 0.0 when nobody can tell.
+
+    Raises:
+        SandboxLost: the sandbox is gone.
+    """
+    told = sandbox.exec(Command(argv=("date", "+%s.%N"), timeout_s=TIMEOUT_S))
+    try:
+        return float(told.stdout)
+    except ValueError:
+        return 0.0
+
+
 def _writable(sandbox: Sandbox) -> tuple[str, ...]:
     found = sandbox.exec(Command(argv=_WRITABLE, timeout_s=TIMEOUT_S))
     places = found.stdout.decode("utf-8", "surrogateescape").split("\0")

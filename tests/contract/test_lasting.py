@@ -14,17 +14,17 @@ def sh(sandbox: LastingSandbox, line: str) -> None:
     assert sandbox.exec(Command(argv=("sh", "-c", line), timeout_s=30.0)).ok
 
 
-def moment() -> float:
+def moment(sandbox: LastingSandbox) -> float:
     """Now, with everything before it surely earlier and everything after it surely later."""
     time.sleep(TICK_S)
-    now = time.time()
+    now = sandbox.now()
     time.sleep(TICK_S)
     return now
 
 
 def test_looking_changes_nothing(sandbox: LastingSandbox) -> None:
     sh(sandbox, "mkdir -p seen/deep && echo 1 > seen/deep/file")
-    since = moment()
+    since = moment(sandbox)
     sh(sandbox, "cat seen/deep/file && ls -la seen")
     assert not sandbox.changed_since(since)
 
@@ -44,7 +44,7 @@ def test_looking_changes_nothing(sandbox: LastingSandbox) -> None:
 )
 def test_every_change_is_seen(sandbox: LastingSandbox, line: str) -> None:
     sh(sandbox, "mkdir -p there && echo 1 > there/file")
-    since = moment()
+    since = moment(sandbox)
     sh(sandbox, line)
     assert sandbox.changed_since(since)
     sh(sandbox, "chmod -R u+rwx there; rm -rf there made")

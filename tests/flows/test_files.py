@@ -37,6 +37,24 @@ def test_a_clock_that_is_set_back_hides_no_change(
     assert first is not None
 
 
+class Behind(ScriptedSandbox):
+    """On an engine whose clock is a second behind ours."""
+
+    def now(self) -> float:
+        return super().now() - 1
+
+    def changed_since(self, moment: float) -> bool:
+        return super().changed_since(moment + 1)
+
+
+def test_the_clock_of_another_machine_hides_no_change() -> None:
+    with Behind() as sandbox:
+        kept = Files(sandbox, None, 60)
+        sleep(0.05)
+        sandbox.write_file("one.txt", b"one")
+        assert kept.keep() is not None
+
+
 def test_what_was_kept_too_late_is_kept_again(sandbox: ScriptedSandbox) -> None:
     kept = Files(sandbox, None, 60)
     sandbox.write_file("one.txt", b"one")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import GitFailed
-from sandbox.branches import publish, push
+from sandbox.branches import branches, file_diff, publish, push
 from sandbox.repos import Base, open_repo
 from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
 
@@ -168,3 +168,31 @@ def test_a_failed_push_shows_no_credentials(repo: Path, tmp_path: Path) -> None:
 
     assert "secret" not in str(error.value)
     assert os.linesep not in str(error.value)
+
+
+def test_a_large_file_is_shown_by_its_beginnings(repo: Path, tmp_path: Path) -> None:
+    old = commit_files(repo, {"log": b"old\n"})
+    commit = commit_files(repo, {"log": b"new\n" + b"\n" * (9 << 20)})
+    run_git(repo, "reset", "--quiet", "--hard", old)
+    base = open_repo(str(repo), store=tmp_path / "store")
+    run_git(base.bare, "fetch", "--quiet", str(repo), commit)
+
+    shown = file_diff(base, commit, "log", limit=100)
+
+    assert shown.startswith("before:\nold\n\nafter:\nnew\n")
+    assert shown.endswith("[… cut after 100 bytes: what follows is not shown here …]")
+
+
+@pytest.mark.parametrize(("seconds", "year"), [(253402300800, 9999), (1, 1970)])
+def test_a_commit_of_any_date_is_listed(
+    repo: Path, tmp_path: Path, seconds: int, year: int
+) -> None:
+    base, commit = worked(repo, tmp_path)
+    tree = run_git(base.bare, "rev-parse", f"{commit}^{{tree}}")
+    (tmp_path / "commit").write_text(
+        f"tree {tree}\nauthor a <a@b> 1 +0000\ncommitter a <a@b> {seconds} +0000\n\nWork\n"
+    )
+    dated = run_git(base.bare, "hash-object", "-t", "commit", "-w", str(tmp_path / "commit"))
+    run_git(base.bare, "update-ref", f"refs/heads/{BRANCH}", dated)
+
+    assert [branch.changed.year for branch in branches(base.bare, "harness/")] == [year]
