@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pwd import struct_passwd
 from typing import NoReturn
 
@@ -13,7 +16,11 @@ from sandbox.supervisor.tree import marked
 
 TOLD = 500
 """Marks whose writing is told: what a pipe holds at once."""
-KERNEL = ("/proc", "/sys", "/dev")
+KERNEL = ("proc", "sys", "dev")
+PIN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+LOOK = stat.S_IRUSR | stat.S_IXUSR
+BEYOND_MEASURE = 1 << 62
+"""Bytes that are told where what is there cannot be gone through: no limit allows them."""
 
 
 def be_measure(tell: int, users: Collection[struct_passwd]) -> NoReturn:
@@ -32,7 +39,7 @@ def be_measure(tell: int, users: Collection[struct_passwd]) -> NoReturn:
             os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
             os.seteuid(user.pw_uid)
             before |= written()
-            files.update(named(user.pw_uid))
+            files.update(found(user.pw_uid))
             files.update(unlinked())
             after |= written() | written()  # a child reaped during one of them is in the other
             os.seteuid(0)
@@ -42,37 +49,100 @@ def be_measure(tell: int, users: Collection[struct_passwd]) -> NoReturn:
         os._exit(0)
 
 
+def found(uid: int) -> dict[tuple[int, int], int]:
+    """Bytes of each inode of the user's that has a name; too deep a tree is too much."""
+    try:
+        return dict(named(uid))
+    except OSError:
+        return {(-1, uid): BEYOND_MEASURE}
+
+
 def named(uid: int) -> Iterator[tuple[tuple[int, int], int]]:
     """Inode and bytes of each file of the user's, in each place where it can write, or could.
 
-    Who owns a place can write there before and after any measurement. What is in one that the
-    owner cannot list is not found: that would take a capability which we do without.
+    Who owns a place can write there before and after any measurement: one that its owner may
+    not look into is opened to us meanwhile. Places are gone through by descriptors, for which
+    no path is too long.
+
+    Raises:
+        OSError: EMFILE: they are nested deeper than we may have files open.
     """
-    todo = ["/"]
-    while todo:
-        place = todo.pop()
-        try:
-            entries = list(os.scandir(place))
-        except OSError:
+    under_way = [Place("/", None, uid)]
+    while under_way:
+        place = under_way[-1]
+        yield from place.files
+        place.files = []
+        if not place.inner:
+            under_way.pop().close()
             continue
-        todo += [
-            e.path for e in entries if e.is_dir(follow_symlinks=False) and e.path not in KERNEL
-        ]
-        for entry in entries if can_fill(place, uid) else ():
-            try:
-                found = entry.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            if found.st_uid == uid:
-                yield (found.st_dev, found.st_ino), found.st_blocks * 512
+        try:
+            under_way.append(Place(place.inner.pop(), place.fd, uid))
+        except OSError as error:
+            if error.errno == errno.EMFILE:
+                raise
 
 
-def can_fill(place: str, uid: int) -> bool:
+class Place:
+    """A folder that is gone through: the user's files in it, and the names of folders in it."""
+
+    def __init__(self, name: str, within: int | None, uid: int) -> None:
+        self.fd = os.open(name, PIN, dir_fd=within)
+        self.was_shut: int | None = None
+        self.inner: list[str] = []
+        self.files: list[tuple[tuple[int, int], int]] = []
+        try:
+            owned = os.fstat(self.fd).st_uid == uid
+            if owned and self.mode() & LOOK != LOOK:
+                self.was_shut = self.mode()
+                self.chmod(self.was_shut | LOOK)
+            self.look(uid, within is None, owned or may_write(self.fd))
+        except OSError:
+            self.close()
+            raise
+
+    def look(self, uid: int, is_top: bool, can_fill: bool) -> None:
+        listed = os.open(self.itself, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with os.scandir(listed) as entries:
+                for entry in entries:
+                    if can_fill:
+                        self.add(entry, uid)
+                    if entry.is_dir(follow_symlinks=False):
+                        self.inner.append(entry.name)
+        finally:
+            os.close(listed)
+        if is_top:
+            self.inner = [name for name in self.inner if name not in KERNEL]
+
+    def add(self, entry: os.DirEntry[str], uid: int) -> None:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except OSError:
+            return
+        if found.st_uid == uid:
+            self.files.append(((found.st_dev, found.st_ino), found.st_blocks * 512))
+
+    @property
+    def itself(self) -> str:
+        return f"/proc/self/fd/{self.fd}"
+
+    def mode(self) -> int:
+        return stat.S_IMODE(os.fstat(self.fd).st_mode)
+
+    def chmod(self, mode: int) -> None:
+        os.chmod(self.itself, mode)  # noqa: PTH101
+
+    def close(self) -> None:
+        """Shut it again, unless somebody gave it another mode meanwhile."""
+        with suppress(OSError):
+            if self.was_shut is not None and self.mode() == self.was_shut | LOOK:
+                self.chmod(self.was_shut)
+        os.close(self.fd)
+
+
+def may_write(folder: int) -> bool:
     try:
-        return (
-            os.access(place, os.W_OK, effective_ids=True)
-            or os.stat(place, follow_symlinks=False).st_uid == uid  # noqa: PTH116
-        )
+        return os.access(".", os.W_OK, dir_fd=folder, effective_ids=True)
     except OSError:
         return False
 

@@ -100,6 +100,24 @@ def test_disk(start_sandbox: StartSandbox, hidden: str) -> None:
     assert sh(sandbox, "echo fine").stdout == b"fine\n"
 
 
+FILL = "head -c 90000000 /dev/zero > big"
+OUT_OF_SIGHT = {
+    "a folder that cannot be listed": f"mkdir d; cd d; {FILL}; chmod 311 .",
+    "a folder that cannot be looked into": f"mkdir d; cd d; {FILL}; chmod 644 .",
+    "a folder that nobody may use": f"mkdir d; (cd d; {FILL}); chmod 0 d",
+    "a path too long for any call": (
+        f"n=$(printf %0200d 0); for i in $(seq 30); do mkdir $n; cd -P $n; done; {FILL}"
+    ),
+    "folders too deep to be gone through": "while mkdir d; do cd -P d; done",
+}
+
+
+@pytest.mark.parametrize("where", OUT_OF_SIGHT)
+def test_what_is_out_of_sight_takes_room_too(start_sandbox: StartSandbox, where: str) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64, nofile=256))
+    assert sh(sandbox, f"({OUT_OF_SIGHT[where]}); sync; sleep 50").out_of_disk
+
+
 FILLERS = {
     "itself": "head -c 90000000 /dev/zero > /tmp/big",
     "a child that has ended": "(head -c 90000000 /dev/zero > /tmp/big)",
