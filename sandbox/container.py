@@ -118,6 +118,7 @@ class DockerSandbox:
             "cwd": posixpath.join(self.work_dir, command.cwd or ""),
             "env": dict(command.env),
             "user": command.user,
+            "private": command.private,
         }
         report = self._live_link().call(request, command.stdin_bytes, take, command.timeout_s)
         return _result(report, kept[STDOUT], kept[STDERR])

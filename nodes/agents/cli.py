@@ -221,6 +221,7 @@ class _Session:
                     env=launch.env,
                     stdin=launch.stdin.encode(),
                     timeout_s=limit_s,
+                    private=True,
                 ),
                 heard,
             )

@@ -18,14 +18,16 @@ from sandbox.supervisor.frames import CHUNK, INPUT, STDERR, STDOUT, TAKEN, WINDO
 from sandbox.supervisor.tree import Tree
 
 KILLED = 128 + signal.SIGKILL
-READABLE, WRITABLE = 0o644, 0o622
-"""Of pipes, which are root's: a command may open its `/dev/stdin` and `/dev/stdout` anew."""
+READABLE, WRITABLE, PRIVATE = 0o640, 0o620, 0o600
+"""Of pipes, which are root's and the job's: it may open `/dev/stdin` and `/dev/stdout` anew."""
 
 
 class Job:
     """One job and the stream between it and the harness."""
 
-    def __init__(self, pump: Any, channel: int, tree: Tree, *, has_input: bool) -> None:
+    def __init__(
+        self, pump: Any, channel: int, tree: Tree, *, has_input: bool, private: bool
+    ) -> None:
         self.pump, self.channel, self.tree = pump, channel, tree
         self.pid, self.stdin, self.status = 0, -1, 0
         self.ending = self.ended = self.timed_out = self.out_of_disk = self.input_ended = False
@@ -34,16 +36,22 @@ class Job:
         self.left = {STDOUT: CHUNK, STDERR: CHUNK}
         if has_input:
             take, self.stdin = os.pipe()
-            os.fchmod(take, READABLE)
+            self.give(take, PRIVATE if private else READABLE)
             os.set_blocking(self.stdin, False)
         else:
             take = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         stdout, out = os.pipe()
         stderr, err = os.pipe()
-        os.fchmod(out, WRITABLE)
-        os.fchmod(err, WRITABLE)
+        for end in (out, err):
+            self.give(end, PRIVATE if private else WRITABLE)
         self.outputs = {STDOUT: stdout, STDERR: stderr}
         self.theirs = (take, out, err)
+
+    def give(self, end: int, mode: int) -> None:
+        """Let the job's processes, and no others, open this end of a pipe as `mode` has it."""
+        os.setgroups([self.tree.mark])  # a group that is ours we may give without a capability
+        os.fchown(end, -1, self.tree.mark)
+        os.fchmod(end, mode)
 
     def begin(self, timeout_s: float | None, oom_kills: int, beside: Iterable[Job]) -> None:
         self.began_at = self.ended_at = time.monotonic()

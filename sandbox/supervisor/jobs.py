@@ -40,7 +40,8 @@ class Jobs:
         try:
             user = self.agent if name is None else find_user(name)
             tree = Tree(self.free_mark(channel), user.pw_uid)
-            job = Job(self.pump, channel, tree, has_input=request["input"])
+            private = request.get("private", False)
+            job = Job(self.pump, channel, tree, has_input=request["input"], private=private)
         except LookupError as error:
             self.say(channel, no_process(126, str(error)))
             return

@@ -73,6 +73,28 @@ def test_a_command_that_kills_all_it_can_ends_only_itself(docker_sandbox: Docker
     assert docker_sandbox.exec(Command(argv=("echo", "alive"))).stdout == b"alive\n"
 
 
+FORGE = "echo forged > /proc/$(cat /tmp/victim)/fd/1"
+
+
+def test_nobody_speaks_in_the_name_of_another_command(docker_sandbox: DockerSandbox) -> None:
+    line = "echo $$ > /tmp/victim; while ! test -e /tmp/tried; do sleep 0.05; done; echo mine"
+    victim = Command(argv=("sh", "-c", line), timeout_s=20)
+    forger = f"until test -s /tmp/victim; do sleep 0.05; done; {FORGE}; touch /tmp/tried"
+    with ThreadPoolExecutor(1) as beside:
+        said = beside.submit(docker_sandbox.exec, victim)
+        tried = docker_sandbox.exec(Command(argv=("sh", "-c", forger), timeout_s=20))
+        assert said.result().stdout == b"mine\n"
+    assert b"Permission denied" in tried.stderr
+
+
+def test_not_even_its_children_speak_in_the_name_of_a_private_command(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    line = f"echo $$ > /tmp/victim; ({FORGE}); echo mine"
+    said = docker_sandbox.exec(Command(argv=("sh", "-c", line), private=True, stdin="quiet"))
+    assert (said.stdout, b"Permission denied" in said.stderr) == (b"mine\n", True)
+
+
 def test_a_double_fork_with_its_own_session_is_gone_after_return(
     docker_sandbox: DockerSandbox,
 ) -> None:
