@@ -95,9 +95,12 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
 
 
 def mark_merged(connection: Connection, new: Sequence[Event]) -> None:
-    """Tell that these came from another log."""
-    if new:
-        connection.execute(insert(merged_events), [{"id": event.id} for event in new])
+    """Tell that these came from another log; some may be known to, and lost since."""
+    for ids in slices(event.id for event in new):
+        known = connection.scalars(select(merged_events.c.id).where(merged_events.c.id.in_(ids)))
+        marked = set(known)
+        if rows := [{"id": name} for name in ids if name not in marked]:
+            connection.execute(insert(merged_events), rows)
 
 
 def add_entities(connection: Connection, made: Iterable[Entity]) -> None:

@@ -96,10 +96,17 @@ def led_to(flow: DataFlow, entity: str) -> frozenset[str]:
 
 
 def shrunk(before: DataFlow, after: DataFlow) -> tuple[str, ...]:
-    """Entities that were there before and have lost a tag since."""
+    """Entities that were there before and have lost a tag since.
+
+    That nobody had what they were made of is no tag to keep, once somebody brings it back.
+    """
     return tuple(
-        name for name, label in before.labels.items() if not after.label(name).covers(label)
+        name for name, label in before.labels.items() if not after.label(name).covers(_known(label))
     )
+
+
+def _known(label: Label) -> Label:
+    return Label(caps=label.caps, taint=label.taint - UNKNOWN.taint)
 
 
 def _by_entity(events: Iterable[Event], role: str) -> Mapping[str, tuple[Event, ...]]:
