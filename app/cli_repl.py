@@ -18,7 +18,6 @@ def repl(
 
     from app.repl import Repl
     from flows.plan_wiring import plan_shop
-    from flows.request import whole_name
     from flows.settings import load_settings
 
     settings = load_settings()
@@ -27,6 +26,6 @@ def repl(
             shop=shop,
             settings=settings,
             console=Console(highlight=False, markup=False, emoji=False, soft_wrap=True),
-            repo=whole_name(repo),
+            repo=repo,
             grants=frozenset(grant or ()),
         ).talk(sys.stdin)

@@ -9,7 +9,7 @@ from contracts.errors import RunNotFound
 from contracts.json import Json, canonical
 from flows.addresses import keep_address, whole_address
 from flows.plan_process import plan_folder
-from flows.request import repo_name
+from flows.request import repo_name, whole_name
 from policy.events import Draft
 from policy.log import EventLog
 from policy.plan_json import parse_plan
@@ -21,6 +21,7 @@ from sandbox.git import redacted
 class PlanRequest:
     """A prompt, and what its plan may work on and do.
 
+    `repo` is kept as it is from the root: a plan goes on wherever it was agreed to.
     `intent` is a text from an untrusted place, called `intent_from`: the planner never sees
     it, the plan may refer to it. `flow_run` is the id of the Prefect flow run that suspends
     itself to ask a person; empty when a process on a terminal runs the plan.
@@ -32,6 +33,9 @@ class PlanRequest:
     intent: str | None = None
     intent_from: str = ""
     flow_run: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "repo", whole_name(self.repo))
 
     def entities(self, *, trusted: bool) -> dict[str, Entity]:
         """What references may lead to when the plan begins, by name."""

@@ -29,7 +29,6 @@ from flows.plan_request import PlanRequest
 from flows.plan_run import PlanShop
 from flows.plan_state import agree, note_draft, plan_state
 from flows.plan_wiring import plan_shop
-from flows.request import whole_name
 from flows.settings import load_settings
 from flows.wiring import open_event_log
 from policy.events import Event
@@ -70,7 +69,7 @@ def draft(asked: PromptBody, shop: Shop, response: Response) -> PlanAnswer:
     outside = asked.intent_from if asked.intent is not None else ""
     request = PlanRequest(
         prompt=asked.prompt,
-        repo=whole_name(asked.repo),
+        repo=asked.repo,
         grants=asked.grants,
         intent=asked.intent,
         intent_from=outside,
