@@ -1,8 +1,8 @@
 """A run of a plan, end to end, without Prefect: drafted, begun, opened, gone on with."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,14 +14,20 @@ from flows.mail import send_mail
 from flows.plan_process import note_process
 from flows.plan_report import PlanReport, PlanStatus, step_report
 from flows.plan_request import PlanRequest, note_plan, noted_plan
-from flows.plan_workspace import OpenSandbox, PlanWorkspace, check_workspace, plan_workspace
+from flows.plan_workspace import (
+    Kept,
+    OpenSandbox,
+    PlanWorkspace,
+    check_workspace,
+    plan_workspace,
+)
 from flows.policy_settings import PolicySettings
 from policy.approvals import Approvals
 from policy.ask import Person
 from policy.asked_person import asking_in_approvals
 from policy.compose import composer
 from policy.events import Draft, Event
-from policy.executor import PlanRun
+from policy.executor import OVER, PlanRun
 from policy.log import EventLog
 from policy.model_operations import model_operations
 from policy.notes import Append, Ended, Notes
@@ -29,7 +35,7 @@ from policy.outside_operations import Outside, outside_operations
 from policy.planner import Brief, make_plan
 from policy.registry import Operation, Registry
 from policy.types import Plan, Prompt
-from policy.workspace_operations import workspace_operations
+from policy.workspace_operations import PLACE, workspace_operations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,8 @@ class PlanShop:
     complete: Complete
     open_sandbox: Callable[[str], OpenSandbox]
     """For the run of this id."""
+    forget_files: Callable[[str, Collection[SnapshotId]], None]
+    """Removes what is kept of a run's files, by its id, except what it is given."""
     run_blueprint: Callable[[str, str, str], Json]
     """Takes a repository, a blueprint's name and an intent; gives the report."""
     ask_person: Callable[[str], str] | None = None
@@ -92,7 +100,8 @@ def begin(shop: PlanShop, run_id: str, request: PlanRequest, plan: Plan) -> None
 def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Iterator[PlanRun]:
     """The run that was begun under this id, where it stands; its sandbox goes with the block.
 
-    When steps wait for a person at the end, the files they will need are kept.
+    The files are kept after each step that writes some and when a step waits for a person, so
+    that whoever goes on, also after a crash, has those that the finished steps left.
 
     Raises:
         RunNotFound: no plan was begun under this id.
@@ -101,7 +110,7 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
     note_process(shop.log, run_id)
     events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
-    with _workspace(shop, request, run_id, _checkpoint(events)) as workspace:
+    with _workspace(shop, request, run_id, _kept(events)) as workspace:
         registry = _registry(shop, request, workspace, run_id)
         run = PlanRun(
             plan,
@@ -114,8 +123,11 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
             propose=composer(shop.complete, shop.model),
         )
         yield run
-        if any(outcome.status == "waiting" for outcome in run.outcomes.values()):
+        ended = [outcome.status for outcome in run.outcomes.values()]
+        if "waiting" in ended:
             _keep_files(shop, run_id, workspace)
+    if len(ended) == len(plan.steps) and set(ended) <= set(OVER):
+        shop.forget_files(run_id, ())
 
 
 def report_of(shop: PlanShop, run_id: str) -> PlanReport:
@@ -152,7 +164,7 @@ def _status(plan: Plan, ended: Mapping[int, Ended]) -> PlanStatus:
 
 @contextmanager
 def _workspace(
-    shop: PlanShop, request: PlanRequest, run_id: str, checkpoint: SnapshotId | None
+    shop: PlanShop, request: PlanRequest, run_id: str, kept: Kept | None
 ) -> Iterator[PlanWorkspace]:
     with plan_workspace(
         request.repo,
@@ -160,7 +172,7 @@ def _workspace(
         branch=f"harness/{run_id}/plan",
         store=shop.repos,
         bounds=shop.policy.bounds_of_plan(request.prompt, request.taint),
-        checkpoint=checkpoint,
+        kept=kept,
     ) as workspace:
         yield workspace
 
@@ -174,26 +186,43 @@ def _registry(
         run_blueprint=lambda name, intent: shop.run_blueprint(request.repo, name, intent),
         ask_person=shop.ask_person or asking_in_approvals(shop.approvals, run_id),
     )
-    return Registry(
-        [
-            *workspace_operations(workspace.sandbox, shop.policy.file_labels, workspace.env),
-            *outside_operations(outside),
-            *model_operations(shop.complete, shop.model),
-            *shop.own,
-        ]
+    known = (
+        *workspace_operations(workspace.sandbox, shop.policy.file_labels, workspace.env),
+        *outside_operations(outside),
+        *model_operations(shop.complete, shop.model),
+        *shop.own,
     )
+    return Registry(_keeping(one, lambda: _keep_files(shop, run_id, workspace)) for one in known)
+
+
+def _keeping(operation: Operation, keep: Callable[[], None]) -> Operation:
+    """The same operation; the files that it wrote are kept before it is noted as done."""
+    if operation.effect != "write" or operation.place != PLACE:
+        return operation
+
+    def run(**given: Json) -> Json:
+        made = operation.run(**given)
+        keep()
+        return made
+
+    return replace(operation, run=run)
 
 
 def _append(shop: PlanShop) -> Append:
     return lambda draft: shop.log.append([draft])
 
 
-def _checkpoint(events: Sequence[Event]) -> SnapshotId | None:
-    kept = [event.body["checkpoint"] for event in events if event.kind == "snapshot"]
-    return SnapshotId(str(kept[-1])) if kept else None
+def _kept(events: Sequence[Event]) -> Kept | None:
+    told = [event.body for event in events if event.kind == "snapshot"]
+    if not told:
+        return None
+    base = told[-1].get("base")
+    return Kept(SnapshotId(str(told[-1]["checkpoint"])), None if base is None else str(base))
 
 
 def _keep_files(shop: PlanShop, run_id: str, workspace: PlanWorkspace) -> None:
     kept = workspace.keep(shop.policy.approval_ttl_s)
     if kept is not None:
-        shop.log.append([Draft(kind="snapshot", run_id=run_id, body={"checkpoint": kept})])
+        body = {"checkpoint": kept.files, "base": kept.base}
+        shop.log.append([Draft(kind="snapshot", run_id=run_id, body=body)])
+        shop.forget_files(run_id, (kept.files,))

@@ -18,7 +18,7 @@ from flows.plan_workspace import OpenSandbox
 from flows.policy_settings import PolicySettings, load_policy_settings
 from flows.request import RunRequest, new_run_id
 from flows.run import run_blueprint
-from flows.sandboxes import spec_for
+from flows.sandboxes import forgetting, spec_for
 from flows.settings import Settings
 from flows.wiring import engine, owner, workshop
 from flows.workshop import Opened
@@ -59,6 +59,7 @@ def plan_shop(
             approvals=approvals_on(log, chosen),
             complete=complete,
             open_sandbox=open_sandbox or _sandboxes(settings),
+            forget_files=forgetting(settings, engine),
             run_blueprint=_blueprints(settings),
             ask_person=ask_person,
             own=tuple(_own(chosen)),

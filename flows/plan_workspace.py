@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from contracts.errors import RepoInvalid
 from contracts.gate import Bounds
@@ -22,11 +23,18 @@ OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
 """Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
 
 
+class Kept(NamedTuple):
+    """The files as a plan left them, and the commit that they began as; None for a folder's."""
+
+    files: SnapshotId
+    base: str | None
+
+
 class PlanWorkspace:
     """The files that a plan works on: a git repository, or any folder.
 
     Several threads may use it. `bounds` say which files only the user's word may change before
-    they are pushed; None: any may. `checkpoint` is where an earlier part of the run left it.
+    they are pushed; None: any may. `kept` is where an earlier part of the run left it.
     """
 
     def __init__(
@@ -37,14 +45,15 @@ class PlanWorkspace:
         branch: str,
         store: Path,
         bounds: Bounds | None,
-        checkpoint: SnapshotId | None,
+        kept: Kept | None,
     ) -> None:
         self._repo = repo
         self._open_sandbox = open_sandbox
         self._branch = branch
         self._store = store
         self._bounds = bounds
-        self._checkpoint = checkpoint
+        self._kept = kept
+        self._used = False
         self._stack = ExitStack()
         self._opened: Opened | None = None
         self._base: Base | None = None
@@ -61,16 +70,27 @@ class PlanWorkspace:
             RepoInvalid: there is no such folder, or it is too large.
             Unavailable: no sandbox can be started.
         """
-        return self._open().sandbox
+        opened = self._open()
+        self._used = True
+        return opened.sandbox
 
     def env(self) -> Mapping[str, str]:
         """The variables that commands need to find the way out."""
         return self._open().env
 
-    def keep(self, ttl_s: float) -> SnapshotId | None:
-        """A checkpoint of the files as they are; None when nobody needed them."""
+    def keep(self, ttl_s: float) -> Kept | None:
+        """The files as they are, for whoever goes on; None when nobody used them since the last.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
         with self._lock:
-            return None if self._opened is None else self._opened.sandbox.checkpoint(ttl_s)
+            if self._opened is None or not self._used:
+                return None
+            self._used = False
+            files = self._opened.sandbox.checkpoint(ttl_s)
+            self._kept = Kept(files, self._began_as())
+            return self._kept
 
     def push(self, remote: str, branch: str) -> str:
         """Push what is committed as this branch; gives the commit.
@@ -95,8 +115,9 @@ class PlanWorkspace:
     def _open(self) -> Opened:
         with self._lock:
             if self._opened is None:
-                opened = self._stack.enter_context(self._open_sandbox(self._checkpoint))
-                if self._checkpoint is None:
+                files = self._kept.files if self._kept else None
+                opened = self._stack.enter_context(self._open_sandbox(files))
+                if files is None:
                     self._fill(opened.sandbox)
                 self._opened = opened
             return self._opened
@@ -109,8 +130,14 @@ class PlanWorkspace:
 
     def _base_of(self) -> Base:
         if self._base is None:
-            self._base = open_repo(self._repo, None, store=self._store)
+            self._base = open_repo(self._repo, self._began_as(), store=self._store)
         return self._base
+
+    def _began_as(self) -> str | None:
+        """The commit that was put into the sandbox; None before that, and for a folder."""
+        if self._kept is not None:
+            return self._kept.base
+        return self._base.commit if self._base else None
 
 
 @contextmanager
@@ -121,12 +148,10 @@ def plan_workspace(
     branch: str,
     store: Path,
     bounds: Bounds | None = None,
-    checkpoint: SnapshotId | None = None,
+    kept: Kept | None = None,
 ) -> Iterator[PlanWorkspace]:
     """The workspace, gone when the block ends."""
-    made = PlanWorkspace(
-        repo, open_sandbox, branch=branch, store=store, bounds=bounds, checkpoint=checkpoint
-    )
+    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, bounds=bounds, kept=kept)
     try:
         yield made
     finally:

@@ -1,7 +1,7 @@
 """A plan that goes on in another process, another day or elsewhere goes on with the same work."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +12,14 @@ from contracts.chat import ChatRequest, Message, Reply
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
 from flows.plan_request import PlanRequest
-from flows.plan_run import PlanShop, begin, draft_plan, open_run
+from flows.plan_run import PlanShop, begin, draft_plan, open_run, report_of
 from flows.plan_wiring import plan_shop
 from flows.policy_settings import PolicySettings
 from flows.settings import load_settings
 from flows.workshop import Opened
 from policy.executor import Outcome
 from sandbox.scripted import ScriptedSandbox
-from tests.sandbox.git_repos import make_repo, run_git
+from tests.sandbox.git_repos import commit_files, make_repo, run_git
 
 ORIGIN = {"origin": frozenset({"origin"})}
 
@@ -97,3 +97,58 @@ def test_a_plan_works_where_it_was_agreed_to(
     (read,) = go(shop, 0)
     assert read.entity is not None
     assert read.entity.content == "from notes"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_what_finished_steps_wrote_is_there_after_a_process_was_killed(
+    begun: Begun, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").mkdir()
+    shop = begun(
+        tmp_path / "notes",
+        step("write_file", path="one.txt", text="1"),
+        step("write_file", 0, path="two.txt", text="2"),
+        step("run_command", 1, command="ls"),
+    )
+    for written in (0, 1):
+        with pytest.raises(Killed), open_run(shop, "r1") as run:
+            assert run.run_step(written).status == "done"
+            raise Killed
+    *_, listed = go(shop, 0, 1, 2)
+    assert listed.entity is not None
+    assert listed.entity.content == {"exit_code": 0, "output": "one.txt\ntwo.txt"}
+    assert report_of(shop, "r1").status == "success"
+
+
+def test_only_the_newest_files_are_kept_and_none_of_a_plan_that_is_over(
+    begun: Begun, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").mkdir()
+    made = begun(
+        tmp_path / "notes",
+        step("write_file", path="one.txt", text="1"),
+        step("write_file", 0, path="two.txt", text="2"),
+    )
+    told: list[Collection[SnapshotId]] = []
+    shop = replace(made, forget_files=lambda _, but: told.append(but))
+    go(shop, 0)
+    go(shop, 0, 1)
+    noted = [event.body["checkpoint"] for event in shop.log.events("r1", kind="snapshot")]
+    assert told == [(noted[0],), (noted[1],), ()]
+
+
+def test_an_approved_push_goes_out_also_when_the_user_committed_meanwhile(
+    begun: Begun, clone: Path
+) -> None:
+    shop = begun(clone, step("write_file", path="b.txt", text="b"), PUSH)
+    assert [one.status for one in go(shop, 0, 1)] == ["done", "waiting"]
+    before = run_git(clone, "rev-parse", "HEAD")
+    commit_files(clone, {"c.txt": b"c"})
+    assert approve_all(shop) == 1
+    _, pushed = go(shop, 0, 1)
+    assert pushed.reason == ""
+    assert run_git(clone, "show", "origin/work:b.txt") == "b"
+    assert run_git(clone, "rev-parse", "origin/work~1") == before
