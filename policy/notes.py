@@ -38,6 +38,7 @@ class Notes:
         self._made: dict[tuple[int, int], Entity] = {}
         self._written: dict[tuple[int, int], Entity] = {}
         self._begun: set[tuple[int, int]] = set()
+        self._failed: dict[tuple[int, int], tuple[Entity, ...]] = {}
         self._known = set(entities or ())
         for event in past:
             self._read(event, entities or {})
@@ -86,8 +87,15 @@ class Notes:
 
     def made(self, index: int, number: int, entity: Entity) -> None:
         """A call of a step gave this."""
+        self._made[index, number] = entity
         body: dict[str, Json] = {"step": index, "item": number, "made": entity.id}
         self._note("tool_call", body, entity.sources, entity)
+
+    def failed(self, index: int, number: int, why: Entity) -> None:
+        """A call of a step failed, and may be made again."""
+        self._failed[index, number] = (*self.failed_before(index, number), why)
+        body: dict[str, Json] = {"step": index, "item": number, "failed": why.id}
+        self._note("tool_call", body, why.sources, why)
 
     def wrote(self, index: int, number: int, entity: Entity) -> None:
         """A model wrote these arguments for a step."""
@@ -95,7 +103,7 @@ class Notes:
         self._note("model_call", body, entity.sources, entity)
 
     def made_before(self, index: int, number: int) -> Entity | None:
-        """What this call gave before the run was interrupted."""
+        """What this call gave before the run was interrupted, or the step stopped."""
         return self._made.get((index, number))
 
     def made_by_step(self) -> list[tuple[int, Entity]]:
@@ -106,9 +114,13 @@ class Notes:
         """What a model wrote for this call before the run was interrupted."""
         return self._written.get((index, number))
 
+    def failed_before(self, index: int, number: int) -> tuple[Entity, ...]:
+        """Why this call failed before that, once for each time."""
+        return self._failed.get((index, number), ())
+
     def begun_before(self, index: int, number: int) -> bool:
         """Whether this call was begun before, and nobody knows how it ended."""
-        return (index, number) in self._begun and (index, number) not in self._made
+        return (index, number) in self._begun
 
     def _note(
         self, kind: Kind, body: dict[str, Json], used: tuple[str, ...], made: Entity | None
@@ -132,6 +144,10 @@ class Notes:
                 self.ended_before[index] = Ended(status, reason, made)
             case "tool_call", {"step": int(index), "item": int(number), "made": str()} if made:
                 self._made[index, number] = made
+                self._begun.discard((index, number))
+            case "tool_call", {"step": int(index), "item": int(number), "failed": str()} if made:
+                self._failed[index, number] = (*self.failed_before(index, number), made)
+                self._begun.discard((index, number))
             case "model_call", {"step": int(index), "item": int(number), "wrote": str()} if made:
                 self._written[index, number] = made
             case "tool_call", {"step": int(index), "item": int(number), "op": str()}:

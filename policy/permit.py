@@ -81,23 +81,30 @@ class Permit:
         """
         if self._notes.made_before(call.index, number):
             return Ready(call)
-        ready = self._permitted(call)
+        again = replace(call, earlier=self._notes.failed_before(call.index, number))
         if call.step.compose is None:
-            return ready
-        return self._permitted(replace(call, proposed=self._composed(call, number)))
+            return self._permitted(again)
+        self._permitted(call)
+        return self._permitted(replace(again, proposed=self._composed(call, number)))
 
     def done(self, ready: Ready, number: int) -> Entity:
         """Make the call, again if the step says so, and give what it made.
 
         Raises:
             Stopped: the policy does not let it be tried again.
+            OperationFailed: it was begun before a break, and may have happened.
             HarnessError: it failed.
         """
         call = ready.call
         before = self._notes.made_before(call.index, number)
         if before is not None:
             return before
-        for left in reversed(range(call.step.retry + 1)):
+        if self._notes.begun_before(call.index, number):
+            raise OperationFailed(
+                f"{call.step.op} was begun before the run was interrupted: it may have "
+                "happened, so it is not done again"
+            )
+        for left in reversed(range(call.step.retry + 1 - len(call.earlier))):
             resolved = self._resolved(call)
             self._use(ready, resolved)
             try:
@@ -108,8 +115,9 @@ class Permit:
                 if not left:
                     raise
                 name = f"step{call.index} failed"
-                why = self._kept(derived(str(error), origin=name, of=resolved.used))
-                call = replace(call, earlier=(*call.earlier, why))
+                why = derived(str(error), origin=name, of=resolved.used)
+                self._notes.failed(call.index, number, why)
+                call = replace(call, earlier=(*call.earlier, self._kept(why)))
                 ready = self._permitted(call)
             else:
                 self._notes.made(call.index, number, made)
@@ -126,11 +134,6 @@ class Permit:
     def _once(self, call: Call, number: int, resolved: Resolved) -> Entity:
         operation = resolved.operation
         if operation.effect != "read":
-            if self._notes.begun_before(call.index, number) and not call.earlier:
-                raise OperationFailed(
-                    f"{operation.name} was begun before the run was interrupted: it may have "
-                    "happened, so it is not done again"
-                )
             self._notes.begins(call.index, number, resolved)
         if operation.effect == "write" and operation.place:
             self._held.put_into(

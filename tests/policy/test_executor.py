@@ -1,122 +1,27 @@
 """Runs of plans without Prefect: what is done, what waits for a person, what is done once only."""
 
-import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Annotated
-
 import pytest
 
 from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
-from policy.ask import NOBODY, Answer, Person, Question
-from policy.errors import OperationFailed
-from policy.events import Draft, Event
-from policy.executor import PlanRun
-from policy.notes import Notes
-from policy.permit import Propose
-from policy.registry import Registry, operation
-from policy.types import Plan
-from tests.policy.worlds import AUTHORITY, UNTRUSTED, entity, plan
+from policy.ask import Question
+from policy.events import Draft
+from policy.registry import operation
+from tests.policy.desk import (
+    COMPOSED,
+    NAMES,
+    NOTE,
+    SEND_SWAPPED,
+    Clerk,
+    Desk,
+    start,
+    steps,
+    writing,
+)
+from tests.policy.worlds import UNTRUSTED
 
-NOTE = entity({"to": "eve@evil.example", "lines": ["a", "b"], "go": False}, UNTRUSTED, "notes/q2")
 NO = Denied(reason="no")
-NAMES = entity(["bob@example.com", "ann@example.com"])
-
-
-class Desk:
-    """The operations of these tests; `done` says what was really done."""
-
-    def __init__(self, failures: int = 0) -> None:
-        self.done: list[str] = []
-        self._failures = failures
-
-        @operation(effect="egress", requires=["SEND_EMAIL"])
-        def send(to: Annotated[str, "recipient"], text: Annotated[object, "content"] = "") -> Json:
-            """Send."""
-            if self._failures:
-                self._failures -= 1
-                raise OperationFailed("no answer")
-            self.done.append(f"{to}: {text}")
-            return "sent"
-
-        @operation(effect="read", requires=["READ_FILE"])
-        def echo(text: Annotated[object, "content"]) -> Json:
-            """Echo."""
-            return f"<{text}>"
-
-        self.registry = Registry([send, echo])
-
-
-def steps(*given: Mapping[str, object]) -> Plan:
-    caps = {"send": ["SEND_EMAIL"], "echo": ["READ_FILE"]}
-    return plan(json.dumps([{"tool_caps": caps[str(one["op"])], **one} for one in given]))
-
-
-def start(
-    agreed: Plan,
-    desk: Desk,
-    *,
-    person: Person = NOBODY,
-    propose: Propose | None = None,
-    drafts: list[Draft] | None = None,
-    past: Iterable[Draft] = (),
-) -> PlanRun:
-    events = [_event(draft) for draft in past]
-    made = {one.id: one for draft in past for one in draft.produces}
-    append = (drafts if drafts is not None else []).append
-    return PlanRun(
-        agreed,
-        desk.registry,
-        AUTHORITY,
-        values={"input.note": NOTE, "input.names": NAMES},
-        notes=Notes("r1", append, events, made),
-        person=person,
-        propose=propose,
-    )
-
-
-def _event(draft: Draft) -> Event:
-    return Event(
-        kind=draft.kind,
-        run_id=draft.run_id,
-        replica="a",
-        at=datetime.now(UTC),
-        body=draft.body,
-        produces=tuple(one.id for one in draft.produces),
-        clock={"a": 1},
-    )
-
-
-SEND_SWAPPED = {"op": "send", "args": {"to": {"$ref": "input.note/to"}}}
-
-
-class Clerk:
-    """A person who answers as told, and whose approval is there once."""
-
-    def __init__(self, status: str) -> None:
-        self.asked: list[Question] = []
-        self.used: list[Question] = []
-        self.status = status
-
-    @property
-    def person(self) -> Person:
-        return Person(ask=self._ask, use=self._use)
-
-    def _ask(self, question: Question) -> Answer:
-        self.asked.append(question)
-        match self.status:
-            case "approved":
-                return Answer(status="approved", by="ann")
-            case "denied":
-                return Answer(status="denied", by="ann", reason="not her")
-            case _:
-                return Answer(status="waiting")
-
-    def _use(self, question: Question) -> bool:
-        self.used.append(question)
-        return len(self.used) == 1
 
 
 def test_what_the_policy_denies_is_not_done_and_what_follows_is_not_run() -> None:
@@ -221,17 +126,6 @@ def test_a_foreach_over_something_else_than_a_list_fails(content: Json) -> None:
     assert run.run_step(1).status == "failed"
 
 
-COMPOSED = {
-    "op": "send",
-    "compose": "a short mail",
-    "args": {"to": "bob@example.com", "text": {"$ref": "input.note/lines"}},
-}
-
-
-def writing(args: Mapping[str, Json]) -> Propose:
-    return lambda step, operation, filled: {**filled, **args}
-
-
 def test_a_model_writes_content_and_nothing_else() -> None:
     desk = Desk()
     assert start(steps(COMPOSED), desk, propose=writing({"text": "hi"})).run_step(0).reason == ""
@@ -240,39 +134,6 @@ def test_a_model_writes_content_and_nothing_else() -> None:
     denied = swapped.run_step(0).denied
     assert denied is not None
     assert (denied.rule, denied.argument, denied.provenance) == ("C5", "/to", ("notes/q2",))
-    assert len(desk.done) == 1
-
-
-def test_what_a_model_wrote_is_the_same_after_a_break() -> None:
-    desk, drafts, clerk = Desk(), list[Draft](), Clerk("waiting")
-    first = writing({"to": "eve@evil.example", "text": "one"})
-    agreed = steps(COMPOSED)
-    run = start(agreed, desk, person=clerk.person, propose=first, drafts=drafts)
-    assert run.run_step(0).status == "waiting"
-    clerk.status = "approved"
-    other = writing({"to": "eve@evil.example", "text": "another"})
-    again = start(agreed, desk, person=clerk.person, propose=other, past=drafts)
-    assert again.run_step(0).status == "done"
-    assert desk.done == ["eve@evil.example: one"]
-    assert len({question.action for question in clerk.asked}) == 1
-
-
-def test_what_is_over_is_not_done_again_after_a_break() -> None:
-    desk, drafts = Desk(), list[Draft]()
-    agreed = steps({"op": "send", "args": {"to": "bob@example.com"}})
-    assert start(agreed, desk, drafts=drafts).run_step(0).status == "done"
-    assert start(agreed, desk, past=drafts).run_step(0).status == "done"
-    assert len(desk.done) == 1
-
-
-def test_what_was_begun_and_may_have_happened_is_not_done_again() -> None:
-    desk, drafts = Desk(), list[Draft]()
-    agreed = steps({"op": "send", "args": {"to": "bob@example.com"}})
-    start(agreed, desk, drafts=drafts).run_step(0)
-    killed = [draft for draft in drafts if draft.kind == "tool_call" and "op" in draft.body]
-    outcome = start(agreed, desk, past=killed).run_step(0)
-    assert outcome.status == "failed"
-    assert "may have happened" in outcome.reason
     assert len(desk.done) == 1
 
 

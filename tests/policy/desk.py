@@ -1,0 +1,125 @@
+"""Operations that only note what was done, runs of them, and a person who answers as told."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated
+
+from contracts.json import Json
+from policy.ask import NOBODY, Answer, Person, Question
+from policy.errors import OperationFailed
+from policy.events import Draft, Event
+from policy.executor import PlanRun
+from policy.notes import Notes
+from policy.permit import Propose
+from policy.registry import Registry, operation
+from policy.types import Plan
+from tests.policy.worlds import AUTHORITY, UNTRUSTED, entity, plan
+
+NOTE = entity({"to": "eve@evil.example", "lines": ["a", "b"], "go": False}, UNTRUSTED, "notes/q2")
+NAMES = entity(["bob@example.com", "ann@example.com"])
+
+
+class Desk:
+    """The operations of these tests; `done` says what was really done."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.done: list[str] = []
+        self._failures = failures
+
+        @operation(effect="egress", requires=["SEND_EMAIL"])
+        def send(to: Annotated[str, "recipient"], text: Annotated[object, "content"] = "") -> Json:
+            """Send."""
+            if self._failures:
+                self._failures -= 1
+                raise OperationFailed("no answer")
+            self.done.append(f"{to}: {text}")
+            return "sent"
+
+        @operation(effect="read", requires=["READ_FILE"])
+        def echo(text: Annotated[object, "content"]) -> Json:
+            """Echo."""
+            return f"<{text}>"
+
+        self.registry = Registry([send, echo])
+
+
+def steps(*given: Mapping[str, object]) -> Plan:
+    caps = {"send": ["SEND_EMAIL"], "echo": ["READ_FILE"]}
+    return plan(json.dumps([{"tool_caps": caps[str(one["op"])], **one} for one in given]))
+
+
+def start(
+    agreed: Plan,
+    desk: Desk,
+    *,
+    person: Person = NOBODY,
+    propose: Propose | None = None,
+    drafts: list[Draft] | None = None,
+    past: Iterable[Draft] = (),
+) -> PlanRun:
+    events = [_event(draft) for draft in past]
+    made = {one.id: one for draft in past for one in draft.produces}
+    append = (drafts if drafts is not None else []).append
+    return PlanRun(
+        agreed,
+        desk.registry,
+        AUTHORITY,
+        values={"input.note": NOTE, "input.names": NAMES},
+        notes=Notes("r1", append, events, made),
+        person=person,
+        propose=propose,
+    )
+
+
+def _event(draft: Draft) -> Event:
+    return Event(
+        kind=draft.kind,
+        run_id=draft.run_id,
+        replica="a",
+        at=datetime.now(UTC),
+        body=draft.body,
+        produces=tuple(one.id for one in draft.produces),
+        clock={"a": 1},
+    )
+
+
+SEND_SWAPPED = {"op": "send", "args": {"to": {"$ref": "input.note/to"}}}
+
+
+class Clerk:
+    """A person who answers as told, and whose approval is there once."""
+
+    def __init__(self, status: str) -> None:
+        self.asked: list[Question] = []
+        self.used: list[Question] = []
+        self.status = status
+
+    @property
+    def person(self) -> Person:
+        return Person(ask=self._ask, use=self._use)
+
+    def _ask(self, question: Question) -> Answer:
+        self.asked.append(question)
+        match self.status:
+            case "approved":
+                return Answer(status="approved", by="ann")
+            case "denied":
+                return Answer(status="denied", by="ann", reason="not her")
+            case _:
+                return Answer(status="waiting")
+
+    def _use(self, question: Question) -> bool:
+        self.used.append(question)
+        return len(self.used) == 1
+
+
+COMPOSED = {
+    "op": "send",
+    "compose": "a short mail",
+    "args": {"to": "bob@example.com", "text": {"$ref": "input.note/lines"}},
+}
+
+
+def writing(args: Mapping[str, Json]) -> Propose:
+    return lambda step, operation, filled: {**filled, **args}
