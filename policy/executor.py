@@ -63,11 +63,9 @@ class PlanRun:
         self._registry = registry
         self._authority = authority
         self._notes = notes
-        self._held = Held(values, known, note=notes.came)
+        self._held = Held({**values, **notes.places_before}, known, note=notes.came)
         self._permit = Permit(self.world, self._held, notes, person=person, propose=propose)
         self._outcomes: dict[int, Outcome] = {}
-        for index, made in notes.made_by_step():
-            self._refill(index, made)
         for index, ended in notes.ended_before.items():
             if ended.status in OVER:
                 self._keep(
@@ -106,12 +104,6 @@ class PlanRun:
         self._notes.ended(index, outcome.status, outcome.reason, outcome.entity)
         self._keep(outcome)
         return outcome
-
-    def _refill(self, index: int, made: Entity) -> None:
-        """Give a place the tags of what was put into it before a break."""
-        operation = self._registry.get(self.plan.steps[index].op)
-        if operation is not None and operation.effect == "write" and operation.place:
-            self._held.put_into(operation.place, [made], origin=made.origin)
 
     def _keep(self, outcome: Outcome) -> None:
         if outcome.entity is not None:

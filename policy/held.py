@@ -20,11 +20,11 @@ class Held:
         values: Mapping[str, Entity],
         entities: Iterable[Entity] = (),
         *,
-        note: Callable[[Entity], None],
+        note: Callable[[Entity, str | None], None],
     ) -> None:
         self._note = note
-        for entity in values.values():
-            note(entity)
+        for name, entity in values.items():
+            note(entity, name)
         self._values = dict(values)
         self._entities = {entity.id: entity for entity in (*entities, *values.values())}
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class Held:
 
     def keep(self, name: str | None, entity: Entity) -> None:
         """Hold an entity and note it, under a name if references are to find it."""
-        self._note(entity)
+        self._note(entity, name)
         with self._lock:
             self._entities[entity.id] = entity
             if name is not None:

@@ -39,15 +39,17 @@ class Notes:
         self._written: dict[tuple[int, int], Entity] = {}
         self._begun: set[tuple[int, int]] = set()
         self._failed: dict[tuple[int, int], tuple[Entity, ...]] = {}
+        self.places_before: dict[str, Entity] = {}
         self._known = set(entities or ())
         for event in past:
             self._read(event, entities or {})
 
-    def came(self, entity: Entity) -> None:
+    def came(self, entity: Entity, name: str | None) -> None:
         """An entity is there: from outside, or made of others on the way; noted once."""
         if entity.id not in self._known:
             kind: Kind = "step" if entity.sources else "source"
-            self._note(kind, {"origin": entity.origin}, entity.sources, entity)
+            body: dict[str, Json] = {"origin": entity.origin, "name": name}
+            self._note(kind, body, entity.sources, entity)
 
     def ended(self, index: int, status: str, reason: str, entity: Entity | None) -> None:
         """A step is over, or waits."""
@@ -106,10 +108,6 @@ class Notes:
         """What this call gave before the run was interrupted, or the step stopped."""
         return self._made.get((index, number))
 
-    def made_by_step(self) -> list[tuple[int, Entity]]:
-        """All that calls gave before the run was interrupted, with the steps that made it."""
-        return [(index, entity) for (index, _), entity in self._made.items()]
-
     def written_before(self, index: int, number: int) -> Entity | None:
         """What a model wrote for this call before the run was interrupted."""
         return self._written.get((index, number))
@@ -140,6 +138,8 @@ class Notes:
     def _read(self, event: Event, entities: Mapping[str, Entity]) -> None:
         made = next((entities[one] for one in event.produces if one in entities), None)
         match event.kind, event.body:
+            case "step" | "source", {"name": str(name)} if made and name.startswith("place."):
+                self.places_before[name] = made
             case "step", {"step": int(index), "status": str(status), "reason": str(reason)}:
                 self.ended_before[index] = Ended(status, reason, made)
             case "tool_call", {"step": int(index), "item": int(number), "made": str()} if made:

@@ -152,3 +152,16 @@ def test_an_approved_push_goes_out_also_when_the_user_committed_meanwhile(
     assert pushed.reason == ""
     assert run_git(clone, "show", "origin/work:b.txt") == "b"
     assert run_git(clone, "rev-parse", "origin/work~1") == before
+
+
+def test_what_was_approved_is_done_also_when_the_files_became_untrusted_meanwhile(
+    begun: Begun, clone: Path
+) -> None:
+    text: Json = {"$ref": "input.intent"}
+    shop = begun(clone, step("write_file", path="b.txt", text=text), PUSH, intent="not mine")
+    assert go(shop, 0, 1)[1].status == "waiting"
+    assert approve_all(shop) == 1
+    _, pushed = go(shop, 0, 1)
+    assert (pushed.status, pushed.reason) == ("done", "")
+    assert pushed.entity is not None
+    assert pushed.entity.label.taint == {"repo:clone", "intent:a.md"}
