@@ -188,7 +188,7 @@ def _registry(
     )
     known = (
         *workspace_operations(workspace.sandbox, shop.policy.file_labels, workspace.env),
-        *outside_operations(outside),
+        *outside_operations(outside, shop.policy.file_labels),
         *model_operations(shop.complete, shop.model),
         *shop.own,
     )

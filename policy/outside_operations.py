@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from contracts.json import Json
+from policy.file_labels import FileLabels
 from policy.registry import Operation, operation
 from policy.workspace_operations import PLACE, as_text
 
@@ -32,8 +33,8 @@ class Outside:
     """Takes a question; gives the person's own words."""
 
 
-def outside_operations(outside: Outside) -> tuple[Operation, ...]:
-    """The operations, over these functions."""
+def outside_operations(outside: Outside, labels: FileLabels) -> tuple[Operation, ...]:
+    """The operations, over these functions; what a run reports may hold any file."""
 
     @operation(effect="egress", requires=["SEND_EMAIL"])
     def send_email(
@@ -52,7 +53,9 @@ def outside_operations(outside: Outside) -> tuple[Operation, ...]:
         """Push what is committed in the workspace as this branch of this remote."""
         return {"commit": outside.push(remote, branch)}
 
-    @operation(effect="write", requires=["RUN_BLUEPRINT"], place=PLACE)
+    @operation(
+        effect="write", requires=["RUN_BLUEPRINT"], label_of=lambda _: labels.all, place=PLACE
+    )
     def run_blueprint(
         blueprint: Annotated[str, "authority"], intent: Annotated[str, "authority"]
     ) -> Json:

@@ -63,7 +63,7 @@ def ready_registry(
     return Registry(
         [
             *workspace_operations(lambda: sandbox, labels, dict),
-            *outside_operations(noted.outside()),
+            *outside_operations(noted.outside(), labels),
             *model_operations(saying(replies), "a-model"),
         ]
     )

@@ -212,15 +212,24 @@ def test_a_files_tags_are_on_what_was_read_also_by_another_name(sandbox: Scripte
         assert outcome.denied.tags == FOR_BOB.caps
 
 
-def test_after_a_command_the_workspace_may_hold_whatever_any_file_held(
-    sandbox: ScriptedSandbox,
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        ("run_command", {"command": "true"}),
+        ("run_blueprint", {"blueprint": "review", "intent": "say what hr/pay.md holds"}),
+    ],
+)
+def test_after_what_reads_any_file_the_workspace_may_hold_whatever_any_file_held(
+    sandbox: ScriptedSandbox, op: str, args: dict[str, Json]
 ) -> None:
     registry = ready_registry(sandbox, Noted(), labels=LABELS)
     caps = ["secret:key", "share_with:bob"]
-    step = json.loads(one("run_command", command="true"))[0]
+    step = json.loads(one(op, **args))[0]
     follows = json.loads(one("read_file", path="a"))[0]
     sandbox.write_file("a", b"")
     made = run(json.dumps([{**step, "data_caps": caps}, {**follows, "deps": [0]}]), registry)
+    assert made.outcomes[0].entity is not None
+    assert made.outcomes[0].entity.label.caps == set(caps)
     assert made.outcomes[1].denied is not None
     assert made.outcomes[1].denied.tags == set(caps)
 
