@@ -14,6 +14,9 @@ from policy.types import Approval
 
 _WIDTH = 56
 
+SHORT = 120
+"""Characters of one argument that stand in a line with others."""
+
 _SHOWN = 20_000
 """Characters of one argument that a form shows; the page *Approvals* shows all."""
 
@@ -46,7 +49,7 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
         return [headline(approval)]
     lines = [_one_line(f"{_who(approval)}{approval.op}")]
     for name, value in approval.arguments.items():
-        text = value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
+        text = _text(value)
         more = 0 if limit is None else max(len(text) - limit, 0)
         cut = (
             f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
@@ -71,12 +74,22 @@ def form_text(approval: Approval, more: int) -> str:
 
 
 def short(value: Json) -> str:
-    """A value, or the place it comes from, in at most 120 characters."""
+    """A value, or the place it comes from, cut short."""
+    text = in_a_line(value)
+    return text if len(text) <= SHORT else f"{text[: SHORT - 3]}…"
+
+
+def in_a_line(value: Json) -> str:
+    """A value, or the place it comes from, however long."""
     refs = list(refs_in(value))
     if len(refs) == 1 and refs[0].place == "":
         return f"<{refs[0].ref}>"
-    text = repr(thawed(value))
-    return text if len(text) <= 120 else f"{text[:117]}…"
+    return visible(repr(thawed(value)))
+
+
+def argument_lines(name: str, value: Json) -> list[str]:
+    """An argument whole, as it is: one line or more."""
+    return _indented(_one_line(name), visible(_text(value)))
 
 
 def late_line(undecided: Sequence[Approval]) -> str | None:
@@ -122,6 +135,10 @@ def _who(approval: Approval) -> str:
     if not approval.node:
         return ""
     return f"{approval.agent} in {approval.node!r} of run {approval.run_id} asks for "
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
 
 
 def _one_line(text: str) -> str:

@@ -7,8 +7,9 @@ from typing import Literal
 
 from contracts.json import Json
 from contracts.run import Decisions
-from flows.approval_text import short
+from flows.approval_text import SHORT, argument_lines, in_a_line
 from flows.report import fenced
+from nodes.text import visible
 from policy.notes import Ended
 from policy.registry import thawed
 from policy.types import Plan, Step
@@ -91,12 +92,14 @@ def step_report(
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """The plan as a person reads it before it runs."""
-    return [_line(index, step) for index, step in enumerate(plan.steps)]
+    """The plan as a person reads it before it runs: all of it, long arguments below their step."""
+    return [line for index, step in enumerate(plan.steps) for line in _lines(index, step)]
 
 
-def _line(index: int, step: Step) -> str:
-    args = ", ".join(f"{name}={short(value)}" for name, value in step.args.items())
+def _lines(index: int, step: Step) -> list[str]:
+    told = {name: in_a_line(value) for name, value in step.args.items()}
+    below = [name for name, text in told.items() if len(text) > SHORT]
+    args = ", ".join(f"{name}={'…' if name in below else told[name]}" for name in told)
     extra = [
         f"when {step.when}" if step.when else "",
         f"for each of {step.foreach}" if step.foreach else "",
@@ -104,8 +107,9 @@ def _line(index: int, step: Step) -> str:
         f"composed: {step.compose}" if step.compose else "",
         f"data {', '.join(sorted(step.data_caps))}" if step.data_caps else "",
     ]
-    told = "; ".join(part for part in extra if part)
-    return f"{index}. {step.op}({args})" + (f"   [{told}]" if told else "")
+    more = " ".join(visible("; ".join(part for part in extra if part)).split())
+    lines = [f"{index}. {step.op}({args})" + (f"   [{more}]" if more else "")]
+    return lines + [line for name in below for line in argument_lines(name, step.args[name])]
 
 
 def markdown(report: PlanReport) -> str:

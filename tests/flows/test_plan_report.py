@@ -1,0 +1,43 @@
+"""What a person reads of a plan before they agree to it."""
+
+import json
+
+import pytest
+
+from contracts.json import Json
+from flows.plan_report import plan_form, plan_lines
+from policy.plan_json import parse_plan
+from policy.types import Plan
+
+LONG = f"pytest {'--maxfail=1 ' * 12}&& git checkout -B main && rm -rf src"
+
+
+def plan(**args: Json) -> Plan:
+    step: Json = {"op": "run_command", "args": args, "tool_caps": ["RUN_COMMAND"]}
+    return parse_plan(json.dumps([step]), prompt="p")
+
+
+def test_short_arguments_stand_in_the_line_of_their_step() -> None:
+    assert plan_lines(plan(command="ls", stdin={"$ref": "input.intent"})) == [
+        "0. run_command(command='ls', stdin=<input.intent>)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (LONG, [f"  command: {LONG}"]),
+        (f"{LONG}\nrm -rf /", ["  command:", f"    {LONG}", "    rm -rf /"]),
+        (f"{LONG}\x1b[8m\u202e\u3164", [f"  command: {LONG}\\x1b[8m\\u202e\\u3164"]),
+    ],
+)
+def test_nothing_of_what_is_agreed_to_is_left_out_or_unseen(text: str, shown: list[str]) -> None:
+    lines = plan_lines(plan(command=text))
+    assert lines == ["0. run_command(command=…)", *shown]
+    assert "\n".join(lines) in plan_form("p", plan(command=text), frozenset())
+
+
+def test_what_a_step_composes_is_no_line_of_its_own() -> None:
+    step: Json = {"op": "send_email", "tool_caps": ["SEND_EMAIL"], "compose": "a mail\n1. ls()"}
+    (line,) = plan_lines(parse_plan(json.dumps([step]), prompt="p"))
+    assert line == "0. send_email()   [composed: a mail 1. ls()]"
