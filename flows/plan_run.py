@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from contracts.chat import Complete
+from contracts.entity import CLEAN, Label
 from contracts.json import Json
 from contracts.run import Decisions
 from contracts.sandbox import SnapshotId
@@ -78,7 +79,7 @@ def brief(shop: PlanShop, request: PlanRequest) -> Brief:
     """What a planner may know of this request."""
     with _workspace(shop, request, "none", None) as unopened:
         return Brief(
-            registry=_registry(shop, request, unopened, "none"),
+            registry=_registry(shop, request, unopened, "none", lambda: CLEAN),
             authority=shop.policy.authority(request.grants),
             inputs=request.inputs,
             tagged=shop.policy.files,
@@ -111,7 +112,7 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
     events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
     with _workspace(shop, request, run_id, _kept(events)) as workspace:
-        registry = _registry(shop, request, workspace, run_id)
+        registry = _registry(shop, request, workspace, run_id, lambda: run.label(f"place.{PLACE}"))
         run = PlanRun(
             plan,
             registry,
@@ -171,18 +172,26 @@ def _workspace(
         shop.open_sandbox(run_id),
         branch=f"harness/{run_id}/plan",
         store=shop.repos,
-        bounds=shop.policy.bounds_of_plan(request.prompt, request.taint),
         kept=kept,
     ) as workspace:
         yield workspace
 
 
 def _registry(
-    shop: PlanShop, request: PlanRequest, workspace: PlanWorkspace, run_id: str
+    shop: PlanShop,
+    request: PlanRequest,
+    workspace: PlanWorkspace,
+    run_id: str,
+    label: Callable[[], Label],
 ) -> Registry:
+    """What steps may do; `label` is what the files carry at the moment."""
+
+    def push(remote: str, branch: str) -> str:
+        return workspace.push(remote, branch, shop.policy.bounds_of_plan(request.prompt, label()))
+
     outside = Outside(
         send=lambda mail: send_mail(mail, shop.policy.mail),
-        push=workspace.push,
+        push=push,
         run_blueprint=lambda name, intent: shop.run_blueprint(request.repo, name, intent),
         ask_person=shop.ask_person or asking_in_approvals(shop.approvals, run_id),
     )

@@ -33,8 +33,7 @@ class Kept(NamedTuple):
 class PlanWorkspace:
     """The files that a plan works on: a git repository, or any folder.
 
-    Several threads may use it. `bounds` say which files only the user's word may change before
-    they are pushed; None: any may. `kept` is where an earlier part of the run left it.
+    Several threads may use it. `kept` is where an earlier part of the run left it.
     """
 
     def __init__(
@@ -44,14 +43,12 @@ class PlanWorkspace:
         *,
         branch: str,
         store: Path,
-        bounds: Bounds | None,
         kept: Kept | None,
     ) -> None:
         self._repo = repo
         self._open_sandbox = open_sandbox
         self._branch = branch
         self._store = store
-        self._bounds = bounds
         self._kept = kept
         self._used = False
         self._stack = ExitStack()
@@ -92,8 +89,10 @@ class PlanWorkspace:
             self._kept = Kept(files, self._began_as())
             return self._kept
 
-    def push(self, remote: str, branch: str) -> str:
+    def push(self, remote: str, branch: str, bounds: Bounds | None) -> str:
         """Push what is committed as this branch; gives the commit.
+
+        `bounds` say which files only the user's word may change; None: any may.
 
         Raises:
             OperationFailed: no git repository, another remote than origin, nothing to push, or a
@@ -106,7 +105,7 @@ class PlanWorkspace:
         work = take_out(self.sandbox(), base, branch, message="harness: what was not committed")
         if work is None:
             raise OperationFailed("there is nothing to push: nothing changed")
-        if self._bounds is not None and (why := unvouched_work(work, base, self._bounds)):
+        if bounds is not None and (why := unvouched_work(work, base, bounds)):
             raise OperationFailed(f"{why}: name it in the prompt, or push it yourself")
         publish(base, work.branch, work.commit)
         push(base, work.branch)
@@ -147,11 +146,10 @@ def plan_workspace(
     *,
     branch: str,
     store: Path,
-    bounds: Bounds | None = None,
     kept: Kept | None = None,
 ) -> Iterator[PlanWorkspace]:
     """The workspace, gone when the block ends."""
-    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, bounds=bounds, kept=kept)
+    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=kept)
     try:
         yield made
     finally:

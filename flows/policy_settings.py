@@ -6,6 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
 
+from contracts.entity import Label
 from contracts.gate import Bounds
 from flows.request import RunRequest, repo_name
 from flows.tables import Table, load_table
@@ -102,11 +103,15 @@ class PolicySettings(Table):
             wait_s=self.wait_approvals_s,
         )
 
-    def bounds_of_plan(self, prompt: str, taint: Sequence[str]) -> Bounds | None:
-        """Which files a plan pushes changed only where its prompt names them; None: any."""
-        if not self.guard or self.trust_workspace:
+    def bounds_of_plan(self, prompt: str, workspace: Label) -> Bounds | None:
+        """Which files a plan pushes changed only where its prompt names them.
+
+        None: any, for there is no guard, or nothing untrusted has come into its workspace.
+        """
+        if not self.guard or not workspace.taint:
             return None
-        return Bounds(trusted=prompt, taint=tuple(taint), protected=self.protected)
+        taint = tuple(sorted(workspace.taint))
+        return Bounds(trusted=prompt, taint=taint, protected=self.protected)
 
 
 def load_policy_settings() -> PolicySettings:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, cast
 
-from contracts.entity import Entity, derived
+from contracts.entity import Entity, Label, derived
 from contracts.errors import HarnessError
 from contracts.tool import Denied
 from policy.ask import NOBODY, Person
@@ -91,6 +91,10 @@ class PlanRun:
             values=self._held.values(),
             entities=self._held.entities(),
         )
+
+    def label(self, name: str) -> Label:
+        """What a value carries now, such as `place.workspace`."""
+        return self._held.values()[name].label
 
     def run_step(self, index: int) -> Outcome:
         """Decide about the step, run it if it may, and hold its result.

@@ -165,3 +165,22 @@ def test_what_was_approved_is_done_also_when_the_files_became_untrusted_meanwhil
     assert (pushed.status, pushed.reason) == ("done", "")
     assert pushed.entity is not None
     assert pushed.entity.label.taint == {"repo:clone", "intent:a.md"}
+
+
+CI = ".github/workflows/x.yml"
+
+
+@pytest.mark.parametrize(
+    ("trusted", "text", "pushed"),
+    [(True, "on: push", True), (True, {"$ref": "input.intent"}, False), (False, "on: push", False)],
+)
+def test_your_own_workspace_may_push_changes_to_ci_until_something_untrusted_is_in_it(
+    begun: Begun, clone: Path, trusted: bool, text: Json, pushed: bool
+) -> None:
+    policy = PolicySettings(trust_workspace=trusted)
+    shop = begun(clone, step("write_file", path=CI, text=text), PUSH, intent="on: push")
+    assert go(replace(shop, policy=policy), 0, 1)[0].status == "done"
+    approve_all(shop)
+    _, push = go(replace(shop, policy=policy), 0, 1)
+    assert push.status == ("done" if pushed else "failed"), push.reason
+    assert (run_git(clone, "branch", "--remotes", "--list", "origin/work") != "") == pushed
