@@ -5,6 +5,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from blueprints.engine import report
 from contracts.errors import HarnessError, Unavailable
@@ -23,12 +24,15 @@ from flows.run_events import Append, RunEvents
 from flows.run_notes import Notes
 from flows.signals import undisturbed
 from flows.untold import Untold
-from flows.work_check import check_work
+from flows.work_check import check_work, unvouched_work
 from flows.workshop import Workshop
 from nodes.blame import blame
 from policy.errors import LogDamaged
 from policy.types import Approval
 from sandbox.git import redacted
+
+if TYPE_CHECKING:
+    from policy.approvals import Approvals
 
 
 class Record:
@@ -153,17 +157,34 @@ class Record:
 
         A run that only waited, for a person who did not come, ends here.
         """
-        if not agentic_nodes(self._request.blueprint):
+        if not agentic_nodes(self._request.blueprint) and not self._in_doubt():
             return
-        run_id, bounds, work = self.ctx.run_id, self._bounds, self.delivery.work
+        run_id = self.ctx.run_id
         with self._approvals() as approvals:
             if self._only_ends:
                 self._unvouched = late_line(approvals.undecided(run_id))
-            if self._unvouched is None and work is not None and bounds is not None:
-                self._unvouched = check_work(
-                    work, self._base, bounds, run_id=run_id, approvals=approvals
-                )
             self._asked = approvals.list(run_id=run_id)
+            looking = self._unvouched is None
+            while looking:
+                waits = self._work_waits(approvals)
+                self._asked = approvals.list(run_id=run_id)
+                looking = waits and not pending(self._asked)  # somebody decided just now
+
+    def _in_doubt(self) -> bool:
+        """Whether a push of work that no agent had a hand in needs a person's word."""
+        work, bounds = self.delivery.work, self._bounds
+        if not self._request.push or work is None or bounds is None:
+            return False
+        return unvouched_work(work, self._base, bounds) is not None
+
+    def _work_waits(self, approvals: "Approvals") -> bool:
+        work, bounds = self.delivery.work, self._bounds
+        if work is None or bounds is None:
+            return False
+        run_id = self.ctx.run_id
+        checked = check_work(work, self._base, bounds, run_id=run_id, approvals=approvals)
+        self._unvouched = checked.refused
+        return checked.waits
 
     def push_if_asked(self) -> None:
         if self._request.push and self._status() == "success":

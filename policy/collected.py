@@ -71,7 +71,7 @@ def question_about(change: Change, bounds: Bounds, *, run_id: str, diff: str) ->
         rule="C4",
         argument="/path",
         tags=taint,
-        provenance=(*sorted(taint), "what the agents saw", WORK),
+        provenance=(*sorted(taint), "what the run saw", WORK),
     )
     return Question(
         action=digest({"run": run_id, "op": _OP, "policy": GUARD, **exact}),

@@ -1,0 +1,96 @@
+"""The collected work of a run, looked at before it is pushed."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from blueprints.dsl import blueprint, deterministic
+from flows.event_log import event_log
+from flows.owner import owner_of
+from flows.request import RunRequest
+from flows.run import run_blueprint
+from flows.workshop import Workshop
+from nodes.commands import shell
+from policy.approvals import Approvals
+from policy.events import Draft
+from policy.log import EventLog
+from policy.types import ApprovalStatus
+from tests.flows.conftest import Ask
+from tests.flows.repositories import git
+
+CI = ".github/workflows/ci.yml"
+INSTALL = "mkdir -p .github/workflows && echo 'on: push' > .github/workflows/ci.yml"
+RUN = "abcd1234"
+
+
+@pytest.fixture
+def log(own_home: Path) -> Iterator[EventLog]:
+    with event_log(own_home, owner_of(own_home)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def origin(repository: Path, tmp_path: Path) -> Path:
+    """Where the repository is pushed to."""
+    git(tmp_path, "init", "--quiet", "--bare", str(tmp_path / "origin.git"))
+    git(repository, "remote", "add", "origin", str(tmp_path / "origin.git"))
+    return tmp_path / "origin.git"
+
+
+@pytest.fixture
+def installs(ask: Ask, origin: Path) -> Callable[..., RunRequest]:
+    """A blueprint without an agent, whose packages bring a script that changes CI."""
+
+    def request(*changes: str, push: bool = True) -> RunRequest:
+        nodes = [deterministic("install", "Install", shell(INSTALL))]
+        return ask(blueprint("installs", "Installs", nodes, changes=changes), push=push)
+
+    return request
+
+
+def test_what_a_script_changed_in_ci_is_not_pushed_without_a_persons_word(
+    shop: Workshop, installs: Callable[..., RunRequest], origin: Path, log: EventLog
+) -> None:
+    assert run_blueprint(installs(), shop, run_id=RUN).status == "waiting"
+    assert git(origin, "for-each-ref") == ""
+    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    (waits,) = approvals.list(run_id=RUN, pending=True)
+    assert waits.arguments["path"] == CI
+    approvals.decide(waits.id, "approved", by="ann")
+    report = run_blueprint(installs(), shop, run_id=RUN)
+    assert (report.status, report.pushed) == ("success", True)
+
+
+@pytest.mark.parametrize(("changes", "push"), [((".github/**",), True), ((), False)])
+def test_what_the_blueprint_names_or_nobody_pushes_waits_for_nobody(
+    shop: Workshop, installs: Callable[..., RunRequest], changes: tuple[str, ...], push: bool
+) -> None:
+    report = run_blueprint(installs(*changes, push=push), shop, run_id=RUN)
+    assert (report.status, report.pushed) == ("success", push)
+
+
+@pytest.mark.parametrize(("word", "pushed"), [("denied", False), ("approved", True)])
+def test_a_word_that_comes_while_the_run_ends_counts(
+    shop: Workshop,
+    installs: Callable[..., RunRequest],
+    log: EventLog,
+    word: ApprovalStatus,
+    pushed: bool,
+) -> None:
+    @contextmanager
+    def quick() -> Iterator[Approvals]:
+        """Somebody who decides as soon as they are asked."""
+
+        def decided(draft: Draft) -> None:
+            log.append([draft])
+            if draft.body["status"] == "pending":
+                opened.decide(str(draft.body["approval"]), word, by="ann")
+
+        opened = Approvals(engine=log.engine, append=decided)
+        yield opened
+
+    report = run_blueprint(installs(), replace(shop, approvals=quick), run_id=RUN)
+    assert (report.status, report.pushed) == ("success" if pushed else "failure", pushed)
