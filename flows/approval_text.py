@@ -1,11 +1,12 @@
 """An approval in words: in a line, whole for whoever decides, as a form's text, as JSON. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from textwrap import wrap
 
 from contracts.json import Json
+from contracts.tool import Denied
 from flows.report import fenced
 from nodes.text import visible
 from policy.references import refs_in
@@ -30,14 +31,16 @@ def headline(approval: Approval) -> str:
 
 
 def why(approval: Approval) -> list[str]:
-    """Which rule stopped it, and what led there; nothing for a question."""
-    denied = approval.denied
+    """Which rules stopped it, and what led there; nothing for a question."""
     if approval.is_question:
         return []
-    lines = [f"{denied.rule}: {denied.reason}"]
+    return [_one_line(line) for denied in approval.denied.each for line in _reasons(denied)]
+
+
+def _reasons(denied: Denied) -> Iterator[str]:
+    yield f"{denied.rule}: {denied.reason}"
     if denied.provenance:
-        lines.append("it came this way: " + " → ".join((*denied.provenance, denied.argument)))
-    return [_one_line(line) for line in lines]
+        yield "it came this way: " + " → ".join((*denied.provenance, denied.argument))
 
 
 def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
@@ -117,6 +120,7 @@ def approval_json(approval: Approval) -> dict[str, object]:
         "tags": sorted(denied.tags),
         "reason": denied.reason,
         "provenance": list(denied.provenance),
+        "also": [f"{one.rule}: {one.reason}" for one in denied.also],
         "asked_at": approval.asked_at.isoformat(),
         "expires_at": approval.expires_at.isoformat(),
         "decided_by": approval.decided_by,

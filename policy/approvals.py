@@ -11,11 +11,10 @@ from sqlalchemy import Connection, Engine, Row, or_, select, update
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical
-from contracts.tool import Denied
 from policy.ask import Answer, Person, Question
 from policy.database import reading, writing
 from policy.events import Draft
-from policy.notes import Append, told
+from policy.notes import Append, denied_of, told
 from policy.tables import approvals
 from policy.types import APPROVAL_TTL_S, Approval, ApprovalStatus
 
@@ -231,7 +230,6 @@ def _named(connection: Connection, prefix: str) -> Row[tuple[object, ...]]:
 
 
 def _approval(row: Row[tuple[object, ...]]) -> Approval:
-    denied = row.denied
     return Approval(
         id=row.id,
         action=row.action,
@@ -239,13 +237,7 @@ def _approval(row: Row[tuple[object, ...]]) -> Approval:
         step=row.step,
         op=row.op,
         arguments=row.arguments,
-        denied=Denied(
-            reason=denied["reason"],
-            rule=denied["rule"],
-            argument=denied["argument"],
-            tags=frozenset(denied["tags"]),
-            provenance=tuple(denied["provenance"]),
-        ),
+        denied=denied_of(row.denied),
         status=row.status,
         asked_at=datetime.fromisoformat(row.asked_at),
         expires_at=datetime.fromisoformat(row.expires_at),

@@ -1,6 +1,6 @@
 """What a run of a plan did, noted in the event log as it happens and read again after a break."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from contracts.entity import Entity, endorsed
@@ -71,13 +71,15 @@ class Notes:
         used = () if isinstance(resolved, Denied) else resolved.used
         self._note("decision", body, tuple(entity.id for entity in used), None)
 
-    def endorsed(self, entity: Entity, answer: Answer, question: Question) -> None:
-        """A person vouched for what an argument holds, for this one action."""
+    def endorsed(
+        self, entity: Entity, argument: str, *, answer: Answer, question: Question
+    ) -> None:
+        """A person vouched for what this argument holds, for this one action."""
         body: dict[str, Json] = {
             "step": question.step,
             "approval": answer.approval,
             "action": question.action,
-            "argument": question.denied.argument,
+            "argument": argument,
             "by": answer.by,
         }
         self._note("endorsement", body, (entity.id,), endorsed(entity, by=answer.by))
@@ -162,4 +164,21 @@ def told(denied: Denied) -> dict[str, Json]:
         "argument": denied.argument,
         "tags": sorted(denied.tags),
         "provenance": list(denied.provenance),
+        **({"also": [told(one) for one in denied.also]} if denied.also else {}),
     }
+
+
+def denied_of(body: Mapping[str, Json]) -> Denied:
+    """The denial that `told` gave this of."""
+    return Denied(
+        reason=str(body["reason"]),
+        rule=str(body["rule"]),
+        argument=str(body["argument"]),
+        tags=frozenset(map(str, _each(body["tags"]))),
+        provenance=tuple(map(str, _each(body["provenance"]))),
+        also=tuple(denied_of(one) for one in _each(body.get("also")) if isinstance(one, Mapping)),
+    )
+
+
+def _each(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, (list, tuple)) else ()

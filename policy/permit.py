@@ -167,9 +167,10 @@ class Permit:
         if not self._person.use(question):
             raise Stopped("waiting", question.denied, "the approval is not there any more")
         named = {**resolved.control, **resolved.parts}
-        for entity in named.get(question.denied.argument.removeprefix("/"), ()):
-            if entity.label.taint:
-                self._notes.endorsed(entity, ready.answer, question)
+        for argument in dict.fromkeys(one.argument for one in question.denied.each):
+            for entity in named.get(argument.removeprefix("/"), ()):
+                if entity.label.taint:
+                    self._notes.endorsed(entity, argument, answer=ready.answer, question=question)
 
     def _question(self, call: Call, resolved: Resolved, denied: Denied) -> Question:
         return Question(

@@ -12,6 +12,7 @@ bytes of untrusted entities are.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from contracts.entity import Entity
@@ -29,11 +30,12 @@ _STEERING = ("authority", "recipient")
 
 
 def check_step(call: Call, world: World) -> Decision:
-    """Decide about one step at the moment when it would run."""
+    """Decide about one step at the moment when it would run; every broken rule is told."""
     resolved = resolve(call, world)
     if isinstance(resolved, Denied):
         return resolved
-    return next(_denials(call, resolved, world), Allowed())
+    denials = tuple(dict.fromkeys(_denials(call, resolved, world)))
+    return replace(denials[0], also=denials[1:]) if denials else Allowed()
 
 
 def action_of(resolved: Resolved, version: str) -> str:

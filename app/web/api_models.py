@@ -60,6 +60,7 @@ class ApprovalAnswer(BaseModel):
     tags: list[str]
     reason: str
     provenance: list[str]
+    also: list[str] = Field(description="What else it breaks: a yes lifts all of it.")
     asked_at: datetime
     expires_at: datetime
     decided_by: str | None

@@ -35,6 +35,13 @@ def test_a_question_is_asked_once_and_says_why(kept: Approvals) -> None:
     assert (found.denied, found.arguments, found.step) == (WHY, {"to": "eve"}, 1)
 
 
+def test_all_that_a_call_breaks_is_kept_with_the_question(kept: Approvals) -> None:
+    also = replace(WHY, rule="C3", provenance=("a page", "step0"))
+    kept.ask(replace(MAIL, denied=replace(WHY, also=(also,))))
+    (found,) = kept.list()
+    assert found.denied.each == (replace(WHY, also=(also,)), also)
+
+
 def test_an_approval_is_used_once(kept: Approvals) -> None:
     kept.ask(MAIL)
     kept.decide(kept.list()[0].id[:4], "approved", by="ann")

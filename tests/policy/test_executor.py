@@ -44,6 +44,15 @@ def test_an_approval_is_an_endorsement_of_what_steered_and_makes_a_new_entity() 
     assert (told.produces[0].content, told.produces[0].label.taint) == (NOTE.content, frozenset())
 
 
+def test_an_approval_endorses_what_steers_also_where_another_rule_is_broken_first() -> None:
+    drafts: list[Draft] = []
+    ungranted = {**SEND_SWAPPED, "tool_caps": ["SEND", "MORE"]}
+    run = start(steps(ungranted), Desk(), person=Clerk("approved").person, drafts=drafts)
+    assert run.run_step(0).status == "done"
+    (told,) = [draft for draft in drafts if draft.kind == "endorsement"]
+    assert (told.consumes, told.body["argument"]) == ((NOTE.id,), "/to")
+
+
 def test_each_item_is_a_part_of_the_list() -> None:
     drafts: list[Draft] = []
     each = {"op": "send", "foreach": {"$ref": "input.names"}, "args": {"to": {"$ref": "item"}}}

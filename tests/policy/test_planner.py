@@ -41,7 +41,14 @@ def test_a_prompt_becomes_a_checked_plan() -> None:
     asked = model.asked[0]
     assert asked.response_schema is not None
     said = asked.messages[0].content
-    for word in (PROMPT.text, "send_email", "bob@example.com", "hr/**", "run_blueprint give", "input.issue"):
+    for word in (
+        PROMPT.text,
+        "send_email",
+        "bob@example.com",
+        "hr/**",
+        "run_blueprint give",
+        "input.issue",
+    ):
         assert word in said
 
 

@@ -162,6 +162,18 @@ def test_what_nobody_granted_is_denied() -> None:
     assert (decision.rule, decision.tags) == ("C1", frozenset({"SEND_EMAIL"}))
 
 
+def test_every_rule_that_a_step_breaks_is_told() -> None:
+    agreed = plan(mail(args={"to": {"$ref": "step0.result/to"}}, data_caps=["share_with:bob"]))
+    poor = replace(AUTHORITY, grants=frozenset({"READ_FILE"}))
+    secret = replace(HOSTILE, label=UNTRUSTED.join(FOR_BOB))
+    decision = denied(
+        check_step(Call(plan=agreed, index=1), world(agreed, {"step0": secret}, poor))
+    )
+    told = [(one.rule, one.argument) for one in decision.each]
+    assert told == [("C1", "/tool_caps"), ("C4", "/to"), ("C3", "/data_caps")]
+    assert decision.also[0].provenance == (HOSTILE.origin,)
+
+
 def test_what_two_people_may_share_with_different_others_goes_to_nobody_else() -> None:
     both = Label(caps=frozenset({"share_with:bob", "share_with:ann"}))
     caps = sorted(both.caps)
