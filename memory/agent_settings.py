@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from memory import note_generation
 from memory.errors import AgentUnknown, NoteInvalid, StaleUpdate
 from memory.note_content import one_of
 from memory.note_tables import agent_settings
@@ -79,14 +78,7 @@ def put(connection: Connection, wanted: AgentSettings, at: datetime) -> AgentSet
     changed = connection.execute(update(agent_settings).where(mine).values(**row))
     if changed.rowcount == 0:
         connection.execute(insert(agent_settings).values(agent=wanted.agent, **row))
-    note_generation.changed(connection)
     return get(connection, wanted.agent)
-
-
-def reset(connection: Connection, agent: str) -> None:
-    """Go back to the defaults."""
-    connection.execute(delete(agent_settings).where(agent_settings.c.agent == agent))
-    note_generation.changed(connection)
 
 
 def checked(wanted: AgentSettings) -> AgentSettings:

@@ -80,6 +80,16 @@ def check_descriptive(content: Content) -> None:
         )
 
 
+def check_run(given: str | None) -> None:
+    """Refuse what cannot be the id of a run.
+
+    Raises:
+        NoteInvalid: it is longer than any, or holds signs that cannot be printed.
+    """
+    if given is not None and not (given.isprintable() and len(given) <= NAME_LIMIT):
+        raise NoteInvalid(f"no run has the id {given[:80]!r}: `harness runs list` shows them")
+
+
 def checked_type(given: NoteType) -> NoteType:
     """A note type as it will be kept.
 

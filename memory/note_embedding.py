@@ -7,9 +7,9 @@ from sqlalchemy import Connection, Engine
 
 from contracts.errors import ModelUnavailable
 from memory import note_vectors
-from memory.database import reading, writing
+from memory.database import reading
 from memory.note_content import searched_text
-from memory.note_generation import changed
+from memory.note_generation import changing
 from memory.note_types import Content, Entry
 from memory.types import Embedder, Vector
 
@@ -49,12 +49,11 @@ class NoteEmbedding:
             vectors = self._embed([item.text for item in batch])
             if not vectors:
                 break
-            with writing(self._engine) as connection:
+            with changing(self._engine) as connection:
                 now = note_vectors.texts(connection, [item.key for item in batch])
                 for item, vector in zip(batch, vectors, strict=True):
                     if now.get(item.key) == item.text:  # else it was changed meanwhile
                         note_vectors.put(connection, item.key, self._embedder.name, vector)
-                changed(connection)
             done += len(batch)
         return done
 

@@ -1,4 +1,7 @@
-"""The truth about notes and examples: each function works within the transaction it is given."""
+"""The truth about notes and examples: each function works within the transaction it is given.
+
+One that writes is given that of `note_generation.changing`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +21,6 @@ from sqlalchemy import (
 from memory import note_content, note_type_store, scope
 from memory.errors import NoteInvalid, NoteNotFound, StaleUpdate
 from memory.note_content import C
-from memory.note_generation import changed
 from memory.note_tables import entries, entry_versions, note_types
 from memory.note_types import (
     Author,
@@ -72,7 +74,6 @@ def add(
     connection.execute(insert(entries).values(**row))
     made = get(connection, str(row["id"]))
     _keep_version(connection, made, author, at)
-    changed(connection)
     return made
 
 
@@ -140,7 +141,6 @@ def change(connection: Connection, wanted: Entry, *, author: Author, at: datetim
         )
     after = get(connection, wanted.id)
     _keep_version(connection, after, author, at)
-    changed(connection)
     return after
 
 
@@ -148,13 +148,11 @@ def set_flags(connection: Connection, entry: Entry, flags: Sequence[Flag]) -> No
     """Replace what a person should see beside it; no change of the content, so no version."""
     kept = [list(flag) for flag in flags]
     connection.execute(update(entries).where(entries.c.key == entry.key).values(flags=kept))
-    changed(connection)
 
 
 def remove(connection: Connection, entry: Entry) -> None:
     """Forget an entry with its history."""
     connection.execute(delete(entries).where(entries.c.key == entry.key))
-    changed(connection)
 
 
 def history(connection: Connection, key: int) -> list[EntryVersion]:

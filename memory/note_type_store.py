@@ -1,9 +1,11 @@
-"""The truth about note types: each function works within the transaction it is given."""
+"""The truth about note types: each function works within the transaction it is given.
+
+One that writes is given that of `note_generation.changing`.
+"""
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from memory.errors import NoteInvalid
-from memory.note_generation import changed
 from memory.note_tables import entries, note_types
 from memory.note_types import NoteType
 
@@ -29,7 +31,6 @@ def put_type(connection: Connection, wanted: NoteType) -> None:
     connection.execute(
         update(entries).where(entries.c.note_type == wanted.name).values(type=wanted.type)
     )
-    changed(connection)
 
 
 def remove_type(connection: Connection, name: str) -> None:
@@ -46,7 +47,6 @@ def remove_type(connection: Connection, name: str) -> None:
     if number := connection.execute(used).scalar_one():
         raise NoteInvalid(f"note type {name!r} is still that of {number} notes: change them first")
     connection.execute(delete(note_types).where(note_types.c.name == name))
-    changed(connection)
 
 
 def _note_type(row: "Row[tuple[object, ...]]") -> NoteType:

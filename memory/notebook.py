@@ -23,11 +23,12 @@ from memory import (
     scope,
 )
 from memory.agent_settings import AgentSettings, Injecting
-from memory.database import open_database, reading, writing
+from memory.database import open_database, reading
 from memory.errors import NoteInvalid
 from memory.injection import Injection, Injector, Request
 from memory.likeness import Neighbour
 from memory.note_embedding import NoteEmbedding
+from memory.note_generation import changing
 from memory.note_store import PERSON
 from memory.note_types import (
     Author,
@@ -116,17 +117,19 @@ class Notebook:
         """Keep a new note or example; one that no person wrote is Pending, whatever it asks for.
 
         Raises:
-            NoteInvalid: what is wrong with it; also when an agent writes what tells what to do.
+            NoteInvalid: what is wrong with it or with its run's id; also when an agent writes what
+                tells what to do.
             AgentUnknown: its scope names an agent that there is not.
         """
         content = self._checked(content)
+        note_content.check_run(known.get("source_run"))
         author = known.setdefault("author", PERSON)
         if author.kind != "person":
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
             note_content.check_descriptive(content)
         made = self.vectors.of(content)
-        with writing(self.engine) as connection:
+        with changing(self.engine) as connection:
             entry = note_store.add(connection, content, at=self.clock(), **known)
             self.vectors.keep(connection, entry, made)
         return entry
@@ -177,7 +180,7 @@ class Notebook:
         if author.kind == "agent":
             raise NoteInvalid("an agent cannot change what is kept: it may write a new note")
         made = self.vectors.of(wanted)
-        with writing(self.engine) as connection:
+        with changing(self.engine) as connection:
             after = note_store.change(connection, wanted, author=author, at=self.clock())
             self.vectors.keep(connection, after, made)
         return after
@@ -217,7 +220,7 @@ class Notebook:
         Raises:
             NoteNotFound: there is none.
         """
-        with writing(self.engine) as connection:
+        with changing(self.engine) as connection:
             entry = note_store.get(connection, ref)
             note_store.remove(connection, entry)
         return entry
@@ -237,7 +240,7 @@ class Notebook:
 
     def add_flag(self, ref: str, flag: Flag) -> None:
         """Have a person see something beside an entry; its content stays as it is."""
-        with writing(self.engine) as connection:
+        with changing(self.engine) as connection:
             entry = note_store.get(connection, ref)
             note_store.set_flags(connection, entry, tuple(dict.fromkeys((*entry.flags, flag))))
 
@@ -267,7 +270,7 @@ class Notebook:
             StaleUpdate: somebody else changed the settings in between.
         """
         agent_settings.known(wanted.agent, self.agents)
-        with writing(self.engine) as connection:
+        with changing(self.engine) as connection:
             return agent_settings.put(connection, wanted, self.clock())
 
     def inject(self, viewer: Scope, task: str, *, options: Injecting | None = None) -> Injection:

@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from memory import note_content, rating, shown
 from memory.database import reading, writing
 from memory.injection import Injection
+from memory.note_generation import changing
 from memory.rating import Rating
 from memory.shown import Shown
 
@@ -41,7 +42,7 @@ class RunBook:
             NoteInvalid: the score is out of range.
         """
         made = Rating(run_id, note_content.score(score), by, self._clock())
-        with writing(self._engine) as connection:
+        with changing(self._engine) as connection:
             rating.put(connection, made)
         return made
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from sqlalchemy import Engine
 
 from memory import note_content, note_type_store
-from memory.database import reading, writing
+from memory.database import reading
+from memory.note_generation import changing
 from memory.note_types import NoteType
 
 
@@ -27,7 +28,7 @@ class TypeBook:
             NoteInvalid: what is wrong with it.
         """
         wanted = note_content.checked_type(wanted)
-        with writing(self._engine) as connection:
+        with changing(self._engine) as connection:
             note_type_store.put_type(connection, wanted)
             return next(t for t in note_type_store.types(connection) if t.name == wanted.name)
 
@@ -37,5 +38,5 @@ class TypeBook:
         Raises:
             NoteInvalid: there is none, it is a standard one, or it is in use.
         """
-        with writing(self._engine) as connection:
+        with changing(self._engine) as connection:
             note_type_store.remove_type(connection, name)

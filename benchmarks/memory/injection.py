@@ -16,8 +16,7 @@ from benchmarks.memory.surface import Times, timed, times
 from benchmarks.row import Row
 from memory import scope
 from memory.content import digest
-from memory.database import writing
-from memory.note_generation import changed
+from memory.note_generation import changing
 from memory.note_tables import entries, entry_vectors
 from memory.notebook import Notebook, open_notebook
 from memory.scope import Scope
@@ -62,10 +61,9 @@ def fill(book: Notebook, *, spread: bool) -> None:
         }
         for number, vector in enumerate(vectors, 1)
     ]
-    with writing(book.engine) as connection:
+    with changing(book.engine) as connection:
         connection.execute(insert(entries), written)
         connection.execute(insert(entry_vectors), kept)
-        changed(connection)
 
 
 def _rows(book: Notebook, said: str) -> Iterator[Row]:
@@ -109,8 +107,8 @@ def _twice(book: Notebook, task: str) -> tuple[float, float]:
 
 def _after_a_write(book: Notebook, task: str) -> float:
     """Every write makes all caches forget, so the next answer reads its shelves anew."""
-    with writing(book.engine) as connection:
-        changed(connection)
+    with changing(book.engine):
+        pass
     return timed(partial(_inject, book, task))
 
 

@@ -159,6 +159,12 @@ def test_a_rating_replaces_the_one_before(notebook: Notebook) -> None:
     assert (found.score, found.by) == (95, "ann")
 
 
+@pytest.mark.parametrize("run", ["a" * 65, "a\0b"])
+def test_what_can_be_no_run_taught_nothing(notebook: Notebook, run: str) -> None:
+    with pytest.raises(NoteInvalid, match="no run has the id"):
+        notebook.add(TABS, source_run=run)
+
+
 def test_an_id_that_is_not_there_is_told(notebook: Notebook) -> None:
     example = notebook.add(QUARTER)
     for ref in ("", "%", "nothing", "'; DROP TABLE entries; --"):

@@ -1,0 +1,87 @@
+"""Who writes to a notebook waits for its turn at the beginning, also where rows have locks."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from sqlalchemy import delete, text, update
+
+from memory.errors import StaleUpdate
+from memory.note_generation import changing
+from memory.note_tables import entry_vectors, generation
+from memory.note_types import NoteContent, NoteType
+from memory.notebook import Notebook, open_notebook
+from memory.rating import Rating
+from tests.memory.conftest import AGENTS, WordEmbedder
+from tests.postgres import new_postgres_store
+
+_WAITING = text(
+    "SELECT count(*) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+@pytest.fixture
+def shared(words: WordEmbedder) -> Iterator[Notebook]:
+    with open_notebook(new_postgres_store(), agents=AGENTS, embedder=words.embedder) as made:
+        yield made
+
+
+def at_once(book: Notebook, *doings: Callable[[], object]) -> list[object]:
+    """What each gives or raises; each comes while those before it are still waiting."""
+    with book.engine.connect() as first, ThreadPoolExecutor() as pool:
+        first.execute(update(generation).values(number=generation.c.number))
+        done = []
+        for number, do in enumerate(doings, 1):
+            done.append(pool.submit(do))
+            _until_waiting(book, number)
+        first.rollback()
+    return [one.exception() or one.result() for one in done]
+
+
+def _until_waiting(book: Notebook, number: int) -> None:
+    for _ in range(1_000):
+        with book.engine.connect() as connection:
+            if connection.execute(_WAITING).scalar_one() == number:
+                return
+        time.sleep(0.02)
+    pytest.fail(f"never {number} at once that wait")
+
+
+def test_of_two_changes_of_one_agent_the_second_is_told(shared: Notebook) -> None:
+    for version in (1, 2):  # there is no row yet, then there is one
+        read = shared.agent("pi")
+        wanted = [partial(shared.set_agent, replace(read, max_notes=n)) for n in (7, 9)]
+        first, second = at_once(shared, *wanted)
+        assert isinstance(second, StaleUpdate)
+        assert first == shared.agent("pi")
+        assert (shared.agent("pi").version, shared.agent("pi").max_notes) == (version, 7)
+
+
+def test_a_note_is_edited_while_vectors_are_made(shared: Notebook) -> None:
+    notes = [shared.add(NoteContent(text=f"note {number}")) for number in range(3)]
+    with changing(shared.engine) as connection:
+        connection.execute(delete(entry_vectors))
+    edited, made, removed = at_once(
+        shared,
+        lambda: shared.edit(replace(notes[0], text="other")),
+        shared.vectors.make_missing,
+        lambda: shared.remove(notes[1].id),
+    )
+    assert (edited, made, removed) == (shared.get(notes[0].id), 3, notes[1])
+    assert shared.vectors.make_missing() == 0
+
+
+def test_people_who_rate_one_run_at_once_are_all_heard(shared: Notebook) -> None:
+    rated = at_once(shared, *(partial(shared.runs.rate, "r1", n) for n in (10, 20, 95)))
+    assert shared.runs.rating("r1") in rated
+    assert all(isinstance(one, Rating) for one in rated)
+
+
+def test_people_who_keep_one_note_type_at_once_are_all_heard(shared: Notebook) -> None:
+    laws = [NoteType(name="Law", type="Issue", priority=n) for n in (1, 2)]
+    kept = at_once(shared, *(partial(shared.types.put, law) for law in laws))
+    assert all(isinstance(one, NoteType) for one in kept)
