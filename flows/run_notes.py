@@ -145,12 +145,13 @@ def with_notes(run_agent: RunAgent, book: Notes, request: RunRequest, run_id: st
 
 def explain(injection: "Injection", site: str | None = None) -> str:
     """What a prompt was given and why, as Markdown; empty when there was nothing to give."""
-    if not injection.shown and not injection.left_out:
+    if not (injection.shown or injection.left_out or injection.waiting):
         return ""
     rows = [_row(entry, "yes", injection, site) for entry in injection.shown]
     rows += [_row(left.entry, f"no: {left.why}", injection, site) for left in injection.left_out]
     head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
-    return "\n".join([*(f"- {plain(why)}" for why in injection.why), "", *head, *rows])
+    table = ["", *head, *rows] if rows else []
+    return "\n".join([*(f"- {plain(why)}" for why in injection.why), *table])
 
 
 def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:

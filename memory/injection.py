@@ -47,6 +47,8 @@ class Injection(Block):
     why: tuple[str, ...] = ()
     distances: Mapping[int, float] = field(default_factory=dict)
     """By key, of what was found by meaning."""
+    waiting: int = 0
+    """How many could not be compared with the task, for want of a vector."""
 
     @property
     def shown(self) -> tuple[Entry, ...]:
@@ -145,4 +147,5 @@ def _answer(search: Search, options: Injecting) -> Injection:
         options=options,
         why=tuple(filter(None, (notes.why, examples.why))),
         distances={**notes.distances, **examples.distances},
+        waiting=notes.waiting + examples.waiting,
     )

@@ -11,6 +11,8 @@ from memory.database import reading
 from memory.note_content import searched_text
 from memory.note_generation import changing
 from memory.note_types import Content, Entry
+from memory.note_vectors import Made
+from memory.stored_vectors import Unembedded
 from memory.types import Embedder, Vector
 
 BATCH = 200
@@ -31,31 +33,54 @@ class NoteEmbedding:
         made = self._embed([searched_text(content)])
         return made[0] if made else None
 
-    def keep(self, connection: Connection, entry: Entry, made: Vector | None) -> None:
-        """Put this vector in the place of an entry's last; what is revoked has none."""
-        note_vectors.forget(connection, entry.key)
-        if made is not None and self._embedder is not None and entry.status != "Revoked":
+    def anew(self, wanted: Entry) -> Vector | None:
+        """The vector that a changed entry needs; None too when the one it has is of its text."""
+        if self._embedder is None or wanted.status == "Revoked":
+            return None
+        with reading(self._engine) as connection:
+            held = note_vectors.text_of(connection, wanted.key, self._embedder.name)
+        return None if held == searched_text(wanted) else self.of(wanted)
+
+    def keep(
+        self, connection: Connection, entry: Entry, made: Vector | None, before: Entry | None = None
+    ) -> None:
+        """Put this vector in the place of the entry's last; what is revoked has none.
+
+        Without a vector the last one stays, as long as the text is that of `before`.
+        """
+        if entry.status == "Revoked":
+            note_vectors.forget(connection, entry.key)
+        elif made is not None and self._embedder is not None:
             note_vectors.put(connection, entry.key, self._embedder.name, made)
+        elif before is not None and searched_text(before) != searched_text(entry):
+            note_vectors.forget(connection, entry.key)
 
     def make_missing(self) -> int:
-        """Make the vectors that are missing: the model was away, or it is another one now.
+        """Make the vectors that are missing: the model was away, or is another one or as another.
 
         Not for the request path. Gives how many were made; stops when the model does not answer.
         """
-        done = 0
-        while self._embedder is not None:
+        with reading(self._engine) as connection:
+            first = note_vectors.first_text(connection)
+        now = self._embed([first]) if first is not None else None
+        if not now or self._embedder is None:
+            return 0
+        done, last, made_by = 0, 0, Made(self._embedder.name, len(now[0]))
+        while True:
             with reading(self._engine) as connection:
-                batch = note_vectors.waiting(connection, self._embedder.name, BATCH)
+                batch = note_vectors.waiting(connection, made_by, after=last, limit=BATCH)
             vectors = self._embed([item.text for item in batch])
             if not vectors:
-                break
-            with changing(self._engine) as connection:
-                now = note_vectors.texts(connection, [item.key for item in batch])
-                for item, vector in zip(batch, vectors, strict=True):
-                    if now.get(item.key) == item.text:  # else it was changed meanwhile
-                        note_vectors.put(connection, item.key, self._embedder.name, vector)
-            done += len(batch)
-        return done
+                return done
+            self._put(batch, vectors, made_by.model)
+            done, last = done + len(batch), batch[-1].key
+
+    def _put(self, batch: Sequence[Unembedded], vectors: Sequence[Vector], model: str) -> None:
+        with changing(self._engine) as connection:
+            now = note_vectors.texts(connection, [item.key for item in batch])
+            for item, vector in zip(batch, vectors, strict=True):
+                if now.get(item.key) == item.text:  # else it was changed meanwhile
+                    note_vectors.put(connection, item.key, model, vector)
 
     def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
         if self._embedder is None or not texts:

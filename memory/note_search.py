@@ -18,6 +18,11 @@ from memory.types import Vector
 
 Order = Literal["Recent", "All", "Rated"]
 
+_OF_WAITING: Mapping[Kind, str] = {
+    "note": "of these only constraints and preferences were looked at",
+    "example": "these were not looked at",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -27,6 +32,8 @@ class Found:
     why: str = ""
     distances: Mapping[int, float] = field(default_factory=dict)
     """By key, where it was found by meaning: 0 is the same, 2 the opposite."""
+    waiting: int = 0
+    """How many could not be compared for want of a vector."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +76,9 @@ class Search:
         near = note_shelves.nearest(self.connection, self.shelves, self.generation, query, limit)
         why = f"{kind}s by meaning"
         if near.waiting:
-            why += f"; {near.waiting} have no vector yet and were not looked at"
-        entries_ = in_order(self.connection, list(near.distances))
-        return Found(entries=entries_, why=why, distances=near.distances)
+            why += f"; {near.waiting} have no vector yet: {_OF_WAITING[kind]}"
+        entries_ = in_order(self.connection, near.keys)
+        return Found(entries=entries_, why=why, distances=near.distances, waiting=near.waiting)
 
     def _by_order(self, kind: Kind, order: Order, limit: int) -> Found:
         most = limit * (1 + SPARE)

@@ -48,16 +48,26 @@ class Shelf:
     """Active entries of one scope, row by row in the order of their keys.
 
     Vectors have length one. `standing` are those that hold whatever the task is: constraints and
-    preferences. `waiting` is the number of entries that have no vector of the model yet.
+    preferences. Of what has no vector of the model yet, which are `waiting` entries, only those
+    stand here: `bare`, with zeros.
     """
 
     keys: "Numbers"
     versions: "Numbers"
     priorities: "Numbers"
     standing: "Flags"
+    bare: "Flags"
     expires: "Moments"
     vectors: "Floats"
     waiting: int
+
+
+class _Placed(NamedTuple):
+    """Vectors in the order of their keys, which of the keys that were asked for, which bare."""
+
+    vectors: "Floats"
+    there: "Flags"
+    bare: "Flags"
 
 
 class Shelves:
@@ -97,27 +107,33 @@ class Shelves:
 def _shelf(
     connection: Connection, where: ShelfKey, facts: "Sequence[Fact]", before: Shelf | None
 ) -> Shelf:
-    """The shelf that these facts tell of; what has no vector yet only counts."""
+    """The shelf that these facts tell of."""
     import numpy as np
 
     _, keys, versions, types, priorities, expires = zip(*facts, strict=True) if facts else ((),) * 6
     known = np.array(keys, dtype=np.int64), np.array(versions, dtype=np.int64)
-    vectors, there = _vectors(connection, where, known, before)
+    standing = np.array([one in STANDING for one in types], dtype=np.bool_)
+    vectors, there, bare = _vectors(connection, where, known, standing, before)
     return Shelf(
         keys=known[0][there],
         versions=known[1][there],
         priorities=np.array(priorities, dtype=np.int64)[there],
-        standing=np.array([one in STANDING for one in types], dtype=np.bool_)[there],
+        standing=standing[there],
+        bare=bare,
         expires=np.array([_moment(one) for one in expires], dtype=np.float64)[there],
         vectors=vectors,
-        waiting=len(facts) - len(vectors),
+        waiting=len(facts) - len(vectors) + int(bare.sum()),
     )
 
 
 def _vectors(
-    connection: Connection, where: ShelfKey, known: "tuple[Numbers, Numbers]", before: Shelf | None
-) -> "tuple[Floats, Flags]":
-    """The vectors of these keys and versions, in their order, and which of them have one.
+    connection: Connection,
+    where: ShelfKey,
+    known: "tuple[Numbers, Numbers]",
+    standing: "Flags",
+    before: Shelf | None,
+) -> _Placed:
+    """The vectors of these keys and versions; zeros for what stands and has none.
 
     Those that `before` holds are not read: no other text ever has the same key and version.
     """
@@ -128,8 +144,9 @@ def _vectors(
     if before is not None and len(before.keys):
         places = np.searchsorted(before.keys, keys).clip(max=len(before.keys) - 1)
         same = (before.keys[places] == keys) & (before.versions[places] == versions)
+        same &= ~before.bare[places]
         if same.all() and len(keys) == len(before.keys):
-            return before.vectors, same
+            return _Placed(before.vectors, same, before.bare)
         rows[same] = places[same]
     read = _read(connection, where, keys[rows < 0])
     new = np.array(sorted(read), dtype=np.int64)
@@ -138,9 +155,9 @@ def _vectors(
     held = before.vectors if before is not None else fresh[:0]
     lacking = (rows < 0) & np.isin(keys, new)
     rows[lacking] = len(held) + np.searchsorted(new, keys[lacking])
-    there = rows >= 0
-    everything = np.concatenate([held, fresh]) if len(held) else fresh
-    return everything[rows[there]], there
+    there = (rows >= 0) | standing
+    everything = np.concatenate([held, fresh, np.zeros((1, where.length), dtype=np.float32)])
+    return _Placed(everything[rows[there]], there, rows[there] < 0)  # row -1 is the last: zeros
 
 
 def _unit(vectors: "Floats") -> "Floats":

@@ -40,8 +40,9 @@ class Query(NamedTuple):
 
 
 class Near(NamedTuple):
-    """Keys and distances, best first, and how many entries could not be compared."""
+    """Keys, best first, the distances of those that have one, and how many were not compared."""
 
+    keys: list[int]
     distances: dict[int, float]
     waiting: int
 
@@ -71,7 +72,9 @@ def nearest(
         [c for one in measured for c in _best(one, one.shelf.standing & (one.away <= 2), most)],
         limit,
     )
-    return Near({one.key: one.distance for one in found[:most]}, waiting)
+    bare = {int(key) for one in measured for key in one.shelf.keys[one.shelf.bare]}
+    distances = {one.key: one.distance for one in found[:most] if one.key not in bare}
+    return Near([one.key for one in found[:most]], distances, waiting)
 
 
 def _reach(measured: Sequence[_Measured], limit: int) -> float:

@@ -179,10 +179,11 @@ class Notebook:
         wanted = self._checked(wanted)
         if author.kind == "agent":
             raise NoteInvalid("an agent cannot change what is kept: it may write a new note")
-        made = self.vectors.of(wanted)
+        made = self.vectors.anew(wanted)
         with changing(self.engine) as connection:
+            before = note_store.get(connection, wanted.id)
             after = note_store.change(connection, wanted, author=author, at=self.clock())
-            self.vectors.keep(connection, after, made)
+            self.vectors.keep(connection, after, made, before)
         return after
 
     def undo(self, ref: str, *, author: Author = PERSON) -> Entry:

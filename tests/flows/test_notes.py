@@ -21,11 +21,13 @@ from flows.memory_settings import EmbeddingSettings, MemorySettings
 from flows.memory_tasks import notes_in_prefect
 from flows.pages import pages as kept_pages
 from flows.run import run_blueprint
-from flows.run_notes import Seat, notes
+from flows.run_notes import Seat, explain, notes
 from flows.settings import load_settings
 from flows.start import prefect_at
 from flows.workshop import Workshop
+from memory.agent_settings import Injecting
 from memory.errors import NoteInvalid
+from memory.injection import Injection
 from memory.note_types import ExampleContent, NoteContent
 from memory.scope import Scope
 from nodes.execute import RunAgent
@@ -140,6 +142,12 @@ def test_an_odd_user_is_refused_before_anything_is_started(
 ) -> None:
     with pytest.raises(NoteInvalid, match="user"):
         shop.check(replace(ask(two_agents()), user="a\u202eb"))
+
+
+def test_who_is_given_nothing_is_told_what_still_waits() -> None:
+    waits = "notes by meaning; 1 have no vector yet"
+    assert explain(Injection(options=Injecting(), why=(waits,), waiting=1)) == f"- {waits}"
+    assert explain(Injection(options=Injecting(), why=("notes by meaning",))) == ""
 
 
 def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path) -> None:

@@ -126,8 +126,50 @@ def test_what_waits_for_its_vector_is_told(book: Notebook, words: WordEmbedder) 
     given = book.inject(ME, "tidy the code")
     assert given.notes == ()
     assert "1 have no vector yet" in given.why[0]
+    assert given.waiting == 1
     book.vectors.make_missing()
     assert len(book.inject(ME, "tidy the code").notes) == 1
+    assert book.inject(ME, "tidy the code").waiting == 0
+
+
+def test_what_holds_for_any_task_needs_no_vector(book: Notebook, words: WordEmbedder) -> None:
+    book.add(NoteContent(text="tidy the code with ruff"))
+    words.down = True
+    book.add(NoteContent(text="never publish names", type="Constraint"))
+    book.add(NoteContent(text="tidy the code with black"))
+    words.down = False
+    assert texts(book) == ["never publish names", "tidy the code with ruff"]
+    assert texts(book, max_notes=1) == ["tidy the code with ruff"]
+    given = book.inject(ME, "tidy the code")
+    assert given.waiting == 2
+    assert list(given.distances) == [given.notes[1].key]
+
+
+def test_what_is_approved_while_the_model_is_away_keeps_its_vector(
+    book: Notebook, words: WordEmbedder
+) -> None:
+    note = book.add(NoteContent(text="tidy the code with ruff", status="Pending"))
+    words.down = True
+    book.approve(note.id)
+    words.down = False
+    assert texts(book) == ["tidy the code with ruff"]
+    made = len(words.texts)
+    book.revoke(book.approve(note.id).id)
+    assert len(words.texts) == made
+    book.approve(note.id)
+    assert texts(book) == ["tidy the code with ruff"]
+
+
+def test_vectors_of_another_length_are_made_anew(
+    open_book: Callable[..., AbstractContextManager[Notebook]],
+) -> None:
+    with open_book() as first:
+        first.add(NoteContent(text="tidy the code"))
+    longer = WordEmbedder(length=96)
+    with open_book(embedder=longer.embedder) as second:
+        assert texts(second) == []
+        assert (second.vectors.make_missing(), second.vectors.make_missing()) == (1, 0)
+        assert texts(second) == ["tidy the code"]
 
 
 def test_pending_revoked_and_expired_ones_are_not_given(book: Notebook, clock: Clock) -> None:

@@ -121,7 +121,15 @@ def test_a_shelf_that_is_kept_up_is_as_one_made_anew(
         write(book, words, what, which)
         for ours, new in zip(shelves(book, kept), shelves(book, Shelves()), strict=True):
             assert ours.waiting == new.waiting
-            for field in ("keys", "versions", "priorities", "standing", "expires", "vectors"):
+            for field in (
+                "keys",
+                "versions",
+                "priorities",
+                "standing",
+                "bare",
+                "expires",
+                "vectors",
+            ):
                 assert np.array_equal(getattr(ours, field), getattr(new, field)), field
 
 
