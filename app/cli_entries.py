@@ -2,18 +2,18 @@
 
 import getpass
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli_tell import edited, kept_when_refused, tell
 from app.options import AsJson
 from app.present import show_table
-from app.terminal import say, show, show_json
+from app.terminal import show, show_json
 
 if TYPE_CHECKING:
-    from memory.errors import StaleUpdate
     from memory.note_types import Author, Content, Entry, Kind, Where
     from memory.notebook import Notebook
 
@@ -62,9 +62,10 @@ def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
     """One note or example that was just changed."""
     from memory.note_content import kind_of
     from memory.note_json import full
+    from memory.scope import label
 
-    line = f"{word} {kind_of(entry)} {entry.id} ({entry.status}, version {entry.version})"
-    tell(full(entry), line, as_json)
+    known = f"{entry.status}, version {entry.version}, for {label(entry.scope)}"
+    tell(full(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
 
 
 def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
@@ -136,38 +137,52 @@ def rewrite(
 ) -> None:
     """Change one; without anything to change, in $EDITOR. Who comes too late loses nothing."""
     from flows.library import notebook
-    from memory.errors import StaleUpdate
-    from memory.note_json import as_document, read_document
 
     with notebook() as book:
         before = book.get(ref, kind)
         wanted = change(book, before)
         if wanted is None:
-            text = edited(as_document(before), name=f"{kind}.json")
-            if text is None:
-                tell_entry(before, "unchanged:", as_json)
-                return
-            with kept_when_refused(text, f"{before.id}-from-version-{before.version}.json"):
-                wanted = read_document(text, kind)
-        names = [name for name in type(wanted).__dataclass_fields__ if hasattr(before, name)]
-        fields = {name: getattr(wanted, name) for name in names}
-        after = replace(before, **{**fields, "version": version or before.version})
-        try:
-            tell_entry(book.edit(after, author=me()), "changed", as_json)
-        except StaleUpdate as error:
-            _keep_edit(after, error)
+            after = _edited(book, before, version)
+        else:
+            after = _changed(book, _with(before, wanted, version))
+    tell_entry(after or before, "changed" if after else "unchanged:", as_json)
 
 
-def _keep_edit(entry: "Entry", error: "StaleUpdate") -> NoReturn:
-    from flows.settings import load_settings
+def _edited(book: "Notebook", before: "Entry", version: int | None) -> "Entry | None":
     from memory.note_content import kind_of
+    from memory.note_json import as_document, read_document
+
+    text = edited(as_document(before), name=f"{kind_of(before)}.json")
+    if text is None:
+        return None
+    with _kept(text, _with(before, before, version)):
+        wanted = _with(before, read_document(text, kind_of(before), before), version)
+        return book.edit(wanted, author=me())
+
+
+def _changed(book: "Notebook", wanted: "Entry") -> "Entry":
+    from memory.errors import StaleUpdate
     from memory.note_json import as_document
 
-    path = load_settings().home / "edits" / f"{entry.id}-from-version-{entry.version}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(as_document(entry))
-    say(f"your text is in {path}: `harness {kind_of(entry)}s edit {entry.id} --file` takes it")
-    raise error
+    try:
+        return book.edit(wanted, author=me())
+    except StaleUpdate:
+        with _kept(as_document(wanted), wanted):
+            raise
+
+
+def _kept(text: str, entry: "Entry") -> "AbstractContextManager[None]":
+    from memory.note_content import kind_of
+
+    name = f"{entry.id}-from-version-{entry.version}.json"
+    taken = f"`harness {kind_of(entry)}s edit {entry.id} --file` takes it"
+    return kept_when_refused(text, name, taken)
+
+
+def _with(before: "Entry", wanted: "Content", version: int | None) -> "Entry":
+    names = [name for name in type(wanted).__dataclass_fields__ if hasattr(before, name)]
+    fields = {name: getattr(wanted, name) for name in names}
+    return replace(before, **{**fields, "version": version or before.version})
 
 
 def _facts(entry: "Entry") -> list[str]:

@@ -118,7 +118,7 @@ def edit(
 
     def change(_: "Notebook", before: "Entry") -> "Content | None":
         if file is not None:
-            return read_document(read_file(file), "example")
+            return read_document(read_file(file), "example", before)
         if not isinstance(before, Example) or all(option is None for option in options):
             return None
         wanted = regoverned(before, agent, user, company, days=days, protected=protected)

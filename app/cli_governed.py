@@ -25,7 +25,7 @@ Days = Annotated[
 Protected = Annotated[
     bool | None, typer.Option("--protected/--unprotected", help="Only a person may revoke it.")
 ]
-File = Annotated[Path | None, typer.Option(help="The whole content as JSON.")]
+File = Annotated[Path | None, typer.Option(help="The content as JSON; the rest stays.")]
 Version = Annotated[int | None, typer.Option(help="Refuse when it is at another version.")]
 
 Undo = Annotated[bool, typer.Option("--undo", help="Take the last change back.")]
@@ -44,10 +44,17 @@ def governed(
     days: float | None,
     protected: bool | None,
 ) -> "Governed":
-    """What the options say of a new note or example besides its words."""
+    """What the options say of a new note or example besides its words.
+
+    Raises:
+        OptionInvalid: whom it is for is named by nothing, as of a variable that is not set.
+    """
     from memory.note_types import Governed
     from memory.scope import Scope
 
+    for name, value in (("agent", agent), ("user", user), ("company", company)):
+        if value is not None and not value.strip():
+            raise OptionInvalid(f"--{name} is empty: leave it out to keep this for any {name}")
     return Governed(
         scope=Scope(agent=agent, user=user, company=company),
         status="Pending" if pending else "Active",

@@ -130,7 +130,7 @@ def edit(
 
     def change(book: "Notebook", before: "Entry") -> "Content | None":
         if file is not None:
-            return read_document(read_file(file), "note")
+            return read_document(read_file(file), "note", before)
         if not isinstance(before, Note) or all(option is None for option in options):
             return None
         wanted = regoverned(before, agent, user, company, days=days, protected=protected)

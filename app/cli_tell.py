@@ -76,8 +76,11 @@ def edited(text: str, *, name: str = "playbook.json") -> str | None:
 
 
 @contextmanager
-def kept_when_refused(text: str, name: str) -> Iterator[None]:
-    """What a person wrote is put aside, and they are told where, when it cannot be taken."""
+def kept_when_refused(text: str, name: str, taken: str = "") -> Iterator[None]:
+    """What a person wrote is put aside, and they are told where, when it cannot be taken.
+
+    `taken` says how it could be, once it is right.
+    """
     from flows.settings import load_settings
 
     try:
@@ -86,5 +89,5 @@ def kept_when_refused(text: str, name: str) -> Iterator[None]:
         path = load_settings().home / "edits" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, text)
-        say(f"your text is in {path}")
+        say(": ".join(filter(None, (f"your text is in {path}", taken))))
         raise

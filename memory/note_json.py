@@ -45,20 +45,32 @@ def as_document(entry: Entry) -> str:
     return json.dumps(note_content.content_json(entry), indent=2, ensure_ascii=False) + "\n"
 
 
-def read_document(text: str, kind: Kind) -> Content:
-    """Content from a JSON text that a person wrote.
+def read_document(text: str, kind: Kind, before: Content) -> Content:
+    """Content from a JSON text that a person wrote; what it does not name stays as before.
 
     Raises:
         NoteInvalid: it is no JSON, or no content of that kind; the first fault is named.
     """
     try:
-        return note_content.parse(json.loads(text), kind)
+        return note_content.parse(_over(before, json.loads(text)), kind)
     except json.JSONDecodeError as error:
         raise NoteInvalid(f"not {_a(kind)}: {error}. Write it as a JSON object") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise NoteInvalid(f"not {_a(kind)}: {place!r}: {first['msg']}") from error
+
+
+def _over(before: Content, given: object) -> object:
+    if not isinstance(given, dict):
+        return given
+    kept = note_content.content_json(before)
+    if given.get("type", kept.get("type")) != kept.get("type"):
+        kept["note_type"] = ""  # the one before may not be of the new type
+    whose = given.get("scope")
+    if isinstance(whose, dict):
+        given = {**given, "scope": {**asdict(before.scope), **whose}}
+    return {**kept, **given}
 
 
 def _a(kind: Kind) -> str:

@@ -55,6 +55,37 @@ def test_a_note_is_added_listed_shown_and_previewed(cli: Cli) -> None:
     assert "nothing would be given" in cli("notes", "preview", "log it").stdout
 
 
+@pytest.mark.parametrize("name", ["agent", "user", "company"])
+def test_a_variable_that_is_not_set_makes_nothing_for_everyone(cli: Cli, name: str) -> None:
+    with pytest.raises(OptionInvalid, match=f"--{name} is empty"):
+        cli("notes", "add", "she is ill", f"--{name}", " ")
+    with pytest.raises(OptionInvalid, match="is empty"):
+        cli("examples", "add", "a", "b", f"--{name}", "")
+    assert data(cli("notes", "list", "--json")) == []
+    assert "for everyone)" in cli("notes", "add", "a").stdout
+    assert "for agent pi, user ann)" in cli(
+        "notes", "add", "a", "--agent", "pi", "--user", "ann"
+    ).stdout  # fmt: skip
+
+
+def test_what_a_file_does_not_name_stays_as_it_was(cli: Cli, tmp_path: Path) -> None:
+    made = data(cli("notes", "add", "she is ill", "--user", "ann", "--company", "acme",
+                    "--pending", "--protected", "--json"))  # fmt: skip
+    file = tmp_path / "note.json"
+
+    def edited(content: dict[str, object]) -> Any:
+        file.write_text(json.dumps(content))
+        return data(cli("notes", "edit", made["id"], "--file", str(file), "--json"))
+
+    same = ("status", "protection", "scope", "type")
+    after = edited({"text": "she is well"})
+    assert after["text"] == "she is well"
+    assert {name: after[name] for name in same} == {name: made[name] for name in same}
+    after = edited({"type": "Issue", "scope": {"company": None}})
+    assert (after["type"], after["note_type"], after["text"]) == ("Issue", "Issue", "she is well")
+    assert after["scope"] == {"agent": None, "user": "ann", "company": None}
+
+
 def test_a_note_is_approved_revoked_and_deleted_with_others(cli: Cli) -> None:
     ids = [data(cli("notes", "add", f"note {n}", "--pending", "--json"))["id"] for n in range(2)]
     assert [one["status"] for one in data(cli("notes", "approve", *ids, "--json"))] == [
@@ -96,6 +127,18 @@ def test_who_edits_too_late_is_told_and_keeps_the_text(
     assert data(cli("notes", "show", made["id"], "--json"))["text"] == "theirs"
     (kept,) = (load_settings().home / "edits").iterdir()
     assert data(cli("notes", "edit", made["id"], "--file", str(kept), "--json"))["text"] == "mine"
+
+
+def test_who_is_refused_keeps_the_text(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = data(cli("notes", "add", "first", "--json"))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", 'sed -i \'s/first/second/; s/_type.*/_type": "Law"/\'')
+    with pytest.raises(NoteInvalid, match="no note type 'Law'"):
+        cli("notes", "edit", made["id"])
+    (kept,) = (load_settings().home / "edits").iterdir()
+    cli("notes", "types", "set", "Law", "--type", "Context", "--priority", "1")
+    after = data(cli("notes", "edit", made["id"], "--file", str(kept), "--json"))
+    assert (after["text"], after["note_type"]) == ("second", "Law")
 
 
 def test_a_script_names_the_version_that_it_read(cli: Cli) -> None:
@@ -208,7 +251,7 @@ def test_a_note_longer_than_a_budget_is_kept_and_told(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["", "[]", "{}", '{"text": 3}', '{"text": "a", "colour": "red"}', "{"]
+    "document", ["", "[]", '{"text": 3}', '{"text": "a", "colour": "red"}', "{"]
 )
 def test_a_file_that_is_no_note_is_refused(cli: Cli, tmp_path: Path, document: str) -> None:
     with notebook() as book:
