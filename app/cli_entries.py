@@ -4,6 +4,7 @@ import getpass
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,7 +65,7 @@ def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
     from memory.note_json import full
     from memory.scope import label
 
-    known = f"{entry.status}, version {entry.version}, for {label(entry.scope)}"
+    known = f"{_state(entry)}, version {entry.version}, for {label(entry.scope)}"
     tell(full(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
 
 
@@ -86,7 +87,7 @@ def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
     rows = [
         (
             entry.id[:8],
-            entry.status,
+            _state(entry),
             entry.note_type if isinstance(entry, Note) else str(entry.score),
             label(entry.scope),
             _short(entry),
@@ -191,7 +192,7 @@ def _facts(entry: "Entry") -> list[str]:
     from memory.scope import label
 
     what = f"[{entry.note_type}]" if isinstance(entry, Note) else f"[score {entry.score}]"
-    lines = [f"{kind_of(entry)} {entry.id}, version {entry.version}: {entry.status} {what}"]
+    lines = [f"{kind_of(entry)} {entry.id}, version {entry.version}: {_state(entry)} {what}"]
     lines.append(f"for {label(entry.scope)}; {entry.protection}")
     lines.append(f"by {entry.author.kind} {entry.author.name}, {entry.created_at:%Y-%m-%d %H:%M}")
     if entry.source_run:
@@ -202,6 +203,12 @@ def _facts(entry: "Entry") -> list[str]:
     if isinstance(entry, Note):
         return [*lines, "", entry.text]
     return [*lines, "", "asked:", entry.input, "", "answered:", entry.output]
+
+
+def _state(entry: "Entry") -> str:
+    from memory.note_content import state
+
+    return state(entry, datetime.now(UTC))
 
 
 def _short(entry: "Entry") -> str:

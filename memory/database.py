@@ -228,5 +228,6 @@ def _said(error: DatabaseError) -> str:
 def _corrupt(url: URL, error: DatabaseError) -> str:
     return (
         f"database {_name(url)} is damaged ({_said(error)}). `harness memory doctor --back-up` "
-        "copies it aside; then move it away and `harness memory import` your last export"
+        "copies it aside; then move it away and `harness memory import` your last export: that has "
+        "the playbooks. Notes and examples are in copies of the database only"
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from pydantic import TypeAdapter
 
@@ -13,6 +13,7 @@ from memory.note_types import (
     DESCRIPTIVE,
     Content,
     ExampleContent,
+    Governed,
     Kind,
     NoteContent,
     NoteType,
@@ -152,6 +153,12 @@ def text(what: str, given: str, limit: int) -> str:
 def kind_of(content: Content) -> Kind:
     """Whether it is a note or an example."""
     return "note" if isinstance(content, NoteContent) else "example"
+
+
+def state(entry: Governed, at: datetime) -> Status | Literal["over"]:
+    """Its status; `over` when it is Active and was provisional until before then."""
+    is_over = entry.expires_at is not None and entry.expires_at <= at
+    return "over" if is_over and entry.status == "Active" else entry.status
 
 
 def searched_text(content: Content) -> str:

@@ -144,12 +144,6 @@ def change(connection: Connection, wanted: Entry, *, author: Author, at: datetim
     return after
 
 
-def set_flags(connection: Connection, entry: Entry, flags: Sequence[Flag]) -> None:
-    """Replace what a person should see beside it; no change of the content, so no version."""
-    kept = [list(flag) for flag in flags]
-    connection.execute(update(entries).where(entries.c.key == entry.key).values(flags=kept))
-
-
 def remove(connection: Connection, entry: Entry) -> None:
     """Forget an entry with its history."""
     connection.execute(delete(entries).where(entries.c.key == entry.key))
@@ -167,6 +161,22 @@ def history(connection: Connection, key: int) -> list[EntryVersion]:
         )
         for row in connection.execute(query.order_by(entry_versions.c.version.desc()))
     ]
+
+
+def before_last(connection: Connection, entry: Entry) -> Content:
+    """What it said before its last change, with the type that its note type has by now.
+
+    Raises:
+        NoteInvalid: it was never changed.
+    """
+    past = history(connection, entry.key)
+    if len(past) < 2:
+        raise NoteInvalid(f"{entry.id} was never changed: there is nothing to undo")
+    before = past[1].content
+    if isinstance(before, ExampleContent):
+        return before
+    types = {one.name: one.type for one in note_type_store.types(connection)}
+    return replace(before, type=types.get(before.note_type, before.type))
 
 
 def every_entry() -> "Select[tuple[object, ...]]":

@@ -3,6 +3,8 @@
 One that writes is given that of `note_generation.changing`.
 """
 
+from dataclasses import replace
+
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from memory.errors import NoteInvalid
@@ -16,21 +18,25 @@ def types(connection: Connection) -> list[NoteType]:
     return [_note_type(row) for row in connection.execute(select(note_types).order_by(*order))]
 
 
-def put_type(connection: Connection, wanted: NoteType) -> None:
-    """Keep a note type, over one of the same name.
+def put_type(connection: Connection, wanted: NoteType) -> NoteType:
+    """Keep a note type, over one of the same name in whatever case; gives it as it is kept.
 
     Raises:
         NoteInvalid: it is a standard one, and another type is wanted of it.
     """
-    old = next((one for one in types(connection) if one.name == wanted.name), None)
+    same = (one for one in types(connection) if one.name.lower() == wanted.name.lower())
+    old = next(same, None)
+    wanted = replace(
+        wanted, name=old.name if old else wanted.name, standard=bool(old and old.standard)
+    )
     if old is not None and old.standard and old.type != wanted.type:
         raise NoteInvalid(f"note type {old.name!r} is a standard one: its type stays {old.type}")
     connection.execute(delete(note_types).where(note_types.c.name == wanted.name))
-    row = {name: getattr(wanted, name) for name in ("name", "type", "priority", "description")}
-    connection.execute(insert(note_types).values(**row, standard=bool(old and old.standard)))
+    connection.execute(insert(note_types).values(**vars(wanted)))
     connection.execute(
         update(entries).where(entries.c.note_type == wanted.name).values(type=wanted.type)
     )
+    return wanted
 
 
 def remove_type(connection: Connection, name: str) -> None:

@@ -1,8 +1,4 @@
-"""Notes and examples: the one door. Every process may open it at the same time.
-
-Every write grows the generation in its own transaction; what is remembered between calls is
-dropped as soon as another generation is seen, whoever wrote.
-"""
+"""Notes and examples: the one door. Every process may open it at the same time."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +13,7 @@ from memory import (
     agent_settings,
     likeness,
     note_content,
+    note_flags,
     note_list,
     note_search,
     note_store,
@@ -117,8 +114,7 @@ class Notebook:
         """Keep a new note or example; one that no person wrote is Pending, whatever it asks for.
 
         Raises:
-            NoteInvalid: what is wrong with it or with its run's id; also when an agent writes what
-                tells what to do.
+            NoteInvalid: what is wrong with it or its run; or an agent tells others what to do.
             AgentUnknown: its scope names an agent that there is not.
         """
         content = self._checked(content)
@@ -184,6 +180,8 @@ class Notebook:
             before = note_store.get(connection, wanted.id)
             after = note_store.change(connection, wanted, author=author, at=self.clock())
             self.vectors.keep(connection, after, made, before)
+            if after.status != before.status:
+                after = note_flags.judged(connection, after, author)
         return after
 
     def undo(self, ref: str, *, author: Author = PERSON) -> Entry:
@@ -192,16 +190,13 @@ class Notebook:
         Raises:
             NoteInvalid: it was never changed.
         """
-        now = self.get(ref)
-        past = self.history(ref)
-        if len(past) < 2:
-            raise NoteInvalid(f"{now.id} was never changed: there is nothing to undo")
-        before = past[1].content
-        fields = {name: getattr(before, name) for name in type(before).__dataclass_fields__}
-        return self.edit(replace(now, **fields), author=author)
+        with reading(self.engine) as connection:
+            now = note_store.get(connection, ref)
+            before = note_store.before_last(connection, now)
+        return self.edit(replace(now, **vars(before)), author=author)
 
     def approve(self, ref: str, *, author: Author = PERSON) -> Entry:
-        """Make it Active: agents whose scope fits are given it from now on."""
+        """Make it Active, for the agents whose scope fits; a person settles its flags by that."""
         return self._set_status(ref, "Active", author)
 
     def revoke(self, ref: str, *, author: Author = PERSON) -> Entry:
@@ -224,6 +219,7 @@ class Notebook:
         with changing(self.engine) as connection:
             entry = note_store.get(connection, ref)
             note_store.remove(connection, entry)
+            note_flags.forget(connection, entry)
         return entry
 
     def history(self, ref: str) -> Sequence[EntryVersion]:
@@ -243,7 +239,7 @@ class Notebook:
         """Have a person see something beside an entry; its content stays as it is."""
         with changing(self.engine) as connection:
             entry = note_store.get(connection, ref)
-            note_store.set_flags(connection, entry, tuple(dict.fromkeys((*entry.flags, flag))))
+            note_flags.add(connection, entry, flag)
 
     def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
         """The notes that a viewer may be given, in the order of strategy Recent."""
@@ -295,6 +291,9 @@ class Notebook:
 
     def _set_status(self, ref: str, status: Status, author: Author) -> Entry:
         entry = self.get(ref)
-        if entry.status == status:
+        if entry.status != status:
+            return self.edit(replace(entry, status=status), author=author)
+        if not entry.flags:
             return entry
-        return self.edit(replace(entry, status=status), author=author)
+        with changing(self.engine) as connection:
+            return note_flags.judged(connection, entry, author)

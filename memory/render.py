@@ -4,6 +4,7 @@ Titles, steps and lessons come from models and strangers. Each is put on lines t
 our own mark, so none can pose as a heading, a fence or the end of the block.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -97,7 +98,12 @@ def inert(text: str) -> str:
     """One line of visible characters that cannot end the block it stands in."""
     if not text.isprintable():
         text = "".join(character for character in text if not _is_hidden(character))
-    return " ".join(text.split()).replace("playbook-data>", "playbook-data")
+    return unclosed(" ".join(text.split()), "playbook-data")
+
+
+def unclosed(text: str, tag: str) -> str:
+    """The text, in which no such tag comes to its end."""
+    return re.sub(f"{tag}>+", tag, text)
 
 
 def _is_hidden(character: str) -> bool:

@@ -22,15 +22,16 @@ class TypeBook:
             return note_type_store.types(connection)
 
     def put(self, wanted: NoteType) -> NoteType:
-        """Keep a note type, over one of the same name; the standard ones keep their type.
+        """Keep a note type, over one of the same name in whatever case; gives it as it is kept.
+
+        The standard ones keep their type.
 
         Raises:
             NoteInvalid: what is wrong with it.
         """
         wanted = note_content.checked_type(wanted)
         with changing(self._engine) as connection:
-            note_type_store.put_type(connection, wanted)
-            return next(t for t in note_type_store.types(connection) if t.name == wanted.name)
+            return note_type_store.put_type(connection, wanted)
 
     def remove(self, name: str) -> None:
         """Forget a note type of one's own that no note has.

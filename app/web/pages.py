@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from memory.note_content import state
 from nodes.text import inert, visible
 
 _HERE = Path(__file__).parent
@@ -30,6 +31,7 @@ def _templates() -> Jinja2Templates:
         "seconds": seconds,
         "inert": inert,
         "visible": visible,
+        "state": lambda entry: state(entry, datetime.now(UTC)),
     }
     return Jinja2Templates(env=made)
 

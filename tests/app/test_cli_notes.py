@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,15 @@ def test_who_edits_too_late_is_told_and_keeps_the_text(
     assert data(cli("notes", "show", made["id"], "--json"))["text"] == "theirs"
     (kept,) = (load_settings().home / "edits").iterdir()
     assert data(cli("notes", "edit", made["id"], "--file", str(kept), "--json"))["text"] == "mine"
+
+
+def test_a_note_whose_time_is_over_is_listed_so(cli: Cli) -> None:
+    with notebook() as book:
+        note = book.add(NoteContent(text="a", expires_at=datetime(2026, 1, 1, tzinfo=UTC)))
+    for command in (("list",), ("show", note.id)):
+        told = cli("notes", *command).stdout
+        assert "over" in told
+        assert "Active" not in told
 
 
 def test_who_is_refused_keeps_the_text(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from memory.database import reading
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.note_tables import entry_vectors
-from memory.note_types import Author, ExampleContent, NoteContent, NoteType, Where
+from memory.note_types import Author, ExampleContent, Flag, Note, NoteContent, NoteType, Where
 from memory.notebook import Notebook
 from memory.scope import Scope
 from tests.memory.conftest import WordEmbedder
@@ -50,6 +50,48 @@ def test_a_note_type_of_ones_own_gives_its_priority(notebook: Notebook) -> None:
     notebook.types.remove("Security")
     with pytest.raises(NoteInvalid, match="a standard one"):
         notebook.types.remove("Issue")
+
+
+def test_a_note_type_in_another_case_is_the_same(notebook: Notebook) -> None:
+    kept = notebook.types.put(NoteType(name="constraint", type="Constraint", priority=7))
+    assert (kept.name, kept.priority, kept.standard) == ("Constraint", 7, True)
+    assert kept in notebook.types.list()
+    with pytest.raises(NoteInvalid, match="its type stays Constraint"):
+        notebook.types.put(NoteType(name="CONSTRAINT", type="Context", priority=7))
+    assert notebook.add(NoteContent(text="No keys", type="Constraint")).priority == 7
+
+
+def test_a_note_whose_type_is_of_another_type_by_now_is_undone(notebook: Notebook) -> None:
+    notebook.types.put(NoteType(name="Law", type="Context", priority=1))
+    note = notebook.add(NoteContent(text="first", note_type="Law"))
+    notebook.edit(replace(note, text="second"))
+    notebook.types.put(NoteType(name="Law", type="Constraint", priority=1))
+    undone = notebook.undo(note.id)
+    assert isinstance(undone, Note)
+    assert (undone.text, undone.type, undone.note_type) == ("first", "Constraint", "Law")
+
+
+def test_flags_stay_until_a_person_has_judged(notebook: Notebook) -> None:
+    old = notebook.add(TABS)
+
+    def denied() -> Note:
+        flags = [Flag("contradicts", old.id, "why"), Flag("near", "0" * 36)]
+        made = notebook.add(NoteContent(text="Indent with spaces"), author=CURATOR, flags=flags)
+        notebook.add_flag(old.id, Flag("contradicts", made.id))
+        return made
+
+    made = denied()
+    assert len(notebook.approve(made.id, author=CURATOR).flags) == 2
+    assert len(notebook.list("note", Where(flagged=True))) == 2
+    assert notebook.approve(made.id).flags == ()  # it is Active already
+    assert [note.id for note in notebook.list("note", Where(flagged=True))] == [old.id]
+    notebook.revoke(made.id)
+    assert notebook.get(old.id).flags == ()
+    other = denied()
+    notebook.remove(old.id)
+    assert notebook.get(other.id).flags == (Flag("near", "0" * 36),)
+    assert notebook.approve(other.id) == notebook.get(other.id)
+    assert notebook.list("note", Where(flagged=True)) == []
 
 
 def test_a_stale_edit_is_told_and_nothing_is_lost(notebook: Notebook) -> None:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from starlette.testclient import TestClient
@@ -119,6 +120,18 @@ def test_hostile_flags_types_and_history_are_shown_as_text(
         text = client.get(path).text
         assert "<script>alert" not in text
         assert "{{ 7 * 7 }}" in text
+
+
+def test_what_is_over_and_what_is_flagged_is_said_and_can_be_judged(
+    client: TestClient, book: Notebook
+) -> None:
+    past = datetime.now(UTC) - timedelta(days=1)
+    one = book.add(NoteContent(text="t", expires_at=past), flags=(Flag("near", "0" * 36),))
+    for path in ("/notes", f"/notes/{one.id}"):
+        assert '<span class="state over">over</span>' in client.get(path).text
+    assert "Keep it as it is" in client.get(f"/notes/{one.id}").text
+    client.post("/notes/status", data={"status": "Active", "chosen": [one.id]})
+    assert "Keep it as it is" not in client.get(f"/notes/{one.id}").text
 
 
 def test_an_example_is_changed_and_undone(client: TestClient, book: Notebook) -> None:
