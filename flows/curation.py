@@ -18,7 +18,7 @@ from memory import curate
 from memory.curate import Curated, Rule
 from memory.notebook import Notebook
 from memory.proposals import Story
-from memory.scope import Scope
+from memory.scope import Scope, checked
 from providers.read_trajectory import read_trajectory, shown
 
 RATED_WELL = 80
@@ -65,6 +65,8 @@ def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> boo
 def story(runs: Path, run: str, book: Notebook) -> Story:
     """A run as the curator reads it: the person's own words apart from all the rest.
 
+    A request that came from elsewhere, as from an issue, is some of the rest.
+
     Raises:
         RunNotFound: as `read_report`.
     """
@@ -77,16 +79,19 @@ def story(runs: Path, run: str, book: Notebook) -> Story:
     return Story(
         run_id=own.name,
         status=report.status,
-        intent=report.intent,
+        intent="" if asked.intent_from else report.intent,
+        intent_from=asked.intent_from,
         agent=report.agent,
-        viewer=Scope(user=asked.user, company=asked.company),
+        viewer=checked(Scope(user=asked.user, company=asked.company)),
         rating=rated.score if rated else None,
-        said=tuple(_said(own / "trajectory.jsonl", report)),
+        said=tuple(_said(own / "trajectory.jsonl", report, asked.intent_from)),
     )
 
 
-def _said(trajectory: Path, report: RunReport) -> Iterator[str]:
-    """The last lines of what was said, then how each node ended."""
+def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str]:
+    """A request of nobody known, the last lines of what was said, then how each node ended."""
+    if intent_from:
+        yield f"request taken from {intent_from}: {' '.join(report.intent.split())[:_OUTPUT]}"
     events = read_trajectory(trajectory) if trajectory.exists() else iter(())
     yield from [shown(event)[:_LINE] for event in events][-_LINES:]
     for node in report.nodes:

@@ -75,8 +75,8 @@ class MemorySettings(Table):
     curate_budget_usd: float = Field(default=0.5, gt=0)
     """What one look may cost."""
     approve_confidence: int | None = Field(default=None, ge=0, le=100)
-    """Approve without a person what the curator is so sure of, if it only describes, denies
-    nothing that is kept, and is for nobody else than the run was. None: never."""
+    """Approve without a person what the curator is so sure of, if it only describes, denies nothing
+    that is kept, and is for nobody else than the run's user or company. None: never."""
     max_age_days: float = Field(default=90.0, ge=0)
     """`prune` archives what was not used for this long."""
     min_confidence: float = Field(default=0.3, ge=0, le=1)

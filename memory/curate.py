@@ -14,7 +14,7 @@ from memory.note_content import searched_text
 from memory.note_tables import curations
 from memory.note_types import DESCRIPTIVE, Author, Content, Entry, Flag, NoteContent, Where
 from memory.notebook import Notebook
-from memory.proposals import WRITES_A_RUN, Finding, Refused, Story, judge
+from memory.proposals import WRITES_A_RUN, Finding, Refused, Story, gives_order, judge
 from memory.scope import Scope, label
 
 KNOWN = 30
@@ -28,8 +28,9 @@ class Rule:
     """The operator's: what is approved without a person. By default nothing is."""
 
     confidence: int | None = None
-    """Approve what the curator is at least so sure of, if it describes, has no flag, and is for
-    nobody else than the run was. None: a person approves everything."""
+    """Approve what the curator is at least so sure of, if it describes and gives no order, was
+    compared and has no flag, and is for nobody else than the person or company that asked for
+    the run. None: a person approves everything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,16 +134,20 @@ def _by_rule(book: Notebook, made: Entry, story: Story, rule: Rule) -> Entry:
     """Approve it where the operator's rule does."""
     describes = not isinstance(made, NoteContent) or made.type in DESCRIPTIVE
     sure = rule.confidence is not None and (made.confidence or 0) >= rule.confidence
-    if sure and describes and not made.flags and _stays_at_home(made.scope, story.viewer):
+    harmless = describes and not gives_order(made) and not made.flags
+    if sure and harmless and _stays_at_home(made.scope, story):
         return book.approve(made.id, author=Author("curator", "rule"))
     return made
 
 
-def _stays_at_home(scope: Scope, viewer: Scope) -> bool:
-    """Whether nobody is told who could not have seen the run."""
+def _stays_at_home(scope: Scope, story: Story) -> bool:
+    """Whether a person asked for the run, and nobody is told who could not have seen it."""
+    viewer = story.viewer
+    if story.intent_from:
+        return False
     if viewer.user is not None:
         return scope.user == viewer.user
-    return viewer.company is None or scope.company == viewer.company
+    return viewer.company is not None and scope.company == viewer.company
 
 
 def _same(book: Notebook, content: Content) -> Entry | None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, model_validator
 from memory.note_types import DESCRIPTIVE, Content, ExampleContent, NoteContent, Type
 from memory.render import inert
 from memory.scope import Scope
+from memory.words import split
 
 WRITES_A_RUN = 5
 """Notes and examples that may come of one run."""
@@ -21,19 +22,31 @@ _EVIDENCE = 8
 """Characters that a quote has at the least."""
 
 _ORDERS = re.compile(
-    r"\b(always|never|must(?:n't| not)?|shall|should|have to|do not|don't|remember(?: to|:)"
-    r"|ignore|disregard|from now on|make sure|be sure to|skip)\b",
+    r"\b(?:(?:always|never|must(?:n\Wt| not)?|shall|should|have to|do not|don\Wt|ignore"
+    r"|disregard|from now on|make sure|be sure to|skip)\b|remember(?: to\b|\s*:))",
     re.IGNORECASE,
 )
+
+_FRAME = frozenset(
+    split("the person user they prefer like want wish ask need use uses always must should t")
+)
+"""Words that a rule may be told in though the request put it otherwise."""
+
+_DENIALS = frozenset({"no", "not", "never", "don", "cannot", "without"})
+"""One is as good as the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """One run as a curator reads it. `intent` holds the person's own words, `said` the rest."""
+    """One run as a curator reads it. `intent` holds the person's own words, `said` the rest.
+
+    `intent_from` names the place that the request came from when no person said it; empty else.
+    """
 
     run_id: str
     status: str
     intent: str = ""
+    intent_from: str = ""
     agent: str = "native"
     viewer: Scope = field(default_factory=Scope)
     rating: int | None = None
@@ -86,14 +99,30 @@ def judge(finding: Finding, story: Story) -> Content | Refused:
     scope = _scope(finding, story)
     if scope is None:
         return Refused(finding.words, f"the run had no {finding.scope} that it could be for")
-    asked_for = _is_quoted(finding.evidence, story.intent)
-    if finding.type not in DESCRIPTIVE and not asked_for:
-        why = f"a {finding.type} needs a quote from the request, and this is none of its words"
+    content = _content(finding, scope, story)
+    quote = finding.evidence if _is_quoted(finding.evidence, story.intent) else ""
+    if finding.type not in DESCRIPTIVE and not _lies_in(finding.text, quote):
+        why = f"a {finding.type} needs a quote from the request that holds all its words"
         return Refused(finding.words, why)
-    order = None if asked_for else _ORDERS.search(f"{finding.text} {finding.output}")
-    if order is not None:
-        why = f"it gives an order ({order[0].lower()!r}) that the request did not give"
-        return Refused(finding.words, why)
+    for part in _parts(content):
+        order = _order_in(part)
+        if order and not _lies_in(part, quote):
+            why = f"it gives an order ({order!r}) that the request did not give"
+            return Refused(finding.words, why)
+    return content
+
+
+def gives_order(content: Content) -> bool:
+    """Whether any of it tells others what to do, whoever said it first."""
+    return any(map(_order_in, _parts(content)))
+
+
+def clean(text: str) -> str:
+    """The text without signs that nobody sees, line by line."""
+    return "\n".join(inert(line) for line in text.splitlines()).strip()
+
+
+def _content(finding: Finding, scope: Scope, story: Story) -> Content:
     if finding.type == "Example":
         score = 80 if story.rating is None else story.rating
         return ExampleContent(
@@ -102,9 +131,15 @@ def judge(finding: Finding, story: Story) -> Content | Refused:
     return NoteContent(text=clean(finding.text), type=finding.type, scope=scope)
 
 
-def clean(text: str) -> str:
-    """The text without signs that nobody sees, line by line."""
-    return "\n".join(inert(line) for line in text.splitlines()).strip()
+def _parts(content: Content) -> tuple[str, ...]:
+    if isinstance(content, NoteContent):
+        return (content.text,)
+    return (content.input, content.output)
+
+
+def _order_in(text: str) -> str:
+    found = _ORDERS.search(" ".join(text.split()))
+    return found[0].lower() if found else ""
 
 
 def _scope(finding: Finding, story: Story) -> Scope | None:
@@ -120,3 +155,14 @@ def _scope(finding: Finding, story: Story) -> Scope | None:
 def _is_quoted(quote: str, source: str) -> bool:
     wanted = " ".join(quote.lower().split()).strip("\"'.…")
     return len(wanted) >= _EVIDENCE and wanted in " ".join(source.lower().split())
+
+
+def _lies_in(text: str, quote: str) -> bool:
+    """Whether every word that carries its meaning is one of the quote's."""
+    meant = _meaning(text)
+    return bool(meant) and meant <= _meaning(quote)
+
+
+def _meaning(text: str) -> frozenset[str]:
+    words = frozenset(split(text)) - _FRAME
+    return words - _DENIALS | {"not"} if words & _DENIALS else words

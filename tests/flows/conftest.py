@@ -117,13 +117,14 @@ def ask(repository: Path) -> Ask:
 def run(
     shop: Workshop, ask: Ask, model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
-    """Does a run of one agent for ann; gives its id."""
+    """Does a run of one agent for ann, asked as it is told besides; gives its id."""
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
 
-    def run_it(run_id: str) -> str:
+    def run_it(run_id: str, *, intent: str = "", intent_from: str = "") -> str:
         node = agentic("think", "think", prompt=lambda _: "think")
-        asked = replace(ask(blueprint("one", "One", [node]), model=model(DONE)), user="ann")
-        return run_blueprint(asked, shop, run_id=run_id).run_id
+        asked = ask(blueprint("one", "One", [node]), model=model(DONE))
+        told = replace(asked, user="ann", intent=intent, intent_from=intent_from)
+        return run_blueprint(told, shop, run_id=run_id).run_id
 
     return run_it
 
