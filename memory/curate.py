@@ -1,15 +1,20 @@
 """From a finished run to proposals that wait for a person: few, new, and flagged."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select
 
 from contracts.chat import Complete
+from contracts.errors import BudgetExceeded
 from memory import curator, likeness, note_store
-from memory.database import reading, writing
+from memory.database import alone, reading, writing
+from memory.errors import NoteInvalid
+from memory.likeness import Neighbour
 from memory.note_content import searched_text
 from memory.note_tables import curations
 from memory.note_types import DESCRIPTIVE, Author, Content, Entry, Flag, NoteContent, Where
@@ -53,19 +58,35 @@ def curate_run(
 ) -> Curated:
     """Ask the model what the run teaches, and keep what holds as Pending.
 
-    Doing it twice adds nothing that is there already, and never more than five in all.
+    Doing it twice, or twice at once, adds nothing that is there already, and never more than
+    five in all.
 
     Raises:
         ModelUnavailable: the model does not answer at all.
     """
-    known = _known(book, story)
-    found = curator.find(complete, model, story, [_told(entry) for entry in known])
-    if found is None:
-        curated = Curated(run_id=story.run_id, fault=f"model {model} gave no answer of this shape")
-    else:
-        curated = _keep(book, story, found.findings, known, Author("curator", model), rule)
-    _log_curation(book, curated)
-    return curated
+    with _alone(book, story.run_id):
+        return _look(book, complete, model, story, rule)
+
+
+def curate_new(
+    book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
+) -> Curated | None:
+    """The same for whom nobody asked: None where somebody looked already.
+
+    A look that costs more than it may is a fault of the run, which is not looked at again.
+
+    Raises:
+        ModelUnavailable: the model does not answer at all.
+    """
+    with _alone(book, story.run_id):
+        if is_curated(book, story.run_id):
+            return None
+        try:
+            return _look(book, complete, model, story, rule)
+        except BudgetExceeded as error:
+            curated = Curated(run_id=story.run_id, fault=str(error))
+            _log_curation(book, curated)
+            return curated
 
 
 def is_curated(book: Notebook, run_id: str) -> bool:
@@ -75,23 +96,47 @@ def is_curated(book: Notebook, run_id: str) -> bool:
         return connection.execute(query).first() is not None
 
 
-def _keep(
-    book: Notebook,
-    story: Story,
-    findings: Sequence[Finding],
-    known: Sequence[Entry],
-    author: Author,
-    rule: Rule,
-) -> Curated:
+@contextmanager
+def _alone(book: Notebook, run_id: str) -> Iterator[None]:
+    """Have nobody else look at this run meanwhile. A few locks are shared by all runs."""
+    with alone(book.engine, f"curate-{run_id[:1]}"):
+        yield
+
+
+def _look(book: Notebook, complete: Complete, model: str, story: Story, rule: Rule) -> Curated:
+    known = _known(book, story)
+    found = curator.find(complete, model, story, [_told(entry) for entry in known])
+    if found is None:
+        curated = Curated(run_id=story.run_id, fault=f"model {model} gave no answer of this shape")
+    else:
+        desk = _Desk(book, story, known, Author("curator", model), rule)
+        with alone(book.engine, "curate"):  # two runs may teach the same at once
+            curated = _keep(desk, found.findings)
+    _log_curation(book, curated)
+    return curated
+
+
+class _Desk(NamedTuple):
+    """What findings of one run are judged and kept with."""
+
+    book: Notebook
+    story: Story
+    known: Sequence[Entry]
+    author: Author
+    rule: Rule
+
+
+def _keep(desk: _Desk, findings: Sequence[Finding]) -> Curated:
     written: list[Entry] = []
     merged: list[str] = []
     refused: list[Refused] = []
-    room = WRITES_A_RUN - _written_before(book, story.run_id)
+    run_id = desk.story.run_id
+    room = WRITES_A_RUN - _written_before(desk.book, run_id)
     for finding in sorted(findings, key=lambda one: -one.confidence):
-        content = judge(finding, story)
+        content = judge(finding, desk.story)
         if isinstance(content, Refused):
             refused.append(content)
-        elif same := _same(book, content):
+        elif same := _same(desk.book, content):
             if same.status == "Revoked":
                 refused.append(Refused(finding.words, f"a person revoked the same: {same.id}"))
             else:
@@ -99,45 +144,41 @@ def _keep(
         elif len(written) >= room:
             refused.append(Refused(finding.words, f"a run may teach {WRITES_A_RUN} things at most"))
         else:
-            flags = _flags(book, content, finding, known)
-            made = _propose(book, story, content, finding, flags, author)
-            written.append(_by_rule(book, made, story, rule))
+            try:
+                written.append(_propose(desk, content, finding))
+            except NoteInvalid as error:
+                refused.append(Refused(finding.words, str(error)))
     for one in refused:
-        _log.info("run %s: not proposed: %r: %s", story.run_id, one.words[:80], one.why)
+        _log.info("run %s: not proposed: %r: %s", run_id, one.words[:80], one.why)
     return Curated(
-        run_id=story.run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
+        run_id=run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
     )
 
 
-def _propose(
-    book: Notebook,
-    story: Story,
-    content: Content,
-    finding: Finding,
-    flags: Sequence[Flag],
-    author: Author,
-) -> Entry:
-    made = book.add(
+def _propose(desk: _Desk, content: Content, finding: Finding) -> Entry:
+    near = desk.book.neighbours(content)
+    flags = _flags(content, finding, near.entries, desk.known)
+    made = desk.book.add(
         content,
-        author=author,
-        source_run=story.run_id,
+        author=desk.author,
+        source_run=desk.story.run_id,
         confidence=finding.confidence,
         flags=flags,
     )
     for flag in flags:
         if flag.kind == "contradicts":
-            book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
+            desk.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
+    if near.whole and _fits(desk.rule, made, desk.story):
+        return desk.book.approve(made.id, author=Author("curator", "rule"))
     return made
 
 
-def _by_rule(book: Notebook, made: Entry, story: Story, rule: Rule) -> Entry:
-    """Approve it where the operator's rule does."""
+def _fits(rule: Rule, made: Entry, story: Story) -> bool:
+    """Whether the operator's rule approves it, so far as it was compared."""
     describes = not isinstance(made, NoteContent) or made.type in DESCRIPTIVE
     sure = rule.confidence is not None and (made.confidence or 0) >= rule.confidence
     harmless = describes and not gives_order(made) and not made.flags
-    if sure and harmless and _stays_at_home(made.scope, story):
-        return book.approve(made.id, author=Author("curator", "rule"))
-    return made
+    return sure and harmless and _stays_at_home(made.scope, story)
 
 
 def _stays_at_home(scope: Scope, story: Story) -> bool:
@@ -151,16 +192,19 @@ def _stays_at_home(scope: Scope, story: Story) -> bool:
 
 
 def _same(book: Notebook, content: Content) -> Entry | None:
+    """What says exactly the same, or said so until a person revoked it; not what is over."""
+    now = book.clock()
     with reading(book.engine) as connection:
-        return next(iter(note_store.same_as(connection, content)), None)
+        for one in note_store.same_as(connection, content):
+            if one.status == "Revoked" or one.expires_at is None or one.expires_at > now:
+                return one
+    return None
 
 
 def _flags(
-    book: Notebook, content: Content, finding: Finding, known: Sequence[Entry]
+    content: Content, finding: Finding, near: Sequence[Neighbour], known: Sequence[Entry]
 ) -> list[Flag]:
-    flags = {}
-    for near in book.neighbours(content):
-        flags[near.entry.id] = likeness.flag(content, near)
+    flags = {other.entry.id: likeness.flag(content, other) for other in near}
     for number in finding.contradicts:
         if 0 < number <= len(known):
             other = known[number - 1]

@@ -28,7 +28,7 @@ def find(complete: Complete, model: str, story: Story, known: Sequence[str]) -> 
         reply = complete(ChatRequest(model=model, messages=messages)).message
         try:
             return _parse(reply.content)
-        except (json.JSONDecodeError, ValidationError) as error:
+        except (ValueError, RecursionError) as error:
             fault = _fault(error)
         messages += [
             Message(role="assistant", content=reply.content or "(nothing)"),
@@ -50,12 +50,16 @@ def _parse(text: str) -> Findings:
     return Findings.model_validate(json.loads(text[start : end + 1]))
 
 
-def _fault(error: json.JSONDecodeError | ValidationError) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"it is no JSON ({error.msg} at character {error.pos})"
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place or 'the object'}: {first['msg']}"
+def _fault(error: ValueError | RecursionError) -> str:
+    match error:
+        case json.JSONDecodeError():
+            return f"it is no JSON ({error.msg} at character {error.pos})"
+        case ValidationError():
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            return f"{place or 'the object'}: {first['msg']}"
+        case _:  # nested too deep, or a number too long to be read
+            return f"it cannot be read ({error})"
 
 
 def _schema() -> str:

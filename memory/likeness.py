@@ -1,6 +1,7 @@
 """What stands near a new note or example, and what seems to deny it."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -30,12 +31,18 @@ class Neighbour(NamedTuple):
     distance: float
 
 
-def neighbours(
-    connection: Connection, content: Content, vector: Vector, model: str
-) -> list[Neighbour]:
+class Nearby(NamedTuple):
+    """What stands near; `whole` when all that is kept could be compared."""
+
+    entries: Sequence[Neighbour]
+    whole: bool
+
+
+def neighbours(connection: Connection, content: Content, vector: Vector, model: str) -> Nearby:
     """The nearest entries that somebody could be given together with this one, not revoked.
 
-    Those are the ones of its own scope, of a wider one, and of a narrower one.
+    Those are the ones of its own scope, of a wider one, and of a narrower one. An entry whose
+    vector waits to be made cannot be compared.
     """
     import numpy as np
 
@@ -43,12 +50,17 @@ def neighbours(
     unit = unit / (np.linalg.norm(unit) or 1.0)
     query = (
         select(entries.c.key, entry_vectors.c.vector)
-        .join(entry_vectors, entry_vectors.c.entry_key == entries.c.key)
+        .outerjoin(
+            entry_vectors,
+            (entry_vectors.c.entry_key == entries.c.key)
+            & (entry_vectors.c.model == model)
+            & (entry_vectors.c.dimensions == len(unit)),
+        )
         .where(entries.c.kind == kind_of(content), entries.c.status != "Revoked")
-        .where(entry_vectors.c.model == model, entry_vectors.c.dimensions == len(unit))
         .where(*_together(content.scope))
     )
-    rows = connection.execute(query).all()
+    every = connection.execute(query).all()
+    rows = [row for row in every if row.vector is not None]
     vectors = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f4")
     vectors = vectors.reshape(len(rows), len(unit))
     lengths = np.linalg.norm(vectors, axis=1)
@@ -56,7 +68,8 @@ def neighbours(
     near = [(float(away[row]), rows[int(row)].key) for row in np.flatnonzero(away < NEAR)]
     best = sorted(near)[:MOST]
     found = note_store.by_key(connection, [key for _, key in best])
-    return [Neighbour(found[key], distance) for distance, key in best if key in found]
+    nearest = [Neighbour(found[key], distance) for distance, key in best if key in found]
+    return Nearby(nearest, whole=len(rows) == len(every))
 
 
 def flag(content: Content, other: Neighbour) -> Flag:

@@ -23,7 +23,7 @@ from memory.agent_settings import AgentSettings, Injecting
 from memory.database import open_database, reading
 from memory.errors import NoteInvalid
 from memory.injection import Injection, Injector, Request
-from memory.likeness import Neighbour
+from memory.likeness import Nearby
 from memory.note_embedding import NoteEmbedding
 from memory.note_generation import changing
 from memory.note_store import PERSON
@@ -227,11 +227,11 @@ class Notebook:
         with reading(self.engine) as connection:
             return note_store.history(connection, note_store.get(connection, ref).key)
 
-    def neighbours(self, content: Content) -> Sequence[Neighbour]:
+    def neighbours(self, content: Content) -> Nearby:
         """What says nearly the same and could be given together with it; none without a model."""
         made = self.vectors.of(content)
         if made is None or self.embedder is None:
-            return []
+            return Nearby((), whole=False)
         with reading(self.engine) as connection:
             return likeness.neighbours(connection, content, made, self.embedder.name)
 

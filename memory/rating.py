@@ -28,3 +28,8 @@ def get(connection: Connection, run_id: str) -> Rating | None:
     """The run's rating, or None."""
     row = connection.execute(select(ratings).where(ratings.c.run_id == run_id)).first()
     return None if row is None else Rating(row.run_id, row.score, row.author_name, row.at)
+
+
+def since(connection: Connection, at: datetime) -> list[str]:
+    """The runs that were rated then or later."""
+    return list(connection.scalars(select(ratings.c.run_id).where(ratings.c.at >= at)))

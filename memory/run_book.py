@@ -50,3 +50,8 @@ class RunBook:
         """What a person thinks of a run; None when nobody said."""
         with reading(self._engine) as connection:
             return rating.get(connection, run_id)
+
+    def rated_since(self, at: datetime) -> Sequence[str]:
+        """The ids of runs that somebody rated then or later."""
+        with reading(self._engine) as connection:
+            return rating.since(connection, at)
