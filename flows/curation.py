@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from contracts.chat import Complete
-from contracts.errors import OptionInvalid
+from contracts.errors import HarnessError, OptionInvalid
 from contracts.run import RunReport
 from flows.asked import Asked, read_asked
 from flows.complete import complete_through_gateway
 from flows.library import notebook
 from flows.memory_settings import MemorySettings, load_memory_settings
-from flows.runs import each_run, find_run, read_report
+from flows.runs import find_run, read_report, reported_at, reported_since
 from flows.settings import Settings, load_settings
 from memory import curate
 from memory.curate import Curated, Rule
@@ -39,27 +39,50 @@ def curate_run(run: str, *, model: str | None = None) -> Curated:
     settings, options = load_settings(), load_memory_settings()
     with notebook(options) as book, _curator(settings, options) as complete:
         told = story(settings.runs, run, book)
-        return _curate(book, complete, model or _model(settings, options), told, options)
+        chosen = model or _model(settings, options)
+        return curate.curate_run(book, complete, chosen, told, rule=_rule(options))
+
+
+def curate_new(run: str) -> Curated | None:
+    """The same for whom nobody asked: None where somebody looked at it already.
+
+    Raises:
+        RunNotFound, ModelUnavailable.
+    """
+    settings, options = load_settings(), load_memory_settings()
+    with notebook(options) as book:
+        return _look(book, run, settings, options)
 
 
 def curate_since(since: datetime) -> Iterator[Curated]:
-    """Look at every run since then that earned it and that nobody looked at yet."""
+    """Look at every run that reported or was rated since then, and earned it, and that nobody
+    looked at yet. One that cannot be looked at is told when the others are done.
+
+    Raises:
+        HarnessError: none could be looked at; the first reason.
+    """
     settings, options = load_settings(), load_memory_settings()
-    with notebook(options) as book, _curator(settings, options) as complete:
-        for entry in each_run(settings.runs):
-            if datetime.fromisoformat(entry.started_at) < since:
-                break
-            known = entry.state != "success" or curate.is_curated(book, entry.run_id)
-            if not known and _is_good(book, entry.run_id, options):
-                told = story(settings.runs, entry.run_id, book)
-                yield _curate(book, complete, _model(settings, options), told, options)
+    looked, failed = False, dict[str, HarnessError]()
+    with notebook(options) as book:
+        for run_id in _recent(settings.runs, book, since):
+            try:
+                waits = _is_waiting(book, read_report(settings.runs, run_id), options)
+                curated = _look(book, run_id, settings, options) if waits else None
+            except HarnessError as error:
+                failed[run_id] = error
+                continue
+            if curated is not None:
+                looked = True
+                yield curated
+    if failed and not looked:
+        raise next(iter(failed.values()))
+    for run_id, why in failed.items():
+        yield Curated(run_id=run_id, fault=str(why))
 
 
 def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
     """Whether a run that has ended is to be looked at without being asked."""
-    if options.curate == "off" or report.status != "success":
-        return False
-    return _is_good(book, report.run_id, options) and not curate.is_curated(book, report.run_id)
+    return options.curates and _is_waiting(book, report, options)
 
 
 def story(runs: Path, run: str, book: Notebook) -> Story:
@@ -99,11 +122,25 @@ def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str
         yield f"node {node.name}: {node.status}: {ended}"
 
 
-def _curate(
-    book: Notebook, complete: Complete, model: str, told: Story, options: MemorySettings
-) -> Curated:
-    rule = Rule(confidence=options.approve_confidence)
-    return curate.curate_run(book, complete, model, told, rule=rule)
+def _look(book: Notebook, run: str, settings: Settings, options: MemorySettings) -> Curated | None:
+    with _curator(settings, options) as complete:  # each look has a budget of its own
+        told = story(settings.runs, run, book)
+        return curate.curate_new(
+            book, complete, _model(settings, options), told, rule=_rule(options)
+        )
+
+
+def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:
+    """Runs that reported since then, or were rated since; the newest report first."""
+    ids = {*book.runs.rated_since(since), *reported_since(runs, since)}
+    ended = {run_id: at for run_id in ids if (at := reported_at(runs, run_id)) is not None}
+    return sorted(ended, key=lambda run_id: -ended[run_id])
+
+
+def _is_waiting(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
+    """Whether it was good, and nobody looked at it yet."""
+    good = report.status == "success" and _is_good(book, report.run_id, options)
+    return good and not curate.is_curated(book, report.run_id)
 
 
 def _is_good(book: Notebook, run_id: str, options: MemorySettings) -> bool:
@@ -111,6 +148,10 @@ def _is_good(book: Notebook, run_id: str, options: MemorySettings) -> bool:
     if rated is not None:
         return rated.score > RATED_WELL
     return options.curate == "success"
+
+
+def _rule(options: MemorySettings) -> Rule:
+    return Rule(confidence=options.approve_confidence)
 
 
 def _model(settings: Settings, options: MemorySettings) -> str:

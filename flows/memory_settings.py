@@ -96,6 +96,11 @@ class MemorySettings(Table):
     failed_max: float = Field(default=0.3, ge=0, le=1)
 
     @property
+    def curates(self) -> bool:
+        """Whether any run teaches without being asked."""
+        return self.enabled and self.curate != "off"
+
+    @property
     def retention(self) -> Retention:
         """What `prune` goes by."""
         return Retention(max_age_days=self.max_age_days, min_confidence=self.min_confidence)

@@ -61,7 +61,7 @@ def _look(settings: Settings, rating: Rating) -> Rated:
         try:
             nobody = without_worker(api)
             if nobody is None:
-                start_deployment(api, DEPLOYMENT, {"run": rating.run_id})
+                start_deployment(api, DEPLOYMENT, {"run": rating.run_id, "once": True})
         except HarnessError as error:
             nobody = str(error)
     if nobody is not None:

@@ -56,7 +56,7 @@ class Notes:
     earned: Callable[[RunReport], bool]
     """Takes a run that has ended; says whether it is to teach something without being asked."""
     learn: Callable[[str], "Curated | None"]
-    """Takes a run's id; gives what it taught."""
+    """Takes a run's id; gives what it taught. None: nobody looked, or somebody had before."""
 
 
 def no_notes() -> Notes:
@@ -120,10 +120,10 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
 
 
 def _learn(run_id: str) -> "Curated | None":
-    from flows.curation import curate_run  # brings in SQLAlchemy, as late as can be
+    from flows.curation import curate_new  # brings in SQLAlchemy, as late as can be
 
     try:
-        return curate_run(run_id)
+        return curate_new(run_id)
     except HarnessError as error:
         _log.warning("run %s taught nothing: %s", run_id, error)
         return None

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -112,6 +113,13 @@ def reported_at(folder: Path, run_id: str) -> int | None:
     """When this run reported last, as the file system tells; None before its first report."""
     path = folder / run_id / "report.json"
     return path.stat().st_mtime_ns if path.is_file() else None
+
+
+def reported_since(folder: Path, at: datetime) -> list[str]:
+    """The runs whose report was written then or later, as the file system tells."""
+    from_ns = at.timestamp() * 1e9
+    names = [path.parent.name for path in folder.glob("*/report.json")]
+    return [name for name in names if (reported_at(folder, name) or 0) >= from_ns]
 
 
 def finished(folder: Path, run_id: str) -> RunReport | None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from prefect import flow, get_run_logger
 
-from flows.curation import ago, curate_run, curate_since
+from flows.curation import ago, curate_new, curate_run, curate_since
 from flows.library import library, notebook
 from flows.memory_settings import load_memory_settings
 from flows.memory_tasks import publish_taught
@@ -69,26 +69,32 @@ def reindex_memory() -> None:
 
 
 @flow(name="curate-runs")
-def curate_runs(since: str = "24h") -> None:
+def curate_runs(since: str = "7d") -> None:
     """Let recent runs that earned it teach notes and examples; they wait for a person.
 
     Args:
-        since: How far back to look, as 90m, 24h or 7d.
+        since: How long ago a run may have ended or been rated, as 90m, 24h or 7d.
     """
     with notebook() as book:
         get_run_logger().info("made %d vectors that were missing", book.vectors.make_missing())
+    if not load_memory_settings().curates:
+        get_run_logger().info("runs teach nothing by themselves: that is switched off")
+        return
     for curated in curate_since(ago(since, datetime.now(UTC))):
         _tell(curated)
 
 
 @flow(name="curate-run", flow_run_name="curate {run}")
-def curate_one(run: str) -> None:
+def curate_one(run: str, once: bool = False) -> None:
     """Let one run teach notes and examples; they wait for a person.
 
     Args:
         run: Its id, or the beginning of it.
+        once: Not again, when somebody looked at it already.
     """
-    _tell(curate_run(run))
+    curated = curate_new(run) if once else curate_run(run)
+    if curated is not None:
+        _tell(curated)
 
 
 def _tell(curated: Curated) -> None:

@@ -1,11 +1,13 @@
 """Curation of real run folders, through the real gateway with a scripted model."""
 
+import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from contracts.errors import OptionInvalid, RunNotFound
+from contracts.errors import HarnessError, OptionInvalid, RunNotFound
 from flows.curation import ago, curate_run, curate_since, story
 from flows.library import notebook
 from flows.rate import rate_run
@@ -47,6 +49,42 @@ def test_only_runs_rated_above_80_are_curated_unasked_and_once(
     since = datetime.now(UTC) - timedelta(hours=1)
     assert [one.run_id for one in curate_since(since)] == ["aaaa1111"]
     assert list(curate_since(since)) == []
+
+
+def test_a_run_of_long_ago_is_looked_at_after_it_was_rated(
+    run: Callable[..., str], curator: Callable[..., str]
+) -> None:
+    for run_id in ("aaaa1111", "bbbb2222"):
+        own = load_settings().runs / run(run_id)
+        asked = json.loads((own / "run.json").read_text())
+        (own / "run.json").write_text(json.dumps(asked | {"started_at": "2026-01-01T12:00+00:00"}))
+        os.utime(own / "report.json", (1_770_000_000, 1_770_000_000))
+    curator(answer(FOUND))
+    rate_run("aaaa1111", 95)
+    since = datetime.now(UTC) - timedelta(hours=1)
+    assert [one.run_id for one in curate_since(since)] == ["aaaa1111"]
+
+
+def test_each_look_has_a_budget_and_a_fault_of_its_own(
+    run: Callable[..., str], curator: Callable[..., str]
+) -> None:
+    for run_id in ("aaaa1111", "bbbb2222"):
+        rate_run(run(run_id), 95)
+    since = datetime.now(UTC) - timedelta(hours=1)
+    curator()
+    with pytest.raises(HarnessError, match=r"curator\.jsonl"):  # nobody could be looked at
+        list(curate_since(since))
+    gone = load_settings().runs / "bbbb2222" / "run.json"
+    asked = gone.read_text()
+    gone.write_text(asked.replace('"ann"', '"a\\u0007n"'))
+    curator(answer(FOUND))
+    assert [(one.run_id, one.fault is None) for one in curate_since(since)] == [
+        ("aaaa1111", True),
+        ("bbbb2222", False),
+    ]
+    gone.write_text(asked)
+    # The scripted curator begins anew, as does all that is opened for one look.
+    assert [(one.run_id, len(one.merged)) for one in curate_since(since)] == [("bbbb2222", 1)]
 
 
 def test_a_run_that_earned_it_teaches_as_it_ends(
@@ -92,6 +130,9 @@ def test_a_run_that_failed_or_a_switch_that_is_off_earns_no_look(
     assert rate_run("aaaa", 100).look == "none"
     run("bbbb2222")
     monkeypatch.setenv("HARNESS_MEMORY_CURATE", "off")
+    assert rate_run("bbbb", 100).look == "none"
+    monkeypatch.setenv("HARNESS_MEMORY_CURATE", "rated")
+    monkeypatch.setenv("HARNESS_MEMORY_ENABLED", "false")
     assert rate_run("bbbb", 100).look == "none"
     path.unlink()
     assert rate_run("aaaa", 100).look == "none"

@@ -67,21 +67,27 @@ def artifact(api: str, key: str) -> str:
 
 
 def test_every_night_the_runs_that_earned_it_teach_at_most_five_things_that_wait(
-    run: Callable[..., str], curator: Callable[..., str], prefect_api: str
+    run: Callable[..., str],
+    curator: Callable[..., str],
+    prefect_api: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for run_id in ("aaaa1111", "bbbb2222"):
         rate_run(run(run_id), 95)
     run("cccc3333")
-    others = [{**one, "text": f"of b: {one['text']}"} for one in SIX]
-    curator(answer(*SIX), answer(*others))
-    curate_runs(since="1h")
+    curator(answer(*SIX))
+    monkeypatch.setenv("HARNESS_MEMORY_CURATE", "off")
+    curate_runs()
+    assert notes() == []
+    monkeypatch.delenv("HARNESS_MEMORY_CURATE")
+    curate_runs()
     found = notes()
     assert {note.status for note in found} == {"Pending"}
-    assert sorted(note.source_run or "" for note in found) == ["aaaa1111"] * 5 + ["bbbb2222"] * 5
-    assert artifact(prefect_api, "curated-aaaa1111").count("Pending") == 5
+    assert sorted(note.source_run or "" for note in found) == ["aaaa1111"] + ["bbbb2222"] * 5
     assert "at most" in artifact(prefect_api, "curated-bbbb2222")
-    curate_runs(since="1h")
-    assert len(notes()) == 10
+    assert artifact(prefect_api, "curated-aaaa1111").count("known already") == 5
+    curate_runs()
+    assert len(notes()) == 6
 
 
 def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
@@ -91,6 +97,8 @@ def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
     curator(answer(FOUND))
     curate_one(run_id[:6])
     curate_one(run_id)
+    curator()  # who is not asked asks no model
+    curate_one(run_id, once=True)
     assert [note.status for note in notes()] == ["Pending"]
 
 
