@@ -199,16 +199,16 @@ def test_a_finding_of_nothing_but_hidden_signs_costs_the_others_nothing(book: No
     assert is_curated(book, "r1")
 
 
-def test_two_who_look_at_once_keep_five_things_once(book: Notebook) -> None:
+def test_two_who_look_at_once_keep_five_things_once(notebook: Notebook) -> None:
     many = [finding(f"fact {word}") for word in "abcdefg"]
 
     def look(_: int) -> Curated:
-        return curated(book, *many)
+        return curated(notebook, *many)
 
     with ThreadPoolExecutor(2) as threads:
         one, other = threads.map(look, range(2))
     assert sorted((len(one.written), len(other.written))) == [0, WRITES_A_RUN]
-    assert book.count("note") == WRITES_A_RUN
+    assert notebook.count("note") == WRITES_A_RUN
 
 
 def test_nobody_who_was_not_asked_looks_again(book: Notebook) -> None:
