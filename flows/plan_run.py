@@ -54,8 +54,8 @@ class PlanShop:
     """For the run of this id."""
     forget_files: Callable[[str, Collection[SnapshotId]], None]
     """Removes what is kept of a run's files, by its id, except what it is given."""
-    run_blueprint: Callable[[str, str, str], Json]
-    """Takes a repository, a blueprint's name and an intent; gives the report."""
+    run_blueprint: Callable[[PlanRequest, str, str], Json]
+    """Takes what the plan is for, a blueprint's name and an intent; gives the report."""
     ask_person: Callable[[str], str] | None = None
     """Asks whoever sits here. None: nobody does, so a question waits as an approval."""
     own: tuple[Operation, ...] = ()
@@ -192,7 +192,7 @@ def _registry(
     outside = Outside(
         send=lambda mail: send_mail(mail, shop.policy.mail),
         push=push,
-        run_blueprint=lambda name, intent: shop.run_blueprint(request.repo, name, intent),
+        run_blueprint=lambda name, intent: shop.run_blueprint(request, name, intent),
         ask_person=shop.ask_person or asking_in_approvals(shop.approvals, run_id),
     )
     known = (

@@ -13,6 +13,7 @@ from contracts.sandbox import SnapshotId
 from flows.agent_approvals import approvals_on
 from flows.complete import complete_through_gateway
 from flows.event_log import event_log
+from flows.plan_request import PlanRequest
 from flows.plan_run import PlanShop
 from flows.plan_workspace import OpenSandbox
 from flows.policy_settings import PolicySettings, load_policy_settings
@@ -109,15 +110,16 @@ def _own(policy: PolicySettings) -> Iterator[Operation]:
         yield from found
 
 
-def _blueprints(settings: Settings) -> Callable[[str, str, str], Json]:
-    def run(repo: str, name: str, intent: str) -> Json:
+def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
+    def run(plan: PlanRequest, name: str, intent: str) -> Json:
         if ":" in name:
             raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
         shop = workshop(settings)
         request = RunRequest(
             blueprint=find_blueprint(name),
-            repo=repo,
+            repo=plan.repo,
             intent=intent,
+            intent_from="" if plan.intent is None else plan.taint[-1],
             agent=shop.default_agent,
             model=shop.default_model,
             budget_usd=shop.default_budget_usd,

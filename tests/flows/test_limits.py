@@ -20,6 +20,7 @@ from blueprints.dsl import (
 from contracts.run import RunReport
 from flows.compile import compile_blueprint
 from flows.limits import limits_for, slots
+from flows.plan_request import PlanRequest
 from flows.plan_wiring import plan_shop
 from flows.request import RunRequest
 from flows.settings import LimitSettings, load_settings
@@ -66,7 +67,7 @@ def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
     @flow(name="begins")
     def begins() -> None:
         with plan_shop(load_settings()) as shop:
-            shop.run_blueprint(str(repository), "fix-tests", "")
+            shop.run_blueprint(PlanRequest(prompt="", repo=str(repository)), "fix-tests", "")
 
     def start() -> None:
         with pytest.raises(KeyboardInterrupt):

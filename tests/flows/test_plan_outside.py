@@ -13,6 +13,7 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from contracts.chat import ChatRequest, Message, Reply
+from flows.asked import read_asked
 from flows.plan_report import PlanReport
 from flows.plan_request import PlanRequest
 from flows.plan_run import begin, draft_plan, open_run, report_of
@@ -22,7 +23,7 @@ from flows.run import run_blueprint
 from flows.settings import load_settings
 from flows.workshop import Workshop
 from nodes.commands import shell
-from tests.flows.conftest import Ask
+from tests.flows.conftest import DONE, Ask
 from tests.git_server import git_server
 from tests.sandbox.git_repos import make_repo, run_git
 
@@ -131,6 +132,24 @@ def test_a_push_carries_no_change_to_ci_that_the_prompt_does_not_name(
     assert [one.status for one in report.steps] == ["done", "failed"]
     assert "'.github/workflows/x.yml', which nobody vouches for" in report.steps[1].reason
     assert run_git(bare, "branch", "--list", "work") == ""
+
+
+def test_a_blueprint_of_a_plan_with_a_stranger_s_text_is_asked_by_nobody_known(
+    repository: Path,
+    model: Callable[..., str],
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARNESS_MODEL", model(DONE))
+    request = PlanRequest(
+        prompt="do it", repo=str(repository), intent="buy tea", intent_from="the form"
+    )
+    with plan_shop(load_settings()) as opened:
+        opened.run_blueprint(request, "review", "look at it")
+    (own,) = (own_home / "runs").iterdir()
+    asked = read_asked(own)
+    assert asked is not None
+    assert asked.intent_from == "intent:the form"
 
 
 def test_the_password_of_a_run_s_repository_is_in_no_report_and_no_log(
