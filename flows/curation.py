@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from contracts.chat import Complete
-from contracts.errors import HarnessError, OptionInvalid
+from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import RunReport
 from flows.asked import Asked, read_asked
 from flows.complete import complete_through_gateway
@@ -59,7 +59,7 @@ def curate_since(since: datetime) -> Iterator[Curated]:
     looked at yet. One that cannot be looked at is told when the others are done.
 
     Raises:
-        HarnessError: none could be looked at; the first reason.
+        ModelUnavailable, OptionInvalid: none could be looked at, for want of a model.
     """
     settings, options = load_settings(), load_memory_settings()
     looked, failed = False, dict[str, HarnessError]()
@@ -74,8 +74,9 @@ def curate_since(since: datetime) -> Iterator[Curated]:
             if curated is not None:
                 looked = True
                 yield curated
-    if failed and not looked:
-        raise next(iter(failed.values()))
+    away = [why for why in failed.values() if isinstance(why, ModelUnavailable | OptionInvalid)]
+    if away and not looked:
+        raise away[0]
     for run_id, why in failed.items():
         yield Curated(run_id=run_id, fault=str(why))
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from contracts.errors import HarnessError, OptionInvalid, RunNotFound
+from contracts.errors import OptionInvalid, RunNotFound
 from flows.curation import ago, curate_run, curate_since, story
 from flows.library import notebook
 from flows.rate import rate_run
@@ -66,25 +66,22 @@ def test_a_run_of_long_ago_is_looked_at_after_it_was_rated(
 
 
 def test_each_look_has_a_budget_and_a_fault_of_its_own(
-    run: Callable[..., str], curator: Callable[..., str]
+    run: Callable[..., str], curator: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for run_id in ("aaaa1111", "bbbb2222"):
+    for run_id in ("aaaa1111", "bbbb2222", "cccc3333"):
         rate_run(run(run_id), 95)
     since = datetime.now(UTC) - timedelta(hours=1)
     curator()
-    with pytest.raises(HarnessError, match=r"curator\.jsonl"):  # nobody could be looked at
+    with pytest.raises(OptionInvalid, match=r"curator\.jsonl"):  # nobody could be looked at
         list(curate_since(since))
-    gone = load_settings().runs / "bbbb2222" / "run.json"
-    asked = gone.read_text()
-    gone.write_text(asked.replace('"ann"', '"a\\u0007n"'))
-    curator(answer(FOUND))
-    assert [(one.run_id, one.fault is None) for one in curate_since(since)] == [
-        ("aaaa1111", True),
-        ("bbbb2222", False),
-    ]
-    gone.write_text(asked)
-    # The scripted curator begins anew, as does all that is opened for one look.
-    assert [(one.run_id, len(one.merged)) for one in curate_since(since)] == [("bbbb2222", 1)]
+    damaged = load_settings().runs / "bbbb2222" / "run.json"
+    damaged.write_text(damaged.read_text().replace('"ann"', '"a\\u0007n"'))
+    monkeypatch.setenv("HARNESS_MEMORY_CURATE_BUDGET_USD", "0.01")
+    curator(answer(FOUND) | {"usage": {"output": 5, "cost_usd": 0.02}})
+    looks = {one.run_id: one for one in curate_since(since)}
+    assert list(looks)[2] == "bbbb2222"
+    assert "cannot be printed" in (looks["bbbb2222"].fault or "")
+    assert len(looks["cccc3333"].written) == len(looks["aaaa1111"].merged) == 1
 
 
 def test_a_run_that_earned_it_teaches_as_it_ends(
