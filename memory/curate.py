@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from contracts.chat import Complete
 from contracts.errors import BudgetExceeded
 from memory import curator, likeness, note_store
 from memory.database import alone, reading, writing
-from memory.errors import NoteInvalid
+from memory.errors import NoteInvalid, NoteNotFound
 from memory.likeness import Neighbour
 from memory.note_content import searched_text
 from memory.note_tables import curations
@@ -167,7 +167,8 @@ def _propose(desk: _Desk, content: Content, finding: Finding) -> Entry:
     )
     for flag in flags:
         if flag.kind == "contradicts":
-            desk.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
+            with suppress(NoteNotFound):  # it was removed meanwhile
+                desk.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
     if near.whole and _fits(desk.rule, made, desk.story):
         return desk.book.approve(made.id, author=Author("curator", "rule"))
     return made

@@ -28,12 +28,14 @@ _ORDERS = re.compile(
 )
 
 _FRAME = frozenset(
-    split("the person user they prefer like want wish ask need use uses always must should t")
+    split("the person user they prefer like want wish ask need use uses always must should")
 )
 """Words that a rule may be told in though the request put it otherwise."""
 
-_DENIALS = frozenset({"no", "not", "never", "don", "cannot", "without"})
-"""One is as good as the other."""
+_DENIALS = frozenset(
+    split("no not never none without cannot don doesn didn isn aren won mustn shouldn t")
+)
+"""One is as good as the other; `don't` is split at its mark."""
 
 
 @dataclass(frozen=True, kw_only=True)
