@@ -5,6 +5,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from threading import Barrier, Thread
 
 import pytest
 
@@ -200,16 +201,40 @@ def test_a_finding_of_nothing_but_hidden_signs_costs_the_others_nothing(book: No
     assert is_curated(book, "r1")
 
 
-def test_two_who_look_at_once_keep_five_things_once(notebook: Notebook) -> None:
-    many = [finding(f"fact {word}") for word in "abcdefg"]
+def test_of_two_who_look_at_once_unasked_one_asks_the_model(notebook: Notebook) -> None:
+    asked: list[ChatRequest] = []
+    found: list[Curated | None] = []
 
-    def look(_: int) -> Curated:
-        return curated(notebook, *many)
+    def complete(request: ChatRequest) -> Reply:
+        asked.append(request)
+        if len(asked) == 1:
+            other.start()
+            other.join(0.3)  # time enough to ask, were it let in
+        return Model([finding(f"fact {word}") for word in "abcdefg"])(request)
+
+    def look() -> None:
+        found.append(curate_new(notebook, complete, "m", STORY))
+
+    other = Thread(target=look)
+    look()
+    other.join()
+    assert (len(asked), found[1]) == (1, None)
+    assert notebook.count("note") == WRITES_A_RUN
+
+
+def test_two_runs_that_teach_the_same_at_once_teach_it_once(book: Notebook) -> None:
+    answered = Barrier(2)
+
+    def complete(request: ChatRequest) -> Reply:
+        answered.wait(10)
+        return Model([finding(f"fact {word}") for word in "abcde"])(request)
+
+    def look(run_id: str) -> Curated:
+        return curate_run(book, complete, "m", replace(STORY, run_id=run_id))
 
     with ThreadPoolExecutor(2) as threads:
-        one, other = threads.map(look, range(2))
-    assert sorted((len(one.written), len(other.written))) == [0, WRITES_A_RUN]
-    assert notebook.count("note") == WRITES_A_RUN
+        found = list(threads.map(look, ("a1", "b1")))
+    assert sorted(len(one.merged) for one in found) == [0, 5]
 
 
 def test_nobody_who_was_not_asked_looks_again(book: Notebook) -> None:
