@@ -173,6 +173,7 @@ def _workspace(
         branch=f"harness/{run_id}/plan",
         store=shop.repos,
         kept=kept,
+        ttl_s=shop.policy.approval_ttl_s,
     ) as workspace:
         yield workspace
 
@@ -230,7 +231,7 @@ def _kept(events: Sequence[Event]) -> Kept | None:
 
 
 def _keep_files(shop: PlanShop, run_id: str, workspace: PlanWorkspace) -> None:
-    kept = workspace.keep(shop.policy.approval_ttl_s)
+    kept = workspace.keep()
     if kept is not None:
         body = {"checkpoint": kept.files, "base": kept.base}
         shop.log.append([Draft(kind="snapshot", run_id=run_id, body=body)])

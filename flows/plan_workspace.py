@@ -9,6 +9,7 @@ from typing import NamedTuple
 from contracts.errors import RepoInvalid
 from contracts.gate import Bounds
 from contracts.sandbox import Sandbox, SnapshotId
+from flows.files import Files
 from flows.work_check import unvouched_work
 from flows.workshop import Opened
 from policy.errors import OperationFailed
@@ -33,7 +34,8 @@ class Kept(NamedTuple):
 class PlanWorkspace:
     """The files that a plan works on: a git repository, or any folder.
 
-    Several threads may use it. `kept` is where an earlier part of the run left it.
+    Several threads may use it. `kept` is where an earlier part of the run left it; what is kept
+    of it anew lasts for `ttl_s`.
     """
 
     def __init__(
@@ -44,13 +46,15 @@ class PlanWorkspace:
         branch: str,
         store: Path,
         kept: Kept | None,
+        ttl_s: float,
     ) -> None:
         self._repo = repo
         self._open_sandbox = open_sandbox
         self._branch = branch
         self._store = store
         self._kept = kept
-        self._used = False
+        self._ttl_s = ttl_s
+        self._files: Files | None = None
         self._stack = ExitStack()
         self._opened: Opened | None = None
         self._base: Base | None = None
@@ -67,25 +71,22 @@ class PlanWorkspace:
             RepoInvalid: there is no such folder, or it is too large.
             Unavailable: no sandbox can be started.
         """
-        opened = self._open()
-        self._used = True
-        return opened.sandbox
+        return self._open().sandbox
 
     def env(self) -> Mapping[str, str]:
         """The variables that commands need to find the way out."""
         return self._open().env
 
-    def keep(self, ttl_s: float) -> Kept | None:
-        """The files as they are, for whoever goes on; None when nobody used them since the last.
+    def keep(self) -> Kept | None:
+        """The files as they are, for whoever goes on; None when they did not change since the last.
 
         Raises:
             SandboxLost: the sandbox is gone.
         """
         with self._lock:
-            if self._opened is None or not self._used:
+            files = self._files.keep() if self._files else None
+            if files is None or (self._kept is not None and self._kept.files == files):
                 return None
-            self._used = False
-            files = self._opened.sandbox.checkpoint(ttl_s)
             self._kept = Kept(files, self._began_as())
             return self._kept
 
@@ -118,6 +119,9 @@ class PlanWorkspace:
                 opened = self._stack.enter_context(self._open_sandbox(files))
                 if files is None:
                     self._fill(opened.sandbox)
+                self._files = Files(opened.sandbox, files, self._ttl_s)
+                if files is None:
+                    self._files.soil()  # what was read is kept, too: the user's may change
                 self._opened = opened
             return self._opened
 
@@ -147,9 +151,10 @@ def plan_workspace(
     branch: str,
     store: Path,
     kept: Kept | None = None,
+    ttl_s: float,
 ) -> Iterator[PlanWorkspace]:
     """The workspace, gone when the block ends."""
-    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=kept)
+    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=kept, ttl_s=ttl_s)
     try:
         yield made
     finally:
