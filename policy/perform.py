@@ -15,6 +15,9 @@ _SHORT = 60
 def perform(resolved: Resolved, index: int) -> Entity:
     """Run the operation and give its result: it inherits the tags of all that was used.
 
+    What a person says when asked is their own: of what they were shown it has what may not be
+    told to all, and it is made of nothing.
+
     Raises:
         Missing: an argument cannot be filled.
         OperationInvalid: the arguments are not those that the operation takes.
@@ -34,8 +37,7 @@ def passed_over(resolved: Resolved, index: int) -> Entity:
     except Missing:
         also = CLEAN
     name = f"{origin(resolved.step, index)}, skipped"
-    made = derived(None, origin=name, of=resolved.used, also=also)
-    return _vouched(made) if resolved.operation.vouched else made
+    return derived(None, origin=name, of=resolved.used, also=also)
 
 
 def check_result(entity: Entity, step: Step) -> Decision:
@@ -66,9 +68,5 @@ def origin(step: Step, index: int) -> str:
 
 
 def _vouched(entity: Entity) -> Entity:
-    return Entity(
-        content=entity.content,
-        label=Label(caps=entity.label.caps),
-        origin=entity.origin,
-        sources=entity.sources,
-    )
+    label = Label(caps=entity.label.caps)
+    return Entity(content=entity.content, label=label, origin=entity.origin)

@@ -14,10 +14,12 @@ from contracts.sandbox import SnapshotId
 from flows.plan_request import PlanRequest
 from flows.plan_run import PlanShop, begin, draft_plan, open_run, report_of
 from flows.plan_wiring import plan_shop
+from flows.policies import POLICIES
 from flows.policy_settings import PolicySettings
 from flows.settings import load_settings
 from flows.workshop import Opened
 from policy.executor import Outcome
+from policy.replay import replay
 from sandbox.scripted import ScriptedSandbox
 from tests.sandbox.git_repos import commit_files, make_repo, run_git
 
@@ -184,3 +186,18 @@ def test_your_own_workspace_may_push_changes_to_ci_until_something_untrusted_is_
     _, push = go(replace(shop, policy=policy), 0, 1)
     assert push.status == ("done" if pushed else "failed"), push.reason
     assert (run_git(clone, "branch", "--remotes", "--list", "origin/work") != "") == pushed
+
+
+def test_what_a_person_says_of_a_strangers_text_is_their_own_also_when_it_is_decided_again(
+    begun: Begun, tmp_path: Path
+) -> None:
+    (tmp_path / "a.md").write_text("who is to have it?")
+    asks = step("ask_person", 0, question={"$ref": "step0.result"})
+    shop = replace(
+        begun(tmp_path, step("read_file", path="a.md"), asks), ask_person=lambda _: "ann"
+    )
+    read, said = go(shop, 0, 1)
+    assert read.entity is not None
+    assert said.entity is not None
+    assert (bool(read.entity.label.taint), said.entity.label.taint) == (True, frozenset())
+    assert replay(shop.log.history("r1"), POLICIES).differences == ()
