@@ -134,6 +134,6 @@ def _server(settings: Settings, say: Callable[[Member], None]) -> str:
     if ours is None or ours.url != api:
         say(Member("server", "yours", local.ui_url(api)))
     else:
-        state: State = "running" if before == ours else "started"
+        state = _state(local.server(settings), before, ours)
         say(Member("server", state, local.ui_url(api)))
     return api

@@ -21,7 +21,7 @@ With the fifteen that it opens to a file, eight runs at once make the whole serv
 sixty seconds, its busy timeout, again and again, and then say "database is locked".
 """
 
-_SERVER = (sys.executable, "-P", "-m", "prefect", "server", "start")
+_PROGRAM = "flows.server_process"
 
 
 def api_url(settings: Settings) -> str:
@@ -74,14 +74,17 @@ def down(settings: Settings) -> bool:
 
 
 def server(settings: Settings) -> Kept:
-    """The local server, as it is kept. The first start makes the database: 13 s when idle."""
+    """The local server, as it is kept. The first start makes the database: 13 s when idle.
+
+    One that was started by another program is replaced, once no run is under way.
+    """
     folder = settings.home / "prefect"
 
     def launch() -> Launch:
         port = kept.free_port(settings.server_port)
         url = f"http://127.0.0.1:{port}/api"
-        place = ("--host", "127.0.0.1", "--port", str(port))
-        return Launch((*_SERVER, *place), _server_env(folder, url), url)
+        argv = (sys.executable, "-P", "-m", _PROGRAM, str(port))
+        return Launch(argv, _server_env(folder, url), url)
 
     return Kept(
         name="server",
@@ -89,6 +92,8 @@ def server(settings: Settings) -> Kept:
         folder=folder,
         launch=launch,
         healthy=_healthy,
+        version=lambda: _PROGRAM,
+        idle=_idle,
         unavailable=PrefectUnavailable,
     )
 
@@ -104,7 +109,8 @@ def _server_env(folder: Path, url: str) -> dict[str, str]:
     return env | {
         "DO_NOT_TRACK": "1",
         "PREFECT_HOME": str(folder),
-        "PREFECT_UI_API_URL": url,
+        "PREFECT_UI_API_URL": "/api",  # by whichever name a person opened it
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ui_url(url),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_SERVER_METRICS_ENABLED": "true",
         "PREFECT_API_DATABASE_CONNECTION_URL": (
@@ -115,3 +121,14 @@ def _server_env(folder: Path, url: str) -> dict[str, str]:
 
 def _healthy(url: str) -> bool:
     return answers(f"{url}/health")
+
+
+def _idle(url: str) -> bool:
+    import httpx
+
+    states = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
+    try:
+        said = httpx.post(f"{url}/flow_runs/count", json={"flow_runs": {"state": states}})
+        return bool(said.raise_for_status().json() == 0)
+    except httpx.HTTPError:
+        return False

@@ -38,7 +38,7 @@ _NEEDED = (
     "app.cli", "app.live", "app.tree", "app.web.serve", "flows.cancel", "flows.compile",
     "flows.engine_process", "flows.metrics", "flows.plan_background", "flows.pool", "flows.replay",
     "flows.resume", "flows.runs", "flows.start", "flows.wiring", "flows.follow_cancelled",
-    "flows.fork_server", "prefect.cli.server", "prefect.cli.worker", "prefect.server.api.server",
+    "flows.fork_server", "flows.server_process", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "providers.litellm_door", "providers.scripted",
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",

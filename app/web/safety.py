@@ -2,16 +2,13 @@
 
 import secrets
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from flows.settings import LOOPBACK
+from flows.strangers import stranger
 
 COOKIE = "harness-token"
-
-_READING = ("GET", "HEAD", "OPTIONS")
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -60,20 +57,6 @@ def guarded(
     return guard
 
 
-def _own_name(request: Request) -> bool:
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname
-    return host in LOOPBACK
-
-
-def _same_origin(request: Request) -> bool:
-    """Browsers say where a request comes from; programs that are no browser say nothing."""
-    site = request.headers.get("sec-fetch-site")
-    origin = request.headers.get("origin")
-    if site is not None and site not in {"same-origin", "none"}:
-        return False
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
-
-
 def _knows(request: Request, token: str) -> bool:
     kind, _, given = request.headers.get("authorization", "").partition(" ")
     shown = given if kind.lower() == "bearer" else request.cookies.get(COOKIE, "")
@@ -90,10 +73,9 @@ class _Refused(Exception):
 
 def _let_in(request: Request, token: str | None) -> Response | None:
     """None for who may ask; for who just showed the token, the way to the page."""
-    if token is None and not _own_name(request):
-        raise _Refused(f"host {request.headers.get('host', '')!r} is not this machine")
-    if request.method not in _READING and not _same_origin(request):
-        raise _Refused("this change was asked for by another site")
+    why = stranger(request.method, request.headers, any_name=token is not None)
+    if why is not None:
+        raise _Refused(why)
     return None if token is None or _knows(request, token) else _with_token(request, token)
 
 

@@ -1,0 +1,126 @@
+"""Who may ask the local Prefect server: people and programs here, and no page of another site."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from socket import create_connection
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
+
+from flows import kept, local
+from flows.settings import Settings
+
+pytestmark = pytest.mark.prefect
+
+EVIL = "https://evil.example"
+SOCKETS = ("/api/events/in", "/api/events/out", "/api/logs/out")
+
+
+@pytest.fixture
+def place(prefect_api: str) -> str:
+    """What the server is called: a name of this machine with a port."""
+    return urlsplit(prefect_api).netloc
+
+
+@pytest.fixture
+def client(prefect_api: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=prefect_api) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": EVIL},
+        {"origin": "http://127.0.0.1:1"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"host": "rebound.evil.example"},
+        {"host": "rebound.evil.example", "origin": "http://rebound.evil.example"},
+        {"host": "0.0.0.0"},
+        {"host": "127.0.0.1.evil.example"},
+        {"host": "["},
+        {"host": ""},
+    ],
+)
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", ""])
+def test_a_page_of_another_site_changes_nothing(
+    client: httpx.Client, headers: dict[str, str], kind: str
+) -> None:
+    name = f"blind-{uuid4()}"
+    typed = headers | ({"content-type": kind} if kind else {})
+    body = f'{{"name": "{name}"}}'.encode()
+    assert client.post("/flows/", headers=typed, content=body).status_code == 403
+    assert client.get(f"/flows/name/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/health", "/flow_runs/x/resume"])
+@pytest.mark.parametrize("method", ["GET", "OPTIONS"])
+def test_a_page_of_another_site_reads_nothing_and_is_promised_nothing(
+    client: httpx.Client, path: str, method: str
+) -> None:
+    asked = {"origin": EVIL, "access-control-request-method": "POST"}
+    said = client.request(method, path, headers=asked)
+    assert said.status_code == 403
+    assert "access-control-allow-origin" not in said.headers
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+def test_a_page_of_another_site_opens_no_socket(place: str, path: str) -> None:
+    here = urlsplit(f"//{place}")
+    with (
+        pytest.raises(InvalidStatus, match="403"),
+        connect(f"ws://{place}{path}", origin=Origin(EVIL)),
+    ):
+        pass
+    with (
+        create_connection((here.hostname, here.port)) as sock,
+        pytest.raises(InvalidStatus, match="403"),
+        connect(f"ws://rebound.evil.example{path}", sock=sock),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_its_own_page_may_by_either_name(client: httpx.Client, place: str, name: str) -> None:
+    here = place.replace("127.0.0.1", name)
+    own = {"host": here, "origin": f"http://{here}", "sec-fetch-site": "same-origin"}
+    assert client.post("/flows/filter", headers=own, json={}).is_success
+    assert client.get(f"http://{place}/ui-settings", headers=own).json()["api_url"] == "/api"
+    for path in SOCKETS:
+        connect(f"ws://{here}{path}", origin=Origin(f"http://{here}")).close()
+
+
+def test_no_page_of_another_site_shows_it_in_a_frame(client: httpx.Client, place: str) -> None:
+    page = client.get(f"http://{place}/", follow_redirects=True)
+    assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settings]:
+    made = Settings(home=tmp_path / "home", server_port=0)
+    begun(made.home)
+    yield made
+    local.down(made)
+
+
+def test_a_server_without_the_guard_is_replaced_once_no_run_is_under_way(
+    settings: Settings,
+) -> None:
+    before = kept.up(replace(local.server(settings), version=lambda: ""))
+    with httpx.Client(base_url=before.url) as server:
+        flow = server.post("/flows/", json={"name": "at-work"}).json()["id"]
+        asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
+        run = server.post("/flow_runs/", json=asked).raise_for_status().json()["id"]
+        assert local.up(settings).pid == before.pid
+        done = {"state": {"type": "COMPLETED"}}
+        server.post(f"/flow_runs/{run}/set_state", json=done).raise_for_status()
+    assert local.up(settings).pid != before.pid
+    assert not before.alive
