@@ -12,7 +12,6 @@ The folder holds `<name>.json` (who it is, for this user only), `<name>.lock` an
 import json
 import os
 import signal
-import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +22,7 @@ from typing import NamedTuple
 from contracts.errors import Unavailable
 from flows.detached import start_detached
 from flows.listening import listens
+from flows.ports import bound
 from sandbox.process import process_label
 
 STOP_TIMEOUT_S = 15.0
@@ -144,19 +144,16 @@ def _living(state: Path) -> Running | None:
     return running if running.alive else None
 
 
-def free_port(wanted: int = 0) -> int:
-    """The wanted port of 127.0.0.1 if nobody has it, else any free one.
+def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
+    """The wanted port of `host` if nobody has it, else any free one.
 
     Raises:
         Unavailable: there is none.
     """
     for port in (wanted, 0):
-        with socket.socket() as probe, suppress(OSError):
-            # Else a port whose server was stopped a minute ago would seem to be taken.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
+        with suppress(OSError), bound(host, port) as probe:
             return int(probe.getsockname()[1])
-    raise Unavailable("no free port on 127.0.0.1")
+    raise Unavailable(f"no free port on {host}")
 
 
 def _as_wanted(kept: Kept, running: Running) -> bool:

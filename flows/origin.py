@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from importlib.metadata import version
 from pathlib import Path
+
+from pydantic import BaseModel, SecretStr
 
 from flows.settings import environment
 
@@ -36,6 +38,12 @@ def origin(secret: str, rooms: Iterable[Path], matters: re.Pattern[str]) -> str:
     env = sorted((k, v) for k, v in environment().items() if matters.search(k))
     told = repr((version("harness"), changed(rooms), env)).encode()
     return blake2b(told, key=secret.encode(), digest_size=16).hexdigest()
+
+
+def told_apart(settings: BaseModel, secret: SecretStr | None) -> str:
+    """Changes when one of these settings does, or the secret among them."""
+    known = secret.get_secret_value() if secret else ""
+    return sha256(f"{settings.model_dump_json()} {known}".encode()).hexdigest()
 
 
 def changed(rooms: Iterable[Path]) -> float:

@@ -7,7 +7,8 @@ from functools import partial
 from flows import kept
 from flows.answers import answers
 from flows.kept import Kept, Launch
-from flows.origin import code
+from flows.origin import code, told_apart
+from flows.ports import address
 from flows.settings import LOOPBACK, Settings, config_file, environment
 
 
@@ -15,10 +16,11 @@ def pages(settings: Settings) -> Kept:
     """The pages, as they are kept; other code or settings of theirs replace them."""
 
     def launch() -> Launch:
-        host, port = settings.ui.host, kept.free_port(settings.ui.port)
+        host = settings.ui.host
+        port = kept.free_port(settings.ui.port, host)
         env = {**environment(), "HARNESS_HOME": str(settings.home), "HARNESS_UI__PORT": str(port)}
         env["HARNESS_CONFIG"] = str(config_file().absolute())
-        url = f"http://{host}:{port}/"
+        url = f"{address(host, port)}/"
         if settings.ui.token is None and host not in LOOPBACK:
             env["HARNESS_UI__TOKEN"] = secrets.token_urlsafe(32)
             url += f"?token={env['HARNESS_UI__TOKEN']}"
@@ -30,7 +32,7 @@ def pages(settings: Settings) -> Kept:
         folder=settings.home / "pages",
         launch=launch,
         healthy=partial(answers, or_refuses=True),
-        version=lambda: f"{settings.ui.host} {settings.ui.port} {code()}",
+        version=lambda: f"{told_apart(settings.ui, settings.ui.token)} {code()}",
     )
 
 

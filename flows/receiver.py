@@ -8,7 +8,8 @@ from flows import kept, local
 from flows.answers import answers
 from flows.deploy import start_deployment, without_worker
 from flows.kept import Kept, Launch
-from flows.origin import code
+from flows.origin import code, told_apart
+from flows.ports import address
 from flows.settings import Settings, config_file, environment
 from flows.webhooks import Deliveries, check_signature, start_for
 
@@ -17,14 +18,15 @@ def receiver(settings: Settings) -> Kept:
     """The receiver, kept where `webhooks.secret` is set; other code or settings replace it."""
 
     def launch() -> Launch:
-        host, port = settings.webhooks.host, kept.free_port(settings.webhooks.port)
+        host = settings.webhooks.host
+        port = kept.free_port(settings.webhooks.port, host)
         env = {
             **environment(),
             "HARNESS_HOME": str(settings.home),
             "HARNESS_CONFIG": str(config_file().absolute()),
             "HARNESS_WEBHOOKS__PORT": str(port),
         }
-        url = f"http://{host}:{port}"
+        url = address(host, port)
         return Launch((sys.executable, "-P", "-m", "app.web.webhooks"), env, url)
 
     return Kept(
@@ -33,7 +35,7 @@ def receiver(settings: Settings) -> Kept:
         folder=settings.home / "webhooks",
         launch=launch,
         healthy=lambda url: answers(f"{url}/health"),
-        version=lambda: f"{settings.webhooks.digest()} {code()}",
+        version=lambda: f"{told_apart(settings.webhooks, settings.webhooks.secret)} {code()}",
     )
 
 

@@ -3,11 +3,11 @@
 Prefect takes requests from every page that is open in a browser here, and by every name.
 """
 
-import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import cast
 
+from flows.ports import bound
 from flows.strangers import stranger
 
 Message = MutableMapping[str, object]
@@ -53,7 +53,7 @@ def _stranger(scope: Message) -> str | None:
 
 def main() -> None:
     """Serve at the port given until the process is told to end."""
-    listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+    listening = bound("127.0.0.1", int(sys.argv[1]))
 
     import uvicorn
     from prefect.server.api.server import create_app

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Annotated, Literal, NamedTuple
@@ -123,11 +122,6 @@ class WebhookSettings(BaseModel, frozen=True, extra="forbid"):
         WebhookRule(on="check failed", deployment="fix-tests"),
     )
     """The first that fits is taken."""
-
-    def digest(self) -> str:
-        """Tells two settings apart; tells no secret."""
-        known = self.secret.get_secret_value() if self.secret else ""
-        return sha256(f"{self.model_dump_json()} {known}".encode()).hexdigest()
 
 
 class UiSettings(BaseModel, frozen=True, extra="forbid"):

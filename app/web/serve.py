@@ -1,11 +1,11 @@
 """Serves the pages until interrupted; `python -m app.web.serve` is what `harness up` keeps."""
 
 import secrets
-import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
 from contracts.errors import SettingsInvalid
+from flows.ports import address, bound
 from flows.settings import LOOPBACK, UiSettings, load_settings
 
 
@@ -19,8 +19,8 @@ class Place(NamedTuple):
     @property
     def url(self) -> str:
         """The address to open."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/{f'?token={self.token}' if self.token else ''}"
+        token = f"?token={self.token}" if self.token else ""
+        return f"{address(self.host, self.port)}/{token}"
 
 
 def place(wanted: UiSettings) -> Place:
@@ -42,7 +42,7 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
     from app.web.site import site
 
     try:
-        listening = socket.create_server((where.host, where.port))
+        listening = bound(where.host, where.port)
     except OSError as error:
         raise SettingsInvalid(
             f"pages cannot be served at {where.host}:{where.port}: {error.strerror}; "

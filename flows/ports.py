@@ -1,0 +1,19 @@
+"""Ports to serve at, by either version of IP."""
+
+import socket
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes any free one.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # It may have the port of a server that was stopped a minute ago.
+    return socket.create_server((host, port), family=family)
+
+
+def address(host: str, port: int) -> str:
+    """What a client calls it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
