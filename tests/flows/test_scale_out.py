@@ -32,6 +32,9 @@ from tests.sandbox.own_engine import OwnEngine, own_engine
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
+KNOWN = "team:secret"
+"""Who may ask the Prefect server, with a password."""
+
 COMPOSE = Path(__file__).parents[2] / "docs" / "how-to" / "scale-out" / "compose.yaml"
 ENDS = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
@@ -63,8 +66,9 @@ both = blueprint("both", "Wait for the other", [
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[str]:
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A Prefect server on Postgres and Redis, with the settings of the compose file."""
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", KNOWN)
     if shutil.which("redis-server") is None:
         pytest.skip("no Redis here: apt-get install redis-server")
     database = new_postgres_database().replace("+psycopg:", "+asyncpg:")
@@ -75,6 +79,7 @@ def api(tmp_path: Path) -> Iterator[str]:
         **os.environ,
         **compose["x-prefect"]["environment"],
         "PREFECT_HOME": str(tmp_path / "server"),
+        "PREFECT_SERVER_API_AUTH_STRING": KNOWN,
         "PREFECT_API_DATABASE_CONNECTION_URL": database,
         "PREFECT_API_DATABASE_MIGRATE_ON_START": "true",  # there, a service of its own
         "PREFECT_REDIS_MESSAGING_HOST": "127.0.0.1",
@@ -96,6 +101,11 @@ def api(tmp_path: Path) -> Iterator[str]:
             server.terminate()
             server.wait(60)
             store.terminate()
+
+
+def known(api: str) -> str:
+    """The address, with the password."""
+    return api.replace("//", f"//{KNOWN}@")
 
 
 def _wait_for(url: str) -> None:
@@ -146,7 +156,7 @@ def workers(
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", embedding_url)
     monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
-    make_pool(api, POOL)
+    make_pool(known(api), POOL)
     one, two = (worker(Settings(home=tmp_path / name, max_runs=1), api) for name in ("one", "two"))
     try:
         kept.up(one)
@@ -173,7 +183,7 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
     }
     with library() as opened:
         playbook = opened.create(Content(title="rotate the certificates")).id
-    with httpx.Client(base_url=api, timeout=30) as server:
+    with httpx.Client(base_url=known(api), timeout=30) as server:
         flow = server.post("/flows/", json={"name": "run-blueprint"}).json()["id"]
         made = {
             "name": "shared",
