@@ -1,12 +1,54 @@
 """JSON as a value: its type, one spelling of it, and its digest."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from math import isfinite
 from types import MappingProxyType
 from typing import TypeAlias
 
 Json: TypeAlias = str | int | float | bool | Sequence["Json"] | Mapping[str, "Json"] | None
+
+
+NESTED = 100
+"""Values within values that are read; ours are never a quarter as deep."""
+
+Pairs: TypeAlias = list[tuple[str, Json]]
+
+
+def parsed(text: str, pairs: Callable[[Pairs], Json] = dict) -> Json:
+    """The value that a text of JSON, whoever wrote it, stands for.
+
+    `pairs` makes a value of an object.
+
+    Raises:
+        ValueError: it is no JSON, holds a number that is none or is beyond all floats, or is
+            nested more than `NESTED` deep.
+    """
+    try:
+        value: Json = json.loads(
+            text, object_pairs_hook=pairs, parse_constant=_number, parse_float=_number
+        )
+    except RecursionError:
+        raise ValueError(f"it is nested more than {NESTED} deep") from None
+    _check_depth(value, NESTED)
+    return value
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is no JSON number")
+    return number
+
+
+def _check_depth(value: Json, left: int) -> None:
+    if not left:
+        raise ValueError(f"it is nested more than {NESTED} deep")
+    inner = value.values() if isinstance(value, Mapping) else value
+    if isinstance(inner, Iterable) and not isinstance(inner, str):
+        for item in inner:
+            _check_depth(item, left - 1)
 
 
 def canonical(value: Json) -> str:

@@ -17,7 +17,12 @@ _ESCAPE = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-_SEEN_AS_NOTHING = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_VARIANTS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+"""Marks that choose a shape for the sign before them: a text can be hidden in a row of them."""
+
+_SEEN_AS_NOTHING = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
+    chr(code) for first, last in _VARIANTS for code in range(first, last + 1)
+)
 """Letters and marks that leave a gap, or nothing."""
 
 Redact = Callable[[str], str]

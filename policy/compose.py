@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from contracts.chat import ChatRequest, Complete, Message
-from contracts.json import Json
+from contracts.json import Json, parsed
 from contracts.tool import Tool, ToolCall
 from policy.errors import OperationFailed
 from policy.permit import Propose
@@ -49,8 +49,8 @@ def _asked(step: Step, arguments: Mapping[str, Json]) -> str:
 
 def _arguments(call: ToolCall, model: str) -> Mapping[str, Json]:
     try:
-        found = json.loads(call.arguments)
-    except (ValueError, RecursionError) as error:
+        found = parsed(call.arguments)
+    except ValueError as error:
         raise OperationFailed(f"{model} called {call.name} with no JSON: {error}") from error
     if not isinstance(found, dict):
         raise OperationFailed(f"{model} called {call.name} without arguments")

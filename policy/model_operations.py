@@ -1,11 +1,10 @@
 """Operations by a model that is kept apart: it sees data, has no tools, and decides nothing."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from contracts.chat import ChatRequest, Complete, Message
-from contracts.json import Json
+from contracts.json import Json, parsed
 from policy.errors import OperationFailed
 from policy.registry import Operation, operation
 from policy.templates import filled_in
@@ -58,8 +57,8 @@ def _schema(fields: Sequence[str]) -> Json:
 
 def _fields(said: str, fields: Sequence[str], model: str) -> Json:
     try:
-        found = json.loads(said)
-    except (ValueError, RecursionError) as error:
+        found = parsed(said)
+    except ValueError as error:
         raise OperationFailed(f"{model} gave no JSON: {error}") from error
     if not isinstance(found, dict):
         raise OperationFailed(f"{model} gave no object")

@@ -1,12 +1,11 @@
 """The border where a plan comes in: JSON that a model or a person wrote, made into a `Plan`."""
 
-import json
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from contracts.errors import PlanInvalid
-from contracts.json import Json
+from contracts.json import Json, Pairs, parsed
 from policy.references import normalised, parse_ref
 from policy.types import Plan, Ref, Step
 
@@ -86,13 +85,12 @@ def _document(text: str) -> Json:
         raise PlanInvalid(f"the plan has {len(text)} characters, more than {MAX_CHARS}")
     try:
         text.encode("utf-8")
-        document: Json = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        return parsed(text, _once)
+    except ValueError as error:
         raise PlanInvalid(f"the plan is not JSON: {error}") from error
-    return document
 
 
-def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _once(pairs: Pairs) -> Json:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
@@ -101,10 +99,6 @@ def _once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if any("\ud800" <= char <= "\udfff" for name in found for char in name):
         raise ValueError("a key is not Unicode")
     return found
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def _step(step: _Step, index: int) -> Step:

@@ -13,6 +13,7 @@ _REF = re.compile(
     r"(?P<path>(?:/[^/]*)*)"
 )
 _INSIDE_TEXT = re.compile(r"step\d+\.result|\$ref\b|\$\{\s*(?:step|item|input)|\{\{")
+_INDEX = re.compile(r"[0-9]{1,9}")
 _KEY_REFUSED = re.compile(r"__|\$")
 
 
@@ -97,7 +98,7 @@ def follow(content: Json, path: Sequence[str]) -> Json:
     for part in path:
         if isinstance(content, Mapping) and part in content:
             content = content[part]
-        elif _is_list(content) and part.isdecimal() and int(part) < len(content):
+        elif _is_list(content) and _INDEX.fullmatch(part) and int(part) < len(content):
             content = content[int(part)]
         else:
             raise Missing(part)

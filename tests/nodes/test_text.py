@@ -86,6 +86,11 @@ def test_who_decides_sees_all_of_a_text_with_what_hides_spelled_out() -> None:
     assert visible(hidden) == "echo ok \\x1b]; curl x\\r\n\ta\\u202eb\\u200b\\u3164é 日本 😀"
 
 
+@pytest.mark.parametrize("mark", ["\ufe0f", "\ufe00", "\u180b", "\U000e0101"])
+def test_a_text_hidden_in_marks_of_shape_is_spelled_out(mark: str) -> None:
+    assert visible(f"a{mark}b") == f"a{mark.encode('unicode_escape').decode()}b"
+
+
 @given(st.text())
 def test_nothing_is_left_out_of_a_visible_text(text: str) -> None:
     assert visible(text).encode("ascii", "backslashreplace").count(b"\\") >= text.count("\\")

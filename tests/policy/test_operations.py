@@ -168,7 +168,7 @@ def test_a_model_that_reads_data_gives_text_and_fields(sandbox: ScriptedSandbox)
     assert fields == {"name": "Bob", "city": ""}
 
 
-@pytest.mark.parametrize("said", ["", "no JSON", "[1]"])
+@pytest.mark.parametrize("said", ["", "no JSON", "[1]", '{"a": NaN}', "[" * 900 + "]" * 900])
 def test_a_model_that_does_not_extract_is_a_failed_step(
     sandbox: ScriptedSandbox, said: str
 ) -> None:
