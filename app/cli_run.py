@@ -128,10 +128,11 @@ def _watched(
     as_json: bool,
 ) -> RunReport:
     from app.live import watching
+    from flows.addresses import shown_address
     from flows.asked import read_asked
     from flows.start import run_in_prefect
 
-    title = f"{request.blueprint.name} {run_id} on {request.repo}"
+    title = f"{request.blueprint.name} {run_id} on {shown_address(request.repo)}"
     try:
         with watching(title, quiet=as_json) as watch:
             return run_in_prefect(

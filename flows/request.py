@@ -12,6 +12,7 @@ from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
 from nodes.projects.options import OPTIONS, option_argv
 from nodes.types import Agentic, inner
+from sandbox.git import redacted
 
 AGENTS = ("native", "claude-code", "pi")
 """Agents that can be asked for."""
@@ -65,7 +66,7 @@ def new_run_id() -> str:
 
 def repo_name(repo: str) -> str:
     """The last part of a path or URL, without `.git`."""
-    whole = whole_name(repo)
+    whole = redacted(whole_name(repo))
     return whole.rstrip("/").rpartition("/")[2].removesuffix(".git") or whole
 
 

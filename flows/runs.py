@@ -10,6 +10,7 @@ from typing import Literal
 
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
+from flows.addresses import shown_address
 from flows.asked import Asked, is_left, read_asked, write_whole
 from flows.report import dumps, loads
 from sandbox.process import is_dead
@@ -28,7 +29,8 @@ class RunEntry:
     """One line of `harness runs list`. `lost`: its process died before it could report.
 
     `queued`: it waits for its turn. `resumable`: it stopped before its nodes were done, and can
-    go on. `suspends`: its flow run waits for a person, and goes on, by itself.
+    go on. `suspends`: its flow run waits for a person, and goes on, by itself. `repo` shows no
+    password.
     """
 
     run_id: str
@@ -54,15 +56,16 @@ def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:
     return list(islice(each_run(folder), limit))
 
 
-def each_run(folder: Path) -> Iterator[RunEntry]:
-    """Every run, newest first; a report is read only when its run's turn comes.
+def each_run(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
+    """Every run, newest first, that has `about` in its id, blueprint, repository or intent.
 
-    One that is damaged is left out, and the log says so.
+    A report is read only when its run's turn comes. One that is damaged is left out, and the log
+    says so.
     """
     owns = (path.parent for path in folder.glob("*/run.json"))
     asked = [(known, own) for own in owns if (known := readable(own)) is not None]
     asked.sort(key=lambda pair: pair[0].started_at, reverse=True)
-    return (_entry(own, known) for known, own in asked)
+    return (_entry(own, known) for known, own in asked if about.lower() in _words(known))
 
 
 def readable(own: Path) -> Asked | None:
@@ -186,6 +189,11 @@ def is_over(own: Path, asked: Asked) -> bool:
     return is_dead(asked.process) if known_process(asked.process) else is_left(own)
 
 
+def _words(asked: Asked) -> str:
+    shown = shown_address(asked.repo)
+    return f"{asked.run_id} {asked.blueprint} {shown} {asked.intent}".lower()
+
+
 def _goes_on(own: Path, asked: Asked) -> bool:
     """Whether it can, where nobody does it; one that was queued begins then."""
     return asked.queued or (own / CHECKPOINT).is_file()
@@ -198,7 +206,7 @@ def _entry(own: Path, asked: Asked) -> RunEntry:
     return RunEntry(
         run_id=asked.run_id,
         blueprint=asked.blueprint,
-        repo=asked.repo,
+        repo=shown_address(asked.repo),
         intent=asked.intent,
         started_at=asked.started_at,
         state=done.status if done else now,

@@ -40,11 +40,6 @@ class RunFilter(BaseModel, frozen=True):
     text: str = ""
     state: str = ""
 
-    def fits(self, run: runs.RunEntry) -> bool:
-        """Whether this run is meant."""
-        words = f"{run.run_id} {run.blueprint} {run.repo} {run.intent}".lower()
-        return self.text.lower() in words and self.state in {"", run.state}
-
 
 class Span(NamedTuple):
     """When a node ran, counted from the start of the run."""
@@ -58,8 +53,8 @@ class Span(NamedTuple):
 @router.get("/runs")
 def list_runs(request: Request, asked: Annotated[RunFilter, Query()]) -> Response:
     """The newest runs that fit."""
-    fitting = filter(asked.fits, runs.each_run(load_settings().runs))
-    found = list(islice(fitting, LISTED))
+    about = runs.each_run(load_settings().runs, about=asked.text)
+    found = list(islice((run for run in about if asked.state in {"", run.state}), LISTED))
     values = {"runs": found, "asked": asked, "states": get_args(runs.State)}
     return page(request, "runs", values)
 

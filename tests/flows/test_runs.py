@@ -1,6 +1,7 @@
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
 from flows.asked import begin, held, waiting
-from flows.request import RunRequest
-from flows.runs import find_run, finish, list_runs, read_diff, read_entry, read_report
+from flows.request import RunRequest, repo_name
+from flows.runs import each_run, find_run, finish, list_runs, read_diff, read_entry, read_report
 from nodes.commands import command
 
 REQUEST = RunRequest(
@@ -19,6 +20,8 @@ REQUEST = RunRequest(
     agent="native",
     model="scripted/x",
 )
+
+WITH_PASSWORD = "https://bot:ghp_SECRET@example.org/team/app"
 
 
 def a_run(runs: Path, run_id: str) -> None:
@@ -113,3 +116,14 @@ def test_a_run_without_a_report_says_why(tmp_path: Path) -> None:
     begin(tmp_path, "abcd1234", REQUEST, None)
     with pytest.raises(RunNotFound, match="it is running"):
         read_report(tmp_path, "abcd1234")
+
+
+def test_the_password_of_an_address_is_shown_to_nobody(tmp_path: Path) -> None:
+    begin(tmp_path, "abcd1234", replace(REQUEST, repo=WITH_PASSWORD), None)
+    (entry,) = each_run(tmp_path, about="TEAM/app")
+    assert entry.repo == "https://***@example.org/team/app"
+    assert list(each_run(tmp_path, about="ghp_SECRET")) == []
+
+
+def test_a_name_made_of_an_address_holds_no_password() -> None:
+    assert "SECRET" not in repo_name(WITH_PASSWORD.removesuffix("/team/app"))
