@@ -52,13 +52,18 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
         return [headline(approval)]
     lines = [_one_line(f"{_who(approval)}{approval.op}")]
     for name, value in approval.arguments.items():
-        text = _text(value)
+        text = in_words(value)
         more = 0 if limit is None else max(len(text) - limit, 0)
         cut = (
             f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
         )
         lines += _indented(_one_line(name), visible(text[: len(text) - more]) + cut)
     return [*lines, *why(approval)]
+
+
+def in_words(value: Json) -> str:
+    """An argument for a person: a text as it is, all else as JSON in the letters it has."""
+    return value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
 
 
 def form_text(approval: Approval, more: int) -> str:
@@ -92,7 +97,7 @@ def in_a_line(value: Json) -> str:
 
 def argument_lines(name: str, value: Json) -> list[str]:
     """An argument whole, as it is: one line or more."""
-    return _indented(_one_line(name), visible(_text(value)))
+    return _indented(_one_line(name), visible(in_words(value)))
 
 
 def late_line(undecided: Sequence[Approval]) -> str | None:
@@ -139,10 +144,6 @@ def _who(approval: Approval) -> str:
     if not approval.node:
         return ""
     return f"{approval.agent} in {approval.node!r} of run {approval.run_id} asks for "
-
-
-def _text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
 
 
 def _one_line(text: str) -> str:

@@ -38,7 +38,7 @@ def text_entity(
     text: str, *, origin: str, label: Label = CLEAN, sources: Iterable[str] = ()
 ) -> Entity:
     """A text as an entity: its beginning and end, and the digest of all of it."""
-    plain = inert(text).encode("utf-8", "replace").decode()
+    plain = inert(text)
     whole = sha256(plain.encode()).hexdigest()
     content: dict[str, Json] = {"text": cap(plain, KEPT), "size": len(plain), "sha256": whole}
     return Entity(content=content, label=label, origin=origin, sources=tuple(sources))

@@ -15,7 +15,7 @@ _ESCAPE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links, device strings
     r"|\x1b."
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _VARIANTS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
 """Marks that choose a shape for the sign before them: a text can be hidden in a row of them."""
@@ -29,7 +29,10 @@ Redact = Callable[[str], str]
 
 
 def inert(text: str) -> str:
-    """The text without terminal escapes, control characters and direction overrides."""
+    """The text without terminal escapes, control characters, direction overrides and half letters.
+
+    A model may write half a letter, and no file of UTF-8 takes it.
+    """
     return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from fastapi.templating import Jinja2Templates
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from flows.approval_text import in_words
 from memory.note_content import state
 from nodes.text import inert, visible
 
@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 
 
 @cache
-def _templates() -> Jinja2Templates:
+def _templates() -> Environment:
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -30,21 +30,24 @@ def _templates() -> Jinja2Templates:
         "percent": percent,
         "seconds": seconds,
         "inert": inert,
+        "in_words": in_words,
         "visible": visible,
         "state": lambda entry: state(entry, datetime.now(UTC)),
     }
-    return Jinja2Templates(env=made)
+    return made
 
 
 def page(
     request: Request, name: str, values: Mapping[str, object], *, status: int = 200
 ) -> HTMLResponse:
-    """The page `name`; only its part `_name` when htmx asked for a part."""
+    """The page `name`; only its part `_name` when htmx asked for a part.
+
+    Half of a letter, such as models and file names may hold, is shown as `?`.
+    """
     part = "hx-request" in request.headers and "hx-boosted" not in request.headers
     chosen = f"_{name}" if part and (_HERE / "templates" / f"_{name}.html").exists() else name
-    return _templates().TemplateResponse(
-        request, f"{chosen}.html", {"path": request.url.path, **values}, status_code=status
-    )
+    html = _templates().get_template(f"{chosen}.html").render(path=request.url.path, **values)
+    return HTMLResponse(html.encode("utf-8", "replace"), status_code=status)
 
 
 def back(request: Request, path: str) -> Response:

@@ -102,7 +102,7 @@ def curate(request: Request, run_id: str) -> Response:
 
 
 def _told(own: Path, report: RunReport) -> dict[str, object]:
-    lines = (own / "diff.patch").read_text(errors="replace").splitlines()[:DIFF_LINES]
+    lines = (own / "diff.patch").read_text(errors="replace").splitlines()
     said = list(islice(_said(own / "trajectory.jsonl"), SAID + 1))
     timeline = spans(report.nodes)
     return {
@@ -110,7 +110,8 @@ def _told(own: Path, report: RunReport) -> dict[str, object]:
         "total_ms": max(sum(span.duration_ms for span in timeline), 1),
         "said": said[:SAID],
         "more": len(said) > SAID,
-        "diff": [(_kind(line), line) for line in lines],
+        "diff": [(_kind(line), line) for line in lines[:DIFF_LINES]],
+        "diff_lines": len(lines),
         "tools": {node.name: tools_line(node) for node in report.nodes},
         "answered": next((n.output for n in reversed(report.nodes) if n.type == "agentic"), ""),
     }

@@ -49,6 +49,7 @@ def test_no_mix_of_escape_parts_leaves_an_escape(text: str) -> None:
         ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
         ("a\x1b[2J\x1b[Hb", "ab"),
         ("one\r\ntwo", "one\ntwo"),
+        ("half \ud83d", "half "),
         ("safe\u202etxt.exe", "safetxt.exe"),
         ("naïve ✓ 漢字\t|", "naïve ✓ 漢字\t|"),
     ],

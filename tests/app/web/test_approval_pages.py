@@ -1,11 +1,13 @@
 """The page of approvals: what waits, why, and the buttons that decide."""
 
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from contracts.json import Json
 from contracts.tool import Denied
 from flows.approval_text import form_text, whole
 from flows.plan_request import PlanRequest
@@ -27,7 +29,7 @@ def shop(own_home: Path) -> Iterator[PlanShop]:
         yield made
 
 
-def waiting(shop: PlanShop, *, to: str = "stranger@example.net") -> Approval:
+def waiting(shop: PlanShop, *, to: Json = "stranger@example.net") -> Approval:
     """A question that a run has asked."""
     shop.approvals.ask(
         Question(
@@ -67,6 +69,12 @@ def test_nothing_of_what_is_approved_is_left_out(client: TestClient, shop: PlanS
 def test_hostile_arguments_are_shown_as_text(client: TestClient, shop: PlanShop) -> None:
     waiting(shop, to=HOSTILE)
     assert "<img src=x" not in client.get("/approvals").text
+
+
+def test_lists_and_mappings_are_read_as_they_are(client: TestClient, shop: PlanShop) -> None:
+    waiting(shop, to={"cc": ["привет\u202e"], "name": "Renée O'Brien & co"})
+    shown = unescape(client.get("/approvals").text)
+    assert """[{"cc": ["привет\\u202e"], "name": "Renée O'Brien & co"}]""" in shown
 
 
 def test_nothing_that_waits_is_said(client: TestClient, shop: PlanShop) -> None:

@@ -31,6 +31,25 @@ def test_a_run_shows_its_nodes_diff_and_what_memory_showed(
     assert f'href="/playbooks/{made.id}"' in text
 
 
+def test_a_long_diff_says_how_much_of_it_is_shown(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    a_run(own_home / "runs", "aaaa1111")
+    (own_home / "runs" / "aaaa1111" / "diff.patch").write_text("+line\n" * 5000)
+    text = client.get("/runs/aaaa1111").text
+    assert "The first 4,000 of 5,000 lines; <code>harness runs diff aaaa1111" in text
+
+
+def test_half_a_letter_of_a_model_takes_no_page_away(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    a_run(own_home / "runs", "aaaa1111")
+    said = {"kind": "reply", "node": "fix", "message": {"content": "half \ud83d of it"}}
+    (own_home / "runs" / "aaaa1111" / "trajectory.jsonl").write_text(json.dumps(said))
+    answer = client.get("/runs/aaaa1111")
+    assert (answer.status_code, "half  of it" in answer.text) == (200, True)
+
+
 def test_a_good_rating_says_that_the_run_earned_a_look(
     client: TestClient, opened: Library, own_home: Path
 ) -> None:
