@@ -135,11 +135,19 @@ class Library:
         """
         return self._rewrite(ref, changes.apply, expected_version, source)
 
-    def undo(self, ref: str, *, to: int | None = None, source: str = "person") -> Playbook:
+    def undo(
+        self,
+        ref: str,
+        *,
+        to: int | None = None,
+        expected_version: int | None = None,
+        source: str = "person",
+    ) -> Playbook:
         """Bring back the content of version `to`, or before the last change, as a new version.
 
         Raises:
             PlaybookInvalid: it was never changed, or has no such earlier version.
+            StaleUpdate: as `update`.
         """
         now, *past = self.history(ref)
         if not past:
@@ -152,7 +160,8 @@ class Library:
                 f"playbook {ref!r} is at version {now.version} and has no earlier version {to}. "
                 f"Known: {told}"
             )
-        return self._rewrite(ref, lambda _: content, now.version, source)
+        seen = now.version if expected_version is None else expected_version
+        return self._rewrite(ref, lambda _: content, seen, source)
 
     def history(self, ref: str) -> Sequence[Version]:
         """Every version, the newest first."""

@@ -184,16 +184,17 @@ class Notebook:
                 after = note_flags.judged(connection, after, author)
         return after
 
-    def undo(self, ref: str, *, author: Author = PERSON) -> Entry:
+    def undo(self, ref: str, *, seen: int | None = None, author: Author = PERSON) -> Entry:
         """Bring back what was there before the last change, as a new version.
 
         Raises:
-            NoteInvalid: it was never changed.
+            NoteInvalid, StaleUpdate: it was never changed, or is no longer at version `seen`.
         """
         with reading(self.engine) as connection:
             now = note_store.get(connection, ref)
             before = note_store.before_last(connection, now)
-        return self.edit(replace(now, **vars(before)), author=author)
+        version = now.version if seen is None else seen
+        return self.edit(replace(now, **vars(before), version=version), author=author)
 
     def approve(self, ref: str, *, author: Author = PERSON) -> Entry:
         """Make it Active, for the agents whose scope fits; a person settles its flags by that."""

@@ -2,14 +2,15 @@
 
 from typing import Annotated, get_args
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from app.web.entry_forms import InjectingForm, ScopeForm, TryOutForm
+from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
-from contracts.errors import BadInput
+from app.web.typed import Typed, as_typed
 from flows.library import notebook
-from memory.agent_settings import ExampleStrategy, NoteStrategy
+from memory.agent_settings import ExampleStrategy, NoteStrategy, checked
 from memory.errors import StaleUpdate
 from memory.injection import Injection
 from memory.notebook import Notebook
@@ -40,23 +41,32 @@ def show_agent(request: Request, name: str) -> Response:
 
 
 @router.post("/agents/{name}/preview")
-def try_out(request: Request, name: str, form: Annotated[TryOutForm, Form()]) -> Response:
+def try_out(request: Request, name: str, typed: Typed) -> Response:
     """What the agent would be given with these settings; nothing is kept."""
-    asked = PreviewForm(agent=name, user=form.user, company=form.company, task=form.task)
+    asked = PreviewForm.model_validate({**typed, "agent": name})
     with notebook() as opened:
-        shown = opened.inject(asked.scope(), form.task, options=form.options())
+        try:
+            form = TryOutForm.model_validate(typed)
+            checked(form.settings(name))
+            shown = opened.inject(asked.scope(), form.task, options=form.options())
+        except REFUSED as error:
+            mine = as_typed(InjectingForm, typed)
+            return _agent(request, name, mine, asked, refused=refusal(error))
     return _agent(request, name, form, asked=asked, shown=shown)
 
 
 @router.post("/agents/{name}")
-def change_agent(request: Request, name: str, form: Annotated[InjectingForm, Form()]) -> Response:
+def change_agent(request: Request, name: str, typed: Typed) -> Response:
     """Keep the settings; who was overtaken is told."""
     with notebook() as opened:
+        now = opened.agent(name)
         try:
-            opened.set_agent(form.settings(name))
-        except (BadInput, StaleUpdate) as error:
-            mine = form.model_copy(update={"version": opened.agent(name).version})
-            return _agent(request, name, mine, PreviewForm(agent=name), refused=str(error))
+            opened.set_agent(InjectingForm.model_validate(typed).settings(name))
+        except REFUSED as error:
+            seen = {"version": str(now.version)} if isinstance(error, StaleUpdate) else {}
+            mine = as_typed(InjectingForm, {**typed, **seen})
+            asked = PreviewForm.model_validate({**typed, "agent": name})
+            return _agent(request, name, mine, asked, refused=refusal(error))
     return back(request, f"/agents/{name}")
 
 
@@ -82,15 +92,15 @@ def _agent(
     asked: PreviewForm,
     *,
     shown: Injection | None = None,
-    refused: str = "",
+    refused: Refusal = SHOWN_FIRST,
 ) -> Response:
     values = {
         "name": name,
         "given": given,
         "asked": asked,
         "shown": shown,
-        "refused": refused,
+        "refused": refused.why,
         "note_strategies": get_args(NoteStrategy),
         "example_strategies": get_args(ExampleStrategy),
     }
-    return page(request, "agent", values, status=409 if refused else 200)
+    return page(request, "agent", values, status=refused.status)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from app.web.typed import Version
 from memory.agent_settings import AgentSettings, ExampleStrategy, Injecting, NoteStrategy
 from memory.note_types import (
     Entry,
@@ -47,7 +48,7 @@ class GovernedForm(ScopeForm, frozen=True):
     until: Day = None
     protection: Protection = "Normal"
     source_run: str = ""
-    version: int = 0
+    version: Version = 0
 
     def expires_at(self) -> datetime | None:
         """The end of the last day that it holds."""
@@ -134,7 +135,7 @@ class EntryFilter(BaseModel, frozen=True):
     text: str = ""
     scope: ScopeKind | Literal[""] = ""
     status: Status | Literal[""] = ""
-    page: int = Field(default=1, ge=1)
+    page: int = Field(default=1, ge=1, le=1_000_000)
 
     def where(self, sort: Sort, *, type_: Type | None = None) -> Where:
         """The same as the notebook knows it: dates and scores from above, words from A."""
@@ -153,9 +154,9 @@ class EntryFilter(BaseModel, frozen=True):
 class NoteTypeForm(BaseModel, frozen=True):
     """A note type as the form sends it."""
 
-    name: str
-    type: Type
-    priority: int
+    name: str = ""
+    type: Type = "Context"
+    priority: int = Field(default=50, lt=2**31)
     description: str = ""
 
     def wanted(self) -> NoteType:
@@ -176,7 +177,7 @@ class InjectingForm(BaseModel, frozen=True):
     max_examples: int = 3
     example_strategy: ExampleStrategy = "Semantic"
     budget_tokens: int = 1_500
-    version: int = 0
+    version: Version = 0
 
     def options(self) -> Injecting:
         """The same as the notebook knows it."""

@@ -1,15 +1,18 @@
 """What the pages of notes and of examples share: written, edited in place, approved, undone."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, get_args
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Literal, get_args
 
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import Response
 
-from app.web.entry_forms import EntryForm, changed
+from app.web.chosen import Chosen, change_each
+from app.web.entry_forms import EntryForm, ExampleForm, NoteForm, changed
+from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
-from contracts.errors import BadInput
+from app.web.typed import Typed, Version, as_typed
 from flows.library import notebook
 from memory.errors import NoteNotFound, StaleUpdate
 from memory.note_types import Entry, Kind, Status, Where
@@ -21,12 +24,10 @@ class Shape:
     """What the pages of one kind have of their own. Templates bear the kind's name."""
 
     kind: Kind
-    posted: Callable[..., EntryForm]
-    """How the form is read from what a browser sent."""
+    form: type[NoteForm] | type[ExampleForm]
+    """The form as a browser sends it."""
     asked: Callable[..., EntryForm]
     """How the form is filled from the address."""
-    filled: Callable[[Entry], EntryForm]
-    """The form with what is kept."""
     beside: Callable[[Entry], Mapping[str, object]]
     """What its page shows besides itself, what was found next to it, and its history."""
     choices: Callable[[Notebook], Mapping[str, object]]
@@ -45,25 +46,26 @@ def entry_router(shape: Shape) -> APIRouter:
             return _form(request, shape, opened, form)
 
     @router.post("")
-    def add(request: Request, form: Annotated[EntryForm, Depends(shape.posted)]) -> Response:
+    def add(request: Request, typed: Typed) -> Response:
         """Keep a new one."""
         with notebook() as opened:
             try:
+                form = shape.form.model_validate(typed)
                 made = opened.add(form.content(), source_run=form.source_run or None)
-            except BadInput as error:
-                return _form(request, shape, opened, form, refused=str(error))
+            except REFUSED as error:
+                mine = as_typed(shape.form, typed)
+                return _form(request, shape, opened, mine, refused=refusal(error))
         return back(request, f"{root}/{made.id}")
 
     @router.post("/status")
     def set_status(
         request: Request,
-        status: Annotated[Status, Form()],
-        chosen: Annotated[tuple[str, ...], Form()] = (),
+        status: Annotated[Literal["Active", "Revoked"], Form()],
+        chosen: Chosen = (),
     ) -> Response:
-        """Approve or revoke the chosen ones."""
+        """Approve or revoke those of the chosen ones that nobody changed since."""
         with notebook() as opened:
-            for ref in chosen:
-                opened.approve(ref) if status == "Active" else opened.revoke(ref)
+            change_each(chosen, partial(_judge, opened, shape.kind, status))
         return back(request, root)
 
     @router.get("/{ref}")
@@ -80,27 +82,26 @@ def entry_router(shape: Shape) -> APIRouter:
         """The form that changes it; in the list, in its place."""
         with notebook() as opened:
             one = opened.get(ref, shape.kind)
-            return _form(request, shape, opened, shape.filled(one), id_=one.id)
+            return _form(request, shape, opened, shape.form.of(one), id_=one.id)
 
     @router.post("/{ref}")
-    def change(
-        request: Request, ref: str, form: Annotated[EntryForm, Depends(shape.posted)]
-    ) -> Response:
+    def change(request: Request, ref: str, typed: Typed) -> Response:
         """Keep the change; who was overtaken is told, with the own text still in the form."""
         with notebook() as opened:
             one = opened.get(ref, shape.kind)
             try:
-                opened.edit(changed(one, form))
-            except (BadInput, StaleUpdate) as error:
-                mine = form.model_copy(update={"version": one.version})
-                return _form(request, shape, opened, mine, id_=one.id, refused=str(error))
+                opened.edit(changed(one, shape.form.model_validate(typed)))
+            except REFUSED as error:
+                seen = {"version": str(one.version)} if isinstance(error, StaleUpdate) else {}
+                mine = as_typed(shape.form, {**typed, **seen})
+                return _form(request, shape, opened, mine, id_=one.id, refused=refusal(error))
         return back(request, f"{root}/{one.id}")
 
     @router.post("/{ref}/undo")
-    def undo(request: Request, ref: str) -> Response:
-        """Bring back what was there before the last change."""
+    def undo(request: Request, ref: str, version: Annotated[Version, Form()]) -> Response:
+        """Bring back what was there before the last change, if that is the one that was seen."""
         with notebook() as opened:
-            one = opened.undo(ref)
+            one = opened.undo(ref, seen=version)
         return back(request, f"{root}/{one.id}")
 
     return router
@@ -117,6 +118,14 @@ def entry_list(
     return page(request, f"{kind}s", {"entries": found, **counted, **statuses, **values})
 
 
+def _judge(opened: Notebook, kind: Kind, status: Status, ref: str, version: int) -> None:
+    one = opened.get(ref, kind)
+    if (one.status, one.version) != (status, version):
+        opened.edit(replace(one, status=status, version=version))
+    elif status == "Active":
+        opened.approve(ref)  # what was Active already may have flags to settle
+
+
 def _other(opened: Notebook, ref: str, kind: Kind) -> Entry | None:
     try:
         return opened.get(ref, kind)
@@ -131,14 +140,14 @@ def _form(
     given: EntryForm,
     *,
     id_: str = "",
-    refused: str = "",
+    refused: Refusal = SHOWN_FIRST,
 ) -> Response:
     values = {
         "id": id_,
         "given": given,
-        "refused": refused,
+        "refused": refused.why,
         "statuses": get_args(Status),
         "agents": opened.agents,
         **shape.choices(opened),
     }
-    return page(request, f"{shape.kind}_edit", values, status=409 if refused else 200)
+    return page(request, f"{shape.kind}_edit", values, status=refused.status)

@@ -1,6 +1,9 @@
 """What a request is told when it fails: one line, and the status that fits the kind of error."""
 
+from typing import NamedTuple
+
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 
 from contracts.errors import (
     ApprovalDecided,
@@ -34,7 +37,29 @@ def status_of(error: HarnessError) -> int:
             return 500
 
 
-def misfit(error: RequestValidationError) -> str:
+REFUSED = (BadInput, StaleUpdate, ValidationError)
+"""What a form is shown again for."""
+
+
+class Refusal(NamedTuple):
+    """Why a form is shown again."""
+
+    why: str
+    status: int
+
+
+SHOWN_FIRST = Refusal("", 200)
+"""Nothing was sent yet."""
+
+
+def refusal(error: BadInput | StaleUpdate | ValidationError) -> Refusal:
+    """What the form that is shown again says."""
+    if isinstance(error, ValidationError):
+        return Refusal(misfit(error), 422)
+    return Refusal(str(error), 409)
+
+
+def misfit(error: RequestValidationError | ValidationError) -> str:
     """The first thing that does not fit in what was sent, in words."""
     first = error.errors()[0]
     found = "" if first["type"] == "missing" else f", but it is {str(first['input'])[:80]!r}"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, get_args
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from app.web.entry_forms import EntryFilter, ExampleForm
@@ -28,10 +28,6 @@ def list_examples(request: Request, asked: Annotated[ExampleFilter, Query()]) ->
     return entry_list(request, "example", asked.where(asked.sort), values)
 
 
-def _posted(form: Annotated[ExampleForm, Form()]) -> ExampleForm:
-    return form
-
-
 def _asked(form: Annotated[ExampleForm, Query()]) -> ExampleForm:
     return form
 
@@ -44,9 +40,8 @@ router.include_router(
     entry_router(
         Shape(
             kind="example",
-            posted=_posted,
+            form=ExampleForm,
             asked=_asked,
-            filled=ExampleForm.of,
             beside=_beside,
             choices=lambda _: {},
         )

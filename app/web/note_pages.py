@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, get_args
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from app.web.entry_forms import EntryFilter, NoteForm
@@ -34,10 +34,6 @@ def list_notes(request: Request, asked: Annotated[NoteFilter, Query()]) -> Respo
     return entry_list(request, "note", asked.where(asked.sort, type_=asked.type or None), values)
 
 
-def _posted(form: Annotated[NoteForm, Form()]) -> NoteForm:
-    return form
-
-
 def _asked(form: Annotated[NoteForm, Query()]) -> NoteForm:
     return form
 
@@ -50,9 +46,8 @@ router.include_router(
     entry_router(
         Shape(
             kind="note",
-            posted=_posted,
+            form=NoteForm,
             asked=_asked,
-            filled=NoteForm.of,
             beside=lambda _: {},
             choices=_choices,
         )

@@ -6,9 +6,12 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import Response
 
 from app.web.entry_forms import NoteTypeForm
+from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
+from app.web.typed import Typed, as_typed
 from flows.library import notebook
 from memory.note_types import Type
+from memory.notebook import Notebook
 
 router = APIRouter()
 
@@ -17,15 +20,18 @@ router = APIRouter()
 def list_note_types(request: Request) -> Response:
     """All note types, the most important first."""
     with notebook() as opened:
-        values = {"note_types": opened.types.list(), "types": get_args(Type), "refused": ""}
-    return page(request, "note_types", values)
+        return _page(request, opened, NoteTypeForm())
 
 
 @router.post("/note-types")
-def put_note_type(request: Request, form: Annotated[NoteTypeForm, Form()]) -> Response:
+def put_note_type(request: Request, typed: Typed) -> Response:
     """Keep a note type, over one of the same name."""
     with notebook() as opened:
-        opened.types.put(form.wanted())
+        try:
+            opened.types.put(NoteTypeForm.model_validate(typed).wanted())
+        except REFUSED as error:
+            mine = as_typed(NoteTypeForm, typed)
+            return _page(request, opened, mine, refused=refusal(error))
     return back(request, "/note-types")
 
 
@@ -35,3 +41,15 @@ def remove_note_type(request: Request, name: Annotated[str, Form()]) -> Response
     with notebook() as opened:
         opened.types.remove(name)
     return back(request, "/note-types")
+
+
+def _page(
+    request: Request, opened: Notebook, given: NoteTypeForm, *, refused: Refusal = SHOWN_FIRST
+) -> Response:
+    values = {
+        "note_types": opened.types.list(),
+        "types": get_args(Type),
+        "given": given,
+        "refused": refused.why,
+    }
+    return page(request, "note_types", values, status=refused.status)

@@ -8,8 +8,10 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
+from app.web.chosen import Chosen, change_each
+from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
-from contracts.errors import BadInput
+from app.web.typed import Typed, Version, as_typed
 from flows.library import library
 from memory.changes import Changes
 from memory.errors import StaleUpdate
@@ -43,14 +45,14 @@ class PlaybookFilter(BaseModel, frozen=True):
 class PlaybookForm(BaseModel, frozen=True):
     """A playbook as the form sends it. `version` is the one that the person saw."""
 
-    title: str
+    title: str = ""
     use_case: str = ""
     process: str = ""
     notes: str = ""
     category: str = ""
     tags: str = ""
     status: Status = "active"
-    version: int
+    version: Version
 
     def changes(self) -> Changes:
         """The whole content as one change; browsers send lines with CR."""
@@ -85,12 +87,16 @@ def list_playbooks(request: Request, asked: Annotated[PlaybookFilter, Query()]) 
 def set_status(
     request: Request,
     status: Annotated[Status, Form()],
-    chosen: Annotated[tuple[str, ...], Form()] = (),
+    chosen: Chosen = (),
 ) -> Response:
-    """Give the chosen playbooks another status."""
+    """Give another status to those of the chosen playbooks that nobody changed since."""
     with library() as opened:
-        for ref in chosen:
-            opened.update(ref, Changes(status=status))
+        change_each(
+            chosen,
+            lambda ref, version: opened.update(
+                ref, Changes(status=status), expected_version=version
+            ),
+        )
     return back(request, "/playbooks")
 
 
@@ -111,37 +117,38 @@ def edit_playbook(request: Request, ref: str) -> Response:
     """The form that changes it."""
     with library() as opened:
         one = opened.get(ref)
-    given = {**asdict(one), "tags": ", ".join(one.tags)}
-    return _form(request, one.id, given, version=one.version)
+    kept = asdict(one) | {"tags": ", ".join(one.tags)}
+    return _form(request, one.id, PlaybookForm.model_validate(kept))
 
 
 @router.post("/playbooks/{ref}")
-def change_playbook(request: Request, ref: str, form: Annotated[PlaybookForm, Form()]) -> Response:
+def change_playbook(request: Request, ref: str, typed: Typed) -> Response:
     """Keep the change; who was overtaken is told, with the own text still in the form."""
     with library() as opened:
+        now = opened.get(ref)
         try:
+            form = PlaybookForm.model_validate(typed)
             opened.update(ref, form.changes(), expected_version=form.version)
-        except (BadInput, StaleUpdate) as error:
-            now = opened.get(ref)
-            return _form(
-                request, now.id, form.model_dump(), version=now.version, refused=str(error)
-            )
+        except REFUSED as error:
+            seen = {"version": str(now.version)} if isinstance(error, StaleUpdate) else {}
+            mine = as_typed(PlaybookForm, {**typed, **seen})
+            return _form(request, now.id, mine, refused=refusal(error))
     return back(request, f"/playbooks/{ref}")
 
 
 @router.post("/playbooks/{ref}/undo")
-def undo_playbook(request: Request, ref: str) -> Response:
-    """Bring back the content before the last change."""
+def undo_playbook(request: Request, ref: str, version: Annotated[Version, Form()]) -> Response:
+    """Bring back the content before the last change, if that is the one that was seen."""
     with library() as opened:
-        opened.undo(ref)
+        opened.undo(ref, expected_version=version)
     return back(request, f"/playbooks/{ref}")
 
 
 def _form(
-    request: Request, id_: str, given: dict[str, object], *, version: int, refused: str = ""
+    request: Request, id_: str, given: PlaybookForm, *, refused: Refusal = SHOWN_FIRST
 ) -> Response:
-    values = {"id": id_, "given": given, "version": version, "refused": refused}
-    return page(request, "playbook_edit", values, status=409 if refused else 200)
+    values = {"id": id_, "given": given, "refused": refused.why}
+    return page(request, "playbook_edit", values, status=refused.status)
 
 
 def _found(opened: Library, asked: PlaybookFilter) -> Sequence[Playbook]:

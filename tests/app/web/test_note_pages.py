@@ -50,10 +50,37 @@ def test_the_chosen_ones_are_approved_or_revoked_together(
 ) -> None:
     curator = Author("curator", "m")
     ids = [book.add(NoteContent(text=text), author=curator).id for text in ("a", "b", "c")]
-    client.post("/notes/status", data={"status": "Active", "chosen": ids[:2]})
+    client.post("/notes/status", data={"status": "Active", "chosen": [f"{i}@1" for i in ids[:2]]})
     assert [book.get(id_).status for id_ in ids] == ["Active", "Active", "Pending"]
-    client.post("/notes/status", data={"status": "Revoked", "chosen": ids})
+    seen = [f"{id_}@{book.get(id_).version}" for id_ in ids]
+    client.post("/notes/status", data={"status": "Revoked", "chosen": seen})
     assert {book.get(id_).status for id_ in ids} == {"Revoked"}
+
+
+def test_only_what_was_seen_is_approved(client: TestClient, book: Notebook) -> None:
+    curator = Author("curator", "m")
+    one, two = (book.add(NoteContent(text=text), author=curator) for text in ("a", "b"))
+    book.edit(replace(one, text="harmless no more"))
+    chosen = {"status": "Active", "chosen": [f"{one.id}@1", f"{two.id}@1"]}
+    answer = client.post("/notes/status", data=chosen)
+    assert (answer.status_code, one.id in answer.text) == (409, True)
+    assert (book.get(one.id).status, book.get(two.id).status) == ("Pending", "Active")
+
+
+def test_nothing_but_an_approval_approves_and_nothing_but_a_revocation_revokes(
+    client: TestClient, book: Notebook
+) -> None:
+    made = book.add(NoteContent(text="kept"))
+    answer = client.post("/notes/status", data={"status": "Pending", "chosen": f"{made.id}@1"})
+    assert (answer.status_code, book.get(made.id).status) == (422, "Active")
+
+
+def test_only_the_change_that_was_seen_is_undone(client: TestClient, book: Notebook) -> None:
+    one = book.add(NoteContent(text="one"))
+    two = book.edit(replace(one, text="two"))
+    book.edit(replace(two, text="three"))
+    assert client.post(f"/notes/{one.id}/undo", data={"version": 2}).status_code == 409
+    assert book.get(one.id, "note").text == "three"
 
 
 def test_who_was_overtaken_is_told_and_keeps_the_own_text(
@@ -67,6 +94,17 @@ def test_who_was_overtaken_is_told_and_keeps_the_own_text(
     again = client.post(f"/notes/{made.id}", data=note(text="mine", version=2))
     assert again.status_code == 200
     assert book.get(made.id, "note").text == "mine"
+
+
+def test_who_was_overtaken_is_told_so_after_another_mistake_too(
+    client: TestClient, book: Notebook
+) -> None:
+    made = book.add(NoteContent(text="first"))
+    book.edit(replace(made, text="theirs"))
+    answer = client.post(f"/notes/{made.id}", data=note(text="mine", user="a\u202eb"))
+    assert 'name="version" value="1"' in answer.text
+    assert client.post(f"/notes/{made.id}", data=note(text="mine")).status_code == 409
+    assert book.get(made.id, "note").text == "theirs"
 
 
 def test_an_edit_in_the_list_is_a_row(client: TestClient, book: Notebook) -> None:
@@ -130,7 +168,7 @@ def test_what_is_over_and_what_is_flagged_is_said_and_can_be_judged(
     for path in ("/notes", f"/notes/{one.id}"):
         assert '<span class="state over">over</span>' in client.get(path).text
     assert "Keep it as it is" in client.get(f"/notes/{one.id}").text
-    client.post("/notes/status", data={"status": "Active", "chosen": [one.id]})
+    client.post("/notes/status", data={"status": "Active", "chosen": f"{one.id}@1"})
     assert "Keep it as it is" not in client.get(f"/notes/{one.id}").text
 
 
@@ -141,7 +179,7 @@ def test_an_example_is_changed_and_undone(client: TestClient, book: Notebook) ->
         "better",
         95,
     )
-    client.post(f"/examples/{made.id}/undo")
+    client.post(f"/examples/{made.id}/undo", data={"version": 2})
     assert book.get(made.id, "example").output == "o"
 
 
@@ -178,9 +216,27 @@ def test_settings_out_of_range_are_refused(client: TestClient, book: Notebook) -
     assert (answer.status_code, "from 1 to 20" in answer.text) == (409, True)
 
 
-def test_a_misfit_is_said_in_one_line(client: TestClient, book: Notebook) -> None:
-    answer = client.post("/examples", data=example(score="many"))
-    assert (answer.status_code, "score: " in answer.text) == (422, True)
+@pytest.mark.parametrize(
+    ("path", "given", "why"),
+    [
+        ("/examples", example(input="typed", score="1e2"), "score: "),
+        ("/examples", example(input="typed", score=""), "score: "),
+        ("/notes", note(text="typed", until="2026-13-45"), "until: "),
+        ("/note-types", {"name": "typed", "type": "Context", "priority": "high"}, "priority: "),
+        ("/note-types", {"name": "typed", "type": "Context", "priority": "5000"}, "priority"),
+        ("/agents/native", {"max_notes": "typed"}, "max_notes: "),
+        ("/agents/native", {"max_notes": "", "task": "typed"}, "max_notes: "),
+        ("/agents/native/preview", {"max_notes": "99", "task": "typed"}, "max_notes"),
+    ],
+)
+def test_a_misfit_is_said_in_the_form_with_what_was_typed(
+    client: TestClient, book: Notebook, path: str, given: dict[str, object], why: str
+) -> None:
+    answer = client.post(path, data=given)
+    assert answer.status_code in {409, 422}
+    assert (why in answer.text, 'role="alert"' in answer.text) == (True, True)
+    assert "typed" in answer.text
+    assert (book.count("note"), book.count("example")) == (0, 0)
 
 
 @pytest.mark.parametrize("path", ["/notes/gone", "/examples/gone", "/agents/nobody"])

@@ -59,7 +59,7 @@ def test_a_change_is_kept_with_its_history(client: TestClient, opened: Library) 
     now = opened.get(made.id)
     assert (now.title, now.process, now.tags, now.version) == ("after", "one\ntwo", ("a", "b"), 2)
     assert "before" in client.get(f"/playbooks/{made.id}").text
-    client.post(f"/playbooks/{made.id}/undo")
+    client.post(f"/playbooks/{made.id}/undo", data={"version": 2})
     assert opened.get(made.id).title == "before"
 
 
@@ -73,6 +73,19 @@ def test_who_was_overtaken_is_told_and_keeps_the_own_text(
     assert "version 2" in answer.text
     assert 'value="mine, changed"' in answer.text
     assert opened.get(made.id).title == "theirs"
+
+
+def test_who_was_overtaken_is_told_so_whatever_is_done(client: TestClient, opened: Library) -> None:
+    made = opened.create(Content(title="mine"))
+    opened.update(made.id, Changes(title="theirs"))
+    opened.update(made.id, Changes(title="theirs again"))
+    refused = client.post(f"/playbooks/{made.id}", data=form(title=" ")).text
+    assert 'name="version" value="1"' in refused
+    seen = {"status": "archived", "chosen": f"{made.id}@1"}
+    assert client.post("/playbooks/status", data=seen).status_code == 409
+    assert client.post(f"/playbooks/{made.id}/undo", data={"version": 2}).status_code == 409
+    now = opened.get(made.id)
+    assert (now.title, now.status) == ("theirs again", "active")
 
 
 @pytest.mark.parametrize("given", [{"title": ""}, {"title": "x" * 5000}])

@@ -1,0 +1,34 @@
+"""What a person chose in a list: each at the version that the list showed."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from fastapi import Form
+from pydantic import StringConstraints
+
+from memory.errors import NoteNotFound, PlaybookNotFound, StaleUpdate
+
+Chosen = Annotated[
+    tuple[Annotated[str, StringConstraints(pattern=r"^[^@]+@\d{1,9}$")], ...], Form()
+]
+"""Ids, each with the version that was shown, such as `4f0c…@3`."""
+
+
+def change_each(chosen: Sequence[str], change: Callable[[str, int], object]) -> None:
+    """Change each of them that is still as it was shown.
+
+    Raises:
+        StaleUpdate: names those that are not; they stay as they are.
+    """
+    overtaken: list[str] = []
+    for one in chosen:
+        ref, _, version = one.rpartition("@")
+        try:
+            change(ref, int(version))
+        except (StaleUpdate, NoteNotFound, PlaybookNotFound):
+            overtaken.append(ref)
+    if overtaken:
+        raise StaleUpdate(
+            f"changed since you saw them, so they stay as they are: {', '.join(overtaken)}. "
+            "Look at what is there, then choose again"
+        )

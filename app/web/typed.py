@@ -1,0 +1,26 @@
+"""What a browser sent in a form, letter by letter: a form that is refused shows it again."""
+
+from collections.abc import Mapping
+from typing import Annotated, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, Field
+
+F = TypeVar("F", bound=BaseModel)
+
+Version = Annotated[int, Field(ge=0, lt=2**31)]
+"""Which version a person saw, as any database takes it."""
+
+
+async def _typed(request: Request) -> Mapping[str, str]:
+    sent = await request.form()
+    return {name: value for name, value in sent.items() if isinstance(value, str)}
+
+
+Typed = Annotated[Mapping[str, str], Depends(_typed)]
+
+
+def as_typed(form: type[F], typed: Mapping[str, str]) -> F:
+    """The form filled with what was typed, whether that fits or not: to be shown, not used."""
+    known = {name: typed[name] for name in form.model_fields if name in typed}
+    return form.model_construct(None, **known)
