@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from contracts.errors import BlueprintInvalid
+from contracts.paths import there
 
 
 def load_file(place: str, *, repo: str | None) -> ModuleType | None:
@@ -93,8 +94,8 @@ def _root(repo: str | None) -> Path | None:
     """The top of the local repository, links resolved; None when it is not a local path."""
     if repo is None:
         return None
-    path = Path(repo.removeprefix("file://")).expanduser().resolve()
-    if not path.exists():
+    path = there(repo.removeprefix("file://"))
+    if path is None:
         return None
     return next((p for p in (path, *path.parents) if (p / ".git").exists()), path)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from contracts.errors import RepoInvalid
 from contracts.gate import Bounds
+from contracts.paths import there
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.files import Files
 from flows.work_check import unvouched_work
@@ -167,8 +168,10 @@ def check_workspace(repo: str) -> None:
     Raises:
         RepoInvalid: neither a URL of a repository nor a folder that is there.
     """
-    if "://" not in repo and "@" not in repo and not Path(repo).is_dir():
-        raise RepoInvalid(f"{repo!r} is no folder: name a folder, a git repository or its URL")
+    if "://" not in repo and "@" not in repo and not ((path := there(repo)) and path.is_dir()):
+        raise RepoInvalid(
+            f"{repo[:200]!r} is no folder: name a folder, a git repository or its URL"
+        )
 
 
 def _is_git(repo: str) -> bool:

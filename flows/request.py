@@ -3,11 +3,11 @@
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from blueprints.types import Blueprint
 from contracts.errors import OptionInvalid
+from contracts.paths import there
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
 from nodes.projects.options import OPTIONS, option_argv
@@ -71,9 +71,8 @@ def repo_name(repo: str) -> str:
 
 
 def whole_name(repo: str) -> str:
-    """A path as it is from the root, however it was written; a URL as it is."""
-    there = Path(repo).expanduser()
-    return str(there.resolve()) if there.exists() else repo
+    """A path as it is from the root, however it was written; a URL, or no path at all, as it is."""
+    return str(there(repo) or repo)
 
 
 def check_options(request: RunRequest) -> None:

@@ -6,6 +6,8 @@ from memory.note_store import entry_of, every_entry
 from memory.note_tables import entries
 from memory.note_types import Entry, Kind, Where
 
+_MOST_WORDS = 100
+
 
 def list_all(connection: Connection, kind: Kind, where: Where) -> list[Entry]:
     """Entries in the order that is asked for."""
@@ -21,7 +23,7 @@ def count(connection: Connection, kind: Kind, where: Where) -> int:
 
 
 def conditions(kind: Kind, where: Where) -> list[ColumnElement[bool]]:
-    """The filter as SQL."""
+    """The filter as SQL; of a text its first words count, as many as every database takes."""
     columns = entries.c
     given = {
         "status": where.status,
@@ -38,7 +40,7 @@ def conditions(kind: Kind, where: Where) -> list[ColumnElement[bool]]:
     if where.flagged is not None:
         empty = func.length(func.cast(columns.flags, entries.c.text.type)) <= 2
         wanted.append(~empty if where.flagged else empty)
-    for word in where.text.split():
+    for word in where.text.split()[:_MOST_WORDS]:
         either = (columns.text, columns.output)
         wanted.append(or_(*(text.icontains(word, autoescape=True) for text in either)))
     return [columns.kind == kind, *wanted]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
+from contracts.paths import there
 from sandbox.git import USERS, git, git_text, redacted
 
 _URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")
@@ -46,10 +47,10 @@ def find_source(repo: str, ref: str | None) -> Source:
         raise RepoInvalid(
             f"{redacted(repo)!r} is not a URL Harness clones: use https, ssh or file, or a path"
         )
-    return _at_path(Path(repo), ref)
+    return _at_path(repo, ref)
 
 
-def _at_path(given: Path, ref: str | None) -> Source:
+def _at_path(given: str, ref: str | None) -> Source:
     path, has_tree = _checked_path(given)
     commit = _resolve(path, ref)
     ref_name = _ref_name(path, ref or "HEAD")
@@ -65,11 +66,11 @@ def _at_path(given: Path, ref: str | None) -> Source:
     )
 
 
-def _checked_path(given: Path) -> tuple[Path, bool]:
+def _checked_path(given: str) -> tuple[Path, bool]:
     """The real path of the repository, and whether it has a working tree."""
-    path = given.expanduser().resolve()
-    if not path.is_dir():
-        raise RepoInvalid(f"no repository at {str(given)!r}: there is no such directory")
+    path = there(given)
+    if path is None or not path.is_dir():
+        raise RepoInvalid(f"no repository at {given[:200]!r}: there is no such directory")
     try:
         told = git_text("rev-parse", "--is-inside-work-tree", "--show-prefix", at=path, rules=USERS)
     except GitFailed as error:
@@ -77,7 +78,7 @@ def _checked_path(given: Path) -> tuple[Path, bool]:
     has_tree, _, prefix = told.partition("\n")
     if prefix:
         raise RepoInvalid(
-            f"{str(given)!r} is a directory inside a git repository, not the repository: "
+            f"{given!r} is a directory inside a git repository, not the repository: "
             f"give its top directory, {str(path).removesuffix(prefix.rstrip('/')).rstrip('/')!r}"
         )
     return path, has_tree == "true"

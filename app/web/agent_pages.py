@@ -45,6 +45,7 @@ def try_out(request: Request, name: str, typed: Typed) -> Response:
     """What the agent would be given with these settings; nothing is kept."""
     asked = PreviewForm.model_validate({**typed, "agent": name})
     with notebook() as opened:
+        opened.agent(name)  # there is no page of one that nobody knows
         try:
             form = TryOutForm.model_validate(typed)
             checked(form.settings(name))

@@ -108,9 +108,10 @@ def decide(id: str, said: DecisionBody, shop: Shop) -> ApprovalAnswer:  # noqa: 
 def _start(
     log: Log,
     after: Annotated[
-        int | None, Query(ge=0, description="Begin after this number; 0: from the first event.")
+        int | None,
+        Query(ge=0, lt=2**63, description="Begin after this number; 0: from the first event."),
     ] = None,
-    last_event_id: Annotated[int | None, Header(ge=0)] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, lt=2**63)] = None,
 ) -> int:
     given = last_event_id if last_event_id is not None else after
     return log.newest() if given is None else given

@@ -26,6 +26,8 @@ NOT_AVAILABLE = 3
             BAD,
             "not a ref",
         ),
+        (("run", "fix-tests", "--repo", "~nosuchuser/x"), BAD, "no repository at '~nosuchuser/x'"),
+        (("run", "fix-tests", "--repo", "a" * 6000), BAD, "no repository at 'aaa"),
         (("run", "fix-tests", "--repo", "repository", "--set", "colour=red"), BAD, "install, test"),
         (("run", "fix-tests", "--repo", "repository", "--set", "test"), BAD, "NAME=VALUE"),
         (

@@ -99,7 +99,9 @@ def test_what_is_stopped_waits_for_a_decision_and_goes_on_after_it(
         ("POST", "/plans/none/run", {}, 404),
         ("POST", "/approvals/none", {"decision": "approve"}, 404),
         ("POST", "/approvals/none", {"decision": "maybe"}, 422),
+        ("POST", "/prompts", {"prompt": "x", "repo": "~nosuchuser/x"}, 400),
         ("GET", "/events?after=-1", None, 422),
+        ("GET", f"/events?after={10**20}", None, 422),
     ],
 )
 def test_an_error_is_one_line_of_json(

@@ -239,6 +239,37 @@ def test_a_misfit_is_said_in_the_form_with_what_was_typed(
     assert (book.count("note"), book.count("example")) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/notes?page={10**20}", 422),
+        (f"/examples?page={10**20}", 422),
+        (f"/notes?text={'a+' * 1200}", 200),
+        (f"/playbooks?text={'a+' * 1200}", 200),
+    ],
+)
+def test_what_no_database_takes_is_no_outage(
+    client: TestClient, book: Notebook, path: str, status: int
+) -> None:
+    assert client.get(path).status_code == status
+
+
+def test_a_version_that_no_database_takes_is_said_in_the_form(
+    client: TestClient, book: Notebook
+) -> None:
+    made = book.add(NoteContent(text="first"))
+    answer = client.post(f"/notes/{made.id}", data=note(text="typed", version=10**20))
+    assert (answer.status_code, ">typed</textarea>" in answer.text) == (422, True)
+
+
+def test_behind_the_last_page_the_way_back_is_shown(client: TestClient, book: Notebook) -> None:
+    book.add(NoteContent(text="the only one"))
+    book.add(ExampleContent(input="i", output="o"))
+    for path in ("/notes", "/examples"):
+        text = client.get(path, params={"page": 50}).text
+        assert ("yet" in text, f'href="{path}?' in text) == (False, True)
+
+
 @pytest.mark.parametrize("path", ["/notes/gone", "/examples/gone", "/agents/nobody"])
 def test_what_is_not_there_is_said(client: TestClient, book: Notebook, path: str) -> None:
     assert client.get(path).status_code == 404

@@ -17,7 +17,7 @@ def test_a_page_may_load_nothing_from_elsewhere(client: TestClient, opened: Libr
     assert headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "["])
 def test_a_name_elsewhere_that_points_here_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 403
 
@@ -29,6 +29,7 @@ def test_a_name_elsewhere_that_points_here_is_refused(client: TestClient, host: 
         {"sec-fetch-site": "same-site"},
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"origin": "https://["},
     ],
 )
 def test_another_site_changes_nothing(

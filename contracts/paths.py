@@ -1,0 +1,12 @@
+"""Paths as people write them."""
+
+from pathlib import Path
+
+
+def there(given: str) -> Path | None:
+    """What is at this path, named from the root; None where nothing is, or could be."""
+    try:
+        whole = Path(given).expanduser().resolve()
+        return whole if whole.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long; of no user that there is; with a NUL
+        return None
