@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, func, select
 
@@ -25,6 +26,8 @@ from policy.log_rows import (
 from policy.merge import History
 from policy.merge_check import check_merge
 from policy.tables import entities, events, merged_events
+
+T = TypeVar("T")
 
 
 def _now() -> datetime:
@@ -148,7 +151,7 @@ class EventLog:
         """The entities that have these ids; those that are not there are left out."""
         with reading(self.engine) as connection:
             return {
-                row[0]: entity_of(row[1])
+                row[0]: _read(entity_of, "entity", row[1])
                 for some in slices(ids)
                 for row in connection.execute(
                     select(entities.c.id, entities.c.line).where(entities.c.id.in_(some))
@@ -163,11 +166,15 @@ class EventLog:
 
 
 def _event(line: str) -> Event:
+    return _read(event_of, "event", line)
+
+
+def _read(of: Callable[[str], T], what: str, line: str) -> T:
     try:
-        return event_of(line)
+        return of(line)
     except (ValueError, KeyError, TypeError) as error:
         raise LogDamaged(
-            f"an event cannot be read: {line[:60]!r}. `harness events verify` says more"
+            f"an {what} cannot be read: {line[:60]!r}. `harness events verify` says more"
         ) from error
 
 

@@ -14,21 +14,25 @@ Chosen = Annotated[
 """Ids, each with the version that was shown, such as `4f0c…@3`."""
 
 
-def change_each(chosen: Sequence[str], change: Callable[[str, int], object]) -> None:
+def change_each(
+    chosen: Sequence[str], change: Callable[[str, int], object], name: Callable[[str], str]
+) -> None:
     """Change each of them that is still as it was shown.
 
     Raises:
-        StaleUpdate: names those that are not; they stay as they are.
+        StaleUpdate: gives the `name` of those that are not; they stay as they are.
     """
     overtaken: list[str] = []
     for one in chosen:
         ref, _, version = one.rpartition("@")
         try:
             change(ref, int(version))
-        except (StaleUpdate, NoteNotFound, PlaybookNotFound):
-            overtaken.append(ref)
+        except StaleUpdate:
+            overtaken.append(repr(name(ref)[:60]))
+        except (NoteNotFound, PlaybookNotFound):
+            overtaken.append("one that is gone")
     if overtaken:
         raise StaleUpdate(
-            f"changed since you saw them, so they stay as they are: {', '.join(overtaken)}. "
+            f"changed since you saw it, and left as it is: {', '.join(overtaken)}. "
             "Look at what is there, then choose again"
         )

@@ -15,6 +15,7 @@ from app.web.pages import back, page
 from app.web.typed import Typed, Version, as_typed
 from flows.library import notebook
 from memory.errors import NoteNotFound, StaleUpdate
+from memory.note_content import searched_text
 from memory.note_types import Entry, Kind, Status, Where
 from memory.notebook import Notebook
 
@@ -65,7 +66,8 @@ def entry_router(shape: Shape) -> APIRouter:
     ) -> Response:
         """Approve or revoke those of the chosen ones that nobody changed since."""
         with notebook() as opened:
-            change_each(chosen, partial(_judge, opened, shape.kind, status))
+            judge = partial(_judge, opened, shape.kind, status)
+            change_each(chosen, judge, lambda ref: searched_text(opened.get(ref)))
         return back(request, root)
 
     @router.get("/{ref}")

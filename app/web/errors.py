@@ -62,6 +62,8 @@ def refusal(error: BadInput | StaleUpdate | ValidationError) -> Refusal:
 def misfit(error: RequestValidationError | ValidationError) -> str:
     """The first thing that does not fit in what was sent, in words."""
     first = error.errors()[0]
+    if first["input"] == "":
+        return f"{first['loc'][-1]}: it is empty"
     found = "" if first["type"] == "missing" else f", but it is {str(first['input'])[:80]!r}"
     return f"{first['loc'][-1]}: {first['msg']}{found}"
 

@@ -91,12 +91,11 @@ def set_status(
 ) -> Response:
     """Give another status to those of the chosen playbooks that nobody changed since."""
     with library() as opened:
-        change_each(
-            chosen,
-            lambda ref, version: opened.update(
-                ref, Changes(status=status), expected_version=version
-            ),
-        )
+
+        def judge(ref: str, version: int) -> None:
+            opened.update(ref, Changes(status=status), expected_version=version)
+
+        change_each(chosen, judge, lambda ref: opened.get(ref).title)
     return back(request, "/playbooks")
 
 

@@ -23,8 +23,10 @@ from memory.library import Library
 from memory.note_types import Entry
 from memory.notebook import Notebook
 from memory.shown import Shown
+from policy.errors import LogDamaged, LogUnavailable
 from policy.picture import svg
-from policy.views import graph_of_run
+from policy.view_spec import Prose, Table
+from policy.views import graph_of_run, run_view
 from providers.read_trajectory import read_trajectory, shown
 
 LISTED = 200
@@ -71,7 +73,7 @@ def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
     report = runs.read_report(folder, own.name) if (own / "report.json").is_file() else None
     values: dict[str, object] = {"run": run, "report": report, "look": look}
     if report is not None:
-        values |= _told(own, report) | _remembered(report)
+        values |= _told(own, report) | _remembered(report) | _led(own.name)
     return page(request, "run", values)
 
 
@@ -124,6 +126,18 @@ def _remembered(report: RunReport) -> dict[str, object]:
         given = [_entry(book, shown) for shown in book.runs.shown_to(report.run_id)]
         rating = book.runs.rating(report.run_id)
     return {"playbooks": playbooks, "given": given, "rating": rating}
+
+
+def _led(run_id: str) -> dict[str, object]:
+    try:
+        with open_event_log() as log:
+            view = run_view(log.history(run_id), run_id)
+    except (LogDamaged, LogUnavailable) as error:
+        return {"about": str(error), "tables": ()}
+    return {
+        "about": " ".join(part.text for part in view.parts if isinstance(part, Prose)),
+        "tables": [part for part in view.parts if isinstance(part, Table) and part.rows],
+    }
 
 
 def _titled(opened: Library, ref: str) -> tuple[str, str]:

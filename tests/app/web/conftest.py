@@ -78,6 +78,7 @@ def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "
         status="success",
         nodes=(NodeReport(name="fix", type="agentic", status="success", output="it is mended"),),
         branch=f"harness/{run_id}/mend",
+        pull_request="https://forge.example/shop/pulls/7",
         diff_stat=DiffStat(files=1, insertions=1, deletions=1),
         surfaced=Surfaced(playbooks=(shown,) if shown else ()),
     )

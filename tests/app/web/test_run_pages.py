@@ -2,11 +2,17 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Table, update
 from starlette.testclient import TestClient
 
+from contracts.json import Json
+from flows.wiring import open_event_log
 from memory.library import Library
 from memory.types import Content
+from policy.events import Draft
+from policy.tables import entities, events
 from tests.app.web.conftest import a_run
+from tests.policy.conftest import disarm, entity
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -65,6 +71,33 @@ def test_a_run_that_died_says_so(client: TestClient, opened: Library, own_home: 
     a_run(own_home / "runs", "aaaa1111")
     (own_home / "runs" / "aaaa1111" / "report.json").unlink()
     assert "it is running" in client.get("/runs/aaaa1111").text
+
+
+def test_a_run_shows_its_pull_request_and_what_was_decided(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    a_run(own_home / "runs", "aaaa1111")
+    body: dict[str, Json] = {"verdict": "denied", "rule": "C4", "reason": HOSTILE, "node": "fix"}
+    with open_event_log() as log:
+        log.append([Draft(kind="decision", run_id="aaaa1111", body=body)])
+    text = client.get("/runs/aaaa1111").text
+    assert 'href="https://forge.example/shop/pulls/7"' in text
+    assert "<td>denied</td><td>C4</td><td>&lt;img src=x" in text
+
+
+@pytest.mark.parametrize("table", [events, entities])
+def test_a_damaged_event_log_takes_no_page_away(
+    client: TestClient, opened: Library, own_home: Path, table: Table
+) -> None:
+    a_run(own_home / "runs", "aaaa1111")
+    with open_event_log() as log:
+        log.append([Draft(kind="prompt", run_id="aaaa1111", produces=(entity("asked"),))])
+        with log.engine.begin() as connection:
+            disarm(connection)
+            connection.execute(update(table).values(line="{"))
+    text = client.get("/runs/aaaa1111").text
+    assert "cannot be read: &#39;{&#39;" in text
+    assert "+new line" in text
 
 
 def test_hostile_text_is_shown_as_text(client: TestClient, opened: Library, own_home: Path) -> None:
