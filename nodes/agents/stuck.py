@@ -11,7 +11,7 @@ BAD_TURNS = 5
 SAME_CALLS = 5
 """Times in a row that one call gives one result."""
 
-_DURATION = re.compile(r"\d+(\.\d+)?\s?(ms|s|seconds?)\b")
+_DURATION = re.compile(r"(?<!\d)\d+(\.\d+)?\s?(ms|s|seconds?)\b")
 
 
 @dataclass

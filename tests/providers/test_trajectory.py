@@ -6,7 +6,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Message
 from providers.scripted import scripted_complete
-from providers.trajectory import Trajectory
+from providers.trajectory import Trajectory, digest
 
 ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
 FUNCTION = {"name": "bash", "arguments": '{"command": "echo hunter2"}'}
@@ -68,3 +68,20 @@ def test_what_is_written_after_the_end_is_dropped(path: Path) -> None:
     trajectory.close()
     trajectory.write("note", text="late")
     assert path.read_text() == ""
+
+
+def test_what_changes_from_run_to_run_is_not_in_a_digest() -> None:
+    one, other = (
+        digest(f"ran in {took}, at {place}, {time}")
+        for took, place, time in (
+            ("0.12s", "0x7f3a2b1c", "10:01:02"),
+            ("4s", "0xdeadbee", "23:59:59"),
+        )
+    )
+    assert one == other != digest("ran in 4 minutes, at 0xdeadbee, 23:59:59")
+
+
+@pytest.mark.timeout(60)
+def test_a_result_of_a_million_digits_does_not_hold_up_the_gateway() -> None:
+    """Looked at anew from each digit they take hours, in which no other thread gets on."""
+    assert digest("1" * 1_000_000) != digest("1" * 1_000_000 + "ms")
