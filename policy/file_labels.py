@@ -2,8 +2,9 @@
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from contracts.entity import Label
@@ -22,7 +23,7 @@ class FileLabels:
     def of(self, path: str) -> Label:
         """The tags of the file at this path, relative to the workspace."""
         plain = posixpath.normpath(path).removeprefix("./").casefold()
-        held = [caps for pattern, caps in self.caps.items() if matches(pattern, plain)]
+        held = [caps for pattern, caps in self.caps.items() if matches([pattern], plain)]
         return Label(caps=frozenset().union(*held))
 
     @property
@@ -31,10 +32,23 @@ class FileLabels:
         return Label(caps=frozenset().union(*self.caps.values()))
 
 
-def matches(pattern: str, path: str) -> bool:
-    """Whether a path of the workspace falls under the pattern, whatever its case."""
-    pattern, path = pattern.casefold(), path.casefold()
-    where = path if "/" in pattern else posixpath.basename(path)
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+def matches(patterns: Sequence[str], path: str) -> bool:
+    """Whether a path of the workspace falls under one of the patterns, whatever its case."""
+    path = path.casefold()
+    wholes, names = _compiled(tuple(patterns))
+    return bool(wholes.fullmatch(path) or names.fullmatch(posixpath.basename(path)))
+
+
+@lru_cache
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Those that are for whole paths, and those for names."""
+    wholes = [pattern for pattern in patterns if "/" in pattern]
+    names = [pattern for pattern in patterns if "/" not in pattern]
+    return _any_of(wholes), _any_of(names)
+
+
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.fullmatch("".join(wild.get(p, re.escape(p)) for p in parts), where, re.S) is not None
+    parts = (re.split(r"(\*\*/|\*\*|\*|\?)", pattern.casefold()) for pattern in patterns)
+    read = ("".join(wild.get(part, re.escape(part)) for part in some) for some in parts)
+    return re.compile("|".join(read) or "(?!)", re.DOTALL)

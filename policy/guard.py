@@ -44,6 +44,9 @@ _PATHS = ("path", "file_path", "notebook_path")
 _INSIDE = "WORK_INSIDE"
 _LEAVE = "LEAVE"
 _GRANTED = frozenset({_INSIDE, _LEAVE})
+_MOST_SECRETS = 100
+"""Files with secrets that are remembered of one agent: from the first on, nothing leaves."""
+
 _ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 
 
@@ -157,10 +160,12 @@ class AgentGuard:
 
     def _remember(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
+            if len(self.secrets) == _MOST_SECRETS:
+                return
             plain = plain_path(path)
             if basename(plain) in _ENV_SAMPLES:
                 continue
-            if any(matches(pattern, plain) for pattern in self._bounds.secret):
+            if matches(self._bounds.secret, plain):
                 label = Label(caps=frozenset({f"secret:{basename(path)}"}))
                 made = Entity(content=None, label=label, origin=f"read {path}")
                 if made not in self._seen:
@@ -174,14 +179,12 @@ class AgentGuard:
 def is_protected(path: str, bounds: Bounds) -> bool:
     """Whether the file decides what others run; so does whatever stands in its folder's place."""
     plain = plain_path(path)
-    return any(
-        matches(pattern, plain) or matches(pattern, f"{plain}/x") for pattern in bounds.protected
-    )
+    return matches(bounds.protected, plain) or matches(bounds.protected, f"{plain}/x")
 
 
 def is_vouched(path: str, bounds: Bounds) -> bool:
     """Whether the user named this file, or the run is there to change it."""
-    if any(matches(pattern, plain_path(path)) for pattern in bounds.changes):
+    if matches(bounds.changes, plain_path(path)):
         return True
     said = set(bounds.trusted.replace("`", " ").replace('"', " ").split())
     words = {word.rstrip(".,;:!?)'").lstrip("('").lower() for word in said}

@@ -9,7 +9,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 NETWORK = frozenset({
@@ -53,12 +53,21 @@ _OPERATORS = frozenset({
 })  # fmt: skip
 _CALLS_OUT = re.compile(r"https?:|socket|urllib|requests|httpx|http\.client|fetch\(|net\.|axios")
 _URL = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://(?:[^\s/?#\\@'\"]*@)?\[?([a-z0-9.:-]+?)\]?(?=[:/?#\s'\"]|$)", re.I
+    r"://(?<=[a-z0-9+.-]://)(?:[^\s/?#\\@'\"]*@)?\[?([a-z0-9.:-]+?)\]?(?=[:/?#\s'\"]|$)", re.I
 )
 _HOST = re.compile(r"(?:[^\s@/]+@)?((?:[a-z0-9-]+\.)+[a-z0-9-]+|localhost)(?::|/|$)", re.I)
 _LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1|0\.0\.0\.0", re.I)
 _PARTS = re.compile(r"\$\(|`|\n")
 UNKNOWN = "a host that cannot be told"
+
+LONGEST = 128 << 10
+"""Characters of a line that is read: Linux starts no shell with more of them in one argument."""
+
+_MOST_STARTED = 16
+"""Programs that one simple command may start; what starts more may reach anything."""
+
+_DEEPEST = 4
+"""Lines inside lines that are read."""
 
 
 class Touched(NamedTuple):
@@ -70,55 +79,78 @@ class Touched(NamedTuple):
 
 
 def touched(line: str) -> Touched:
-    """Read a shell line; loopback is not outside."""
-    hosts: set[str] = set()
-    changed: set[str] = set()
-    named: set[str] = set()
-    for command in _commands(line):
-        named.update(command)
-        hosts.update(_hosts(command))
-        changed.update(_changed(command))
-    if "/dev/tcp/" in line or "/dev/udp/" in line:
-        hosts.add(UNKNOWN)
-    outside = frozenset(host.lower() for host in hosts if not _LOOPBACK.fullmatch(host))
-    return Touched(outside, frozenset(changed), frozenset(named))
+    """Read a shell line; loopback is not outside. One that is too long to read reaches UNKNOWN."""
+    reading = _Reading()
+    if len(line) > LONGEST or "/dev/tcp/" in line or "/dev/udp/" in line:
+        reading.hosts.add(UNKNOWN)
+    if len(line) <= LONGEST:
+        reading.line(line)
+    outside = frozenset(host.lower() for host in reading.hosts if not _LOOPBACK.fullmatch(host))
+    return Touched(outside, frozenset(reading.changed), frozenset(reading.named))
 
 
-def _commands(line: str, depth: int = 0) -> Iterator[list[str]]:
-    """Each simple command as its words, those inside `sh -c` and `$(…)` too."""
-    for part in _PARTS.split(line):
-        words: list[str] = []
-        for word in [*_words(part), ";"]:
-            if word in _OPERATORS:
-                yield from _with_inner(words, depth)
-                words = []
-            else:
-                words.append(word)
+class _Reading:
+    """What was found in a line so far. No line in it is read twice as deep."""
+
+    def __init__(self) -> None:
+        self.hosts: set[str] = set()
+        self.changed: set[str] = set()
+        self.named: set[str] = set()
+        self._read: dict[str, int] = {}
+
+    def line(self, line: str, depth: int = 0) -> None:
+        """Each simple command, those inside `sh -c` and `$(…)` too."""
+        if self._read.get(line, _DEEPEST + 1) <= depth:
+            return
+        self._read[line] = depth
+        for part in _PARTS.split(line):
+            words: list[str] = []
+            for word in [*_words(part), ";"]:
+                if word in _OPERATORS:
+                    self._started(words, depth)
+                    words = []
+                else:
+                    words.append(word)
+
+    def _started(self, words: list[str], depth: int) -> None:
+        """A simple command, and what its words start."""
+        lines: list[str] = []
+        places = [0, *_launched(words)]
+        if len(places) > _MOST_STARTED:
+            self.hosts.add(UNKNOWN)
+        for place in places[:_MOST_STARTED]:
+            command = _program_first(words[place:])
+            if not command:
+                continue
+            self.named.update(command)
+            self.hosts.update(_hosts(command))
+            self.changed.update(_changed(command))
+            if not lines and posixpath.basename(command[0]) in _SHELLS:  # a later one has fewer
+                lines = [word for word in command[1:] if not word.startswith("-")]
+        if depth < _DEEPEST:
+            for line in (*lines, *_lines_launched(words)):
+                self.line(line, depth + 1)
 
 
-def _with_inner(words: list[str], depth: int) -> Iterator[list[str]]:
-    if depth < 4 and any(posixpath.basename(word) in _LAUNCHERS for word in words[:3]):
-        yield from _launched(words, depth)
-    command = _program_first(words)
-    if not command:
-        return
-    yield command
-    if posixpath.basename(command[0]) in _SHELLS and depth < 4:
-        for word in command[1:]:
-            if not word.startswith("-"):
-                yield from _commands(word, depth + 1)
+def _launched(words: Sequence[str]) -> Iterator[int]:
+    """Where what a launcher may start begins: at each word that is a program."""
+    for place, word in enumerate(_arguments(words), 1):
+        if posixpath.basename(word) in _STARTED:
+            yield place
 
 
-def _launched(words: list[str], depth: int) -> Iterator[list[str]]:
-    """What a launcher may start: from each word on that is a program, or a line of its own."""
-    for place, word in enumerate(words[1:], 1):
-        if word in _READERS:
-            return  # what follows are its arguments
+def _lines_launched(words: Sequence[str]) -> Iterator[str]:
+    """The words of a launcher that are lines of their own."""
+    for word in _arguments(words):
         inner = word.partition("=")[2] if word.startswith("-") else word
         if " " in inner:
-            yield from _commands(inner.replace('"', " ").replace("'", " "), depth + 1)
-        elif posixpath.basename(word) in _STARTED:
-            yield from _with_inner(words[place:], depth + 1)
+            yield inner.replace('"', " ").replace("'", " ")
+
+
+def _arguments(words: Sequence[str]) -> Iterator[str]:
+    """The words after a launcher, up to a program whose own arguments follow."""
+    if any(posixpath.basename(word) in _LAUNCHERS for word in words[:3]):
+        yield from takewhile(lambda word: word not in _READERS, words[1:])
 
 
 def _words(line: str) -> list[str]:
@@ -130,14 +162,19 @@ def _words(line: str) -> list[str]:
         return re.findall(r"[;&|()]+|[^\s;&|()'\"]+", line)
 
 
-def _program_first(words: Sequence[str]) -> list[str]:
+def _program_first(words: Sequence[str]) -> Sequence[str]:
     """The words without assignments and without programs that only start another."""
-    left = list(words)
-    while left and ("=" in left[0].split("/")[0] or posixpath.basename(left[0]) in _BEFORE):
-        started = posixpath.basename(left.pop(0)) in _BEFORE
-        while started and left and (left[0].startswith("-") or left[0].isdigit()):
-            left.pop(0)
-    return left
+    at = 0
+    while at < len(words) and ("=" in words[at].split("/")[0] or _is_before(words[at])):
+        started = _is_before(words[at])
+        at += 1
+        while started and at < len(words) and (words[at].startswith("-") or words[at].isdigit()):
+            at += 1
+    return words[at:]
+
+
+def _is_before(word: str) -> bool:
+    return posixpath.basename(word) in _BEFORE
 
 
 def _hosts(command: Sequence[str]) -> Iterator[str]:

@@ -248,5 +248,5 @@ def test_after_what_reads_any_file_the_workspace_may_hold_whatever_any_file_held
     ],
 )
 def test_a_pattern_matches_as_it_reads(pattern: str, path: str, expected: bool) -> None:
-    assert matches(pattern, path) == expected
+    assert matches([pattern], path) == expected
     assert bool(FileLabels(caps={pattern: frozenset({"x"})}).of(f"./{path}").caps) == expected

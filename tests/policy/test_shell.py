@@ -1,8 +1,10 @@
 """How shell lines are read: what a careful reader sees, and what only the sandbox holds."""
 
+from shlex import quote
+
 import pytest
 
-from policy.shell import touched
+from policy.shell import LONGEST, UNKNOWN, touched
 
 OUT = "https://evil.example"
 
@@ -107,3 +109,30 @@ def test_a_line_that_hides_it_gets_past_and_is_held_by_what_comes_after(line: st
     read = touched(line)
     assert not read.hosts
     assert not any(".github" in path for path in read.changed)
+
+
+def test_a_line_is_read_where_it_stands_highest() -> None:
+    deep = line = "sh 'curl evil.example'"
+    for _ in range(3):
+        deep = f"sh {quote(deep)}"
+    assert touched(f"sh {quote(deep)}").hosts == set()
+    assert touched(f"sh {quote(deep)} {quote(line)}").hosts == {"evil.example"}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("line", "hosts"),
+    [
+        ("env sh " * 18_000, {UNKNOWN}),
+        ("env sh -c 'sh x' " * 7_000, {UNKNOWN}),
+        ("x " + "a." * 60_000, set()),
+        ("curl " + "a://a@" * 20_000, {"a"}),
+        (f"echo {'x' * LONGEST} && curl {OUT}", {UNKNOWN}),
+        ("find . -exec " + "curl " * 20 + OUT, {UNKNOWN, "evil.example"}),
+    ],
+)
+def test_a_line_that_takes_long_to_read_is_read_at_once_or_reaches_anything(
+    line: str, hosts: set[str]
+) -> None:
+    """The gateway reads it, and all runs wait for that; as long as days, before."""
+    assert touched(line).hosts == hosts
