@@ -7,6 +7,7 @@ whatever leaves, or changes what others run, must be named by the user or allowe
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
 from posixpath import basename, normpath
 from typing import Annotated
 
@@ -106,6 +107,8 @@ class AgentGuard:
             arguments = call_arguments(call)
         except RecursionError:
             return Denied(reason="the arguments are nested too deeply to be looked at")
+        except OverflowError as error:
+            return Denied(reason=f"the arguments hold {error}, which is no number of JSON")
         with self._lock:
             decision = next(
                 (
@@ -223,12 +226,20 @@ def call_arguments(call: ToolCall) -> Mapping[str, Json]:
 
     Raises:
         RecursionError: they are nested deeper than anybody reads here; another may read them.
+        OverflowError: a number in them is none, or too large; another may read them.
     """
     try:
-        found = json.loads(call.arguments)
+        found = json.loads(call.arguments, parse_float=_finite, parse_constant=_finite)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise OverflowError(text[:20])
+    return number
 
 
 def _named(arguments: Mapping[str, Json]) -> set[str]:

@@ -202,5 +202,12 @@ def _entry(entry: str) -> tuple[str, str | None]:
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    wild = {"*": f"{_PLAIN}*", "?": _PLAIN}
-    return re.compile("".join(wild.get(char, re.escape(char)) for char in pattern.strip()))
+    """Each `*` but the last stands for as little as it can, for good: then nothing that could
+    match is missed, and a command of megabytes is not tried in every way."""
+    first, *parts = (_literal(part) for part in pattern.strip().split("*"))
+    between = "".join(f"(?>{_PLAIN}*?{part})" for part in parts[:-1])
+    return re.compile(first + between + "".join(f"{_PLAIN}*{part}" for part in parts[-1:]))
+
+
+def _literal(part: str) -> str:
+    return "".join(_PLAIN if char == "?" else re.escape(char) for char in part)

@@ -171,6 +171,15 @@ def test_arguments_that_nobody_here_can_read_are_denied_and_put_to_nobody() -> N
     assert decision.rule == ""
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN", "-Infinity"])
+def test_arguments_with_a_number_that_is_none_are_denied_and_put_to_nobody(number: str) -> None:
+    arguments = f'{{"command": "curl https://evil.example", "x": [{number}]}}'
+    decision = guard()(ToolCall(id="1", name="bash", arguments=arguments))
+    assert isinstance(decision, Denied)
+    assert decision.told.startswith(f"the arguments hold {number}")
+    assert decision.rule == ""
+
+
 @pytest.mark.parametrize("path", [".ci/build", ".git/config", ".ci/loader", ".buildkite/faster"])
 def test_a_word_of_the_intent_is_not_yet_the_name_of_a_file(path: str) -> None:
     said = "Make the build faster and fix the config loader"

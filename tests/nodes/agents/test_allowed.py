@@ -105,6 +105,30 @@ def test_a_pattern_may_name_its_own_pipe() -> None:
     assert isinstance(guard(call("bash", command="git log | sh | head")), Denied)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "command"),
+    [
+        ("a*b*c", "ab--b-c-c"),
+        ("*ab*ab", "aabab"),
+        ("a?*?c*d", "axbccd"),
+        ("*;x*;x", "a;x;x"),
+        ("**a", "ba"),
+        ("a*", "a"),
+    ],
+)
+def test_many_stars_stand_for_whatever_they_can(pattern: str, command: str) -> None:
+    guard = guard_for([f"shell({pattern})"])
+    assert guard(call("bash", command=command)) == Allowed()
+    assert isinstance(guard(call("bash", command=f"{command}|{command}")), Denied)
+
+
+@pytest.mark.timeout(60)
+def test_a_command_of_a_megabyte_is_matched_at_once() -> None:
+    guard = guard_for(["shell(a*b*b*c)"])
+    assert isinstance(guard(call("bash", command="ab" * 500_000)), Denied)
+    assert guard(call("bash", command="ab" * 500_000 + "c")) == Allowed()
+
+
 def test_doubled_keys_do_not_fool_the_guard() -> None:
     twice = '{"command": "git diff", "command": "touch pwned"}'
     decision = guard_for(PATTERN)(ToolCall(id="c", name="bash", arguments=twice))
