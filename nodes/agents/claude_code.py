@@ -15,7 +15,7 @@ from nodes.agents.cli import GATEWAY_PORT, Call, Cli, Launch, cli_agent
 from nodes.agents.events import Event
 from nodes.agents.host_tools import SERVER
 from nodes.agents.lines import one_line
-from nodes.agents.story import Story, blocks, text
+from nodes.agents.story import Story, blocks, result_of, text
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
@@ -115,8 +115,9 @@ class _Reading:
             if block.get("type") == "tool_result":
                 note = "error" if block.get("is_error") is True else "ok"
                 self._story.ended(text(block, "tool_use_id"), note)
-                rests = not self._story.under_way
-                self.rests = f'"tool_use_id":"{text(block, "tool_use_id")}"' if rests else None
+                last = not self._story.under_way
+                call = text(block, "tool_use_id")
+                self.rests = result_of("tool_use_id", call) if last else None
 
 
 CLAUDE_CODE = Cli(name="claude-code", launch=_launch, reading=_Reading)

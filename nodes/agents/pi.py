@@ -11,7 +11,7 @@ from nodes.agents.allowed import names_for
 from nodes.agents.cli import GATEWAY_PORT, Call, Cli, Launch, cli_agent
 from nodes.agents.events import Event
 from nodes.agents.lines import one_line
-from nodes.agents.story import Story, blocks, text
+from nodes.agents.story import Story, blocks, result_of, text
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
@@ -84,8 +84,8 @@ class _Reading:
             case "tool_execution_end":
                 note = "error" if event.get("isError") is True else "ok"
                 self._story.ended(text(event, "toolCallId"), note)
-                rests = not self._story.under_way
-                self.rests = f'"toolCallId":"{text(event, "toolCallId")}"' if rests else None
+                last = not self._story.under_way
+                self.rests = result_of("toolCallId", text(event, "toolCallId")) if last else None
 
     def failure(self) -> str | None:
         """Success is a last message at which the model stopped by itself."""

@@ -1,5 +1,6 @@
 """What a command-line agent says and does, told live in short lines and kept for its result."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from nodes.text import cap
 _OUTPUT_CAP = 256 * 1024
 _SUBJECTS = ("command", "file_path", "path", "pattern", "notebook_path", "query")
 _MOST_CALLS = 1_000
+_ID = re.compile(r"[\w.:+/=|-]{1,4000}", re.ASCII)
 
 
 @dataclass
@@ -53,6 +55,12 @@ class Story:
         """The calls that were not done, for the error of an agent that was stopped."""
         calls = (one_line(f"{name} {about}", 60) for name, about, _ in self._running.values())
         return "; ".join(list(calls)[:3])
+
+
+def result_of(name: str, call: str) -> str | None:
+    """The words by which a session names the result of this call; None when nobody can look for
+    them: the agent makes its ids up, and they may hold anything."""
+    return f'"{name}":"{call}"' if _ID.fullmatch(call) else None
 
 
 def subject(args: object) -> str:

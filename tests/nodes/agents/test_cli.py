@@ -122,6 +122,19 @@ def test_a_line_of_megabytes_does_no_harm(play: Callable[..., AgentResult]) -> N
     assert play(CLAUDE_CODE, script).status == "success"
 
 
+@pytest.mark.parametrize("call", ["a\0b", "\ud800"])
+def test_an_id_that_nobody_can_look_for_does_no_harm(
+    play: Callable[..., AgentResult], sandbox: ScriptedSandbox, call: str
+) -> None:
+    done = {"type": "tool_result", "tool_use_id": call}
+    events = [{"type": "user", "message": {"content": [done]}}, RESULT]
+    sandbox.write_file("claude", "".join(json.dumps(event) + "\n" for event in events).encode())
+    assert play(CLAUDE_CODE, "cat claude").status == "success"
+    events = [{"type": "tool_execution_end", "toolCallId": call}, pi_end("stop")]
+    sandbox.write_file("pi", "".join(json.dumps(event) + "\n" for event in events).encode())
+    assert play(PI, "cat pi").status == "success"
+
+
 def test_an_agent_that_says_nothing_is_killed(play: Callable[..., AgentResult]) -> None:
     began = time.monotonic()
     result = play(CLAUDE_CODE, "sleep 60", first_byte_s=0.5)
