@@ -90,11 +90,16 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """An open way to a model. `token` is all that an agent in a sandbox needs of it."""
+    """An open way to a model. `token` is all that an agent in a sandbox needs of it.
+
+    `settled` is `spent` once nothing is under way any more, for an agent that has ended or was
+    killed: it waits a moment until it is noticed that nobody listens.
+    """
 
     token: str
     complete: Complete
     spent: Callable[[], Spent]
+    settled: Callable[[], Spent]
 
 
 OpenGate = Callable[[Terms], AbstractContextManager[Gate]]

@@ -31,6 +31,9 @@ SPENT = TypeAdapter(Spent)
 AT_ONCE = 8
 """Requests that one agent may have under way; what they spend is known at their end only."""
 
+SETTLES_S = 2.0
+"""How long a killed agent's requests are waited for: at a model's next word they are over."""
+
 HELD = 128 << 20
 """Bytes of requests that one agent may have here before they are answered."""
 
@@ -124,7 +127,7 @@ class Account:
     _given_up: str | None = None
     _under_way: int = 0
     _held: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
     def holding(self) -> Iterator[Callable[[int], None]]:
@@ -184,6 +187,7 @@ class Account:
         if turn.is_under_way:
             turn.is_under_way = False
             self._under_way -= 1
+            self._lock.notify_all()
 
     def count(self, turn: "Turn", usage: Usage, *, whole: bool) -> None:
         """Add the reply of a turn and what it cost; a whole one ends an outage."""
@@ -221,6 +225,12 @@ class Account:
             self._spent = replace(self._spent, outage=why)
             if not again and self.terms.agent != OURSELVES:
                 self._given_up = why
+
+    def settled(self) -> Spent:
+        """What was spent when nothing is under way any more, or after `SETTLES_S`."""
+        with self._lock:
+            self._lock.wait_for(lambda: not self._under_way, SETTLES_S)
+        return self.spent()
 
     def spent(self) -> Spent:
         """What was spent so far."""

@@ -119,6 +119,7 @@ class Gateway:
                 token=held["x-token"],
                 complete=lambda request: self._complete(held["x-token"], request, wait_s),
                 spent=lambda: _spent(self._admin("GET", "/spent", headers=held)),
+                settled=lambda: _spent(self._admin("GET", "/settled", headers=held)),
             )
         finally:
             self._admin("DELETE", "/tokens", headers=held)

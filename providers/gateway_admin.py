@@ -4,6 +4,7 @@ POST   /admin/runs                   RunTerms: begin a run
 DELETE /admin/runs/{run_id}          end it; what it spent in all
 POST   /admin/runs/{run_id}/tokens   Terms: a token for one agent
 GET    /admin/spent                  what the token in `x-token` spent
+GET    /admin/settled                the same, when nothing of it is under way any more
 DELETE /admin/tokens                 end the token in `x-token`; what it spent
 POST   /admin/models                 {"model"}: can it be called from here, has it a price
 """
@@ -58,6 +59,9 @@ def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> lis
     def spent(request: Request, _: bytes) -> object:
         return _told(ledger.account(request.headers.get("x-token", "")).spent())
 
+    def settled(request: Request, _: bytes) -> object:
+        return _told(ledger.account(request.headers.get("x-token", "")).settled())
+
     def close_token(request: Request, _: bytes) -> object:
         return _told(ledger.close(request.headers.get("x-token", "")))
 
@@ -74,6 +78,7 @@ def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> lis
         route("/runs/{run_id}", "DELETE", close_run),
         route("/runs/{run_id}/tokens", "POST", open_token),
         route("/spent", "GET", spent),
+        route("/settled", "GET", settled),
         route("/tokens", "DELETE", close_token),
         route("/models", "POST", ask_about),
     ]

@@ -120,8 +120,9 @@ def cli_agent(
     """The agent that `cli` describes; `port` leads from inside the sandbox to the gateway.
 
     Turns, usage, calls and decisions are the gateway's count: they are right also for an
-    agent that was killed, that lies or that says nothing. So is the reason, when the gateway
-    stopped it or its model did not answer at last.
+    agent that lies or that says nothing, and for one that was killed, but for a last answer of
+    which nothing came for seconds. So is the reason, when the gateway stopped it or its model did
+    not answer at last.
     """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
@@ -157,7 +158,7 @@ def cli_agent(
             ended = session.run(
                 cli.launch(call), None if limit_s is None else limit_s - before.elapsed_s
             )
-            spent = before.spent + gate.spent()
+            spent = before.spent + gate.settled()
         error = session.why(ended, spent)
         waits = error is None and spent.decisions.denied > 0
         if not waits:

@@ -122,6 +122,19 @@ def test_a_model_that_thinks_for_long_is_waited_for(
     assert (result.status, result.output, len(served.requests)) == ("success", "Done.", 1)
 
 
+def test_an_agent_that_is_killed_while_its_model_speaks_has_spent_that(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
+    short, long = openai_events.text("Done."), openai_events.text(*(["word "] * 400))
+    with provider(Answer(events=short), Answer(events=long, pause_s=0.1)) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        bench("pi", model="openai/gpt-4o")  # the gateway has litellm now
+        result = bench("pi", model="openai/gpt-4o", limits=AgentLimits(time_s=6))
+    assert "time limit of 6 s reached" in str(result.error)
+    assert (result.turns, result.usage.output > 0) == (1, True)
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_gateway_that_goes_away_is_an_outage(
     agents_sandbox: DockerSandbox, tmp_path: Path, agent: str

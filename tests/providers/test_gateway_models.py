@@ -221,12 +221,13 @@ def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.Monk
         at(served, monkeypatch)
         client = agent(MODEL)
         with begun(client):
-            pass
+            assert client.gate.spent().turns == 0
+        settled = client.gate.settled()
+        assert (settled.turns, settled.usage.output > 0) == (1, True)
         deadline = time.monotonic() + 5
         while not client.events("broken") and time.monotonic() < deadline:
             time.sleep(0.05)
     assert client.events("broken")[0]["why"] == "the agent hung up"
-    assert client.gate.spent().turns == 1
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -47,7 +47,7 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
 
         @contextmanager
         def open_gate(_: Terms) -> Iterator[Gate]:
-            yield Gate(token="t", complete=_nobody, spent=lambda: spent)
+            yield Gate(token="t", complete=_nobody, spent=lambda: spent, settled=lambda: spent)
 
         told = lines if lines is not None else []
         agent = cli_agent(
