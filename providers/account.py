@@ -29,7 +29,8 @@ SPENT = TypeAdapter(Spent)
 """How what was spent crosses the wire."""
 
 AT_ONCE = 8
-"""Requests that one agent may have under way; what they spend is known at their end only."""
+"""Requests that one agent may have under way; what they spend is known at their end only. As many
+besides may ask what costs nothing."""
 
 SETTLES_S = 2.0
 """How long a killed agent's requests are waited for: at a model's next word they are over."""
@@ -126,6 +127,7 @@ class Account:
     _calls: Counter[str] = field(default_factory=Counter)
     _given_up: str | None = None
     _under_way: int = 0
+    _beside: int = 0
     _held: int = 0
     _lock: threading.Condition = field(default_factory=threading.Condition)
 
@@ -152,6 +154,23 @@ class Account:
         finally:
             with self._lock:
                 self._held -= held
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """A request that is no turn, and takes a thread of all agents nevertheless.
+
+        Raises:
+            Refused: `AT_ONCE` of them are under way.
+        """
+        with self._lock:
+            if self._beside >= AT_ONCE:
+                raise Refused(f"{AT_ONCE} requests are under way: wait", kind="busy", status=429)
+            self._beside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._beside -= 1
 
     @contextmanager
     def turn(self) -> Iterator["Turn"]:

@@ -171,13 +171,15 @@ def _answered(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
 
 
 def _count_tokens(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
-    model, ask = ledger.account(token).terms.model, wire.ask_from(body)
-    counted = ask.size // 4
-    if not is_scripted(model):
-        counted = litellm().token_counter(
-            model=model, messages=list(ask.messages), tools=list(ask.tools) or None
-        )
-    yield JSONResponse({"input_tokens": counted})
+    account = ledger.account(token)
+    with account.beside():
+        model, ask = account.terms.model, wire.ask_from(body)
+        counted = ask.size // 4
+        if not is_scripted(model):
+            counted = litellm().token_counter(
+                model=model, messages=list(ask.messages), tools=list(ask.tools) or None
+            )
+        yield JSONResponse({"input_tokens": counted})
 
 
 def _embedded(_: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
@@ -193,9 +195,11 @@ def _embedded(_: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
 
 
 def _models(_: Wire, ledger: Ledger, token: str, __: bytes) -> _Parts:
-    model = ledger.account(token).terms.model
-    one = {"id": model, "object": "model", "type": "model", "display_name": model}
-    yield JSONResponse({"object": "list", "data": [one], "has_more": False})
+    account = ledger.account(token)
+    with account.beside():
+        model = account.terms.model
+        one = {"id": model, "object": "model", "type": "model", "display_name": model}
+        yield JSONResponse({"object": "list", "data": [one], "has_more": False})
 
 
 def _health(ledger: Ledger) -> _Endpoint:

@@ -3,12 +3,17 @@
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
+from starlette.testclient import TestClient
 
-from providers.account import HELD
-from providers.gateway import MAX_BODY
+from contracts.gate import Terms
+from contracts.tool import Allowed
+from providers.account import AT_ONCE, HELD, RunTerms
+from providers.gateway import MAX_BODY, gateway
+from providers.ledger import Ledger
 from tests.providers.conftest import AgentClient, Open
 
 Script = Callable[..., str]
@@ -26,6 +31,7 @@ def unfinished(client: AgentClient) -> Iterator[ExitStack]:
     with ExitStack() as stack:
         for _ in range(HELD // MAX_BODY):
             stack.enter_context(closing(_begun(client)))
+        sleep(1.0)  # while their bytes still come in, whoever asks would push one of them out
         yield stack
 
 
@@ -44,6 +50,26 @@ def _until(client: AgentClient, status: int) -> str:
         assert monotonic() < give_up, answer.text
         sleep(0.05)
     return answer.text
+
+
+def test_what_is_no_turn_is_asked_so_often_at_once_and_no_more(tmp_path: Path) -> None:
+    ledger = Ledger(make_guard=lambda _, __: lambda _: Allowed(), redact=str)
+    ledger.open_run(RunTerms(run_id="r", trajectory=tmp_path / "t.jsonl"))
+    tokens = [ledger.open("r", Terms(node="n", agent="pi", model="scripted/x")) for _ in "ab"]
+    app = gateway(ledger, secret="s", check_model=lambda _: None)
+
+    def statuses(token: str) -> list[int]:
+        headers = {"x-api-key": token}
+        counted = http.post("/v1/messages/count_tokens", json=ASK, headers=headers)
+        return [counted.status_code, http.get("/v1/models", headers=headers).status_code]
+
+    with TestClient(app) as http:
+        with ExitStack() as under_way:
+            for _ in range(AT_ONCE):
+                under_way.enter_context(ledger.account(tokens[0]).beside())
+            assert [statuses(token) for token in tokens] == [[429, 429], [200, 200]]
+        assert [statuses(tokens[0]) for _ in range(AT_ONCE)] == [[200, 200]] * AT_ONCE
+    ledger.close_run("r")
 
 
 def test_an_agent_that_sends_more_than_it_waits_for_is_told_to_wait(
