@@ -32,6 +32,9 @@ AT_ONCE = 8
 """Requests that one agent may have under way; what they spend is known at their end only. As many
 besides may ask what costs nothing."""
 
+REFUSED_IN_A_ROW = 10
+"""Requests that a model may find malformed, one after the other, before its agent is given up."""
+
 SETTLES_S = 2.0
 """How long a killed agent's requests are waited for: at a model's next word they are over."""
 
@@ -126,6 +129,7 @@ class Account:
     _spent: Spent = field(default_factory=Spent)
     _calls: Counter[str] = field(default_factory=Counter)
     _given_up: str | None = None
+    _refused: int = 0
     _under_way: int = 0
     _beside: int = 0
     _held: int = 0
@@ -212,6 +216,7 @@ class Account:
         """Add the reply of a turn and what it cost; a whole one ends an outage."""
         with self._lock:
             self._end(turn)
+            self._refused = 0
             self._spent = replace(
                 self._spent,
                 turns=self._spent.turns + 1,
@@ -239,10 +244,14 @@ class Account:
             self._spent = replace(self._spent, decisions=self._spent.decisions + one)
 
     def broke(self, why: str, *, again: bool) -> None:
-        """Remember why the model did not answer, or not to the end; `again`: it still may."""
+        """Remember why the model did not answer, or not to the end; `again`: it still may.
+
+        An agent whose requests are all refused pays for none: it may go on like that for so long.
+        """
         with self._lock:
             self._spent = replace(self._spent, outage=why)
-            if not again and self.terms.agent != OURSELVES:
+            self._refused += 1
+            if self.terms.agent != OURSELVES and (not again or self._refused >= REFUSED_IN_A_ROW):
                 self._given_up = why
 
     def settled(self) -> Spent:

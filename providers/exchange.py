@@ -22,6 +22,14 @@ LOOK_S = 1.0
 """How often it is looked whether a person has decided."""
 
 _SHOWN = 4_000
+_KEPT = 20_000
+"""Characters of a message that stay: only replies are played again, and it may be megabytes."""
+
+_MOST_KEPT = 10 * _KEPT
+_MOST_NEWS = 200
+"""New messages and results of one request that are written down."""
+
+_LONGEST_SECRET = 1 << 16
 
 
 def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
@@ -133,15 +141,21 @@ class _Book:
         self._why = "the agent hung up"
 
     def write_request(self) -> None:
-        """Write what is new since the assistant last spoke; of tool results the beginning."""
-        messages = []
-        for message in self._ask.news:
+        """Write what is new since the assistant last spoke: of each text the beginning."""
+        messages, news, room = [], self._ask.news, _MOST_KEPT
+        for message in news[:_MOST_NEWS]:
             text = text_of(message.get("content"))
             if message.get("role") == "tool":
-                self._write_result(str(message.get("tool_call_id")), text)
-            else:
-                messages.append({"role": message.get("role"), "content": text})
-        self._write("request", messages=messages, tools=self._ask.tool_names)
+                self._write_result(str(message.get("tool_call_id"))[:_SHOWN], text)
+                continue
+            most = min(_KEPT, room)
+            content = self._beginning(text, most)
+            room -= len(content)
+            cut = {} if len(text) <= most else {"size": len(text), "digest": digest(text)}
+            messages.append({"role": message.get("role"), "content": content, **cut})
+        tools = [name[:100] for name in self._ask.tool_names[:_MOST_NEWS]]
+        more = {"left_out": len(news) - _MOST_NEWS} if len(news) > _MOST_NEWS else {}
+        self._write("request", messages=messages, tools=tools, **more)
 
     def hear(self, piece: Piece) -> None:
         if self._first_ms is None:
@@ -185,8 +199,12 @@ class _Book:
         return replace(usage, cost_usd=cost_usd(model, usage, run.terms.prices))
 
     def _write_result(self, call: str, text: str) -> None:
-        bare = self._account.run.trajectory.redact(text)  # what is cut through is not found again
-        self._write("result", call=call, digest=digest(text), size=len(text), text=bare[:_SHOWN])
+        shown = self._beginning(text, _SHOWN)
+        self._write("result", call=call, digest=digest(text), size=len(text), text=shown)
+
+    def _beginning(self, text: str, most: int) -> str:
+        """So many characters of a text, redacted before: a secret cut through is not found."""
+        return self._account.run.trajectory.redact(text[: most + _LONGEST_SECRET])[:most]
 
     def _write(self, kind: str, **fields: object) -> None:
         terms = self._account.terms

@@ -4,12 +4,13 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from typing import cast
 
 import pytest
 
 from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES
-from providers.account import AT_ONCE
+from providers.account import AT_ONCE, REFUSED_IN_A_ROW
 from providers.client import Gateway
 from tests.providers import openai_events
 from tests.providers.conftest import AgentClient, Open, read_events
@@ -180,6 +181,22 @@ def test_an_agent_that_asks_again_and_again_gets_the_same_outage_at_once(
         first, second = client.chat(), client.chat()
     assert first.json() == second.json()
     assert len(served.requests) == asked
+
+
+def test_an_agent_that_is_only_refused_is_given_up_and_fills_no_disk(
+    agent: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody pays for such requests: neither turns nor money would ever end them."""
+    with provider(refusal(400, "no")) as served:
+        at(served, monkeypatch)
+        client = agent(MODEL)
+        for _ in range(REFUSED_IN_A_ROW + 2):
+            assert "refused the request as malformed" in client.chat("x" * 500_000).text
+    assert len(served.requests) == REFUSED_IN_A_ROW
+    (asked, *_) = client.events("request")
+    (message,) = cast("list[dict[str, object]]", asked["messages"])
+    assert (message["size"], message["content"]) == (500_000, "x" * 20_000)
+    assert client.trajectory.stat().st_size < 500_000
 
 
 @pytest.mark.parametrize("path", ["messages", "chat"])
