@@ -8,7 +8,7 @@ from nodes.changes import commit_since, head
 from nodes.checks import has_tools, was_skipped
 from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.options import OPTIONS
-from nodes.projects.work import install_project, look_for_tests, run_tests
+from nodes.projects.work import look_for_tests, require_install, run_tests
 
 LOCK_FILES = (
     "*.lock", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "bun.lockb",
@@ -27,7 +27,7 @@ upgrade_deps = blueprint(
         preflight("base", "The commit to start from", head),
         preflight("dependencies", "Files that name dependencies", find_dependency_files),
         preflight("project", "Look for how the project is tested", look_for_tests),
-        deterministic("install", "Install the project", install_project),
+        deterministic("install", "Install the project", require_install),
         deterministic("baseline", "The tests pass before", run_tests, skip=was_skipped("project")),
         agentic(
             "upgrade",
@@ -37,7 +37,7 @@ upgrade_deps = blueprint(
         validate(
             "verify",
             "It installs and all tests pass",
-            steps=[step("install", install_project), step("test", run_tests)],
+            steps=[step("install", require_install), step("test", run_tests)],
             on_failure=agentic(
                 "fix",
                 "Fix what the upgrade broke",

@@ -26,7 +26,7 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
     """
     files = ProjectFiles(sandbox)
     found = (
-        python_project(files, sandbox.work_dir, online="HTTPS_PROXY" in ctx.env),
+        python_project(files, sandbox.work_dir, online=is_online(ctx)),
         node_project(files),
         make_project(files),
     )
@@ -35,6 +35,11 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
     if chosen is None:
         chosen = replace(kinds[0], why="; ".join(project.why for project in kinds))
     return _as_told(chosen, ctx.options)
+
+
+def is_online(ctx: RunContext) -> bool:
+    """Whether the run's commands have a way out of the sandbox."""
+    return "HTTPS_PROXY" in ctx.env
 
 
 def _as_told(project: Project, options: Mapping[str, str]) -> Project:

@@ -4,8 +4,8 @@ Nothing is installed to make the code importable: `PYTHONPATH` points at the sou
 which always works. Without a network, dependencies come from the image, and the install only
 adds the package's own metadata (its version, its entry points); it needs the build backend
 to be in the image, so it may fail and the tests still run. With a way out, the install brings
-the dependencies, those for tests included. It goes to a folder inside `.git`: there it cannot
-land in the branch, survives a snapshot, and no site-packages is touched.
+the dependencies, those for tests included, and must work. It goes to a folder inside `.git`:
+there it cannot land in the branch, survives a snapshot, and no site-packages is touched.
 """
 
 import re
@@ -39,19 +39,21 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
     if not tests and not any(_is_marker(name) for name in files.names):
         return None
     test, why = _test(files, tests)
-    installable = ".git" in files.names and _installable(files)
+    package = _installable(files)
+    needs = tuple(_needs(files)) if online else ()
+    installable = ".git" in files.names and (package or bool(needs))
     source = f"{work_dir}/src" if _src_layout(files) else work_dir
     site = f"{work_dir}/{_SITE}"
-    wanted = (*_needs(files), "--editable", _with_extras(files)) if online else ("--editable", ".")
+    own = ("--editable", _with_extras(files) if online else ".") if package else ()
     options = () if online else _OFFLINE.split()
-    install = (*_PIP.split(), *options, "--target", site, *wanted)
+    install = (*_PIP.split(), *options, "--target", site, *needs, *own)
     return Project(
         kind="python",
         why=why,
         install=install if installable else None,
         test=test,
         env={**NO_BYTECODE, "PYTHONPATH": f"{source}:{site}" if installable else source},
-        install_optional=True,
+        install_optional=not online,
     )
 
 

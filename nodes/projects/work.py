@@ -7,7 +7,7 @@ from contracts.sandbox import Command, Sandbox
 from nodes.checks import has_tools
 from nodes.commands import to_result
 from nodes.node_sandbox import quiet
-from nodes.projects.find import find_project
+from nodes.projects.find import find_project, is_online
 from nodes.projects.types import Project
 from nodes.projects.verdict import not_run
 
@@ -18,7 +18,8 @@ TEST_TIMEOUT_S = 3600.0
 """Seconds that one run of the tests may take, also where the node has no limit of its own."""
 
 _NO_PYTEST = "the sandbox image has no pytest: use an image that has it, or say --set test=…"
-_OFFLINE = "sandboxes have no network by default; --set install= skips it, --set install=… says how"
+_SAY = "--set install= skips it, --set install=… says how"
+_OFFLINE = f"sandboxes have no network by default; {_SAY}"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
 
 
@@ -35,7 +36,19 @@ def look_for_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
 
 
 def install_project(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Install the project; skipped when there is nothing to install."""
+    """Install the project; skipped when there is nothing to install.
+
+    It may fail where the tests can run without.
+    """
+    return _install(ctx, sandbox, must=False)
+
+
+def require_install(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """As `install_project`, but an install that fails is a failure whatever can run without."""
+    return _install(ctx, sandbox, must=True)
+
+
+def _install(ctx: RunContext, sandbox: Sandbox, *, must: bool) -> NodeResult:
     project = find_project(ctx, sandbox)
     if project.install is None:
         return NodeResult.skipped("nothing to install")
@@ -44,10 +57,11 @@ def install_project(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     )
     if result.ok:
         return NodeResult.success(result.text)
-    if project.install_optional:
+    if project.install_optional and not must:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
     failed = to_result(result, project.install)
-    return NodeResult.failure(f"{failed.error} ({_OFFLINE})", failed.output)
+    hint = _SAY if is_online(ctx) else _OFFLINE
+    return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 
 
 def run_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:

@@ -10,59 +10,25 @@ import pytest
 from blueprints.engine import execute_blueprint
 from blueprints.find import find_blueprint, known_names
 from blueprints.prompts import fenced, template
-from contracts.run import NodeResult, RunContext, RunReport
+from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.agents.allowed import parse_allowed
 from nodes.changes import commit_message
 from nodes.types import Agentic, Validate
 from sandbox.scripted import ScriptedSandbox
+from tests.blueprints.built_in import (
+    BROKEN,
+    FIX,
+    GOOD_SHOP,
+    SHOP,
+    Agent,
+    change,
+    output,
+    run,
+    statuses,
+)
 from tests.nodes.workspace import context, put_repo
 from tests.sandbox.git_repos import commit_files, run_git
-
-BROKEN = "def add(a, b):\n    return a - b\n"
-FIXED = "def add(a, b):\n    return a + b\n"
-SHOP = {
-    "src/shop/__init__.py": BROKEN,
-    "tests/test_shop.py": "from shop import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
-    "requirements.txt": "pytest\nredis==5.0\n",
-}
-GOOD_SHOP = {**SHOP, "src/shop/__init__.py": FIXED}
-
-
-class Agent:
-    """Writes files, another set each time it is asked, and keeps the prompts it was given."""
-
-    def __init__(self, *turns: dict[str, str]) -> None:
-        self.turns = list(turns)
-        self.prompts: dict[str, str] = {}
-
-    def __call__(self, node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-        self.prompts[node.name] = node.prompt(ctx)
-        for path, text in (self.turns.pop(0) if self.turns else {}).items():
-            sandbox.write_file(path, text.encode())
-        return NodeResult.success(f"{node.name} done")
-
-
-def run(
-    name: str, sandbox: ScriptedSandbox, agent: Agent, *, intent: str = "", **options: str
-) -> RunReport:
-    ctx = context(sandbox, intent=intent, options=options)
-    return execute_blueprint(find_blueprint(name), ctx, sandbox=sandbox, run_agent=agent)
-
-
-def statuses(report: RunReport) -> dict[str, str]:
-    return {node.name: node.status for node in report.nodes}
-
-
-def output(report: RunReport, name: str) -> str:
-    return next(node.output for node in report.nodes if node.name == name)
-
-
-def change(path: str, text: str) -> dict[str, str]:
-    return {path: text}
-
-
-FIX = change("src/shop/__init__.py", FIXED)
 
 
 def test_fix_tests_ends_in_success_when_the_agent_fixes_the_code(sandbox: ScriptedSandbox) -> None:
@@ -256,45 +222,6 @@ def test_review_fails_when_the_agent_changed_a_file(sandbox: ScriptedSandbox) ->
     put_repo(sandbox, GOOD_SHOP)
     report = run("review", sandbox, Agent(change("NEW", "x")))
     assert "files were changed" in (report.error or "")
-
-
-def test_upgrade_deps_commits_an_upgrade_that_passes_the_tests(sandbox: ScriptedSandbox) -> None:
-    repo = put_repo(sandbox, GOOD_SHOP)
-    report = run("upgrade-deps", sandbox, Agent(change("requirements.txt", "redis==6.0\n")))
-    assert report.status == "success"
-    assert run_git(repo, "show", "--format=", "--name-only", "HEAD") == "requirements.txt"
-
-
-def test_upgrade_deps_shows_the_files_and_the_versions_asked_for(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, GOOD_SHOP)
-    agent = Agent(change("requirements.txt", "redis==6.0\n"))
-    run("upgrade-deps", sandbox, agent, versions="redis==6.0")
-    assert "requirements.txt" in agent.prompts["upgrade"]
-    assert "redis==6.0" in agent.prompts["upgrade"]
-
-
-def test_upgrade_deps_stops_when_tests_fail_before(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, SHOP)
-    agent = Agent()
-    assert statuses(run("upgrade-deps", sandbox, agent))["baseline"] == "failure"
-    assert agent.prompts == {}
-
-
-def test_upgrade_deps_fails_when_the_upgrade_breaks_the_tests(sandbox: ScriptedSandbox) -> None:
-    repo = put_repo(sandbox, GOOD_SHOP)
-    broke = {"requirements.txt": "redis==6.0\n", "src/shop/__init__.py": BROKEN}
-    assert statuses(run("upgrade-deps", sandbox, Agent(broke)))["verify"] == "failure"
-    assert run_git(repo, "rev-list", "--count", "HEAD") == "1"
-
-
-def test_upgrade_deps_fails_when_nothing_was_upgraded(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, GOOD_SHOP)
-    assert "nothing was changed" in (run("upgrade-deps", sandbox, Agent()).error or "")
-
-
-def test_upgrade_deps_stops_where_there_are_no_dependency_files(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox)
-    assert "no dependency files" in (run("upgrade-deps", sandbox, Agent()).error or "")
 
 
 @pytest.mark.parametrize("name", ["fix-tests", "implement", "review", "upgrade-deps"])

@@ -248,6 +248,14 @@ def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
     assert result.output.startswith("could not be installed; the tests run from the source")
 
 
+def test_an_install_that_has_a_way_out_must_work(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"requirements.txt": "nope\n", "test_a.py": PASSING})
+    env = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_NO_INDEX": "1"}
+    inside = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda line: None)
+    result = install_project(context(sandbox, env=env), inside)
+    assert "--set install= skips it" in (result.error or "")
+
+
 def test_an_install_leaves_nothing_in_the_work_tree(
     sandbox: ScriptedSandbox, tmp_path: Path
 ) -> None:
