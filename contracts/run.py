@@ -29,7 +29,8 @@ class NodeResult:
 
     `output` is for later nodes, prompts and people. `attempts` is filled by validate nodes
     only, `lanes` by those with nodes beside each other: the results of these by name. `usage`,
-    `turns`, `tool_calls` (calls by tool name) and `decisions` are of agentic ones.
+    `turns`, `tool_calls` (calls by tool name) and `decisions` are of agentic ones. `facts` are
+    what later nodes go by, and no agent can say.
     """
 
     status: NodeStatus
@@ -42,6 +43,7 @@ class NodeResult:
     turns: int = 0
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def success(cls, output: str = "") -> "NodeResult":

@@ -50,6 +50,14 @@ def unchanged_since(base: str) -> Work:
     return work
 
 
+def same_as(commit: str, sandbox: Sandbox) -> bool:
+    """Whether all that git would keep is as in this commit; False where nobody can tell."""
+    status = _git(sandbox, "status", "--porcelain", "--untracked-files=normal")
+    if not status.ok or status.text:
+        return False
+    return _git(sandbox, "diff", "--quiet", "--no-ext-diff", commit, "HEAD").ok
+
+
 def commit_message(ctx: RunContext) -> str:
     """A subject of at most 72 characters, the rest of the intent, and the run's id."""
     first, _, rest = (ctx.intent.strip() or "Changes by Harness").partition("\n")
@@ -62,7 +70,7 @@ def commit_message(ctx: RunContext) -> str:
 def _commit(sandbox: Sandbox, message: str) -> NodeResult:
     identity = () if _git(sandbox, "config", "user.email").ok else _IDENTITY
     commit = ("commit", "--quiet", "--no-verify", "--file=-")
-    made = _git(sandbox, *identity, *commit, stdin=message.encode())
+    made = _git(sandbox, *identity, *commit, stdin=message.encode(errors="replace"))
     if not made.ok:
         return to_result(made, ("git", *commit))
     return _result(sandbox, "show", "--stat", "--format=%h %s", "HEAD")

@@ -1,17 +1,24 @@
 """fix-tests: see the tests fail, let an agent mend the code, see them pass."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
 from blueprints.prompts import template
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
+from nodes.changes import head, same_as
 from nodes.checks import has_tools
 from nodes.projects.options import OPTIONS
 from nodes.projects.work import exec_tests, install_project, require_tests, run_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _NOTHING_TO_FIX = "the tests already pass: there is nothing to fix"
+_NOTHING_KEPT = (
+    "the tests pass now, but nothing that git keeps was changed, so nothing of it would be in the "
+    "branch: is it in a file that .gitignore names?"
+)
+_BASE = "base commit"
 
 
 def see_tests_fail(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -25,7 +32,17 @@ def see_tests_fail(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         return tests.result
     if tests.result.status == "success":
         return NodeResult.success(_NOTHING_TO_FIX)
-    return NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
+    seen = NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
+    return replace(seen, facts={_BASE: head(ctx, sandbox).output})
+
+
+def see_tests_pass(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Run the tests; that they pass with nothing changed that git keeps is a failure too."""
+    tests = run_tests(ctx, sandbox)
+    base = ctx.results["reproduce"].facts.get(_BASE)
+    if tests.status == "success" and base and same_as(base, sandbox):
+        return NodeResult.failure(_NOTHING_KEPT, tests.output)
+    return tests
 
 
 def _nothing_to_fix(ctx: RunContext) -> bool:
@@ -49,7 +66,7 @@ fix_tests = blueprint(
         validate(
             "verify",
             "All tests pass",
-            steps=[step("test", run_tests)],
+            steps=[step("test", see_tests_pass)],
             on_failure=agentic(
                 "fix-again",
                 "Fix what still fails",

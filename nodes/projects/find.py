@@ -1,6 +1,7 @@
 """Find out how the project in the sandbox installs and tests itself."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from contracts.run import RunContext
@@ -12,6 +13,9 @@ from nodes.projects.options import option_argv
 from nodes.projects.python import python_project
 from nodes.projects.types import Project
 
+FACT = "project"
+"""Under which a preflight tells later nodes what it found."""
+
 _NOTHING = Project(kind="unknown", why="no pyproject.toml, setup.py, package.json or makefile")
 
 
@@ -19,22 +23,39 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
     """The project in the workspace; the run's options `install` and `test` win outright.
 
     Where several kinds stand side by side, the first with tests of its own counts: Python,
-    then Node, then make.
+    then Node, then make. Once a preflight has found one, it is tested in that way to the end,
+    whatever agents add; how its kind is installed is looked at again.
 
     Raises:
         OptionInvalid: an option's quotes are not closed.
     """
     files = ProjectFiles(sandbox)
-    found = (
+    looked = (
         python_project(files, sandbox.work_dir, online=is_online(ctx)),
         node_project(files),
         make_project(files),
     )
-    kinds = [project for project in found if project is not None] or [_NOTHING]
-    chosen = next((project for project in kinds if project.test), None)
-    if chosen is None:
-        chosen = replace(kinds[0], why="; ".join(project.why for project in kinds))
-    return _as_told(chosen, ctx.options)
+    kinds = [project for project in looked if project is not None] or [_NOTHING]
+    facts = (result.facts[FACT] for result in ctx.results.values() if FACT in result.facts)
+    found = next(facts, None)
+    return _as_told(_first(kinds) if found is None else _as_found(found, kinds), ctx.options)
+
+
+def _first(kinds: Sequence[Project]) -> Project:
+    with_tests = next((project for project in kinds if project.test), None)
+    return with_tests or replace(kinds[0], why="; ".join(project.why for project in kinds))
+
+
+def _as_found(fact: str, kinds: Sequence[Project]) -> Project:
+    kind, why, test, install = json.loads(fact)
+    now = next((project for project in kinds if project.kind == kind), replace(_NOTHING, kind=kind))
+    # What was installed before is not taken for a project that needs no install.
+    return replace(
+        now,
+        why=why,
+        test=tuple(test) if test else None,
+        install=now.install or (tuple(install) if install else None),
+    )
 
 
 def is_online(ctx: RunContext) -> bool:

@@ -1,5 +1,6 @@
 """What is known of a project: how it installs and how it tests itself."""
 
+import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,11 @@ class Project:
     test: tuple[str, ...] | None = None
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     install_optional: bool = False
+
+    @property
+    def fact(self) -> str:
+        """What later nodes go by, whatever becomes of the files."""
+        return json.dumps([self.kind, self.why, self.test, self.install])
 
     def __str__(self) -> str:
         """Three lines for people and prompts; the commands can be pasted into a shell."""

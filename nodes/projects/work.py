@@ -1,5 +1,6 @@
 """Ready work on whatever project the sandbox holds: find its tests, install it, run them."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from contracts.run import NodeResult, RunContext
@@ -7,7 +8,7 @@ from contracts.sandbox import Command, Sandbox
 from nodes.checks import has_tools
 from nodes.commands import to_result
 from nodes.node_sandbox import quiet
-from nodes.projects.find import find_project, is_online
+from nodes.projects.find import FACT, find_project, is_online
 from nodes.projects.types import Project
 from nodes.projects.verdict import not_run
 
@@ -100,7 +101,7 @@ def _runnable(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult
         )
         if not probe.ok:
             return NodeResult.failure(_NO_PYTEST, probe.text)
-    return NodeResult.success(str(project))
+    return replace(NodeResult.success(str(project)), facts={FACT: project.fact})
 
 
 def _none(project: Project) -> str:

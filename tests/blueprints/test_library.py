@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from blueprints.engine import execute_blueprint
 from blueprints.find import find_blueprint, known_names
 from blueprints.prompts import fenced, template
 from contracts.run import NodeResult, RunContext
@@ -29,96 +27,6 @@ from tests.blueprints.built_in import (
 )
 from tests.nodes.workspace import context, put_repo
 from tests.sandbox.git_repos import commit_files, run_git
-
-
-def test_fix_tests_ends_in_success_when_the_agent_fixes_the_code(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, SHOP)
-    assert run("fix-tests", sandbox, Agent(FIX)).status == "success"
-
-
-def test_fix_tests_leaves_exactly_the_fix(sandbox: ScriptedSandbox) -> None:
-    repo = put_repo(sandbox, SHOP)
-    run("fix-tests", sandbox, Agent(FIX))
-    assert run_git(repo, "status", "--porcelain") == "M src/shop/__init__.py"
-
-
-def test_fix_tests_shows_the_agent_what_failed_and_what_was_asked(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, SHOP)
-    agent = Agent(FIX)
-    run("fix-tests", sandbox, agent, intent="sums are wrong")
-    assert "assert -1 == 3" in agent.prompts["fix"]
-    assert "sums are wrong" in agent.prompts["fix"]
-
-
-def test_fix_tests_tries_again_with_what_still_fails(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, SHOP)
-    agent = Agent(change("src/shop/__init__.py", BROKEN.replace("-", "*")), FIX)
-    assert run("fix-tests", sandbox, agent).status == "success"
-    assert "assert 2 == 3" in agent.prompts["fix-again (attempt 1)"]
-
-
-def test_fix_tests_fails_when_no_round_helps(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, SHOP)
-    report = run("fix-tests", sandbox, Agent())
-    assert report.error == "node 'verify' failed: test still failed after 3 attempts of 3"
-
-
-def test_fix_tests_has_nothing_to_do_when_tests_pass(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, GOOD_SHOP)
-    agent = Agent()
-    report = run("fix-tests", sandbox, agent)
-    assert output(report, "reproduce").startswith("the tests already pass")
-    assert (report.status, agent.prompts) == ("success", {})
-
-
-def test_fix_tests_skips_what_is_left_when_tests_pass(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, GOOD_SHOP)
-    ended = statuses(run("fix-tests", sandbox, Agent()))
-    assert (ended["fix"], ended["verify"]) == ("skipped", "skipped")
-
-
-def test_fix_tests_stops_where_there_is_no_way_to_test(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox)
-    report = run("fix-tests", sandbox, Agent())
-    assert "--set test=" in (report.error or "")
-
-
-def test_fix_tests_takes_the_command_it_is_told(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, {"value": "bad\n"})
-    report = run("fix-tests", sandbox, Agent(change("value", "good\n")), test="grep good value")
-    assert report.status == "success"
-
-
-@pytest.mark.parametrize("line", ["sh -c 'exit 127'", "sh -c 'exit 126'"])
-def test_fix_tests_does_not_fix_a_test_command_that_cannot_run(
-    sandbox: ScriptedSandbox, line: str
-) -> None:
-    put_repo(sandbox, SHOP)
-    agent = Agent(FIX)
-    report = run("fix-tests", sandbox, agent, test=line)
-    assert "could not be run" in (report.error or "")
-    assert agent.prompts == {}
-
-
-def test_fix_tests_does_not_fix_tests_that_take_too_long(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, SHOP)
-    whole = find_blueprint("fix-tests")
-    hurried = [
-        replace(node, timeout_s=0.2) if node.name == "reproduce" else node for node in whole.nodes
-    ]
-    report = execute_blueprint(
-        replace(whole, nodes=hurried),
-        context(sandbox, options={"test": "sleep 30"}),
-        sandbox=sandbox,
-        run_agent=Agent(FIX),
-    )
-    assert "timed out after 0.2 s" in (report.error or "")
-
-
-def test_fix_tests_refuses_a_fix_that_deletes_the_tests(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, SHOP)
-    agent = Agent(change("tests/test_shop.py", "import pytest\n"))
-    assert run("fix-tests", sandbox, agent).status == "failure"
 
 
 def test_implement_commits_what_the_agent_did(sandbox: ScriptedSandbox) -> None:

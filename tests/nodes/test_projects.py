@@ -1,19 +1,16 @@
 """How projects install and test themselves, found out from small real file sets."""
 
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
 from contracts.errors import OptionInvalid
-from contracts.run import NodeResult
-from nodes.node_sandbox import NodeSandbox
 from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.find import find_project
 from nodes.projects.types import Project
-from nodes.projects.work import install_project, look_for_tests, require_tests, run_tests
-from nodes.types import Work
+from nodes.projects.work import look_for_tests, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context, folder, put_repo, write
+from tests.nodes.workspace import context, do, folder, put_repo, write
 
 PYTEST = "python3 -m pytest"
 UNITTEST = "python3 -m unittest discover"
@@ -25,11 +22,6 @@ CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pas
 def found(sandbox: ScriptedSandbox, files: dict[str, str], **options: str) -> Project:
     write(sandbox, files)
     return find_project(context(sandbox, options=options), sandbox)
-
-
-def run(work: Work, sandbox: ScriptedSandbox, files: dict[str, str], **options: str) -> NodeResult:
-    write(sandbox, files)
-    return work(context(sandbox, options=options), sandbox)
 
 
 @pytest.mark.parametrize(
@@ -184,34 +176,51 @@ def test_an_option_with_an_open_quote_is_refused(sandbox: ScriptedSandbox) -> No
 
 
 def test_a_project_without_tests_is_told_what_to_say(sandbox: ScriptedSandbox) -> None:
-    assert "--set test=" in (run(require_tests, sandbox, {}).error or "")
+    assert "--set test=" in (do(require_tests, sandbox, {}).error or "")
 
 
 def test_a_project_without_tests_may_be_skipped(sandbox: ScriptedSandbox) -> None:
-    assert run(look_for_tests, sandbox, {}).status == "skipped"
+    assert do(look_for_tests, sandbox, {}).status == "skipped"
 
 
 def test_a_test_program_that_is_not_there_is_named(sandbox: ScriptedSandbox) -> None:
-    assert "nope-test" in (run(require_tests, sandbox, {}, test="nope-test -q").error or "")
+    assert "nope-test" in (do(require_tests, sandbox, {}, test="nope-test -q").error or "")
+
+
+def test_a_project_is_tested_to_the_end_as_it_was_found(sandbox: ScriptedSandbox) -> None:
+    found = do(require_tests, sandbox, {"Makefile": "test:\n\t@echo in C; exit 1\n"})
+    write(sandbox, {"tools/test_gen.py": CASE, "requirements.txt": "pytest\n"})
+    later = context(sandbox, results={"project": found})
+    assert run_tests(later, sandbox).output.startswith("in C")
+    assert run_tests(replace(later, options={"test": "echo as told"}), sandbox).output == "as told"
+
+
+def test_a_project_whose_install_is_gone_is_installed_as_before(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"pyproject.toml": "[project]\nname = 'x'\n", "test_a.py": PASSING})
+    before = find_project(context(sandbox), sandbox)
+    found = require_tests(context(sandbox), sandbox)
+    (folder(sandbox) / "pyproject.toml").unlink()
+    later = context(sandbox, results={"project": found})
+    assert find_project(later, sandbox).install == before.install is not None
 
 
 def test_a_found_project_says_how_it_is_tested(sandbox: ScriptedSandbox) -> None:
-    output = run(require_tests, sandbox, {"pytest.ini": "[pytest]\n"}).output
+    output = do(require_tests, sandbox, {"pytest.ini": "[pytest]\n"}).output
     assert output.endswith(f" PYTHONPATH={sandbox.work_dir} python3 -m pytest")
 
 
 def test_passing_tests_pass(sandbox: ScriptedSandbox) -> None:
-    assert run(run_tests, sandbox, {"test_a.py": PASSING}).status == "success"
+    assert do(run_tests, sandbox, {"test_a.py": PASSING}).status == "success"
 
 
 def test_an_edit_right_after_a_test_run_is_seen(sandbox: ScriptedSandbox) -> None:
     test = "from app import A\ndef test_it(): assert A == 2\n"
-    assert run(run_tests, sandbox, {"app.py": "A = 1\n", "test_a.py": test}).status == "failure"
-    assert run(run_tests, sandbox, {"app.py": "A = 2\n"}).status == "success"
+    assert do(run_tests, sandbox, {"app.py": "A = 1\n", "test_a.py": test}).status == "failure"
+    assert do(run_tests, sandbox, {"app.py": "A = 2\n"}).status == "success"
 
 
 def test_failing_tests_fail_with_what_they_printed(sandbox: ScriptedSandbox) -> None:
-    assert "the-reason" in run(run_tests, sandbox, {"test_a.py": FAILING}).output
+    assert "the-reason" in do(run_tests, sandbox, {"test_a.py": FAILING}).output
 
 
 @pytest.mark.parametrize(
@@ -227,7 +236,7 @@ def test_failing_tests_fail_with_what_they_printed(sandbox: ScriptedSandbox) -> 
 def test_tests_that_could_not_run_are_told_apart(
     sandbox: ScriptedSandbox, files: dict[str, str], options: dict[str, str]
 ) -> None:
-    error = run(run_tests, sandbox, files, **options).error or ""
+    error = do(run_tests, sandbox, files, **options).error or ""
     assert error.startswith("the tests could not be run")
 
 
@@ -236,70 +245,15 @@ def test_a_src_layout_passes_its_tests(sandbox: ScriptedSandbox) -> None:
         "src/shop/__init__.py": "PRICE = 3\n",
         "tests/test_shop.py": "from shop import PRICE\ndef test_it(): assert PRICE == 3\n",
     }
-    assert run(run_tests, sandbox, files).status == "success"
-
-
-def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
-    sandbox: ScriptedSandbox,
-) -> None:
-    put_repo(sandbox)
-    text = "[build-system]\nrequires = ['nope']\nbuild-backend = 'nope'\n"
-    result = run(install_project, sandbox, {"pyproject.toml": text})
-    assert result.output.startswith("could not be installed; the tests run from the source")
-
-
-def test_an_install_that_has_a_way_out_must_work(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox, {"requirements.txt": "nope\n", "test_a.py": PASSING})
-    env = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_NO_INDEX": "1"}
-    inside = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda line: None)
-    result = install_project(context(sandbox, env=env), inside)
-    assert "--set install= skips it" in (result.error or "")
-
-
-def test_an_install_leaves_nothing_in_the_work_tree(
-    sandbox: ScriptedSandbox, tmp_path: Path
-) -> None:
-    put_repo(sandbox)
-    backend = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
-    text = f"{backend}[project]\nname = 'shop'\nversion = '1.2'\n"
-    write(sandbox, {"pyproject.toml": text, "shop/__init__.py": ""})
-    env = {"HOME": str(tmp_path)}
-    at_home = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda line: None)
-    assert install_project(context(sandbox), at_home).status == "success"
-    assert {path.name for path in folder(sandbox).iterdir()} == {
-        ".git", "hello.txt", "pyproject.toml", "shop",
-    }  # fmt: skip
-
-
-def test_an_installed_project_knows_its_own_version(sandbox: ScriptedSandbox) -> None:
-    put_repo(sandbox)
-    backend = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
-    files = {
-        "pyproject.toml": f"{backend}[project]\nname = 'shop'\nversion = '1.2'\n",
-        "src/shop/__init__.py": "import importlib.metadata as m\nV = m.version('shop')\n",
-        "tests/test_v.py": "from shop import V\ndef test_it(): assert V == '1.2'\n",
-    }
-    assert run(install_project, sandbox, files).status == "success"
-    assert run(run_tests, sandbox, {}).status == "success"
-
-
-def test_an_install_that_was_asked_for_must_work(sandbox: ScriptedSandbox) -> None:
-    result = run(install_project, sandbox, {"pytest.ini": ""}, install="false")
-    assert "no network" in (result.error or "")
-
-
-def test_nothing_to_install_is_skipped(sandbox: ScriptedSandbox) -> None:
-    assert run(install_project, sandbox, {"pytest.ini": ""}).status == "skipped"
+    assert do(run_tests, sandbox, files).status == "success"
 
 
 def test_dependency_files_are_found_and_vendored_ones_are_not(sandbox: ScriptedSandbox) -> None:
     names = ("web/package.json", "vendor/x/go.mod", "requirements-dev.txt", "src/main.py")
     put_repo(sandbox, dict.fromkeys(names, "x"))
-    assert (
-        run(find_dependency_files, sandbox, {}).output == "requirements-dev.txt\nweb/package.json"
-    )
+    assert do(find_dependency_files, sandbox, {}).output == "requirements-dev.txt\nweb/package.json"
 
 
 def test_a_repository_without_dependency_files_is_refused(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox)
-    assert "looked for" in (run(find_dependency_files, sandbox, {}).error or "")
+    assert "looked for" in (do(find_dependency_files, sandbox, {}).error or "")

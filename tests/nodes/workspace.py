@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contracts.run import NodeResult, RunContext
+from nodes.types import Work
 from sandbox.scripted import ScriptedSandbox
 from tests.sandbox.git_repos import commit_files, run_git
 
@@ -45,3 +46,11 @@ def put_repo(sandbox: ScriptedSandbox, files: Mapping[str, str] | None = None) -
     texts = files or {"hello.txt": "hello\n"}
     commit_files(place, {name: text.encode() for name, text in texts.items()})
     return place
+
+
+def do(
+    work: Work, sandbox: ScriptedSandbox, files: Mapping[str, str], **options: str
+) -> NodeResult:
+    """What a node's work gives once these files are there."""
+    write(sandbox, files)
+    return work(context(sandbox, options=options), sandbox)

@@ -1,0 +1,63 @@
+"""What becomes of a project that can or cannot be installed."""
+
+from pathlib import Path
+
+from nodes.node_sandbox import NodeSandbox
+from nodes.projects.work import install_project, run_tests
+from sandbox.scripted import ScriptedSandbox
+from tests.nodes.workspace import context, do, folder, put_repo, write
+
+PASSING = "def test_it(): pass\n"
+
+
+def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox)
+    text = "[build-system]\nrequires = ['nope']\nbuild-backend = 'nope'\n"
+    result = do(install_project, sandbox, {"pyproject.toml": text})
+    assert result.output.startswith("could not be installed; the tests run from the source")
+
+
+def test_an_install_that_has_a_way_out_must_work(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"requirements.txt": "nope\n", "test_a.py": PASSING})
+    env = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_NO_INDEX": "1"}
+    inside = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda line: None)
+    result = install_project(context(sandbox, env=env), inside)
+    assert "--set install= skips it" in (result.error or "")
+
+
+def test_an_install_leaves_nothing_in_the_work_tree(
+    sandbox: ScriptedSandbox, tmp_path: Path
+) -> None:
+    put_repo(sandbox)
+    backend = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
+    text = f"{backend}[project]\nname = 'shop'\nversion = '1.2'\n"
+    write(sandbox, {"pyproject.toml": text, "shop/__init__.py": ""})
+    env = {"HOME": str(tmp_path)}
+    at_home = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda line: None)
+    assert install_project(context(sandbox), at_home).status == "success"
+    assert {path.name for path in folder(sandbox).iterdir()} == {
+        ".git", "hello.txt", "pyproject.toml", "shop",
+    }  # fmt: skip
+
+
+def test_an_installed_project_knows_its_own_version(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox)
+    backend = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
+    files = {
+        "pyproject.toml": f"{backend}[project]\nname = 'shop'\nversion = '1.2'\n",
+        "src/shop/__init__.py": "import importlib.metadata as m\nV = m.version('shop')\n",
+        "tests/test_v.py": "from shop import V\ndef test_it(): assert V == '1.2'\n",
+    }
+    assert do(install_project, sandbox, files).status == "success"
+    assert do(run_tests, sandbox, {}).status == "success"
+
+
+def test_an_install_that_was_asked_for_must_work(sandbox: ScriptedSandbox) -> None:
+    result = do(install_project, sandbox, {"pytest.ini": ""}, install="false")
+    assert "no network" in (result.error or "")
+
+
+def test_nothing_to_install_is_skipped(sandbox: ScriptedSandbox) -> None:
+    assert do(install_project, sandbox, {"pytest.ini": ""}).status == "skipped"
