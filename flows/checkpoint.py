@@ -44,6 +44,7 @@ class Checkpoint:
     put in. `forks` are those of agents that compete, `lost` names the branches of those that did
     not win. `ended` are the context's results once the nodes came to their end, and `work` is then
     what they made of the repository; `published` is the commit that the user's branch shows.
+    `notices` are of what is in none of these branches.
     `spent_usd` was spent in nodes that are done again, `heard` is how much of the run's own logs
     tells of them.
     """
@@ -64,6 +65,7 @@ class Checkpoint:
     spent_usd: float = 0.0
     heard: Mapping[str, int] = field(default_factory=dict)
     went_on: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
     @property
     def used(self) -> Used:

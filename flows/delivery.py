@@ -4,14 +4,19 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from contracts.errors import ForgeRefused
+from contracts.errors import ForgeRefused, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunReport
 from contracts.sandbox import LastingSandbox, Sandbox
 from flows.checkpoints import Checkpoints
 from flows.request import RunRequest
 from flows.workshop import Workshop
+from nodes.text import cap, inert
 from sandbox.branches import publish, push, remote_of
+from sandbox.left_out import ignored
 from sandbox.workspace import take_out
+
+MESSAGE_CAP = 8_000
+"""Characters of an intent that a commit's message holds."""
 
 
 class Delivery:
@@ -32,18 +37,34 @@ class Delivery:
 
     def take(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
         """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
-        message = f"harness: {self._request.intent or self._request.blueprint.description}"
+        about = self._request.intent or self._request.blueprint.description
+        message = f"harness: {cap(inert(about), MESSAGE_CAP)}"
         self.work = take_out(sandbox, self._base, self.branch, message=message)
+        if self.work is None and ended is not None:
+            self._tell(*ignored(sandbox))
         if ended is not None:
             self._kept.save(replace(self._kept.now, ended=dict(ended), work=self.work))
 
     def keep_lane(self, name: str, fork: LastingSandbox) -> None:
-        """Keep what an agent made that did not win, as a branch of the bare repository."""
+        """Keep what an agent made that did not win, as a branch of the bare repository.
+
+        What cannot be kept is a notice: it is no reason to end the run of who won.
+        """
         branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
-        lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
+        try:
+            lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
+        except (WorkRefused, SandboxLost) as error:
+            self._tell(f"what {name} made is not kept: {self._workshop.redact(str(error))}")
+            return
         now = self._kept.now
         if lost is not None and branch not in now.lost:
             self._kept.save(replace(now, lost=(*now.lost, branch)))
+
+    def _tell(self, *notices: str) -> None:
+        now = self._kept.now
+        new = [notice for notice in notices if notice not in now.notices]
+        if new:
+            self._kept.save(replace(now, notices=(*now.notices, *new)))
 
     def publish(self) -> None:
         """Bring the work onto a branch of the user's repository."""

@@ -235,6 +235,7 @@ class Record:
                     f"what did not win is kept: {self._base.bare} has {b}"
                     for b in self.kept.now.lost
                 ),
+                *self.kept.now.notices,
                 *self._base.notices,
                 *(work.notices if work else ()),
                 *self.egress.notices,

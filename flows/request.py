@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from blueprints.types import Blueprint
-from contracts.errors import OptionInvalid
+from contracts.errors import BadInput, OptionInvalid
 from contracts.paths import there
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
@@ -73,6 +73,21 @@ def repo_name(repo: str) -> str:
 def whole_name(repo: str) -> str:
     """A path as it is from the root, however it was written; a URL, or no path at all, as it is."""
     return str(there(repo) or repo)
+
+
+def check_intent(request: RunRequest) -> None:
+    """Refuse an intent that no commit, no agent and no database could hold.
+
+    Raises:
+        BadInput: says what is wrong with it.
+    """
+    if "\0" in request.intent:
+        raise BadInput("the intent holds a NUL character: it must be text")
+    try:
+        request.intent.encode()
+    except UnicodeEncodeError as error:
+        found = request.intent[error.start]
+        raise BadInput(f"the intent holds {found!r}: it must be text in UTF-8") from error
 
 
 def check_options(request: RunRequest) -> None:

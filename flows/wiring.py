@@ -22,6 +22,7 @@ from flows.request import (
     AGENTS,
     RunRequest,
     check_agents,
+    check_intent,
     check_options,
     check_viewer,
     models,
@@ -106,6 +107,7 @@ def _check(
     request: RunRequest, settings: Settings, docker: Engine, find: FindSource
 ) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
+    check_intent(request)
     check_options(request)
     check_agents(request, AGENTS)
     check_viewer(request)

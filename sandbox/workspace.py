@@ -10,27 +10,18 @@ from dataclasses import dataclass
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
-from contracts.sandbox import OUTPUT_LIMIT, Command, ExecResult, Sandbox
+from contracts.sandbox import Sandbox
 from sandbox.branches import diff, diff_stat
 from sandbox.bundles import pack_base, unpack_work
-from sandbox.git import TIMEOUT_S, branch_ref, git, git_text, last_words
+from sandbox.git import branch_ref, git, git_text, last_words
+from sandbox.inside import checked, git_in, rm_in, tried_in
+from sandbox.left_out import JUNK, ignored, show_all
 from sandbox.repos import Base
 
 WORK_LIMIT = 512 * 1024 * 1024
 """Bytes of a bundle that is taken out at the most."""
 
-JUNK = (
-    "__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/",
-    ".venv/", "node_modules/", ".tox/", ".nox/", ".hypothesis/", ".coverage",
-)  # fmt: skip
-"""What running tests leaves behind; kept out of the work by `.git/info/exclude`."""
-
 _BUNDLE = ".git/harness.bundle"
-_INSIDE = (
-    "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
-    "-c", "commit.gpgSign=false", "-c", "user.name=Harness", "-c", "user.email=harness@localhost",
-    "--git-dir=.git", "--work-tree=.",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,18 +49,18 @@ def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
         SandboxLost: the sandbox is gone.
     """
     branch_ref(branch)
-    _git(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
+    git_in(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
     sandbox.write_file(_BUNDLE, pack_base(base))
     if (shallow := base.bare / "shallow").exists():
         sandbox.write_file(".git/shallow", shallow.read_bytes())
     sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
-    _git(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
-    _git(sandbox, "config", "user.name", "Harness")
-    _git(sandbox, "config", "user.email", "harness@localhost")
-    _git(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
+    git_in(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
+    git_in(sandbox, "config", "user.name", "Harness")
+    git_in(sandbox, "config", "user.email", "harness@localhost")
+    git_in(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
     if base.forked_at is not None:
-        _git(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
-    _checked(_rm(sandbox, _BUNDLE), "rm")
+        git_in(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
+    checked(rm_in(sandbox, _BUNDLE), "rm")
 
 
 def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work | None:
@@ -83,6 +74,8 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
         SandboxLost: the sandbox is gone.
     """
     try:
+        _unlock(sandbox)
+        away = show_all(sandbox)
         left_out = _commit_all(sandbox, message)
         bundle = _packed(sandbox, base)
         if bundle is None and left_out:
@@ -95,34 +88,45 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
             branch=branch,
             diff_stat=diff_stat(base, commit),
             diff=diff(base, commit),
-            notices=(*left_out, *_rewritten(base, commit), *_embedded(base, commit)),
+            notices=(
+                *left_out,
+                *away,
+                *ignored(sandbox),
+                *_rewritten(base, commit),
+                *_embedded(base, commit),
+            ),
         )
     except GitFailed as error:
         raise WorkRefused(f"the work cannot be taken out: {error}") from error
 
 
+def _unlock(sandbox: Sandbox) -> None:
+    # A git that was killed leaves its lock, and every later one would refuse to work.
+    # Attributes of its own would have git take other bytes than were checked.
+    rm_in(sandbox, ".git/index.lock", ".git/HEAD.lock", ".git/info/attributes")
+    git_in(sandbox, "rev-parse", "--git-dir")
+
+
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     """Commit everything in the workspace; gives what could not be added, as notices."""
-    # A git that was killed leaves its lock, and every later one would refuse to work.
-    _rm(sandbox, ".git/index.lock", ".git/HEAD.lock")
-    _git(sandbox, "rev-parse", "--git-dir")
-    added = _tried(sandbox, "add", "--all", "--ignore-errors")
-    if not _tried(sandbox, "diff", "--cached", "--quiet").ok:
+    added = tried_in(sandbox, "add", "--all", "--ignore-errors")
+    if not tried_in(sandbox, "diff", "--cached", "--quiet").ok:
         commit = ("commit", "--quiet", "--no-verify", "--allow-empty-message")
-        _git(sandbox, *commit, "--message", message)
+        words = message.replace("\0", "").encode(errors="replace")
+        git_in(sandbox, *commit, "--file=-", stdin=words)
     return () if added.ok else (f"not all is in the branch: {last_words(added.stderr)}",)
 
 
 def _packed(sandbox: Sandbox, base: Base) -> bytes | None:
     """A bundle of what HEAD has over the base; None when HEAD is the base."""
     span = (f"^{base.commit}", "HEAD")
-    if _git(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
-        head = _git(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
+    if git_in(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
+        head = git_in(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
         if head == base.commit:
             return None
         raise WorkRefused(f"HEAD went back to before {base.commit[:7]} and nothing stands on it")
     packing = ("bundle", "create", "--quiet", "-", *span)
-    packed = _checked(_tried(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
+    packed = checked(tried_in(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
     if packed.truncated:
         raise WorkRefused(
             f"the work is {packed.stdout_size} bytes packed, over the limit of {WORK_LIMIT}"
@@ -140,25 +144,3 @@ def _embedded(base: Base, commit: str) -> Iterator[str]:
     changes = git("diff", "--raw", "-z", "--no-renames", base.commit, commit, at=base.bare)
     if re.search(rb":\d+ 160000 ", changes):
         yield "a directory of the work is a git repository itself: its files are not in the branch"
-
-
-def _git(sandbox: Sandbox, *args: str) -> ExecResult:
-    return _checked(_tried(sandbox, *args), f"git {args[0]}")
-
-
-def _tried(sandbox: Sandbox, *args: str, output_limit: int = OUTPUT_LIMIT) -> ExecResult:
-    command = Command(argv=(*_INSIDE, *args), timeout_s=TIMEOUT_S, output_limit=output_limit)
-    return sandbox.exec(command)
-
-
-def _rm(sandbox: Sandbox, *paths: str) -> ExecResult:
-    return sandbox.exec(Command(argv=("rm", "-f", *paths), timeout_s=TIMEOUT_S))
-
-
-def _checked(result: ExecResult, what: str) -> ExecResult:
-    if not result.ok:
-        why = result.launch_error or last_words(result.stderr)
-        raise GitFailed(
-            f"{what} in the sandbox {'timed out' if result.timed_out else 'failed'}: {why}"
-        )
-    return result

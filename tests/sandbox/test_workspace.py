@@ -126,6 +126,48 @@ def test_what_tests_leave_behind_is_no_work(work_in: Sandbox, base: Base) -> Non
     assert take_out(work_in, base, BRANCH, message="Leftovers") is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git update-index --skip-worktree src/a.py && echo 'a = 2' > src/a.py",
+        "git update-index --assume-unchanged src/a.py && echo 'a = 2' > src/a.py",
+        "git sparse-checkout set --no-cone /src && echo 'a = 2' > src/a.py && "
+        "mkdir far && echo x > far/b.py",
+        "echo '*.py filter=x' > .git/info/attributes; git config filter.x.clean 'sed s/2/1/'; "
+        "echo 'a = 2' > src/a.py",
+        "git config core.fileMode false; echo 'a = 2' > src/a.py; chmod +x src/a.py",
+    ],
+)
+def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: Base, line: str) -> None:
+    inside(work_in, line)
+    work = taken(work_in, base)
+    assert git_text("show", f"{work.commit}:src/a.py", at=base.bare) == "a = 2"
+    mode = git_text("ls-tree", work.commit, "src/a.py", at=base.bare)[:6]
+    assert mode == ("100755" if "chmod" in line else "100644")
+    files = set(git_text("ls-tree", "-r", "--name-only", work.commit, at=base.bare).split())
+    assert files == {"hello.txt", "src/a.py", *(["far/b.py"] if "far" in line else [])}
+    hidden = "not there when the work was checked, but in the branch as before: hello.txt"
+    assert work.notices == ((hidden,) if "sparse" in line else ())
+
+
+def test_what_git_ignores_is_told_and_junk_is_not(work_in: Sandbox, base: Base) -> None:
+    inside(work_in, "printf 'local.py\n__pycache__/\nvar/\n' > .gitignore; mkdir -p p/__pycache__")
+    inside(work_in, "touch local.py p/__pycache__/a.pyc; mkdir var; touch var/1 var/2 var/3 var/4")
+    inside(work_in, "touch var/5; mkdir -p node_modules/x; touch node_modules/x/y new.py")
+    [notice] = taken(work_in, base).notices
+    assert notice.endswith("git ignores it: local.py, var/1, var/2, var/3, var/4, and 1 more")
+
+
+@pytest.mark.parametrize("message", ["x" * 200_000, "a\0b", "\ud800", ""])
+def test_no_message_keeps_the_work_from_coming_out(
+    work_in: Sandbox, base: Base, message: str
+) -> None:
+    inside(work_in, "echo two >> hello.txt")
+    work = take_out(work_in, base, BRANCH, message=message)
+    assert work is not None
+    assert work.diff_stat.files == 1
+
+
 def test_a_binary_file_is_named_and_a_long_diff_is_cut(work_in: Sandbox, base: Base) -> None:
     inside(work_in, "printf 'a\\0b' > raw.bin; seq 1 400000 > long.txt")
 

@@ -1,0 +1,55 @@
+"""Git inside a sandbox, on a repository that belongs to the agent: none of its hooks run."""
+
+from contracts.errors import GitFailed
+from contracts.sandbox import OUTPUT_LIMIT, Command, ExecResult, Sandbox
+from sandbox.git import TIMEOUT_S, last_words
+
+_INSIDE = (
+    "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
+    "-c", "core.sparseCheckout=false", "-c", "core.untrackedCache=false",
+    "-c", "core.fileMode=true", "-c", "core.trustctime=true", "-c", "core.checkStat=default",
+    "-c", "commit.gpgSign=false", "-c", "user.name=Harness", "-c", "user.email=harness@localhost",
+    "--git-dir=.git", "--work-tree=.",
+)  # fmt: skip
+
+
+def git_in(
+    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = OUTPUT_LIMIT
+) -> ExecResult:
+    """What git did in the workspace.
+
+    Raises:
+        GitFailed: it failed; the message holds its last words.
+        SandboxLost: the sandbox is gone.
+    """
+    ran = tried_in(sandbox, *args, stdin=stdin, output_limit=output_limit)
+    return checked(ran, f"git {args[0]}")
+
+
+def tried_in(
+    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = OUTPUT_LIMIT
+) -> ExecResult:
+    """The same, whether it failed or not."""
+    argv = (*_INSIDE, *args)
+    return sandbox.exec(
+        Command(argv=argv, stdin=stdin, timeout_s=TIMEOUT_S, output_limit=output_limit)
+    )
+
+
+def rm_in(sandbox: Sandbox, *paths: str) -> ExecResult:
+    """Remove files of the workspace, whether they are there or not."""
+    return sandbox.exec(Command(argv=("rm", "-f", *paths), timeout_s=TIMEOUT_S))
+
+
+def checked(result: ExecResult, what: str) -> ExecResult:
+    """The same result.
+
+    Raises:
+        GitFailed: it is a failure.
+    """
+    if not result.ok:
+        why = result.launch_error or last_words(result.stderr)
+        raise GitFailed(
+            f"{what} in the sandbox {'timed out' if result.timed_out else 'failed'}: {why}"
+        )
+    return result

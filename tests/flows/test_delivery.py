@@ -1,0 +1,67 @@
+"""What comes of a run's work that git, or its size, or its agents keep from coming out."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from blueprints.dsl import blueprint, compete, deterministic, step
+from contracts.errors import BadInput
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, Sandbox
+from flows.request import RunRequest
+from flows.run import run_blueprint
+from flows.workshop import Workshop
+from nodes.commands import shell
+from tests.flows.conftest import DONE
+from tests.flows.repositories import git
+
+Ask = Callable[..., RunRequest]
+
+
+def test_work_that_git_ignores_is_no_silence(shop: Workshop, ask: Ask) -> None:
+    nodes = [
+        deterministic("do", "do it", shell("echo kept.txt > .git/info/exclude; touch kept.txt"))
+    ]
+    report = run_blueprint(ask(blueprint("hides", "Hides", nodes)), shop, run_id="abcd1234")
+    assert report.branch is None
+    assert report.notices == ("not in the branch, because git ignores it: kept.txt",)
+
+
+def test_an_intent_of_any_length_is_delivered(shop: Workshop, ask: Ask, repository: Path) -> None:
+    made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
+    request = replace(ask(made), intent="Write. " * 30_000)
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    said = git(repository, "log", "-1", "--format=%B", str(report.branch))
+    assert said.startswith("harness: Write. Write.")
+    assert len(said) < 10_000
+
+
+@pytest.mark.parametrize("intent", ["a\0b", "caf\udce9"])
+def test_an_intent_that_is_no_text_is_refused(shop: Workshop, ask: Ask, intent: str) -> None:
+    made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
+    with pytest.raises(BadInput, match="the intent holds"):
+        shop.check(replace(ask(made), intent=intent))
+
+
+def test_one_that_lost_and_broke_its_repository_ends_no_run(
+    shop: Workshop, ask: Ask, model: Callable[..., str], repository: Path
+) -> None:
+    first = Lock()
+
+    def answer(_: RunContext, fork: Sandbox) -> NodeResult:
+        if first.acquire(blocking=False):
+            fork.write_file("answer.txt", b"42\n")
+            return NodeResult.success()
+        fork.exec(Command(argv=("rm", "-rf", ".git")))
+        return NodeResult.failure("gave up")
+
+    tried = compete("try", "Try", 2, prompt=lambda _: "go", steps=[step("answer", answer)])
+    request = ask(blueprint("contest", "Contest", [tried]), model=model(DONE, DONE))
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    assert report.status == "success"
+    assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
+    [notice] = report.notices
+    assert " made is not kept: the work cannot be taken out" in notice
