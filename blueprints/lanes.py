@@ -5,18 +5,18 @@ makes nodes visible sees them as children. Who is interrupted does not wait for 
 they end with their sandbox.
 """
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
+from math import inf
 from threading import Thread
 from typing import TypeVar
 
 from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Command, LastingSandbox, SnapshotId
+from contracts.sandbox import Command, ExecResult, LastingSandbox, SnapshotId
 from nodes.types import Agentic, Compete, Deterministic, Entry, Node, Parallel, step_name
 
 RunLane = Callable[[Sequence[Node], RunContext], RunContext]
@@ -26,6 +26,14 @@ KeepLane = Callable[[str, LastingSandbox], None]
 """Keeps the work of an entrant that did not win, under the entrant's name."""
 
 Made = TypeVar("Made")
+
+_NEW, _OLD = b"\1", b"\2"
+_LINES = (
+    "diff", "--cached", "--text", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv",
+    f"--output-indicator-new={_NEW.decode()}", f"--output-indicator-old={_OLD.decode()}",
+)  # fmt: skip
+_LINES_LIMIT = 16 * 1024 * 1024
+"""Bytes of a change whose lines are counted."""
 
 
 def run_parallel(node: Parallel, ctx: RunContext, run_lane: Callable[[], RunLane]) -> NodeResult:
@@ -54,7 +62,7 @@ def run_compete(
 
     One that was under way when the run stopped has its own `files` to go on with.
     """
-    base = _git(sandbox, "rev-parse", "HEAD").strip()
+    base = _git(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
     start = sandbox.snapshot()
     with ExitStack() as stack:
         forks = [
@@ -112,19 +120,29 @@ def _no_winner(passed: Sequence[Entry], named: str | None) -> str:
 def _told(entry: Entry, winner: str | None) -> str:
     failed = [name for name, result in entry.results.items() if result.status == "failure"]
     how = f"failed at {', '.join(failed)}" if failed else "passed"
-    return f"{entry.name}: {how}, {entry.lines} lines changed{' (won)' * (entry.name == winner)}"
+    lines = "countless" if entry.lines == inf else entry.lines
+    return f"{entry.name}: {how}, {lines} lines changed{' (won)' * (entry.name == winner)}"
 
 
-def _lines_changed(fork: LastingSandbox, base: str) -> int:
-    """Lines added and removed since the base, new files included, by git in the fork."""
-    _git(fork, "add", "--all", "--intent-to-add")
-    stat = _git(fork, "diff", "--shortstat", "--no-ext-diff", base)
-    return sum(int(count) for count in re.findall(r"(\d{1,9}) (?:insertion|deletion)", stat))
+def _lines_changed(fork: LastingSandbox, base: str) -> float:
+    """Lines added and removed since the base, new files included; infinite if git cannot tell.
+
+    By an index of its own, and as text whatever the attributes say: the entrant has its hands in
+    both.
+    """
+    for args in (("read-tree", base), ("add", "--all")):
+        if not _git(fork, *args).ok:
+            return inf
+    told = _git(fork, *_LINES, base)
+    if not told.ok or told.truncated:
+        return inf
+    return sum(line[:1] in {_NEW, _OLD} for line in told.stdout.split(b"\n"))
 
 
-def _git(fork: LastingSandbox, *args: str) -> str:
-    done = fork.exec(Command(argv=("git", *args), timeout_s=60.0))
-    return done.stdout.decode("utf-8", "replace")
+def _git(fork: LastingSandbox, *args: str) -> ExecResult:
+    argv = ("git", "-c", "core.sparseCheckout=false", *args)
+    env = {"GIT_INDEX_FILE": ".git/harness-lines"}
+    return fork.exec(Command(argv=argv, env=env, timeout_s=60.0, output_limit=_LINES_LIMIT))
 
 
 @contextmanager

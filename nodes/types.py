@@ -111,11 +111,14 @@ class Parallel(_Common):
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What one agent of a compete node made: its results and its checks', lines changed."""
+    """What one agent of a compete node made: its results and its checks', lines changed.
+
+    `lines` are infinite where nobody can count them.
+    """
 
     name: str
     results: Mapping[str, NodeResult]
-    lines: int
+    lines: float
 
     @property
     def passed(self) -> bool:

@@ -100,6 +100,26 @@ def test_the_smallest_change_that_passes_wins(started: ScriptedSandbox) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "hide",
+    [
+        "seq 9 > more.txt; mkdir -p .git/info; echo '* -diff' > .git/info/attributes",
+        "seq 9 > more.txt; echo '* -diff' > .gitattributes",
+        "git update-index --skip-worktree start.txt; seq 9 > start.txt",
+        "rm -rf .git",
+    ],
+)
+def test_no_agent_wins_by_hiding_what_it_changed(started: ScriptedSandbox, hide: str) -> None:
+    def agent(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        if node.name == "try-2":
+            assert sandbox.exec(Command(argv=("sh", "-c", hide))).ok
+        return agent_writes(node, ctx, sandbox)
+
+    ctx = RunContext(run_id="abcd1234", work_dir=started.work_dir)
+    run_nodes([trying()], ctx, node_runner(started, agent))
+    assert started.read_file("answer.txt") == b"42\n" * 5
+
+
 def test_a_judge_may_choose_another(started: ScriptedSandbox) -> None:
     def largest(_: RunContext, entries: Sequence[Entry]) -> str:
         return max(entries, key=lambda entry: entry.lines).name
