@@ -71,7 +71,7 @@ def demo(as_json: AsJson = False) -> None:
 
     settings = load_settings()
     check_home(settings.home)
-    run_id = new_run_id()
+    run_id = new_run_id(settings.runs)
     repository = make_repository(settings.home / "demo" / run_id / "opening-hours")
     request = demo_request(repository, settings)
     say(f"a repository with a failing test is in {repository}; model: {request.model}")

@@ -87,7 +87,9 @@ def run(
         company=company,
         wait_approvals_s=wait_approvals,
     )
-    run_request(request, settings, run_id or new_run_id(), detach=detach, as_json=as_json)
+    run_request(
+        request, settings, run_id or new_run_id(settings.runs), detach=detach, as_json=as_json
+    )
 
 
 @_before_it_begins()

@@ -113,6 +113,21 @@ def read_asked(own: Path) -> Asked | None:
         ) from error
 
 
+def check_own(own: Path, flow_run_id: str) -> None:
+    """Refuse a flow run whose run id, the end of its own, is another run's already.
+
+    Raises:
+        RunNotResumable: names that run.
+    """
+    asked = read_asked(own)
+    if asked is not None and asked.flow_run_id != flow_run_id:
+        raise RunNotResumable(
+            f"run id {own.name} is taken, by a run of {asked.blueprint!r} begun at "
+            f"{asked.started_at} whose flow run {asked.flow_run_id} ends in the same digits. "
+            "Nothing was done: start it again as a new flow run, which has another id"
+        )
+
+
 @contextmanager
 def held(folder: Path, run_id: str) -> Iterator[None]:
     """Keep every other process from doing this run, until the block or this process ends.

@@ -16,6 +16,7 @@ from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotFound
 from contracts.run import NodeResult, RunReport
 from flows.artifacts import publish_report, publish_view
+from flows.asked import check_own
 from flows.form import (
     CONFIGURED,
     Agent,
@@ -131,6 +132,8 @@ def flow_function(
         check_given({"repo": repo})
         with secrets_set(secrets), beating():
             tools = workshop()
+            if run_id is None:
+                check_own(tools.runs / own_id(), str(flow_run.id))
             over = finished(tools.runs, own_id())
             if over is not None:
                 return _end(over)

@@ -59,9 +59,12 @@ class FlowRun(NamedTuple):
     suspends: bool = False
 
 
-def new_run_id() -> str:
-    """Eight hex digits, as in branch names."""
-    return secrets.token_hex(4)
+def new_run_id(runs: Path | None = None) -> str:
+    """Eight hex digits, as in branch names; of no run in that folder."""
+    while True:
+        made = secrets.token_hex(4)
+        if runs is None or not (runs / made).exists():
+            return made
 
 
 def repo_name(repo: str) -> str:

@@ -41,11 +41,14 @@ def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState")
 
     A run whose process told of its end itself is left as it is.
     """
-    settings = load_settings()
+    settings, run_id = load_settings(), str(flow_run.id)[-8:]
     tools = workshop(settings)
     tell_late(tools)
+    asked = read_asked(tools.runs / run_id)
+    if asked is not None and asked.flow_run_id != str(flow_run.id):
+        return  # another run, whose id ends alike
     why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))
-    if settle(tools, str(flow_run.id)[-8:], why) is None:
+    if settle(tools, run_id, why) is None:
         return
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
         reap(engine(), owner(settings))
