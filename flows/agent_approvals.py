@@ -13,7 +13,7 @@ from flows.event_log import event_log, open_log
 from flows.owner import owner_of
 from flows.policy_settings import PolicySettings, load_policy_settings
 from flows.run_events import heard
-from nodes.types import inner
+from nodes.types import inner, step_names
 from policy.types import Approval
 
 if TYPE_CHECKING:
@@ -80,11 +80,12 @@ def go_on_from(
         return start
     finished: set[str] = set()
     for node in blueprint.nodes:
-        names = {node.name, *(found.name for found in inner(node))}
+        within = (node, *inner(node))
+        names = {found.name for found in within}
         if names & may:
             again = start.again_from(finished, heard(folder))
             return again.with_word_for(node.name, answers(approvals))
-        finished |= names
+        finished |= names | {name for found in within for name in step_names(found)}
     return start
 
 

@@ -84,8 +84,9 @@ class Checkpoint:
         return frozenset(filter(None, (self.files, *self.forks.values())))
 
     def again_from(self, finished: Collection[str], heard: Mapping[str, int]) -> "Checkpoint":
-        """The same files, to go on after these: what else was done is done again in them."""
-        kept = {name: r for name, r in self.results.items() if top_of(name) in finished}
+        """The same files, to go on after these nodes, fixes and steps: what else was done is done
+        again in them."""
+        kept = {name: r for name, r in self.results.items() if without_attempt(name) in finished}
         without = replace(self, results=kept, ended=None, work=None, heard=heard)
         return replace(without, spent_usd=self.used.cost_usd - without.used.cost_usd)
 
@@ -170,8 +171,3 @@ def _finished(checkpoint: Checkpoint) -> str:
 def adapter() -> TypeAdapter[Checkpoint]:
     """To JSON and back; made once, which takes 20 ms."""
     return TypeAdapter(Checkpoint)
-
-
-def top_of(name: str) -> str:
-    """The node that a step or an attempt belongs to: of `tests/run (attempt 2)` it is `tests`."""
-    return without_attempt(name).partition("/")[0]

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 from blueprints.engine import Perform
 from contracts.errors import SandboxLost
+from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import LastingSandbox, SnapshotId
 from flows.asked import write_whole
-from flows.checkpoint import Checkpoint, dumps, top_of
+from flows.checkpoint import Checkpoint, dumps
 from flows.files import Files
 from flows.runs import CHECKPOINT
 from nodes.agents.talk import Still, Talk, Talks
@@ -131,7 +132,7 @@ class Checkpoints:
     def _waiting(self, node: Node, place: "_Place") -> dict[str, Talk]:
         """What a finished agent said, where it can be gone on with: its files stay as they are."""
         talk = self._ended.pop(node.name, None)
-        alone = not place.shared and not place.entrant and top_of(node.name) == node.name
+        alone = not place.shared and not place.entrant and without_attempt(node.name) == node.name
         return {node.name: talk} if talk and alone else {}
 
     def _read_talk(self, node: str) -> Talk | None:

@@ -227,7 +227,8 @@ def task_runner() -> Perform:
     def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
         nonlocal last
         # No tags: each would cost a question to the server about its concurrency limits.
-        run = _node_task.with_options(name=node.name, task_run_name=node.name)
+        # A function, for Prefect takes a string for a template.
+        run = _node_task.with_options(name=node.name, task_run_name=lambda: node.name)
         before = None if last is None else [allow_failure(last)]
         last = run(execute, return_state=True, wait_for=before)
         match last.result(raise_on_failure=False):

@@ -95,7 +95,7 @@ def answer_is_42() -> Blueprint:
         "Check the answer",
         [
             deterministic("look", "look at it", shell("echo the answer is; cat answer.txt")),
-            deterministic("never", "skipped", command("false"), skip=lambda _: True),
+            deterministic("never {a,b} }{/", "skipped", command("false"), skip=lambda _: True),
             validate("check", "check it", steps=steps, on_failure=fix, max_retries=1),
         ],
     )
@@ -136,7 +136,7 @@ def test_every_node_step_and_attempt_is_a_task_run(
     assert states == {
         "surface playbooks": "Completed",
         "look": "Completed",
-        "never": "Skipped",
+        "never {a,b} }{/": "Skipped",
         "check": "Completed",
         "check/answer (attempt 1)": "Failed",
         "mend (attempt 1)": "Completed",

@@ -1,0 +1,50 @@
+"""A node may be called anything that is one line; what is finished stays finished all the same."""
+
+from collections.abc import Callable
+
+from blueprints.dsl import agentic, blueprint, deterministic, step, validate
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
+from flows.event_log import event_log
+from flows.owner import owner_of
+from flows.run import run_blueprint
+from flows.settings import load_settings
+from flows.workshop import Workshop
+from nodes.types import Node
+from policy.approvals import Approvals
+from tests.flows.conftest import DONE, Ask
+from tests.flows.test_agent_approvals import CHANGE_CI
+from tests.flows.test_guarded_run import asked_prompt
+
+
+def test_a_finished_node_with_a_slash_is_not_run_again_after_an_approval(
+    shop: Workshop, ask: Ask, model: Callable[..., str]
+) -> None:
+    done: list[str] = []
+
+    def noting(name: str) -> Callable[[RunContext, Sandbox], NodeResult]:
+        def work(_: RunContext, __: Sandbox) -> NodeResult:
+            done.append(name)
+            return NodeResult.success()
+
+        return work
+
+    nodes: list[Node] = [
+        deterministic("install/deps", "install", noting("install")),
+        validate(
+            "check/all",
+            "check",
+            steps=[step("s/1", noting("step"))],
+            on_failure=agentic("fix", "fix", prompt=lambda _: "fix"),
+        ),
+        agentic("work/it", "work", prompt=asked_prompt),
+    ]
+    request = ask(blueprint("slashes", "Slashes", nodes), model=model(CHANGE_CI, DONE, DONE))
+    assert run_blueprint(request, shop, run_id="abcd1234").status == "waiting"
+    home = load_settings().home
+    with event_log(home, owner_of(home)) as log:
+        approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+        [asked] = approvals.list(run_id="abcd1234")
+        approvals.decide(asked.id, "approved", by="ann")
+    assert run_blueprint(request, shop, run_id="abcd1234").status == "success"
+    assert done == ["install", "step"]
