@@ -16,6 +16,7 @@ from contracts.sandbox import SnapshotId
 from flows.model_calls import model_calls
 from flows.request import RunRequest
 from flows.settings import TelemetrySettings
+from flows.spans import spanning
 from flows.traced_sandbox import TracedSandbox
 from flows.workshop import Opened, Workshop
 from nodes.types import Node
@@ -71,7 +72,7 @@ def traced(settings: TelemetrySettings, request: RunRequest, run_id: str) -> Ite
     name = f"run {request.blueprint.name}"
     with (
         exporting(settings.endpoint, settings.service, FLUSH_TIMEOUT_MS) as (tracer, counted),
-        tracer.start_as_current_span(name, attributes=about) as span,
+        spanning(tracer, name, about) as span,
     ):
         yield _Told(tracer, span, counted)
 
@@ -86,7 +87,7 @@ class _Told:
 
     def perform(self, perform: Perform) -> Perform:
         def told(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
-            with self._tracer.start_as_current_span(f"node {node.name}") as span:
+            with spanning(self._tracer, f"node {node.name}") as span:
                 result = perform(node, execute)
                 span.set_attribute("harness.status", result.status)
                 return result

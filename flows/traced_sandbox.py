@@ -12,6 +12,7 @@ from contracts.sandbox import (
     OnOutput,
     SnapshotId,
 )
+from flows.spans import spanning
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -29,7 +30,7 @@ class TracedSandbox:
         return self._inner.work_dir
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
-        with self._tracer.start_as_current_span(f"exec {command.argv[0]}") as span:
+        with spanning(self._tracer, f"exec {command.argv[0]}") as span:
             result = self._inner.exec(command, on_output)
             span.set_attribute("process.exit.code", result.exit_code)
             span.set_attribute("harness.timed_out", result.timed_out)

@@ -14,6 +14,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import call
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, Sandbox
 from flows.request import RunRequest
 from flows.run import run_blueprint
 from flows.settings import TelemetrySettings
@@ -110,6 +112,22 @@ def test_run_nodes_commands_and_model_calls_are_spans_of_one_tree(
     )
     assert {"harness.runs", "harness.run.duration", "harness.tokens"} <= collector.metrics()
     assert b"s3cret-words" not in b"".join(b for all_ in collector.sent.values() for b in all_)
+
+
+def test_of_what_a_node_raises_only_the_class_is_told(
+    shop: Workshop, ask: Ask, collector: Collector
+) -> None:
+    def leaks(_: RunContext, sandbox: Sandbox) -> NodeResult:
+        sandbox.exec(Command(argv=("true",)), lambda *_: None)
+        raise RuntimeError("POST https://api.example.org/?token=s3cret-words")
+
+    request = ask(blueprint("leaks", "Leaks", [deterministic("leak", "leak", leaks)]))
+    with pytest.raises(RuntimeError):
+        run_traced(shop, request, collector.url)
+    sent = b"".join(body for bodies in collector.sent.values() for body in bodies)
+    assert b"RuntimeError" in sent
+    assert b"s3cret-words" not in sent
+    assert b"test_telemetry.py" not in sent
 
 
 def test_a_collector_that_is_away_fails_no_run(shop: Workshop, ask: Ask) -> None:
