@@ -57,7 +57,7 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
         raise WebhookRefused(f"the body is no JSON: {error}") from error
     if start is None:
         return "no rule fits: nothing is started"
-    note = Deliveries(settings.home / "webhooks" / "taken").take(body, delivery)
+    note = Deliveries(settings.home / "webhooks" / "taken").take(body, delivery, start.once)
     try:
         api = local.api_url(settings)
         warning = without_worker(api)

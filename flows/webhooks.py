@@ -31,10 +31,14 @@ Payload = Mapping[str, object]
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A deployment to start, and with what."""
+    """A deployment to start, and with what.
+
+    `once` names what it is started for once, however many deliveries ask for it; empty: each does.
+    """
 
     deployment: str
     parameters: Mapping[str, object]
+    once: str = ""
 
 
 def check_signature(secret: str, body: bytes, given: str) -> None:
@@ -49,27 +53,29 @@ def check_signature(secret: str, body: bytes, given: str) -> None:
 
 
 class Deliveries:
-    """Which deliveries were taken already: one file each."""
+    """Which deliveries, and what they start once, were taken already: one file each."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def take(self, body: bytes, delivery: str) -> Path:
+    def take(self, body: bytes, delivery: str, once: str = "") -> Path:
         """Note it; the file to remove when nothing could be made of it.
 
         What is signed counts: a replay may come with another delivery id, not with another body.
+        Where all that ask for the same are to count as one, `once` counts instead.
 
         Raises:
             WebhookRefused: it was taken before.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         self._forget_old()
-        note = self._folder / hashlib.sha256(body).hexdigest()
+        note = self._folder / hashlib.sha256(once.encode(errors="replace") or body).hexdigest()
         try:
             with note.open("x") as file:
                 file.write(inert(delivery)[:200])
         except FileExistsError as error:
-            raise WebhookRefused("this delivery was taken before: nothing is started") from error
+            what = "the same commit" if once else "this delivery"
+            raise WebhookRefused(f"{what} was taken before: nothing is started") from error
         return note
 
     def _forget_old(self) -> None:
@@ -92,8 +98,15 @@ def start_for(event: str, payload: Payload, settings: WebhookSettings) -> Start 
                 return Start(
                     deployment=rule.deployment,
                     parameters={**rule.parameters, "repo": repo, **asked},
+                    once=_once(name, payload, rule),
                 )
     return None
+
+
+def _once(repository: str, payload: Payload, rule: WebhookRule) -> str:
+    """One run mends all checks that fail on one commit."""
+    commit = _at(payload, "check_run", "head_sha")
+    return f"{repository} {commit} {rule.deployment}" if commit else ""
 
 
 def _asked(event: str, payload: Payload, rule: WebhookRule) -> dict[str, object] | None:

@@ -23,9 +23,12 @@ def labelled(label: str = "harness", body: str = "It is broken", repo: str = "te
     }
 
 
-def check(branch: str = "main", conclusion: str = "failure") -> Payload:
+def check(
+    branch: str = "main", conclusion: str = "failure", name: str = "tests", commit: str = "c0ffee"
+) -> Payload:
     run = {
-        "name": "tests",
+        "name": name,
+        "head_sha": commit,
         "conclusion": conclusion,
         "output": {"summary": "2 failed"},
         "check_suite": {"head_branch": branch},
@@ -113,6 +116,23 @@ def test_a_delivery_is_taken_once_whatever_id_it_comes_with(tmp_path: Path) -> N
     with pytest.raises(WebhookRefused, match="taken before"):
         Deliveries(tmp_path / "taken").take(b"{}", "two")
     Deliveries(tmp_path / "taken").take(b'{"other": 1}', "one")
+
+
+def test_all_checks_that_fail_on_one_commit_start_one_run(tmp_path: Path) -> None:
+    taken = Deliveries(tmp_path)
+    note = taken.take(b"1", "one", started("check_run", check()).once)
+    with pytest.raises(WebhookRefused, match="the same commit was taken before"):
+        taken.take(b"2", "two", started("check_run", check(name="lint")).once)
+    taken.take(b"3", "three", started("check_run", check(commit="dec0de")).once)
+    review = WebhookRule(on="check failed", deployment="review")
+    settings = SETTINGS.model_copy(update={"rules": (review,)})
+    taken.take(b"4", "four", started("check_run", check(name="lint"), settings).once)
+    note.unlink()
+    taken.take(b"2", "two", started("check_run", check(name="lint")).once)
+
+
+def test_each_issue_that_is_labelled_starts_a_run_of_its_own() -> None:
+    assert started("issues", labelled()).once == ""
 
 
 def test_deliveries_are_forgotten_one_day(tmp_path: Path) -> None:
