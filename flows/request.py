@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from blueprints.types import Blueprint
