@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from memory import scope
 from memory.note_types import Entry, Example, Note
-from memory.render import inert, tokens, unclosed
+from memory.render import inert, tokens
 
 E = TypeVar("E", Note, Example)
 
@@ -126,4 +126,4 @@ def _lines(text: str) -> list[str]:
 
 
 def _safe(text: str) -> str:
-    return unclosed(inert(text), "notebook-data")
+    return inert(text)

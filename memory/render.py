@@ -15,6 +15,8 @@ from memory.types import Contrasted, Group, Hit, Playbook, Step
 OPEN = "<playbook-data>"
 CLOSE = "</playbook-data>"
 
+_FENCE = re.compile("(playbook|notebook)-data", re.IGNORECASE)
+
 HEADINGS: dict[Group, str] = {
     "proven": "### Proven Approaches (Follow These)",
     "untested": "### Untested Approaches (Too Little Evidence Yet)",
@@ -95,15 +97,11 @@ def tokens(text: str) -> int:
 
 
 def inert(text: str) -> str:
-    """One line of visible characters that cannot end the block it stands in."""
+    """One line of visible characters that cannot end the block it stands in, nor another."""
     if not text.isprintable():
         text = "".join(character for character in text if not _is_hidden(character))
-    return unclosed(" ".join(text.split()), "playbook-data")
-
-
-def unclosed(text: str, tag: str) -> str:
-    """The text, in which no such tag comes to its end."""
-    return re.sub(f"{tag}>+", tag, text)
+    # The name itself is broken: whatever stands around it, no fence is left to be made of it.
+    return _FENCE.sub(r"\1 data", " ".join(text.split()))
 
 
 def _is_hidden(character: str) -> bool:
