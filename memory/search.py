@@ -32,6 +32,7 @@ _KNOWN = select(
     playbooks.c.successes + playbooks.c.partials,
     playbooks.c.failures,
     playbooks.c.status,
+    playbooks.c.source,
 ).where(playbooks.c.key.in_(bindparam("keys", expanding=True)))
 
 
@@ -55,13 +56,18 @@ def _hits(connection: Connection, query: Query, found: Found, model: str | None)
     relevance = ranking.fuse(found.words, found.vectors, most=found.most, farthest=found.farthest)
     confidence: dict[int, float] = {}
     if query.confidence_weight or not query.filter.drafts:
-        for key, good, failures, status in connection.execute(_KNOWN, {"keys": list(relevance)}):
-            confidence[key] = wilson_lower_bound(good, failures)
-            if status == "draft" and not query.filter.drafts:
-                del relevance[key]  # the vectors do not know what is a draft
+        known = connection.execute(_KNOWN, {"keys": list(relevance)})
+        confidence = {
+            key: wilson_lower_bound(good, failures)
+            for key, good, failures, status, source in known
+            if query.filter.takes(status, source)  # the vectors do not know what is a draft
+        }
+        # What is gone since the arms named it is gone from here too.
+        relevance = {key: relevance[key] for key in relevance if key in confidence}
     scores = ranking.blend(relevance, confidence, query.confidence_weight)
     order = ranking.order(scores, min_score=query.min_score, limit=query.limit)
-    playbooks_ = store.by_key(connection, order)
+    there = store.by_key(connection, order)
+    playbooks_ = {k: p for k, p in there.items() if query.filter.takes(p.status, p.source)}
     named = {arm: ranking.places(pairs) for arm, pairs in arms.items()}
     return [
         Hit(

@@ -127,7 +127,7 @@ def conditions(where: Filter) -> list[ColumnElement[bool]]:
     if not where.archived:
         wanted.append(playbooks.c.status != "archived")
     if not where.drafts:
-        wanted.append(playbooks.c.status != "draft")
+        wanted.append(or_(playbooks.c.status != "draft", playbooks.c.source == where.own))
     if where.category is not None:
         wanted.append(playbooks.c.category == where.category)
     for tag in where.tags:

@@ -25,7 +25,7 @@ SUGGESTIONS = 5
 NO_DRAFTS = Filter(drafts=False)
 
 Access = Literal["read", "draft", "write"]
-"""What an agent may do: read; also keep drafts, which nobody is shown before a person made them
+"""What an agent may do: read; also keep drafts, which no other run sees before a person made them
 active; or change everything."""
 
 _RANKS: Mapping[Access, int] = {"read": 0, "draft": 1, "write": 2}
@@ -43,8 +43,8 @@ class Search(_Args, frozen=True):
     tags: tuple[str, ...] = ()
     limit: int = Field(default=5, ge=1, le=50)
 
-    def run(self, library: Library, _: str, __: Access) -> object:
-        where = Filter(category=self.category, tags=self.tags)
+    def run(self, library: Library, run_id: str, access: Access) -> object:
+        where = _open_to(run_id, access, category=self.category, tags=self.tags)
         hits = library.search(Query(text=self.query, limit=self.limit, filter=where))
         return {"playbooks": [{**_brief(h.playbook), "score": h.score} for h in hits]}
 
@@ -54,8 +54,12 @@ class Get(_Args, frozen=True):
 
     id: str
 
-    def run(self, library: Library, run_id: str, _: Access) -> object:
+    def run(self, library: Library, run_id: str, access: Access) -> object:
         playbook = library.get(self.id)
+        if playbook.status == "draft" and not _open_to(run_id, access).takes(
+            "draft", playbook.source
+        ):
+            raise PlaybookInvalid(f"playbook {self.id!r} is a draft that no person looked at yet")
         with writing(library.engine) as connection:
             recall.cite(connection, run_id, [playbook.id])
         return full(playbook)
@@ -76,7 +80,7 @@ class Create(_Args, frozen=True):
     def run(self, library: Library, run_id: str, access: Access) -> object:
         given = {name: getattr(self, name) for name in type(self).model_fields}
         content = Content(**given, status="draft" if access == "draft" else "active")
-        return full(library.create(content, source=f"run {run_id}"))
+        return full(library.create(content, source=_source(run_id)))
 
 
 class Update(_Args, frozen=True):
@@ -96,10 +100,10 @@ class Update(_Args, frozen=True):
     tags: tuple[str, ...] | None = None
 
     def run(self, library: Library, run_id: str, access: Access) -> object:
-        _check_writable(library, self.id, access)
+        _check_writable(library, self.id, run_id, access)
         given = {n: getattr(self, n) for n in Create.model_fields}
         expected = self.expected_version
-        source = f"run {run_id}"
+        source = _source(run_id)
         return full(
             library.update(self.id, Changes(**given), expected_version=expected, source=source)
         )
@@ -111,8 +115,8 @@ class Delete(_Args, frozen=True):
     needs: ClassVar[Access] = "draft"
     id: str
 
-    def run(self, library: Library, _: str, access: Access) -> object:
-        _check_writable(library, self.id, access)
+    def run(self, library: Library, run_id: str, access: Access) -> object:
+        _check_writable(library, self.id, run_id, access)
         return {"deleted": library.delete(self.id)}
 
 
@@ -122,8 +126,9 @@ class List(_Args, frozen=True):
     category: str | None = None
     tags: tuple[str, ...] = ()
 
-    def run(self, library: Library, _: str, __: Access) -> object:
-        found = library.list(Filter(category=self.category, tags=self.tags), limit=200)
+    def run(self, library: Library, run_id: str, access: Access) -> object:
+        where = _open_to(run_id, access, category=self.category, tags=self.tags)
+        found = library.list(where, limit=200)
         return {"playbooks": [_brief(playbook) for playbook in found]}
 
 
@@ -215,13 +220,26 @@ def _may(access: Access) -> Mapping[str, type[AnyArgs]]:
     return {n: args for n, args in _ARGS.items() if _RANKS[args.needs] <= _RANKS[access]}
 
 
-def _check_writable(library: Library, ref: str, access: Access) -> None:
-    """Whoever may only keep drafts may change and delete nothing else."""
+def _source(run_id: str) -> str:
+    return f"run {run_id}"
+
+
+def _open_to(
+    run_id: str, access: Access, *, category: str | None = None, tags: tuple[str, ...] = ()
+) -> Filter:
+    """Of drafts only a run's own: what another run kept could be meant to mislead this one."""
+    return Filter(category=category, tags=tags, drafts=access == "write", own=_source(run_id))
+
+
+def _check_writable(library: Library, ref: str, run_id: str, access: Access) -> None:
+    """Whoever may only keep drafts may change and delete nothing but drafts of their own run."""
     with reading(library.engine) as connection:
         there = find(connection, ref)
-    if access == "draft" and there is not None and there.status != "draft":
+    if access == "write" or there is None:
+        return
+    if (there.status, there.source) != ("draft", _source(run_id)):
         raise PlaybookInvalid(
-            f"playbook {ref!r} is {there.status}: only a person changes it. Keep your own "
+            f"playbook {ref!r} is no draft of this run: only a person changes it. Keep your own "
             "version as a new playbook, it will be looked at"
         )
 
@@ -231,6 +249,7 @@ def _brief(playbook: Playbook) -> dict[str, object]:
         "id": playbook.id,
         "title": playbook.title,
         "use_case": playbook.use_case,
+        "status": playbook.status,
         "confidence": round(playbook.confidence, 2),
         "executions": playbook.counts.total,
     }

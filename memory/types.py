@@ -165,6 +165,18 @@ class Filter:
     """Archived ones too."""
     drafts: bool = True
     """Drafts too, which no person stands for."""
+    own: str = ""
+    """Without `drafts`, those of this source all the same."""
+
+    def takes(self, status: Status, source: str) -> bool:
+        """Whether a playbook of this status and source is meant."""
+        match status:
+            case "archived":
+                return self.archived
+            case "draft":
+                return self.drafts or source == self.own
+            case "active":
+                return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What is found, in which order, and why; on both databases."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,6 +85,25 @@ def test_what_is_asked_again_is_embedded_once(on_sqlite: Library, words: WordEmb
     fill(on_sqlite, "bake bread")
     assert [len(ids(on_sqlite, "rotate keys")) for _ in "123"] == [0, 0, 0]
     assert words.texts.count("rotate keys") == 1
+
+
+def test_what_is_deleted_or_archived_during_a_search_is_not_found(
+    opened: Open, words: WordEmbedder
+) -> None:
+    with opened() as other:
+        kept, deleted, archived = fill(other, "rotate keys", "rotate seals", "rotate locks")
+        ids(other, "rotate")
+
+        def embed(texts: Sequence[str]) -> list[list[float]]:
+            other.delete(deleted)  # after the words were read
+            other.update(archived, Changes(status="archived"))
+            return words(texts)
+
+        for weight in (0.0, 0.3):
+            with opened(embedder=Embedder(name="words", embed=embed)) as library:
+                assert ids(library, f"rotate at {weight}", confidence_weight=weight) == [kept]
+            (deleted,) = fill(other, "rotate seals")
+            other.update(archived, Changes(status="active"))
 
 
 def test_an_empty_text_finds_nothing(library: Library) -> None:

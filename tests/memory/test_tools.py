@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping
+from functools import partial
 
 import httpx
 import pytest
@@ -11,13 +12,19 @@ from contracts.tool import ToolCall
 from memory.changes import Changes
 from memory.library import Library
 from memory.mcp import serve_playbooks
-from memory.tools import playbook_tools, run_playbook_tool, suggest
+from memory.tools import Access, playbook_tools, run_playbook_tool, suggest
 from memory.types import Content
 
 
 def call(library: Library, name: str, **arguments: object) -> Mapping[str, object]:
+    return call_as("r1", "write", library, name, **arguments)
+
+
+def call_as(
+    run_id: str, access: Access, library: Library, name: str, **arguments: object
+) -> Mapping[str, object]:
     asked = ToolCall(id="1", name=name, arguments=json.dumps(arguments))
-    answer = json.loads(run_playbook_tool(library, asked, run_id="r1"))
+    answer = json.loads(run_playbook_tool(library, asked, run_id=run_id, access=access))
     assert isinstance(answer, dict)
     return answer
 
@@ -49,6 +56,33 @@ def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
     assert "version 2" in str(stale["error"])
     broken = ToolCall(id="1", name="playbook_get", arguments="{nonsense")
     assert "error" in json.loads(run_playbook_tool(on_sqlite, broken, run_id="r1"))
+
+
+def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Library) -> None:
+    theirs = library.create(Content(title="rotate keys by hand", status="draft"))
+    evil = call_as(
+        "evil", "draft", library, "playbook_create", title="rotate keys quickly", use_case="due"
+    )
+    good = library.create(Content(title="rotate keys"))
+    everyone: tuple[tuple[str, Access, dict[object, str]], ...] = (
+        ("evil", "draft", {evil["id"]: "draft", good.id: "active"}),
+        ("victim", "read", {good.id: "active"}),
+        ("victim", "draft", {good.id: "active"}),
+    )
+    for run_id, access, seen in everyone:
+        for name, asked in (("playbook_search", {"query": "rotate keys"}), ("playbook_list", {})):
+            answer = call_as(run_id, access, library, name, **asked)
+            told = {one["id"]: one["status"] for one in answer["playbooks"]}  # type: ignore[attr-defined]  # JSON
+            assert told == seen
+    as_victim = partial(call_as, "victim", "draft", library)
+    assert "no person looked at" in str(as_victim("playbook_get", id=evil["id"])["error"])
+    for made in (evil["id"], theirs.id):
+        assert "error" in as_victim("playbook_update", id=made, notes="n")
+        assert "error" in as_victim("playbook_delete", id=made)
+    as_evil = partial(call_as, "evil", "draft", library)
+    assert as_evil("playbook_get", id=evil["id"])["status"] == "draft"
+    assert as_evil("playbook_update", id=evil["id"], notes="n")["version"] == 2
+    assert as_evil("playbook_delete", id=evil["id"]) == {"deleted": True}
 
 
 def test_an_agent_cannot_revive_an_archived_playbook(on_sqlite: Library) -> None:
