@@ -12,6 +12,7 @@ from app.options import AsJson
 from app.present import show_table
 from app.terminal import show, show_json
 from contracts.errors import OptionInvalid
+from nodes.text import visible
 
 if TYPE_CHECKING:
     from memory.types import Hit, Playbook
@@ -100,7 +101,7 @@ def list_(
     else:
         show_table(
             ("playbook", "status", "confidence", "executions", "category"),
-            [(p.slug, p.status, *_known(p), p.category) for p in found],
+            [(p.slug, p.status, *_known(p), visible(p.category)) for p in found],
         )
 
 
@@ -122,9 +123,10 @@ def show_(
         past = [asdict(version) for version in versions]
         show_json({**full(found), **({"history": past} if history else {})})
         return
-    show(as_text(found))
+    show(visible(as_text(found)))
     for version in versions:
-        show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.source}")
+        by = visible(version.source)
+        show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {by}")
 
 
 @app.command("search")

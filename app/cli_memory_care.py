@@ -9,6 +9,7 @@ import typer
 from app.cli_tell import read_file, tell, write_file
 from app.options import AsJson
 from app.terminal import say, show, show_json
+from nodes.text import visible
 
 if TYPE_CHECKING:
     from memory.lift import Lift
@@ -51,7 +52,7 @@ def record(
     if verdict.outcome != outcome:
         say(f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}")
     for text, why in verdict.taught.dropped:
-        say(f"note: lesson {text[:60]!r} was not kept: {why}")
+        say(f"note: lesson {text[:60]!r} was not kept: {visible(why)}")
 
 
 @app.command("reflect")
@@ -71,7 +72,7 @@ def reflect(
                 for text in (e.reflection.improvements if e.reflection else ())
             ]
             lines = [f"{row['playbook']}: {row['lesson']} (run {row['run']})" for row in rows]
-            tell(rows, "\n".join(lines) or "nothing waits", as_json)
+            tell(rows, visible("\n".join(lines)) or "nothing waits", as_json)
             return
         new = [
             text
@@ -79,7 +80,8 @@ def reflect(
             if e.reflection
             for text in opened.apply_reflection(playbook, e.reflection, run_id=e.run_id)
         ]
-    tell({"lessons": new}, "\n".join(f"learned: {t}" for t in new) or "nothing new", as_json)
+    learned = visible("\n".join(f"learned: {text}" for text in new))
+    tell({"lessons": new}, learned or "nothing new", as_json)
 
 
 @app.command("stats")
@@ -99,12 +101,12 @@ def stats(as_json: AsJson = False) -> None:
     show(f"executions: {totals.executions} ({totals.pending} pending)")
     show(f"average confidence: {totals.average_confidence:.0%}")
     for category, number in totals.by_category.items():
-        show(f"  {category or '(no category)'}: {number}")
+        show(f"  {visible(category) or '(no category)'}: {number}")
     show(f"runs: {report.runs}, {report.held_out} of them without memory")
     show(f"lift: {_lift_line(report.overall)}")
     for one in report.playbooks:
         counts = f"found {one.retrieved}, shown {one.shown}, cited {one.cited}"
-        show(f"  {one.title}: {counts}; {_lift_line(one.lift)}")
+        show(f"  {visible(one.title)}: {counts}; {_lift_line(one.lift)}")
 
 
 @app.command("prune")

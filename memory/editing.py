@@ -5,12 +5,13 @@ import json
 from memory.changes import Changes
 from memory.content import content_json, parse_content
 from memory.errors import PlaybookInvalid
-from memory.types import Content, Playbook
+from memory.types import Content, Playbook, Step
 
 
 def as_document(playbook: Playbook) -> str:
-    """The content as JSON to edit."""
-    return json.dumps(content_json(playbook), indent=2, ensure_ascii=False) + "\n"
+    """The content as JSON to edit; signs that nobody sees are written as `\\u202e`."""
+    text = json.dumps(content_json(playbook), indent=2, ensure_ascii=False) + "\n"
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def read_document(text: str) -> object:
@@ -21,7 +22,7 @@ def read_document(text: str) -> object:
     """
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of 4,301 digits, and nesting
         raise PlaybookInvalid(f"not a playbook: {error}. Write it as a JSON object") from error
 
 
@@ -36,7 +37,7 @@ def changes_from(text: str) -> Changes:
 
 
 def as_text(playbook: Playbook) -> str:
-    """A playbook for a person."""
+    """A playbook for a person, with all that an agent would be told to do."""
     counts = playbook.counts
     lines = [
         f"{playbook.title} ({playbook.slug}, version {playbook.version}, {playbook.status})",
@@ -48,7 +49,15 @@ def as_text(playbook: Playbook) -> str:
     if playbook.category or playbook.tags:
         lines.append(f"filed under: {', '.join((playbook.category or '-', *playbook.tags))}")
     lines += [playbook.process] if playbook.process else []
-    lines += [f"  {step.order}. {step.action}" for step in playbook.steps]
+    lines += [line for step in playbook.steps for line in _step(step)]
     lines += [f"lesson: {lesson.text}" for lesson in playbook.lessons]
     lines += [f"notes: {playbook.notes}"] if playbook.notes else []
     return "\n".join(lines)
+
+
+def _step(step: Step) -> list[str]:
+    args = json.dumps(step.tool_args, ensure_ascii=False) if step.tool_args else ""
+    more = {"tool": f"{step.tool} {args}".strip(), "expect": step.expected}
+    more["otherwise"] = step.fallback
+    told = [f"     {name}: {text}" for name, text in more.items() if text]
+    return [f"  {step.order}. {step.action}", *told]
