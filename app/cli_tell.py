@@ -1,6 +1,7 @@
 """What commands about memory do: tell a result, read and write files, let a person edit a text."""
 
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,13 +34,22 @@ def read_file(path: Path) -> str:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write what a person asked for.
+    """Write what a person asked for; what stood there stays until all of it is written.
 
     Raises:
         OptionInvalid: it cannot be written there.
     """
     try:
-        path.write_text(text)
+        if path.exists() and not path.is_file():  # a pipe, a terminal
+            path.write_text(text)
+            return
+        own = path.resolve()  # a link goes on leading there
+        with tempfile.TemporaryDirectory(prefix=f".{own.name}-", dir=own.parent) as beside:
+            part = Path(beside) / own.name
+            part.write_text(text)
+            if own.exists():
+                shutil.copymode(own, part)
+            part.replace(own)
     except OSError as error:
         raise OptionInvalid(f"cannot write {str(path)!r}: {error.strerror}") from error
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
+from memory.content import storable
 from memory.types import Filter
 
 if TYPE_CHECKING:
@@ -205,8 +206,8 @@ def _metadata(entry: Entry, old: Mapping[str, object]) -> dict[str, str | bool |
 def _where(where: Filter) -> "Where | None":
     wanted: list[Where] = []
     if where.category is not None:
-        wanted.append({"category": where.category})
-    wanted += [{f"tag {tag}": True} for tag in where.tags]
+        wanted.append({"category": storable(where.category)})
+    wanted += [{f"tag {storable(tag)}": True} for tag in where.tags]
     if not wanted:
         return None
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}

@@ -2,7 +2,9 @@
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import isfinite
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -13,8 +15,13 @@ TITLE_LIMIT = 255
 TEXT_LIMIT = 100_000
 """Characters that one text of a playbook may have."""
 
+WHOLE_LIMIT = 500_000
+"""Characters that all its texts together may have."""
+
 _STEPS = 200
 _TAGS = 50
+_DEEPEST = 50
+_LONGEST_BITS = 1_024
 _PLAIN = re.compile(r"[^a-z0-9]+")
 _CONTENT = TypeAdapter(Content)
 
@@ -23,10 +30,12 @@ def checked(content: Content) -> Content:
     """The content as it will be kept: trimmed, tags in order and once.
 
     Raises:
-        PlaybookInvalid: no title, a NUL byte, or something too long.
+        PlaybookInvalid: no title, a NUL byte, no JSON, or something too long.
     """
-    for place, text, limit in _texts(content):
+    texts = _texts(content)
+    for place, text, limit in texts:
         _check_text(place, text, limit)
+    _check_text("all of a playbook", "".join(text for _, text, _ in texts), WHOLE_LIMIT)
     if not content.title.strip():
         raise PlaybookInvalid("a playbook needs a title that says what it is for; got an empty one")
     if len(content.steps) > _STEPS or len(content.tags) > _TAGS:
@@ -115,11 +124,38 @@ def _step_texts(number: int, step: Step) -> list[tuple[str, str, int]]:
     parts = {
         "action": step.action,
         "tool": step.tool,
-        "tool_args": repr(dict(step.tool_args)).replace("\\x00", "\0"),
+        "tool_args": "\n".join(_said(f"steps.{number}.tool_args", step.tool_args)),
         "expected": step.expected,
         "fallback": step.fallback,
     }
     return [(f"steps.{number}.{name}", text, TEXT_LIMIT) for name, text in parts.items()]
+
+
+def _said(place: str, value: object, deep: int = 0) -> Iterator[str]:
+    """Each text and number in a value of JSON, names too."""
+    if deep > _DEEPEST or _is_no_number(value):
+        raise PlaybookInvalid(
+            f"{place} is nested deeper than {_DEEPEST} levels, or has a number that is none or too "
+            "long for JSON. Write it as text"
+        )
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for pair in value.items():
+                for part in pair:
+                    yield from _said(place, part, deep + 1)
+        case list() | tuple():
+            for part in value:
+                yield from _said(place, part, deep + 1)
+        case _:
+            yield repr(value)
+
+
+def _is_no_number(value: object) -> bool:
+    if isinstance(value, float):
+        return not isfinite(value)
+    return isinstance(value, int) and value.bit_length() > _LONGEST_BITS
 
 
 def _check_text(place: str, text: str, limit: int) -> None:

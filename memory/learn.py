@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from datetime import timedelta
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
@@ -95,7 +95,7 @@ def parse_reflection(text: str) -> Reflection | None:
     start, end = text.find("{"), text.rfind("}")
     try:
         said = _Said.model_validate(json.loads(text[start : end + 1]))
-    except (json.JSONDecodeError, ValidationError):
+    except (ValueError, RecursionError):  # also of a number too long, or nested too deeply
         return None
     return Reflection(
         what_worked=_few(said.what_worked),

@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from memory.content import checked, content_json
+from memory.content import checked, content_json, storable
 from memory.errors import PlaybookInvalid
 from memory.lessons import LESSON_LIMIT
 from memory.types import Content, Counts, Execution, Playbook, Version
@@ -172,7 +172,7 @@ def _fault(error: Exception) -> str:
 
 
 def _dumped(document: object) -> str:
-    return json.dumps(document, ensure_ascii=False)
+    return storable(json.dumps(document, ensure_ascii=False))  # an older store may hold half signs
 
 
 def _past(version: Version) -> dict[str, object]:

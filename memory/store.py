@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from memory import stored_vectors
-from memory.content import content_json, embedded_text, parse_content, slug
+from memory.content import content_json, embedded_text, parse_content, slug, storable
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
 from memory.tables import lessons, outdated, playbook_tags, playbooks, versions, words
 from memory.types import Content, Counts, Filter, Lesson, Playbook, Version
@@ -92,6 +92,7 @@ def get(connection: Connection, ref: str) -> Playbook:
 
 def find(connection: Connection, ref: str) -> Playbook | None:
     """The playbook with this id or slug, or None; an id goes before a slug."""
+    ref = storable(ref)
     by_id = playbooks.c.id == ref
     query = select(playbooks).where(or_(by_id, playbooks.c.slug == ref)).order_by(by_id.desc())
     row = connection.execute(query).first()
@@ -129,10 +130,10 @@ def conditions(where: Filter) -> list[ColumnElement[bool]]:
     if not where.drafts:
         wanted.append(or_(playbooks.c.status != "draft", playbooks.c.source == where.own))
     if where.category is not None:
-        wanted.append(playbooks.c.category == where.category)
+        wanted.append(playbooks.c.category == storable(where.category))
     for tag in where.tags:
         own = playbook_tags.c.playbook_key == playbooks.c.key
-        wanted.append(exists().where(own, playbook_tags.c.tag == tag))
+        wanted.append(exists().where(own, playbook_tags.c.tag == storable(tag)))
     return wanted
 
 

@@ -3,15 +3,15 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from contracts.errors import BadInput
 from contracts.tool import Tool, ToolCall
 from memory import recall
 from memory.changes import Changes
-from memory.content import content_json
+from memory.content import content_json, storable
 from memory.database import reading, writing
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.library import Library
@@ -31,6 +31,16 @@ active; or change everything."""
 _RANKS: Mapping[Access, int] = {"read": 0, "draft": 1, "write": 2}
 
 
+def _kept(text: str) -> str:
+    if text != storable(text):
+        raise ValueError("it holds a NUL byte or half a character")
+    return text
+
+
+_Name = Annotated[str, AfterValidator(_kept)]
+_Version = Annotated[int, Field(ge=0, le=1_000_000_000)]
+
+
 class _Args(BaseModel, frozen=True, extra="forbid"):
     needs: ClassVar[Access] = "read"
 
@@ -39,8 +49,8 @@ class Search(_Args, frozen=True):
     """Search stored playbooks by what you want to do. Gives ids, titles and how they went."""
 
     query: str
-    category: str | None = None
-    tags: tuple[str, ...] = ()
+    category: _Name | None = None
+    tags: tuple[_Name, ...] = ()
     limit: int = Field(default=5, ge=1, le=50)
 
     def run(self, library: Library, run_id: str, access: Access) -> object:
@@ -52,7 +62,7 @@ class Search(_Args, frozen=True):
 class Get(_Args, frozen=True):
     """Read one playbook in full, by its id or slug. Do this before you follow it."""
 
-    id: str
+    id: _Name
 
     def run(self, library: Library, run_id: str, access: Access) -> object:
         playbook = library.get(self.id)
@@ -87,8 +97,8 @@ class Update(_Args, frozen=True):
     """Change a playbook. What you leave out stays; an empty text clears."""
 
     needs: ClassVar[Access] = "draft"
-    id: str
-    expected_version: int | None = Field(
+    id: _Name
+    expected_version: _Version | None = Field(
         default=None, description="Refuse when somebody else changed it since this version."
     )
     title: str | None = None
@@ -113,7 +123,7 @@ class Delete(_Args, frozen=True):
     """Delete a playbook for good. Says whether there was one."""
 
     needs: ClassVar[Access] = "draft"
-    id: str
+    id: _Name
 
     def run(self, library: Library, run_id: str, access: Access) -> object:
         _check_writable(library, self.id, run_id, access)
@@ -123,8 +133,8 @@ class Delete(_Args, frozen=True):
 class List(_Args, frozen=True):
     """List stored playbooks, the newest change first."""
 
-    category: str | None = None
-    tags: tuple[str, ...] = ()
+    category: _Name | None = None
+    tags: tuple[_Name, ...] = ()
 
     def run(self, library: Library, run_id: str, access: Access) -> object:
         where = _open_to(run_id, access, category=self.category, tags=self.tags)

@@ -20,6 +20,7 @@ from memory.verdict import Verdict, give_verdict
 from tests.memory.conftest import Clock
 
 SHOW_ALL = Surfacing(holdout_share=0.0, max_distance=2.0)
+LONG, DEEP = '{"n": %s}' % ("9" * 4_301), '{"n": %s}' % ("[" * 100_000)
 HOLD_OUT = Surfacing(holdout_share=1.0, max_distance=2.0)
 
 
@@ -250,7 +251,9 @@ def test_a_model_reflects_and_its_answer_is_cut_to_three_lessons() -> None:
     assert found == Reflection(what_failed=("x",), improvements=("1", "2", "3"))
 
 
-@pytest.mark.parametrize("said", ["", "no idea", "{", '{"improvements": 3}', "[]", '{"a": }'])
+@pytest.mark.parametrize(
+    "said", ["", "no idea", "{", '{"improvements": 3}', "[]", '{"a": }', LONG, DEEP]
+)
 def test_an_answer_that_is_no_reflection_is_none(said: str) -> None:
     assert parse_reflection(said) is None
 

@@ -58,6 +58,26 @@ def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
     assert "error" in json.loads(run_playbook_tool(on_sqlite, broken, run_id="r1"))
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("playbook_update", {"id": "x", "expected_version": 10**20}),
+        ("playbook_update", {"id": "x", "expected_version": 10**14}),
+        ("playbook_get", {"id": "\0"}),
+        ("playbook_delete", {"id": "\0"}),
+        ("playbook_list", {"category": "\0"}),
+        ("playbook_search", {"query": "x", "tags": ["\0"]}),
+        ("playbook_search", {"query": "x", "category": "\ud800"}),
+        ("playbook_create", {"title": "y", "use_case": "z", "steps": [{"action": "\0"}]}),
+    ],
+)
+def test_arguments_that_no_database_takes_are_told_to_the_model(
+    library: Library, name: str, arguments: dict[str, object]
+) -> None:
+    library.create(Content(title="x"))
+    assert "error" in call(library, name, **arguments)
+
+
 def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Library) -> None:
     theirs = library.create(Content(title="rotate keys by hand", status="draft"))
     evil = call_as(
