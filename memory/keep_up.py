@@ -96,11 +96,11 @@ class KeepUp:
         if made is None:
             return {item.key for item in missing}
         with writing(self._engine) as connection:
-            texts = _texts(connection, keys)
+            texts = _held(connection, [item.key for item in missing])
             for item, vector in zip(missing, made, strict=True):
                 if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
                     stored_vectors.put(connection, item.key, self._model, item.text, vector)
-        return set()
+        return {item.key for item in missing if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
         with reading(self._engine) as connection:
@@ -117,9 +117,11 @@ class KeepUp:
             self._progress(self._done, max(self._done, self._total))
 
 
-def _texts(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
+def _held(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
+    """The texts, which nobody changes before the transaction ends; those under change left out."""
     query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
-    rows = connection.execute(query.where(playbooks.c.key.in_(keys)))
+    held = query.where(playbooks.c.key.in_(keys)).with_for_update(key_share=True, skip_locked=True)
+    rows = connection.execute(held)
     return {row.key: embedded_text(row.title, row.use_case) for row in rows}
 
 

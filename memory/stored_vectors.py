@@ -1,12 +1,13 @@
 """Embeddings as the database keeps them, so that an index is rebuilt without a model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Select,
     delete,
     exists,
     func,
@@ -20,9 +21,13 @@ from memory.content import embedded_text
 from memory.tables import lessons, outdated, playbooks, vectors
 from memory.types import Vector
 
+_EMBEDDED = select(
+    playbooks.c.key, playbooks.c.title, playbooks.c.use_case, vectors.c.digest
+).outerjoin(vectors, vectors.c.playbook_key == playbooks.c.key)
+
 
 class Unembedded(NamedTuple):
-    """A playbook that has no vector of the model in use, and the text to make it from."""
+    """A playbook that has no vector of its text, and the text to make it from."""
 
     key: int
     text: str
@@ -48,26 +53,26 @@ def forget(connection: Connection, key: int) -> None:
 
 
 def unembedded(connection: Connection, keys: Sequence[int]) -> list[Unembedded]:
-    """Those of the playbooks that have no vector."""
-    query = (
-        select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
-        .outerjoin(vectors, vectors.c.playbook_key == playbooks.c.key)
-        .where(playbooks.c.key.in_(keys), vectors.c.model.is_(None))
-        .order_by(playbooks.c.key)
-    )
-    return [
-        Unembedded(row.key, embedded_text(row.title, row.use_case))
-        for row in connection.execute(query)
-    ]
+    """Those of the playbooks that have no vector, or one of a text that they had before."""
+    asked = _EMBEDDED.where(playbooks.c.key.in_(keys)).order_by(playbooks.c.key)
+    return [text for text, kept in _texts(connection, asked) if kept != text_digest(text.text)]
+
+
+def of_old_text(connection: Connection) -> list[int]:
+    """Playbooks whose vector was made of a text that they had before."""
+    found = _texts(connection, _EMBEDDED.where(vectors.c.digest.is_not(None)))
+    return [text.key for text, kept in found if kept != text_digest(text.text)]
 
 
 def forget_others(connection: Connection, model: str, length: int) -> None:
-    """Drop what another model made, or this one when its vectors had another length.
+    """Drop what another model made, or this one when its vectors had another length or text.
 
     Every playbook without a vector is then for the next who brings the index up to date.
     """
     unlike = or_(vectors.c.model != model, vectors.c.dimensions != length)
     connection.execute(delete(vectors).where(unlike))
+    for key in of_old_text(connection):
+        forget(connection, key)
     # Four bytes each number: see `to_bytes`.
     unlike = or_(lessons.c.model != model, func.length(lessons.c.vector) != 4 * length)
     connection.execute(update(lessons).where(unlike).values(model=None, vector=None))
@@ -117,6 +122,13 @@ def unembedded_lessons(connection: Connection, model: str, key: int) -> list[Une
     query = select(lessons.c.id, lessons.c.text).where(lessons.c.playbook_key == key)
     query = query.where(or_(lessons.c.model.is_(None), lessons.c.model != model))
     return [Unembedded(row.id, row.text) for row in connection.execute(query)]
+
+
+def _texts(
+    connection: Connection, query: "Select[tuple[int, str, str, str]]"
+) -> Iterator[tuple[Unembedded, str | None]]:
+    for key, title, use_case, kept in connection.execute(query):
+        yield Unembedded(key, embedded_text(title, use_case)), kept
 
 
 def _alike(model: str) -> tuple[ColumnElement[bool], ...]:

@@ -112,7 +112,9 @@ def _words(connection: Connection) -> Finding:
 
 def _embedded(connection: Connection, index: Index) -> Finding:
     models = stored_vectors.by_model(connection)
-    unlike = index.unlike()
+    unlike = list(index.unlike())
+    if old := stored_vectors.of_old_text(connection):
+        unlike.append(f"{len(old)} are of an earlier text: `harness memory reindex`")
     return Finding(
         name="embeddings",
         ok=not unlike,

@@ -1,0 +1,62 @@
+"""What one process does while another is in the middle of something; on both databases."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+from sqlalchemy import event, update
+
+from memory.changes import Changes
+from memory.database import writing
+from memory.library import Library
+from memory.tables import vectors
+from memory.types import Content, Query
+from tests.memory.conftest import Open, WordEmbedder
+
+
+@contextmanager
+def after(
+    library: Library, is_it: Callable[[str], bool], do: Callable[[], object]
+) -> Iterator[None]:
+    """Somebody does `do` once, right after that statement; who has to wait for us, waits."""
+    threads: list[Thread] = []
+
+    def interrupt(_: object, __: object, statement: str, *___: object) -> None:
+        if not threads and is_it(statement):
+            threads.append(Thread(target=do))
+            threads[0].start()
+            threads[0].join(timeout=0.7)
+
+    event.listen(library.engine, "after_cursor_execute", interrupt)
+    yield
+    event.remove(library.engine, "after_cursor_execute", interrupt)
+    assert threads, "nobody said that"
+    threads[0].join()
+
+
+def test_a_text_that_changes_while_its_vector_is_kept_is_found_by_what_it_is_now(
+    opened: Open, words: WordEmbedder
+) -> None:
+    def texts_are_read(statement: str) -> bool:
+        start = "SELECT playbooks.key, playbooks.title, playbooks.use_case"
+        return statement.replace('"', "").startswith(start) and "JOIN" not in statement
+
+    with opened() as library, opened() as other:
+        words.down = True
+        made = library.create(Content(title="rotate keys"))
+        words.down = False
+        with after(library, texts_are_read, lambda: other.update(made.id, Changes(title="bake"))):
+            library.index.refresh()
+        (hit,) = library.search(Query(text="bake", max_distance=0.1))
+        assert set(hit.places) == {"words", "vectors"}
+        assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_a_vector_of_an_earlier_text_is_noticed_and_mended_by_reindex(library: Library) -> None:
+    library.create(Content(title="rotate keys"))
+    with writing(library.engine) as connection:
+        connection.execute(update(vectors).values(digest="of another text"))
+    told = {finding.name: finding for finding in library.doctor()}["embeddings"]
+    assert (told.ok, "1 are of an earlier text" in told.advice) == (False, True)
+    library.reindex()
+    assert [finding for finding in library.doctor() if not finding.ok] == []
