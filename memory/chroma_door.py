@@ -70,6 +70,12 @@ def broken() -> tuple[type[Exception], ...]:
     return (ChromaError, *plain)
 
 
+def without_user(url: str) -> str:
+    """The URL as it may be told: what stands before its @ may be a password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
 @contextmanager
 def answering(url: str) -> Iterator[None]:
     """Turn what a Chroma at this URL raises when it is not there into VectorsAway."""
@@ -78,12 +84,12 @@ def answering(url: str) -> Iterator[None]:
     try:
         yield
     except httpx.HTTPError as error:
-        raise VectorsAway(f"no Chroma answers at {url!r}: {error}") from error
+        raise VectorsAway(f"no Chroma answers at {without_user(url)!r}: {error}") from error
     except Exception as error:
         # Plain: what chromadb makes of an answer that is not its own, as that of a proxy.
         if type(error) is not Exception:
             raise
-        raise VectorsAway(f"what answers at {url!r} is no Chroma: {error}") from error
+        raise VectorsAway(f"what answers at {without_user(url)!r} is no Chroma: {error}") from error
 
 
 def open_folder(folder: Path) -> "ClientAPI":
@@ -123,7 +129,7 @@ def connect(url: str) -> "ClientAPI":
             settings=_settings(),
         )
     except broken() as error:  # also what it makes of nobody being there
-        raise VectorsAway(f"no Chroma answers at {url!r}: {error}") from error
+        raise VectorsAway(f"no Chroma answers at {without_user(url)!r}: {error}") from error
 
 
 def collection(client: "ClientAPI", name: str) -> "Collection":

@@ -1,6 +1,7 @@
 """Opens the database: SQLite beside the home, or any SQLAlchemy URL; migrated, and checked."""
 
 import os
+import re
 import shutil
 import weakref
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from tempfile import mkdtemp
 from filelock import FileLock
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError
 
 from contracts.errors import SettingsInvalid
 from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
@@ -75,12 +76,12 @@ def reading_errors(url: URL) -> Iterator[None]:
     """Turn what a database says of its own state into errors for a person."""
     try:
         yield
-    except OperationalError as error:
-        raise StoreUnavailable(f"database {_name(url)} cannot be used: {_said(error)}") from error
+    except IntegrityError:
+        raise  # says nothing of the database: what was written is wrong
     except DatabaseError as error:
-        if "malformed" in str(error) or "not a database" in str(error):
+        if "malformed" in str(error.orig) or "not a database" in str(error.orig):
             raise StoreCorrupt(_corrupt(url, error)) from error
-        raise
+        raise StoreUnavailable(f"database {_name(url)} cannot be used: {_said(error)}") from error
 
 
 @contextmanager
@@ -137,15 +138,24 @@ def _url(where: str | Path) -> URL:
         return URL.create("sqlite", database=str(where.expanduser()))
     try:
         url = make_url(where)
-        url.get_dialect()
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise SettingsInvalid(
-            f"memory database {where!r} is no URL that can be used ({error}): write a path, "
-            "sqlite:///…, or postgresql+psycopg://user@host/name"
-        ) from error
-    if url.drivername == "postgresql":
-        return url.set(drivername="postgresql+psycopg")
+        if url.drivername in ("postgres", "postgresql"):
+            url = url.set(drivername="postgresql+psycopg")
+        dialect = url.get_dialect()
+        dialect.import_dbapi()
+    except (ArgumentError, ValueError, ImportError) as error:
+        raise _unusable(where) from error
+    if dialect.is_async or dialect.name not in ("sqlite", "postgresql"):
+        raise _unusable(where)
     return url
+
+
+def _unusable(where: str) -> SettingsInvalid:
+    # A password may stand before the @, and in what follows a "?"; and in what others say of it.
+    place = re.split("[?&]", where.rpartition("@")[2])[0]
+    return SettingsInvalid(
+        f"memory database {place!r} is no URL that can be used: write a path, sqlite:///…, or "
+        "postgresql+psycopg://user@host/name; no other driver is there"
+    )
 
 
 def _engine(url: URL) -> Engine:
@@ -218,7 +228,7 @@ def _migrations() -> Path:
 
 
 def _name(url: URL) -> str:
-    return url.render_as_string(hide_password=True)
+    return url.set(query={}).render_as_string(hide_password=True)
 
 
 def _said(error: DatabaseError) -> str:

@@ -60,9 +60,13 @@ def test_a_served_index_that_dies_between_two_searches_leaves_words(
 def test_a_served_index_that_is_away_leaves_words_and_is_warned_of_once(
     opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with opened(chroma_url="http://127.0.0.1:9") as library, caplog.at_level(logging.WARNING):
+    with (
+        opened(chroma_url="http://me:secret@127.0.0.1:9") as library,
+        caplog.at_level(logging.WARNING),
+    ):
         made = library.create(Content(title="rotate certificates"))
         for _ in range(2):
             (hit,) = library.search(Query(text="rotate certificates"))
             assert (hit.playbook.id, set(hit.places)) == (made.id, {"words"})
     assert len([record for record in caplog.records if "words only" in record.message]) == 1
+    assert "secret" not in caplog.text
