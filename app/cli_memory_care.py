@@ -49,6 +49,8 @@ def record(
         after = opened.get(playbook)
     told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
     tell(full(after), told if verdict.counted else f"{told} (recorded before)", as_json)
+    if verdict.held_out:
+        say(f"note: run {run!r} was shown no playbook, to compare: its outcome counts for none")
     if verdict.outcome != outcome:
         say(f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}")
     for text, why in verdict.taught.dropped:

@@ -36,9 +36,9 @@ def record(
 ) -> Recorded:
     """Record a run that has ended, however it ended; doing it twice counts once.
 
-    Credit goes to the playbooks that the agent named, else to the best one it was shown and not
-    told to avoid. A run without any is recorded too. No playbook is ever made here. A run that
-    stopped, was recorded as neutral and went on is recorded anew.
+    Credit goes to the playbooks that the agent named, else to those it read, else to the best one
+    it was shown and not told to avoid. A run without any is recorded too. No playbook is ever made
+    here. A run that stopped, was recorded as neutral and went on is recorded anew.
     """
     with writing(library.engine) as connection:
         journal.withdraw_neutral(connection, report.run_id)
@@ -130,16 +130,16 @@ def _prompt(report: RunReport) -> str:
 
 def _credit(library: Library, report: RunReport) -> tuple[str, ...]:
     with reading(library.engine) as connection:
-        shown = recall.shown_to(connection, report.run_id)
-        there = {ref: store.find(connection, ref) for ref, _, _ in shown}
+        known = recall.known_to(connection, report.run_id)
+        there = store.by_id(connection, [one.playbook_id for one in known])
     said = "\n".join(node.output for node in report.nodes)
-    known = {ref: playbook for ref, playbook in there.items() if playbook is not None}
-    cited = {ref for ref, p in known.items() if f"[playbook:{p.slug}]" in said or p.id in said}
+    named = {id_ for id_, p in there.items() if f"[playbook:{p.slug}]" in said or id_ in said}
     with writing(library.engine) as connection:
-        recall.cite(connection, report.run_id, cited)
-    cited |= {ref for ref, _, was in shown if was and ref in known}
-    followed = [ref for ref, group, _ in shown if group != "failed" and ref in known]
-    return tuple(sorted(cited)) or tuple(followed[:1])
+        recall.cite(connection, report.run_id, named)
+    kept = [one for one in known if one.playbook_id in there]
+    read = {one.playbook_id for one in kept if one.cited}
+    shown = [one.playbook_id for one in kept if one.shown and one.group != "failed"]
+    return tuple(sorted(named)) or tuple(sorted(read)) or tuple(shown[:1])
 
 
 def _lessons(library: Library, refs: Iterable[str]) -> list[str]:

@@ -14,7 +14,10 @@ _VERDICTS = {"success": True, "partial": True, "failure": False}
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookLift:
-    """One playbook: how often found, shown and cited, and what that was worth."""
+    """One playbook: how often found, shown and cited, and what that was worth.
+
+    Compared are the runs that were shown it and those held out that would have been.
+    """
 
     id: str
     title: str
@@ -41,7 +44,7 @@ def lift_report(connection: Connection) -> LiftReport:
         str(i): str(t) for i, t in connection.execute(select(playbooks.c.id, playbooks.c.title))
     }
     logged = connection.execute(select(recalls.c.held_out)).scalars().all()
-    runs = {row.run_id: row for row in rows}
+    runs = {row.run_id: row for row in rows if row.shown or row.held_out}
     by_playbook: dict[str, list[_Row]] = {}
     for row in rows:
         by_playbook.setdefault(row.playbook_id, []).append(row)
@@ -72,13 +75,12 @@ def _rows(connection: Connection) -> list[_Row]:
 
 
 def _playbook(id_: str, title: str, rows: list[_Row]) -> PlaybookLift:
-    """Runs that saw it against runs held out; where it was found but did not fit is neither."""
-    compared = {row.run_id: row for row in rows if row.shown or row.held_out}
+    compared = {row.run_id: row for row in rows if row.shown}
     return PlaybookLift(
         id=id_,
         title=title,
         retrieved=len(rows),
-        shown=sum(row.shown for row in rows),
+        shown=sum(row.shown and not row.held_out for row in rows),
         cited=sum(row.cited for row in rows),
         lift=_lift(compared),
     )

@@ -1,8 +1,10 @@
 """What one run is shown, and the log of it: found, shown, cited, outcome."""
 
 from collections.abc import Collection
+from contextlib import suppress
+from typing import NamedTuple
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from memory import ranking
@@ -13,10 +15,15 @@ from memory.library import Library
 from memory.lift import is_held_out
 from memory.render import Rendered, render
 from memory.tables import recalled, recalls
-from memory.types import Contrast, Filter, Outcome, Query
+from memory.types import Contrast, Filter, Outcome, Playbook, Query
 
 WARM_UP = 20
 """Runs of a store before any is held out: until then the data would be too thin anyway."""
+
+_LOGGED = select(
+    select(recalls.c.held_out).where(recalls.c.run_id == bindparam("run_id")).scalar_subquery(),
+    select(func.count()).select_from(recalls).scalar_subquery(),
+)
 
 
 def surface(library: Library, *, run_id: str, task: str, options: Surfacing) -> Recall:
@@ -29,22 +36,35 @@ def surface(library: Library, *, run_id: str, task: str, options: Surfacing) -> 
         confidence_weight=options.confidence_weight,
     )
     found = library.search_with_context(query, options.contrast)
-    held_out = _warm(library) and is_held_out(run_id, options.holdout_share)
-    rendered = render(found, budget_tokens=options.budget_tokens)
-    if held_out or not found.hits:
-        rendered = Rendered(text="")
+    held_out = _holds_out(library, run_id, options.holdout_share)
+    fits = render(found, budget_tokens=options.budget_tokens)
+    rendered = Rendered(text="") if held_out or not found.hits else fits
     recall = Recall(
         run_id=run_id, text=rendered.text, shown=rendered.shown, held_out=held_out, found=found
     )
-    _log(library, recall, task, options.contrast)
+    _log(library, recall, fits.shown, task, options.contrast)
     return recall
 
 
-def shown_to(connection: Connection, run_id: str) -> list[tuple[str, str, bool]]:
-    """Id, group and whether cited of each playbook that a run was shown, the best first."""
-    query = select(recalled).where(recalled.c.run_id == run_id, recalled.c.shown)
-    rows = connection.execute(query.order_by(recalled.c.rank))
-    return [(row.playbook_id, row.grouped, row.cited) for row in rows]
+class Known(NamedTuple):
+    """One playbook that a run knew of."""
+
+    playbook_id: str
+    group: str
+    shown: bool
+    """False: its agent found and read it."""
+    cited: bool
+
+
+def known_to(connection: Connection, run_id: str) -> list[Known]:
+    """The playbooks that a run was shown, the best first, then those that its agent read."""
+    if was_held_out(connection, run_id):
+        return []
+    mine = (recalled.c.run_id == run_id, or_(recalled.c.shown, recalled.c.cited))
+    rows = connection.execute(
+        select(recalled).where(*mine).order_by(recalled.c.shown.desc(), recalled.c.rank)
+    )
+    return [Known(row.playbook_id, row.grouped, row.shown, row.cited) for row in rows]
 
 
 def was_held_out(connection: Connection, run_id: str) -> bool:
@@ -55,9 +75,23 @@ def was_held_out(connection: Connection, run_id: str) -> bool:
 
 
 def cite(connection: Connection, run_id: str, playbook_ids: Collection[str]) -> None:
-    """Note that the run's agent named or read these."""
+    """Note that the run's agent named these, which it knew of."""
     mine = (recalled.c.run_id == run_id, recalled.c.playbook_id.in_(playbook_ids))
     connection.execute(update(recalled).where(*mine).values(cited=True))
+
+
+def read(connection: Connection, run_id: str, playbook: Playbook) -> None:
+    """Note that the run's agent read this one, whether it was shown to the run or not."""
+    mine = (recalled.c.run_id == run_id, recalled.c.playbook_id == playbook.id)
+    is_logged = select(recalls.c.run_id).where(recalls.c.run_id == run_id)
+    if connection.execute(update(recalled).where(*mine).values(cited=True)).rowcount:
+        return
+    if connection.execute(is_logged).first() is None:
+        return
+    about = {"rank": 0, "score": 0.0, "grouped": ranking.group(playbook.counts, Contrast())}
+    row = {"run_id": run_id, "playbook_id": playbook.id, "shown": False, "cited": True, **about}
+    with suppress(IntegrityError), connection.begin_nested():  # read twice at once
+        connection.execute(insert(recalled).values(**row))
 
 
 def close(connection: Connection, run_id: str, outcome: Outcome) -> None:
@@ -65,13 +99,16 @@ def close(connection: Connection, run_id: str, outcome: Outcome) -> None:
     connection.execute(update(recalls).where(recalls.c.run_id == run_id).values(outcome=outcome))
 
 
-def _warm(library: Library) -> bool:
+def _holds_out(library: Library, run_id: str, share: float) -> bool:
+    """As its log says; for a run that has none, by lot once the store is warm."""
     with reading(library.engine) as connection:
-        logged = connection.execute(select(func.count()).select_from(recalls)).scalar_one()
-    return logged >= WARM_UP
+        before, logged = connection.execute(_LOGGED, {"run_id": run_id}).one()
+    return bool(before) if before is not None else logged >= WARM_UP and is_held_out(run_id, share)
 
 
-def _log(library: Library, recall: Recall, task: str, contrast: Contrast) -> None:
+def _log(
+    library: Library, recall: Recall, fits: Collection[str], task: str, contrast: Contrast
+) -> None:
     """Keep the first log of a run: a resumed run surfaces again, and is still one run."""
     rows = [
         {
@@ -80,7 +117,7 @@ def _log(library: Library, recall: Recall, task: str, contrast: Contrast) -> Non
             "rank": rank,
             "score": hit.score,
             "grouped": ranking.group(hit.playbook.counts, contrast),
-            "shown": hit.playbook.id in recall.shown,
+            "shown": hit.playbook.id in fits,
         }
         for rank, hit in enumerate(recall.found.hits, 1)
     ]

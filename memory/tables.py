@@ -189,4 +189,5 @@ recalled = Table(
     Column("shown", Boolean, nullable=False),
     Column("cited", Boolean, nullable=False, default=False),
 )
-"""What a run's search found: `shown` is what the prompt held, so nothing in runs held out."""
+"""What a run's search found: `shown` is what the prompt held, or would have, had the run not been
+held out. What its agent read besides stands there as well, `cited` and not shown."""

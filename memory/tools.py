@@ -70,8 +70,9 @@ class Get(_Args, frozen=True):
             "draft", playbook.source
         ):
             raise PlaybookInvalid(f"playbook {self.id!r} is a draft that no person looked at yet")
-        with writing(library.engine) as connection:
-            recall.cite(connection, run_id, [playbook.id])
+        if playbook.source != _source(run_id):  # else a run would take credit for what it wrote
+            with writing(library.engine) as connection:
+                recall.read(connection, run_id, playbook)
         return full(playbook)
 
 

@@ -18,14 +18,17 @@ class Verdict(NamedTuple):
     outcome: Outcome
     """The one that stands."""
     taught: Taught
+    held_out: bool = False
+    """The run was shown no playbook, so the word is about the run alone."""
 
 
 def give_verdict(library: Library, ref: str, said: Execution) -> Verdict:
     """Count how it went with this playbook, all or nothing.
 
     What the run recorded of the playbook is settled if it waits, or waited in vain; what it
-    recorded of others stays as it is. Task and reflection are kept with it in any case, and
-    the reflection's improvements become lessons at once.
+    recorded of others stays as it is. A run that was held out followed none: its own record is
+    settled. Task and reflection are kept with it in any case, and the reflection's improvements
+    become lessons at once.
 
     Raises:
         PlaybookNotFound: there is no such playbook; nothing was changed.
@@ -34,8 +37,10 @@ def give_verdict(library: Library, ref: str, said: Execution) -> Verdict:
     improvements = said.reflection.improvements if said.reflection else ()
     with writing(library.engine) as connection:
         key = store.get(connection, ref).key
-        known = journal.of_run(connection, key, run_id) if run_id else None
-        counted = known is None and journal.record(connection, key, said, at)
+        held_out = run_id is not None and recall.was_held_out(connection, run_id)
+        followed = None if held_out else key
+        known = journal.of_run(connection, followed, run_id) if run_id else None
+        counted = known is None and journal.record(connection, followed, said, at)
         if known is not None:
             counted = journal.settle(connection, known.id, said.outcome, at)
             journal.annotate(connection, known.id, said)
@@ -46,4 +51,5 @@ def give_verdict(library: Library, ref: str, said: Execution) -> Verdict:
         taught = add_lessons(connection, key, improvements, run_id=run_id, at=at)
         journal.reflections_applied(connection, key, improvements)
     embed_lessons(library.engine, library.index, ref)
-    return Verdict(counted, said.outcome if counted or known is None else known.outcome, taught)
+    outcome = said.outcome if counted or known is None else known.outcome
+    return Verdict(counted, outcome, taught, held_out)

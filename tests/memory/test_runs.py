@@ -1,20 +1,23 @@
 """What runs are shown, who gets the credit, and whether it helps; on both databases."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import NodeReport, NodeStatus, RunReport, RunStatus
+from contracts.tool import ToolCall
 from memory.around_run import Surfacing
 from memory.database import reading
 from memory.errors import PlaybookNotFound
 from memory.learn import outcome_of, parse_reflection, record, reflect
 from memory.library import Library
-from memory.recall import WARM_UP, shown_to, surface
+from memory.recall import Known, known_to, surface
 from memory.tables import recalls
-from memory.tools import suggest
+from memory.tools import run_playbook_tool, suggest
 from memory.types import Content, Execution, Outcome, Reflection
 from memory.verdict import Verdict, give_verdict
 from tests.memory.conftest import Clock
@@ -36,7 +39,7 @@ def test_a_run_is_shown_what_fits_and_the_log_says_what(library: Library) -> Non
     assert made.title in shown.text
     assert shown.shown == (made.id,)
     with reading(library.engine) as connection:
-        assert shown_to(connection, "r1") == [(made.id, "untested", False)]
+        assert known_to(connection, "r1") == [Known(made.id, "untested", shown=True, cited=False)]
 
 
 def test_surfacing_again_for_the_same_run_shows_the_same_and_logs_once(library: Library) -> None:
@@ -51,18 +54,6 @@ def test_surfacing_again_for_the_same_run_shows_the_same_and_logs_once(library: 
 def test_a_store_without_playbooks_gives_no_text(library: Library) -> None:
     shown = surface(library, run_id="r1", task="anything", options=SHOW_ALL)
     assert (shown.text, shown.shown) == ("", ())
-
-
-def test_runs_are_held_out_only_once_the_store_is_warm(library: Library) -> None:
-    library.create(Content(title="rotate certificates"))
-    drawn = [
-        surface(library, run_id=f"r{n}", task="rotate", options=HOLD_OUT)
-        for n in range(WARM_UP + 1)
-    ]
-    assert [one.held_out for one in drawn] == [False] * WARM_UP + [True]
-    assert (drawn[-1].text, drawn[-1].shown) == ("", ())
-    report = library.lift()
-    assert (report.runs, report.held_out) == (WARM_UP + 1, 1)
 
 
 def test_a_run_that_was_stopped_and_went_on_counts_once_as_it_ended(library: Library) -> None:
@@ -82,6 +73,31 @@ def test_credit_goes_to_the_playbook_that_the_agent_named(library: Library) -> N
     assert library.get(first.id).counts.total == 0
     (lift,) = [one for one in library.lift().playbooks if one.id == second.id]
     assert (lift.retrieved, lift.shown, lift.cited) == (1, 1, 1)
+
+
+def test_credit_goes_to_a_playbook_that_the_agent_found_itself_and_read(library: Library) -> None:
+    shown = library.create(Content(title="rotate certificates"))
+    found = library.create(Content(title="kubernetes rollout"))
+    strict = replace(SHOW_ALL, max_distance=0.0)
+    for run_id, said in (("r1", ""), ("r2", f"[playbook:{found.slug}]")):
+        surfaced = surface(library, run_id=run_id, task="certificates", options=strict)
+        assert surfaced.shown == (shown.id,)
+        for _ in range(2):
+            read(library, run_id, found.id)
+        assert record(library, ended(run_id, said=said)).playbooks == (found.id,)
+    read(library, "unlogged", found.id)
+    (of_found,) = [one for one in library.lift().playbooks if one.id == found.id]
+    assert (of_found.retrieved, of_found.shown, of_found.cited) == (2, 0, 2)
+    assert of_found.lift.shown.runs == 0
+    mine = library.create(Content(title="made and read by the run itself"), source="run r1")
+    read(library, "r1", mine.id)
+    with reading(library.engine) as connection:
+        assert mine.id not in {one.playbook_id for one in known_to(connection, "r1")}
+
+
+def read(library: Library, run_id: str, playbook_id: str) -> None:
+    asked = ToolCall(id="1", name="playbook_get", arguments=json.dumps({"id": playbook_id}))
+    assert "error" not in json.loads(run_playbook_tool(library, asked, run_id=run_id))
 
 
 def test_without_a_name_the_best_shown_gets_the_credit_but_never_a_failed_one(
@@ -225,20 +241,6 @@ def test_a_reflection_that_says_not_to_apply_it_waits_for_nobody(library: Librar
     library.record_execution(Execution(playbook_id=made.id, outcome="failure", reflection=said))
     assert library.list_executions(made.id)[0].reflection == said
     assert library.waiting_reflections() == []
-
-
-def test_the_lift_compares_runs_with_and_without(library: Library) -> None:
-    library.create(Content(title="rotate certificates"))
-    for number in range(WARM_UP):
-        surface(library, run_id=f"a{number}", task="rotate", options=SHOW_ALL)
-        record(library, ended(f"a{number}"))
-    assert library.lift().overall.verdict.startswith("too thin")
-    for number in range(WARM_UP):
-        surface(library, run_id=f"b{number}", task="rotate", options=HOLD_OUT)
-        record(library, ended(f"b{number}", "failure", error="no"))
-    overall = library.lift().overall
-    assert (overall.shown.share, overall.held_out.share, overall.verdict) == (1.0, 0.0, "helps")
-    assert library.lift().playbooks[0].lift.verdict == "helps"
 
 
 def test_a_model_reflects_and_its_answer_is_cut_to_three_lessons() -> None:
