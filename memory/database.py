@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, OperationalError
 
 from contracts.errors import SettingsInvalid
-from memory.errors import StoreCorrupt, StoreTooNew, StoreUnavailable
+from memory.errors import StoreBusy, StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
 
 REVISION = "0007"
@@ -85,12 +85,19 @@ def reading_errors(url: URL) -> Iterator[None]:
 
 
 @contextmanager
-def alone(engine: Engine, what: str) -> Iterator[None]:
-    """Hold off every other process that wants to do `what` on this database."""
+def alone(engine: Engine, what: str, *, wait_s: float | None = None) -> Iterator[None]:
+    """Hold off every other process that wants to do `what` on this database.
+
+    Raises:
+        StoreBusy: another does it, and is not done after `wait_s`. None: wait as long as it takes.
+    """
+    busy = f"another process does {what!r} on database {_name(engine.url)}"
     if engine.dialect.name == "sqlite":
         path = f"{engine.url.database}.{what}.lock"
         try:
-            held = FileLock(path, poll_interval=0.005).acquire()
+            held = FileLock(path, poll_interval=0.005).acquire(-1 if wait_s is None else wait_s)
+        except Timeout as error:  # an OSError too
+            raise StoreBusy(busy) from error
         except OSError as error:
             raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
         with held:
@@ -98,7 +105,12 @@ def alone(engine: Engine, what: str) -> Iterator[None]:
         return
     number = int.from_bytes(sha256(f"harness {what}".encode()).digest()[:7])
     with engine.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": number})
+        bound = text("SELECT set_config('lock_timeout', :ms, true)")
+        connection.execute(bound, {"ms": str(round((wait_s or 0) * 1_000))})  # 0: no bound
+        try:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": number})
+        except OperationalError as error:
+            raise StoreBusy(f"{busy}: {_said(error)}") from error
         yield
 
 

@@ -10,6 +10,7 @@ HarnessError
 │   └── AgentUnknown             exit 2
 └── Unavailable
     └── StoreUnavailable         exit 3   the database cannot be used
+        ├── StoreBusy
         ├── StoreCorrupt
         └── StoreTooNew
 """
@@ -43,6 +44,10 @@ class StaleUpdate(HarnessError):
 
 class StoreUnavailable(Unavailable):
     """The database does not answer, or cannot be written."""
+
+
+class StoreBusy(StoreUnavailable):
+    """Another process has the database, or a part of it, for longer than one waits."""
 
 
 class StoreCorrupt(StoreUnavailable):

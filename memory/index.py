@@ -45,6 +45,9 @@ QUERY_LIMIT = 4_000
 MANY_CHANGES = 2_000
 """Whoever has to wait for more than these, which takes seconds, is told why."""
 
+WAIT_S = 2.0
+"""How long a search waits for another process that brings the vectors up to date."""
+
 _OURS = vectors.c.model == bindparam("model")
 _STATE = select(
     func.max(playbooks.c.key).label("last"),
@@ -221,7 +224,7 @@ class Index:
             if not state.is_outdated:
                 with suppress(VectorsBehind):
                     return into.nearest(vector, where, depth, number=state.number or 0)
-            self._refresh(into)
+            self._refresh(into, wait_s=WAIT_S)
             return into.nearest(vector, where, depth)
 
         return self._tried(ask)
@@ -259,10 +262,12 @@ class Index:
             into.drop(damaged=damaged)
         self._refresh(into, progress)
 
-    def _refresh(self, into: Vectors, progress: Progress | None = None) -> None:
+    def _refresh(
+        self, into: Vectors, progress: Progress | None = None, *, wait_s: float | None = None
+    ) -> None:
         # One at a time, or an old state that one process read could overwrite a newer one.
         told = progress or self._tell_if_long
-        with alone(self._engine, "index"):
+        with alone(self._engine, "index", wait_s=wait_s):
             KeepUp(self._engine, self.model or "", self.embed, told).bring(into)
 
     def _tell_if_long(self, done: int, total: int) -> None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from time import sleep
 
 from sqlalchemy import Connection, Engine, func, select, text
 
@@ -13,10 +14,13 @@ from memory.content import embedded_text
 from memory.database import reading, writing
 from memory.errors import PlaybookNotFound
 from memory.index import Index
-from memory.keep_up import Progress
+from memory.keep_up import BATCH, Progress
 from memory.lesson_vectors import embed_lessons
 from memory.tables import executions, outdated, playbooks, words
 from memory.types import Counts, Filter, Playbook, Stats
+
+PAUSE_S = 0.01
+"""Between two batches: who waits for a turn to write looks whether it is theirs, now and then."""
 
 SELF_RECALL = 200
 """Playbooks that `doctor` looks up by their own text."""
@@ -79,15 +83,19 @@ def examine(engine: Engine, index: Index, find: Find, *, repair: bool) -> list[F
 
 def reindex(engine: Engine, index: Index, progress: Progress | None = None) -> None:
     """Make words and vectors anew; embeds only what no vector of the model is kept of."""
-    with writing(engine) as connection:
-        everything = store.list_all(connection, Filter(archived=True))
-        for playbook in everything:
-            store.write_words(connection, playbook.key, playbook)
+    with reading(engine) as connection:
+        keys = list(connection.execute(select(playbooks.c.key).order_by(playbooks.c.key)).scalars())
+    taught: list[str] = []
+    for start in range(0, len(keys), BATCH):  # each for itself, so that others write in between
+        with writing(engine) as connection:
+            for key, playbook in store.by_key(connection, keys[start : start + BATCH]).items():
+                store.write_words(connection, key, playbook)
+                taught += [playbook.id] if playbook.lessons else []
+        sleep(PAUSE_S)
     index.reindex(progress)
-    for playbook in everything:
-        if playbook.lessons:
-            with suppress(PlaybookNotFound):  # deleted meanwhile
-                embed_lessons(engine, index, playbook.id)
+    for id_ in taught:
+        with suppress(PlaybookNotFound):  # deleted meanwhile
+            embed_lessons(engine, index, id_)
 
 
 def _database(connection: Connection) -> Finding:

@@ -1,16 +1,17 @@
 """What one process does while another is in the middle of something; on both databases."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Thread
+from threading import Event, Thread
 
+import pytest
 from sqlalchemy import event, update
 
 from memory.changes import Changes
 from memory.database import writing
 from memory.library import Library
 from memory.tables import vectors
-from memory.types import Content, Query
+from memory.types import Content, Embedder, Query
 from tests.memory.conftest import Open, WordEmbedder
 
 
@@ -22,7 +23,7 @@ def after(
     threads: list[Thread] = []
 
     def interrupt(_: object, __: object, statement: str, *___: object) -> None:
-        if not threads and is_it(statement):
+        if is_it(statement) and not threads:
             threads.append(Thread(target=do))
             threads[0].start()
             threads[0].join(timeout=0.7)
@@ -60,3 +61,60 @@ def test_a_vector_of_an_earlier_text_is_noticed_and_mended_by_reindex(library: L
     assert (told.ok, "1 are of an earlier text" in told.advice) == (False, True)
     library.reindex()
     assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
+    opened: Open, words: WordEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun, done = Event(), Event()
+
+    def slow(texts: Sequence[str]) -> list[list[float]]:
+        begun.set()
+        done.wait()
+        return words(texts)
+
+    other_model = Embedder(name="words", embed=slow)
+    with opened() as library, opened(embedder=other_model) as reindexing:
+        made = library.create(Content(title="rotate keys"))
+        words.down = True
+        late = library.create(Content(title="rotate seals"))
+        words.down = False
+        thread = Thread(target=reindexing.index.refresh)
+        thread.start()
+        begun.wait()
+        try:
+            found = library.search(Query(text="rotate"))
+            assert {hit.playbook.id for hit in found} == {made.id, late.id}
+            assert {place for hit in found for place in hit.places} == {"words"}
+            assert caplog.text.count("words only: another process does 'index'") == 1
+        finally:
+            done.set()
+            thread.join()
+        found = library.search(Query(text="rotate"))
+        assert {place for hit in found for place in hit.places} == {"words", "vectors"}
+
+
+def test_others_write_while_words_are_made_anew(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.upkeep.BATCH", 1)
+    monkeypatch.setattr("memory.upkeep.PAUSE_S", 1.0)
+    with opened() as library, opened() as other:
+        first, second = (other.create(Content(title=title)) for title in ("keys", "seals"))
+        order: list[str] = []
+
+        def write() -> None:
+            other.update(second.id, Changes(notes="in between"))
+            order.append("other")
+
+        def words_are_written(statement: str) -> bool:
+            mine = statement.startswith("INSERT INTO words")
+            order.extend(["words"] * mine)
+            return mine
+
+        library.search(Query(text="keys"))
+        with after(library, words_are_written, write):
+            library.reindex()
+        assert order[:2] == ["words", "other"]
+        assert library.get(first.id).version == 1
+        assert [finding for finding in library.doctor() if not finding.ok] == []
