@@ -1,7 +1,7 @@
 """Playbooks: the one door. Every process may open it; nothing is remembered between calls."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,13 +12,13 @@ from memory import journal, search, store, stored_vectors, upkeep
 from memory.changes import Changes
 from memory.content import checked, content_of, embedded_text
 from memory.database import open_database, reading, writing
-from memory.errors import PlaybookInvalid, StaleUpdate
+from memory.errors import PlaybookInvalid
 from memory.index import Index, index_name
 from memory.keep_up import Progress
 from memory.lesson_vectors import embed_lessons
 from memory.lessons import add_lessons
 from memory.lift_report import LiftReport, lift_report
-from memory.stale import Retention, why_stale
+from memory.stale import Retention
 from memory.types import (
     Content,
     Contrast,
@@ -251,13 +251,7 @@ class Library:
         self, retention: Retention = DEFAULT_RETENTION, *, dry_run: bool = False
     ) -> Sequence[tuple[Playbook, str]]:
         """Archive what is stale; gives each with the reason. A dry run changes nothing."""
-        now = self.clock()
-        judged = [(p, why_stale(p, retention, now)) for p in self.list()]
-        stale = [(playbook, why) for playbook, why in judged if why is not None]
-        for playbook, why in stale if not dry_run else ():
-            with suppress(StaleUpdate):  # somebody changed it just now: it is in use
-                self.update(playbook.id, Changes(status="archived"), source=f"prune: {why}")
-        return stale
+        return upkeep.prune(self.engine, retention, self.clock, dry_run=dry_run)
 
     def stats(self) -> Stats:
         """Totals over the store."""
@@ -277,8 +271,8 @@ class Library:
         """Whether the indexes tell what the database holds; `repair` makes anew what does not."""
         return upkeep.examine(self.engine, self.index, self._finds, repair=repair)
 
-    def _finds(self, text: str) -> Sequence[str]:
-        return [hit.playbook.id for hit in self.search(Query(text=text, limit=5))]
+    def _finds(self, text: str) -> Sequence[Playbook]:
+        return [hit.playbook for hit in self.search(Query(text=text, limit=5))]
 
     def _rewrite(
         self, ref: str, change: Callable[[Content], Content], expected: int | None, source: str

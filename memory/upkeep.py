@@ -3,21 +3,24 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from time import sleep
 
 from sqlalchemy import Connection, Engine, func, select, text
 
 from memory import store, stored_vectors
 from memory.chroma_door import VectorsAway, VectorsBroken
-from memory.content import embedded_text
+from memory.content import content_of, embedded_text
 from memory.database import reading, writing
-from memory.errors import PlaybookNotFound
+from memory.errors import PlaybookNotFound, StaleUpdate
 from memory.index import Index
 from memory.keep_up import BATCH, Progress
 from memory.lesson_vectors import embed_lessons
+from memory.stale import Retention, why_stale
 from memory.tables import executions, outdated, playbooks, words
 from memory.types import Counts, Filter, Playbook, Stats
+from memory.words import impacts, query_words
 
 PAUSE_S = 0.01
 """Between two batches: who waits for a turn to write looks whether it is theirs, now and then."""
@@ -26,8 +29,8 @@ SELF_RECALL = 200
 """Playbooks that `doctor` looks up by their own text."""
 
 
-Find = Callable[[str], Sequence[str]]
-"""Ids that a search for a text gives, the best first."""
+Find = Callable[[str], Sequence[Playbook]]
+"""What a search for a text gives, the best first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,33 @@ def totals(connection: Connection) -> Stats:
     )
 
 
+def prune(
+    engine: Engine, retention: Retention, clock: Callable[[], datetime], *, dry_run: bool
+) -> list[tuple[Playbook, str]]:
+    """Archive what is stale; gives each with the reason. What is in use meanwhile stays."""
+    now = clock()
+    with reading(engine) as connection:
+        found = store.list_all(connection, Filter())
+    judged = [(playbook, why_stale(playbook, retention, now)) for playbook in found]
+    stale = [(playbook, why) for playbook, why in judged if why is not None]
+    return stale if dry_run else [one for one in stale if _archive(engine, *one, retention, now)]
+
+
+def _archive(
+    engine: Engine, playbook: Playbook, why: str, retention: Retention, at: datetime
+) -> bool:
+    with writing(engine) as connection:
+        now = store.by_key(connection, [playbook.key]).get(playbook.key)
+        if now is None or now.version != playbook.version or not why_stale(now, retention, at):
+            return False
+        content = replace(content_of(now), status="archived")
+        try:
+            store.change(connection, now, content, source=f"prune: {why}", at=at)
+        except StaleUpdate:
+            return False
+    return True
+
+
 def examine(engine: Engine, index: Index, find: Find, *, repair: bool) -> list[Finding]:
     """Compare the indexes with the database; with `repair`, make anew what differs."""
     with reading(engine) as connection:
@@ -78,7 +108,7 @@ def examine(engine: Engine, index: Index, find: Find, *, repair: bool) -> list[F
         index.rebuild()
         vectors = _vectors(engine, index)
     queue = Finding(name="waiting", ok=True, seen=f"{waiting} changes not yet in the vector index")
-    return [*findings, queue, vectors, _recall(engine, find)]
+    return [*findings, queue, vectors, _recall(engine, index, find)]
 
 
 def reindex(engine: Engine, index: Index, progress: Progress | None = None) -> None:
@@ -108,8 +138,9 @@ def _database(connection: Connection) -> Finding:
 
 def _words(connection: Connection) -> Finding:
     known = select(words.c.playbook_key).distinct()
-    query = select(func.count()).select_from(playbooks).where(playbooks.c.key.not_in(known))
-    missing = connection.execute(query).scalar_one()
+    query = select(playbooks.c.key).where(playbooks.c.key.not_in(known))
+    bare = store.by_key(connection, list(connection.execute(query.limit(store.AT_ONCE)).scalars()))
+    missing = sum(bool(impacts(playbook)) for playbook in bare.values())  # 🚀 has none
     return Finding(
         name="words",
         ok=missing == 0,
@@ -154,10 +185,11 @@ def _vectors(engine: Engine, index: Index) -> Finding:
     )
 
 
-def _recall(engine: Engine, find: Find) -> Finding:
+def _recall(engine: Engine, index: Index, find: Find) -> Finding:
     with reading(engine) as connection:
-        sample = store.list_all(connection, Filter(), limit=SELF_RECALL)
-    lost = [p for p in sample if not _finds(find, p)]
+        newest = store.list_all(connection, Filter(), limit=SELF_RECALL)
+    sample = [p for p in newest if index.model or query_words(_text(p))]
+    lost = [p for p in sample if _text(p) not in map(_text, find(_text(p)))]
     return Finding(
         name="self-recall",
         ok=not lost,
@@ -166,5 +198,5 @@ def _recall(engine: Engine, find: Find) -> Finding:
     )
 
 
-def _finds(find: Find, playbook: Playbook) -> bool:
-    return playbook.id in find(embedded_text(playbook.title, playbook.use_case))
+def _text(playbook: Playbook) -> str:
+    return embedded_text(playbook.title, playbook.use_case)

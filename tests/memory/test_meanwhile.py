@@ -11,8 +11,8 @@ from memory.changes import Changes
 from memory.database import writing
 from memory.library import Library
 from memory.tables import vectors
-from memory.types import Content, Embedder, Query
-from tests.memory.conftest import Open, WordEmbedder
+from memory.types import Content, Embedder, Execution, Query
+from tests.memory.conftest import Clock, Open, WordEmbedder
 
 
 @contextmanager
@@ -118,3 +118,30 @@ def test_others_write_while_words_are_made_anew(
         assert order[:2] == ["words", "other"]
         assert library.get(first.id).version == 1
         assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, clock: Clock) -> None:
+    with opened() as library, opened() as other:
+        ids = [library.create(Content(title=title)).id for title in "abcd"]
+        clock.pass_days(200)
+
+        def meanwhile() -> None:
+            other.update(ids[0], Changes(process="written by a person just now"))
+            for _ in range(2):
+                other.record_execution(Execution(playbook_id=ids[1], outcome="success"))
+            other.delete(ids[2])
+
+        with after(library, lambda said: "FROM lessons" in said, meanwhile):
+            pruned = library.prune()
+        assert [playbook.id for playbook, _ in pruned] == ids[3:]
+        assert {playbook.id for playbook in library.list()} == set(ids[:2])
+
+
+def test_doctor_is_at_ease_with_what_has_no_words_or_many_namesakes(opened: Open) -> None:
+    for options in ({}, {"embedder": None}):
+        with opened(**options) as library:
+            library.create(Content(title="What to do"))
+            library.create(Content(title="🚀"))
+            for _ in range(7):
+                library.create(Content(title="deploy the service", use_case="when it is due"))
+            assert [finding for finding in library.doctor() if not finding.ok] == []
