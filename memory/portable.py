@@ -1,7 +1,7 @@
 """A store as JSON lines: out of one, into another, as often as one likes."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, update
@@ -27,7 +27,7 @@ from memory.types import Execution, Filter, Playbook
 class Imported:
     """What an import did, as slugs. `kept` differ and are as new or newer here.
 
-    `executions` are those that were not known here, as ids.
+    `executions` are those that were not known here, or had no verdict, as ids.
     """
 
     created: tuple[str, ...] = ()
@@ -50,9 +50,10 @@ def export(library: Library) -> Iterator[str]:
 def import_(library: Library, lines: Iterable[str]) -> Imported:
     """Take a store in, all or nothing; the same file twice changes nothing.
 
-    A playbook that is here, by its id, is replaced only by a higher version of it. Executions of
-    it that are not known here are added to its counts. Of lines about the same playbook the one
-    with the highest version and counts goes first.
+    A playbook that is here, by its id, is replaced only by a higher version of it, and stays
+    archived if it is. Executions of it that are not known here are added to its counts, and those
+    that wait here are settled. Of lines about the same playbook the one with the highest version
+    and counts goes first.
 
     Raises:
         PlaybookInvalid: a line that was never exported, with its number.
@@ -80,6 +81,8 @@ def _grown(line: PlaybookLine) -> tuple[int, int]:
 def _take(connection: Connection, line: PlaybookLine, at: datetime) -> tuple[Playbook, str]:
     content = line.content
     here = store.by_id(connection, [line.id]).get(line.id)
+    if here is not None and here.status == "archived":
+        content = replace(content, status="archived")
     if here is None:
         who = Identity(line.id, line.slug)
         here = store.add(connection, content, source=line.source, at=at, identity=who)
@@ -124,9 +127,18 @@ def _take_execution(
 ) -> bool:
     ref = execution.playbook_id
     if ref is None:
-        return journal.restore(connection, None, execution, at)
+        new = journal.restore(connection, None, execution, at)
+        return new or _settle(connection, execution, at)
     playbook = store.by_id(connection, [ref]).get(ref)
     if playbook is None:
         return False
     keep = journal.restore if counted.get(ref) else journal.record
-    return keep(connection, playbook.key, execution, at)
+    return keep(connection, playbook.key, execution, at) or _settle(connection, execution, at)
+
+
+def _settle(connection: Connection, execution: Execution, at: datetime) -> bool:
+    """Give an execution that waits here the verdict that it had elsewhere."""
+    waited = execution.outcome == "neutral" and execution.expires_at is not None
+    if execution.outcome == "pending" or waited:
+        return False
+    return journal.settle(connection, execution.id, execution.outcome, at)

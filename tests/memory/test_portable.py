@@ -207,3 +207,34 @@ def test_an_execution_of_a_run_that_cannot_be_kept_is_refused(
 ) -> None:
     with pytest.raises(PlaybookInvalid, match="run_id of an execution"):
         on_sqlite.record_execution(Execution(run_id=run_id, outcome="success"))
+
+
+def test_what_is_archived_here_stays_so_whatever_became_of_it_elsewhere(
+    opened: Open, tmp_path: Path
+) -> None:
+    with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
+        made = here.create(Content(title="rotate certificates"))
+        import_(there, list(export(here)))
+        here.update(made.id, Changes(status="archived"))
+        for notes in ("one", "two", "three"):
+            there.update(made.id, Changes(notes=notes))
+        lines = list(export(there))
+        assert import_(here, lines).updated == (made.slug,)
+        assert import_(here, lines).unchanged == (made.slug,)
+        assert (here.get(made.id).status, here.get(made.id).notes) == ("archived", "three")
+
+
+def test_an_execution_that_waits_here_is_settled_by_a_later_export(
+    opened: Open, tmp_path: Path
+) -> None:
+    with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
+        made = here.create(Content(title="rotate certificates"))
+        for playbook_id in (made.id, None):
+            here.record_execution(Execution(playbook_id=playbook_id, run_id="r", outcome="pending"))
+        assert len(import_(there, list(export(here))).executions) == 2
+        here.settle("r", "failure")
+        lines = list(export(here))
+        assert len(import_(there, lines).executions) == 2
+        assert import_(there, lines).executions == ()
+        assert there.get(made.id).counts == here.get(made.id).counts
+        assert {one.outcome for one in there.list_executions()} == {"failure"}
