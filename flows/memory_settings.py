@@ -66,7 +66,7 @@ class MemorySettings(Table):
     auto_reflect: bool = False
     """What a model makes of a run becomes lessons without a person."""
     reflect_model: str | None = None
-    """Who reflects on a run. None: nobody."""
+    """Who reflects on a run that succeeded or failed with a playbook. None: nobody."""
     curate: Literal["off", "rated", "success"] = "rated"
     """Which runs teach notes and examples without being asked: successful ones that a person
     rated above 80, or all successful ones. What they teach waits for a person."""

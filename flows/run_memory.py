@@ -34,7 +34,10 @@ class Memory:
 
 
 def memory(options: MemorySettings | None = None, complete: Complete | None = None) -> Memory:
-    """Memory as plain functions. `complete` reflects on runs when a `reflect_model` is set."""
+    """Memory as plain functions.
+
+    With a `reflect_model` `complete` reflects on runs that a playbook succeeded or failed in.
+    """
     chosen = options or load_memory_settings()
 
     def prepare() -> None:
@@ -53,9 +56,8 @@ def memory(options: MemorySettings | None = None, complete: Complete | None = No
     def record(report: RunReport, verdict_later: bool) -> Recorded | None:
         if not chosen.enabled:
             return None
-        reflection = _reflection(report, chosen.reflect_model, complete)
         try:
-            return _record(chosen, report, verdict_later, reflection)
+            return _record(chosen, report, verdict_later, complete)
         except Unavailable as error:
             _log.warning("run %s is not recorded: %s", report.run_id, error)
             return None
@@ -84,12 +86,14 @@ def _surface(chosen: MemorySettings, run_id: str, task: str) -> Recall:
 
 
 def _record(
-    chosen: MemorySettings, report: RunReport, verdict_later: bool, reflection: Reflection | None
+    chosen: MemorySettings, report: RunReport, verdict_later: bool, complete: Complete | None
 ) -> Recorded:
     from flows.library import library
     from memory import learn
 
     with library(chosen) as opened:
+        asks = chosen.reflect_model and learn.can_teach(opened, report)
+        reflection = _reflection(report, chosen.reflect_model, complete) if asks else None
         return learn.record(opened, report, verdict_later=verdict_later, reflection=reflection)
 
 

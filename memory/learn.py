@@ -24,7 +24,12 @@ _OUTCOMES: dict[NodeStatus, Outcome] = {
     "failure": "failure",
     "skipped": "neutral",
 }
+ANSWER_TOKENS = 2_000
+ANSWER_S = 120.0
+
 _SAID = 1_500
+_ASKED = 4_000
+_NODES = 20
 
 
 def record(
@@ -79,15 +84,24 @@ def outcome_of(report: RunReport) -> Outcome:
             return "neutral"
 
 
+def can_teach(library: Library, report: RunReport) -> bool:
+    """Whether there is anything to reflect on: a playbook that was followed, and where to."""
+    return outcome_of(report) != "neutral" and bool(_credit(library, report))
+
+
 def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | None:
     """What a model makes of a run; None when it answers with something else than was asked.
+
+    What it reads and what it may write are bounded, and so is what it costs.
 
     Raises:
         ModelUnavailable: it does not answer.
     """
-    prompt = _prompt(report)
-    reply = complete(ChatRequest(model=model, messages=[Message(role="user", content=prompt)]))
-    return parse_reflection(reply.message.content)
+    said = Message(role="user", content=_prompt(report))
+    request = ChatRequest(
+        model=model, messages=[said], max_tokens=ANSWER_TOKENS, timeout_s=ANSWER_S
+    )
+    return parse_reflection(complete(request).message.content)
 
 
 def parse_reflection(text: str) -> Reflection | None:
@@ -117,13 +131,13 @@ def _few(texts: Iterable[str]) -> tuple[str, ...]:
 def _prompt(report: RunReport) -> str:
     nodes = [
         {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_SAID:]}
-        for n in report.nodes
+        for n in report.nodes[-_NODES:]
     ]
     return filled_in(
         "reflect.md.j2",
         blueprint=report.blueprint,
         status=report.status,
-        task=report.intent,
+        task=report.intent[:_ASKED],
         nodes=nodes,
     )
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,8 +84,31 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(slug: str) -> Non
     def away(_: ChatRequest) -> Reply:
         raise ModelUnavailable("no key")
 
+    asked = memory(WORDS.model_copy(update={"reflect_model": "any"}), away)
+    asked.surface("r1", "rotate the keys")
+    recorded = asked.record(ended("r1"), False)
+    assert recorded is not None
+    assert (recorded.playbooks != (), recorded.reflection) == (True, None)
+
+
+def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> None:
+    asked: list[ChatRequest] = []
+
+    def complete(request: ChatRequest) -> Reply:
+        asked.append(request)
+        return Reply(message=Message(role="assistant", content="{}"))
+
     options = WORDS.model_copy(update={"reflect_model": "any"})
-    assert memory(options, away).record(ended("r1"), False) is not None
+    reflecting = memory(options, complete)
+    reflecting.record(ended("no playbook"), False)
+    reflecting.surface("stopped", "rotate the keys")
+    reflecting.record(replace(ended("stopped"), status="cancelled"), False)
+    assert asked == []
+    reflecting.surface("done", "rotate the keys")
+    reflecting.record(replace(ended("done"), intent="x" * 10**6), False)
+    (request,) = asked
+    assert len(request.messages[0].content) < 10_000
+    assert request.max_tokens is not None
 
 
 def test_what_was_shown_is_explained(slug: str) -> None:
