@@ -88,24 +88,25 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL:
         return Embedder(name=name, embed=mpnet.embed)
-    if missing := unset(wanted.api_key, environment()):
-        return Embedder(name=name, embed=_without_key(missing))
+    for place, said in {"api_key": wanted.api_key, "url": wanted.url}.items():
+        if missing := unset(said, environment()):
+            return Embedder(name=name, embed=_lacking(place, missing))
     made = embed_through_gateway(
         load_settings(),
         model,
         dimensions=dimensions,
         api_key=expand(wanted.api_key, environment()),
-        api_base=wanted.url,
+        api_base=expand(wanted.url, environment()),
     )
     return Embedder(name=name, embed=made)
 
 
-def _without_key(variables: Sequence[str]) -> Embed:
-    """A model that is away until its key is there, so that words are searched meanwhile."""
+def _lacking(place: str, variables: Sequence[str]) -> Embed:
+    """A model that is away until its key and address are there: words are searched meanwhile."""
 
     def embed(_: Sequence[str]) -> Sequence[Sequence[float]]:
         raise ModelUnavailable(
-            f"`memory.embedding.api_key` names {', '.join(variables)}, which is not set"
+            f"`memory.embedding.{place}` names {', '.join(variables)}, which is not set"
         )
 
     return embed

@@ -35,7 +35,7 @@ class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
     api_key: str | None = None
     """`${NAME}` stands for a variable of the environment."""
     url: str | None = None
-    """Where the provider listens, when not at its usual address."""
+    """Where the provider listens, when not at its usual address; `${NAME}` as above."""
 
     @field_validator("model")
     @classmethod

@@ -164,7 +164,8 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
     with ollama() as served:
         monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "ollama")
         monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
-        monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", served.url)
+        monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", "${OLLAMA_PLACE}")
+        monkeypatch.setenv("OLLAMA_PLACE", served.url)
         subprocess.run(argv, check=True, env=os.environ, cwd=Path.cwd())
     assert "/api/embed" in [path for path, _ in served.asked]
     (calls,) = (own_home / "calls").glob("*-embed.jsonl")
