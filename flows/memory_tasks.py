@@ -141,6 +141,6 @@ def _row(hit: Hit, shown: bool, site: str | None) -> str:
 
 
 def _recorded(recorded: Recorded) -> str:
-    lessons = [f"- {lesson}" for lesson in recorded.lessons]
+    lessons = [f"- {plain_text(lesson)}" for lesson in recorded.lessons]
     credited = ", ".join(recorded.playbooks) or "no playbook"
     return "\n".join([f"Outcome {recorded.outcome}, credited to {credited}.", "", *lessons])

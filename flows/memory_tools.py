@@ -89,7 +89,9 @@ class _Tools:
     def _suggest(self, prompt_id: str, prompt: str) -> str:
         last = self._suggested.get(prompt_id)
         try:
-            text, found = suggest(self._library, prompt_id=prompt_id, prompt=prompt, last=last)
+            text, found = suggest(
+                self._library, prompt_id=prompt_id, prompt=prompt, last=last, access=self._access
+            )
         except Unavailable as error:
             return f"The playbooks cannot be read now: {error}"
         self._suggested[prompt_id] = found

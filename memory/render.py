@@ -6,7 +6,7 @@ our own mark, so none can pose as a heading, a fence or the end of the block.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -32,6 +32,12 @@ _CLOSING = (
     "Prefer proven approaches, try untested ones with care, and stay clear of what failed. "
     "When you follow one, name it in your answer as [playbook:its-slug]."
 )
+_MAY = {
+    "playbook_update": "Where you find a better way, change it with playbook_update; keep what "
+    "you only suspect in its notes.",
+    "playbook_create": "A way of doing something that will be needed again may be kept with "
+    "playbook_create.",
+}
 _LESSONS = 5
 _LINES = 40
 _LINE_LIMIT = 400
@@ -67,13 +73,11 @@ def render(found: Contrasted, *, budget_tokens: int) -> Rendered:
     return Rendered(text=_block(found, chosen), shown=shown)
 
 
-def render_titles(playbooks: Sequence[Playbook]) -> str:
-    """Ids and titles for an agent that has the playbook tools and reads the rest on demand."""
+def render_titles(playbooks: Sequence[Playbook], tools: Collection[str]) -> str:
+    """Ids and titles for an agent that has these of the playbook tools and reads on demand."""
+    said = [text for name, text in _MAY.items() if name in tools]
     if not playbooks:
-        return (
-            "No stored playbook fits this task. If you find a way of doing it that will be needed "
-            "again, you may keep it with playbook_create."
-        )
+        return " ".join(["No stored playbook fits this task.", *said[-1:]])
     lines = [f"- {p.id}: {inert(p.title)}" for p in playbooks]
     return "\n".join(
         [
@@ -81,9 +85,7 @@ def render_titles(playbooks: Sequence[Playbook]) -> str:
             OPEN,
             *lines,
             CLOSE,
-            "Read one with playbook_get before you follow it. Where you find a better way, change "
-            "it with playbook_update; keep what you only suspect in its notes. A way of doing "
-            "something that will come again may be kept with playbook_create.",
+            " ".join(["Read one with playbook_get before you follow it.", *said]),
         ]
     )
 

@@ -192,7 +192,12 @@ class Suggested:
 
 
 def suggest(
-    library: Library, *, prompt_id: str, prompt: str, last: Suggested | None = None
+    library: Library,
+    *,
+    prompt_id: str,
+    prompt: str,
+    last: Suggested | None = None,
+    access: Access = "write",
 ) -> tuple[str, Suggested]:
     """The titles block for a prompt. Searched once a prompt: hand `last` back at each model call.
 
@@ -205,7 +210,7 @@ def suggest(
     with reading(library.engine) as connection:
         there = by_id(connection, last.ids)
     live = [there[id_] for id_ in last.ids if id_ in there and there[id_].status == "active"]
-    return render_titles(live), last
+    return render_titles(live, _may(access)), last
 
 
 def full(playbook: Playbook) -> dict[str, object]:
