@@ -103,7 +103,8 @@ def inert(text: str) -> str:
     if not text.isprintable():
         text = "".join(character for character in text if not _is_hidden(character))
     # The name itself is broken: whatever stands around it, no fence is left to be made of it.
-    return _FENCE.sub(r"\1 data", " ".join(text.split()))
+    flat = " ".join(text.split())
+    return _FENCE.sub(r"\1 data", flat) if "-data" in flat.lower() else flat
 
 
 def _is_hidden(character: str) -> bool:
