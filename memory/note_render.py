@@ -72,7 +72,7 @@ def fits(entry: Entry, budget_tokens: int) -> bool:
 def show(note: Note) -> str:
     """One note with its label."""
     until = f"provisional until {note.expires_at:%Y-%m-%d}" if note.expires_at else ""
-    kind = note.type if note.note_type == note.type else f"{note.type}, {_safe(note.note_type)}"
+    kind = note.type if note.note_type == note.type else f"{note.type}, {inert(note.note_type)}"
     return "\n".join([f"- [{kind}] {_label(note, until)}", *_lines(note.text)])
 
 
@@ -118,12 +118,8 @@ def _section(heading: str, entries: Sequence[E], one: Callable[[E], str]) -> lis
 
 def _label(entry: Entry, *more: str) -> str:
     facts = (f"for {scope.label(entry.scope)}", f"since {entry.created_at:%Y-%m-%d}", *more)
-    return f"({'; '.join(_safe(fact) for fact in facts if fact)})"
+    return f"({'; '.join(inert(fact) for fact in facts if fact)})"
 
 
 def _lines(text: str) -> list[str]:
-    return [f"  | {_safe(line)}".rstrip() for line in text.splitlines() if line.strip()]
-
-
-def _safe(text: str) -> str:
-    return inert(text)
+    return [f"  | {inert(line)}".rstrip() for line in text.splitlines() if line.strip()]
