@@ -31,10 +31,13 @@ def log(
     as_json: AsJson = False,
 ) -> None:
     """Show events, the newest last."""
+    from flows.runs import whole_id
+    from flows.settings import load_settings
     from flows.wiring import open_event_log
 
+    run_id = whole_id(load_settings().runs, run) if run else None
     with open_event_log() as opened:
-        events = opened.events(run, kind=_kind(kind), limit=limit)
+        events = opened.events(run_id, kind=_kind(kind), limit=limit)
     _show(events, as_json)
 
 

@@ -9,6 +9,7 @@ import typer
 from app.cli_tell import read_file, tell, write_file
 from app.options import AsJson
 from app.terminal import say, show, show_json
+from contracts.errors import OptionInvalid
 from nodes.text import visible
 
 if TYPE_CHECKING:
@@ -32,13 +33,15 @@ def record(
 ) -> None:
     """Record that a playbook was followed, and how it went."""
     from flows.library import library
+    from flows.runs import whole_id
+    from flows.settings import load_settings
     from memory.tools import full
     from memory.types import Execution, Reflection
     from memory.verdict import give_verdict
 
     words = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
     said = Execution(
-        run_id=run,
+        run_id=whole_id(load_settings().runs, run) if run else None,
         agent="person",
         task=task,
         outcome=outcome,
@@ -188,6 +191,9 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write every playbook and every execution as a line of JSON."""
+    if as_json and file is None:
+        raise OptionInvalid("--json tells what was written to a file: name one, or leave it out")
+
     from flows.library import library
     from memory.portable import export as lines_of
     from memory.types import Filter

@@ -69,7 +69,8 @@ def edited(text: str, *, name: str = "playbook.json") -> str | None:
     """The text as the person leaves it in $VISUAL or $EDITOR; None when they changed nothing.
 
     Raises:
-        OptionInvalid: the editor cannot be started, or says that it failed.
+        OptionInvalid: the editor cannot be started, says that it failed, or saved no UTF-8; then
+            it says where the text is.
     """
     from flows.settings import environment
 
@@ -81,8 +82,25 @@ def edited(text: str, *, name: str = "playbook.json") -> str | None:
             subprocess.run([*shlex.split(editor), str(path)], check=True)
         except (OSError, ValueError, subprocess.CalledProcessError) as error:
             raise OptionInvalid(f"editor {editor!r} failed ({error}): set EDITOR") from error
-        after = path.read_text()
+        after = _read_edit(path)
     return None if after == text else after
+
+
+def _read_edit(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError as error:
+        kept = _put_aside(path.name, path.read_bytes())
+        raise OptionInvalid(f"the editor saved no UTF-8: your text is in {kept}") from error
+
+
+def _put_aside(name: str, text: bytes) -> Path:
+    from flows.settings import load_settings
+
+    path = load_settings().home / "edits" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    return path
 
 
 @contextmanager
@@ -91,13 +109,9 @@ def kept_when_refused(text: str, name: str, taken: str = "") -> Iterator[None]:
 
     `taken` says how it could be, once it is right.
     """
-    from flows.settings import load_settings
-
     try:
         yield
     except HarnessError:
-        path = load_settings().home / "edits" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, text)
+        path = _put_aside(name, text.encode(errors="surrogateescape"))
         say(": ".join(filter(None, (f"your text is in {path}", taken))))
         raise

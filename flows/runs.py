@@ -161,6 +161,12 @@ def find_run(folder: Path, run: str) -> Path:
     raise RunNotFound(f"run {run!r} is one of {', '.join(p.name for p in found)}: say more of it")
 
 
+def whole_id(folder: Path, run: str) -> str:
+    """The id of the one run here that begins so; else what was given, as a run of elsewhere."""
+    found = list(_beginning_with(folder, run))
+    return found[0].name if len(found) == 1 else run
+
+
 def _beginning_with(folder: Path, run: str) -> Iterator[Path]:
     if run.isalnum():
         yield from sorted(path.parent for path in folder.glob(f"{run}*/run.json"))

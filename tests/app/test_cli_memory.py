@@ -168,6 +168,25 @@ def test_reindex_and_doctor_answer(cli: Cli, kept: str) -> None:
     assert "copied to" in cli("doctor", "--back-up").stdout
 
 
+def test_the_beginning_of_a_run_s_id_names_it(cli: Cli, kept: str, own_home: Path) -> None:
+    (own_home / "runs" / "abcd1234").mkdir(parents=True)
+    (own_home / "runs" / "abcd1234" / "run.json").touch()
+    cli("record", kept, "failure", "--run", "abcd1234")
+    assert "recorded before" in cli("record", kept, "failure", "--run", "abc").stdout
+
+
+def test_a_text_that_an_editor_saved_in_another_encoding_is_kept(
+    cli: Cli, kept: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'caf\\351' > \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    with pytest.raises(OptionInvalid, match="no UTF-8: your text is in"):
+        cli("edit", kept)
+    assert [path.read_bytes() for path in (own_home / "edits").iterdir()] == [b"caf\xe9"]
+
+
 def test_export_and_import_round(cli: Cli, kept: str, tmp_path: Path) -> None:
     file = tmp_path / "playbooks.jsonl"
     cli("export", str(file))
@@ -177,6 +196,8 @@ def test_export_and_import_round(cli: Cli, kept: str, tmp_path: Path) -> None:
     assert cli("export").stdout == file.read_text()
     with pytest.raises(OptionInvalid, match="cannot read"):
         cli("import", str(tmp_path / "none"))
+    with pytest.raises(OptionInvalid, match="name one"):
+        cli("export", "--json")
 
 
 def test_odd_line_ends_within_a_text_travel(
