@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from contracts.entity import Entity, Label
 from contracts.errors import PlanInvalid
 from contracts.json import Json, canonical
 from contracts.tool import Decision
 from policy.authority import Authority
-from policy.plan_json import parse_step
+from policy.plan_json import MAX_STEPS, parse_step
 from policy.references import refs_in
 from policy.registry import Operation, Registry, thawed
 from policy.resolve import Call, World
@@ -51,6 +51,7 @@ def decide_again(question: Mapping[str, Json]) -> Decision:
     try:
         asked = _Question.model_validate(thawed(question))
         steps = {int(index): parse_step(canonical(step)) for index, step in asked.steps.items()}
+        _check_order(steps, asked.index)
         plan = Plan(steps=tuple(steps.get(i, _GAP) for i in range(asked.index + 1)), prompt="")
     except (ValidationError, PlanInvalid) as error:
         raise ValueError(str(error).splitlines()[0]) from error
@@ -68,6 +69,12 @@ def decide_again(question: Mapping[str, Json]) -> Decision:
         values={name: held.entity() for name, held in asked.values.items()},
     )
     return check_step(call, world)
+
+
+def _check_order(steps: Mapping[int, Step], last: int) -> None:
+    for index, step in steps.items():
+        if not 0 <= index <= last or any(not 0 <= dep < index for dep in step.deps):
+            raise ValueError(f"step {index} is no step before step {last}, or waits for none such")
 
 
 _GAP = Step(op="a_step_that_this_one_does_not_wait_for")
@@ -116,7 +123,7 @@ class _Authority(BaseModel, frozen=True, extra="forbid"):
 
 class _Question(BaseModel, frozen=True, extra="forbid"):
     steps: dict[str, dict[str, JsonValue]]
-    index: int
+    index: int = Field(ge=0, lt=MAX_STEPS)
     agreed: bool
     operation: _Operation | None
     authority: _Authority

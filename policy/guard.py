@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from posixpath import basename, normpath
 from typing import Annotated
+from urllib.parse import unquote
 
 from contracts.entity import CLEAN, Entity, Label, derived
 from contracts.gate import Bounds
@@ -48,6 +49,7 @@ _GRANTED = frozenset({_INSIDE, _LEAVE})
 _MOST_SECRETS = 100
 """Files with secrets that are remembered of one agent: from the first on, nothing leaves."""
 
+_HERE = ("localhost", "127.0.0.1")
 _ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 
 
@@ -249,13 +251,25 @@ def _named(arguments: Mapping[str, Json]) -> set[str]:
 def plain_path(path: str) -> str:
     """The path as patterns see it: relative to the workspace, and as any agent may read it.
 
-    Some take a `file://` or an `@` away that stands before it, and unusual spaces for plain ones.
+    Some take a `file://` or an `@` away that stands before it, in whatever order, and unusual
+    spaces for plain ones.
     """
     read = "".join(" " if char.isspace() else char for char in path)
-    read = read.removeprefix("file://").removeprefix("@")
+    while (bare := _of_url(read.lstrip("@"))) != read:
+        read = bare
     if read.startswith("/"):
         read = f"/{read.lstrip('/')}"  # of two, `normpath` would keep both
     return normpath(read).removeprefix("/workspace/").lstrip("/")
+
+
+def _of_url(path: str) -> str:
+    """The path that a `file:` URL names here; another path as it is."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or scheme.lower() != "file":
+        return path
+    host, slash, below = rest.removeprefix("//").partition("/")
+    here = rest.startswith("//") and host.lower() in _HERE
+    return unquote(slash + below if here else rest.removeprefix("//"))
 
 
 def _covers(allowed: str, host: str) -> bool:

@@ -188,3 +188,8 @@ def _refuse_if_cut(connection: Connection, kept: Head | None, before: Tip) -> No
             "short or put back. `harness events verify` says more; `harness events merge` of an "
             "export brings back what it holds"
         )
+    if any(count > before.clock.get(replica, 0) for replica, count in kept.clock.items()):
+        raise LogDamaged(
+            "the event log's heads know less than was known before: they were put back. "
+            "`harness events verify` says more; `harness events merge` of an export finds them anew"
+        )

@@ -201,7 +201,9 @@ def test_a_file_is_named_by_its_path_or_by_a_name_that_is_no_word(said: str, pat
     assert guard(bounds=bounds)(call("write_file", path=path)) == Allowed()
 
 
-@pytest.mark.parametrize("before", ["@", "file://", "//workspace/", "@/workspace/", "./", "x/../"])
+@pytest.mark.parametrize("before", ["@", "file://", "//workspace/", "@/workspace/", "./", "x/../",
+                          "@file:///workspace/", "file://@/workspace/", "FILE://localhost/workspace/",
+                          "file:///workspace/%2e/", "file:/workspace/"])  # fmt: skip
 def test_a_path_is_read_as_any_agent_may_read_it(before: str) -> None:
     made = guard("pi")
     assert rule(made(call("write", path=f"{before}.github/workflows/x.yml"))) == "C4"

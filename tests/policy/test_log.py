@@ -140,6 +140,17 @@ def test_an_append_to_a_log_that_was_cut_is_refused(log: EventLog) -> None:
     log.append([draft()])
 
 
+def test_an_append_to_a_log_whose_heads_were_taken_away_is_refused(log: EventLog) -> None:
+    three_events(log)
+    with log.engine.begin() as connection:
+        disarm(connection)
+        connection.execute(text("DELETE FROM event_heads"))
+    with pytest.raises(LogDamaged, match="heads know less"):
+        log.append([draft()])
+    log.accept()
+    assert log.append([draft()])[0].counter == 4
+
+
 def test_a_database_that_is_gone_is_an_outage(open_log: OpenLog, tmp_path: Path) -> None:
     log = open_log()
     three_events(log)

@@ -8,10 +8,13 @@ import pytest
 from contracts.entity import Entity, Label
 from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied
+from policy.again import decide_again, question_of
 from policy.events import Draft
 from policy.merge import History
 from policy.replay import replay
+from policy.resolve import Call
 from tests.policy.conftest import OpenLog, draft, entity
+from tests.policy.worlds import SEED, plan, world
 
 
 def no_odd_numbers(question: Mapping[str, Json]) -> Decision:
@@ -84,3 +87,21 @@ def test_an_entity_that_hides_its_source_is_named(open_log: OpenLog) -> None:
     hidden = Entity(content="made", label=Label(), origin="test", sources=(read.id,))
     log.append([draft(read), draft(hidden)])
     assert not replay(log.history(), POLICIES).same
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"index": 10**9},
+        {"index": -1},
+        {"steps": {"1": {"op": "pay", "deps": [7]}}},
+        {"steps": {"7": {"op": "pay"}}},
+    ],
+)
+def test_a_question_that_hangs_together_with_nothing_is_none(
+    changed: dict[str, Json],
+) -> None:
+    agreed = plan(SEED)
+    asked = question_of(Call(plan=agreed, index=1), world(agreed))
+    with pytest.raises(ValueError, match=r"validation error|no step|none such"):
+        decide_again({**asked, **changed})
