@@ -11,12 +11,12 @@ NOT_AVAILABLE = 3
 
 def up(as_json: AsJson = False) -> None:
     """Start what runs from Prefect need: server, worker, deployments; what is there stays."""
-    from flows.home import check_home
+    from flows.home import make_home
     from flows.household import Member, bring_up
     from flows.settings import load_settings
 
     settings = load_settings()
-    check_home(settings.home)
+    make_home(settings.home)
 
     def tell(member: Member) -> None:
         if not as_json:
@@ -65,12 +65,12 @@ def demo(as_json: AsJson = False) -> None:
     """Run fix-tests on a small repository whose test fails, and show what came of it."""
     from app.cli_run import run_request
     from app.demo.request import demo_request, make_repository
-    from flows.home import check_home
+    from flows.home import make_home
     from flows.request import new_run_id
     from flows.settings import load_settings
 
     settings = load_settings()
-    check_home(settings.home)
+    make_home(settings.home)
     run_id = new_run_id(settings.runs)
     repository = make_repository(settings.home / "demo" / run_id / "opening-hours")
     request = demo_request(repository, settings)

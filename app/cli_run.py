@@ -106,10 +106,10 @@ def run_request(
 
     `flow_run_id` is of a run that goes on: it is checked where its own secrets are set.
     """
-    from flows.home import check_home
+    from flows.home import make_home
     from flows.wiring import workshop
 
-    check_home(settings.home)
+    make_home(settings.home)
     for notice in workshop(settings).check(request) if flow_run_id is None else ():
         say(f"note: {notice}")
     if detach:

@@ -6,6 +6,16 @@ from tempfile import TemporaryDirectory
 from contracts.errors import HomeUnavailable
 
 
+def make_home(home: Path) -> None:
+    """Have a home that things can be kept in; a new one is for this user only.
+
+    Raises:
+        HomeUnavailable: as `check_home`.
+    """
+    check_home(home)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def check_home(home: Path) -> None:
     """Refuse a home that nothing can be kept in. One that is not there yet is not made.
 

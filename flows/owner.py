@@ -6,7 +6,7 @@ from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
 
-from flows.home import check_home
+from flows.home import make_home
 
 
 def owner_of(home: Path) -> str:
@@ -23,8 +23,7 @@ def drawn_once(path: Path, text: str) -> str:
         HomeUnavailable: it cannot be kept there.
     """
     if not path.exists():
-        check_home(path.parent)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_home(path.parent)
         part = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}")
         part.touch(mode=0o600)
         part.write_text(text)

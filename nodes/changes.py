@@ -5,6 +5,7 @@ import textwrap
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, ExecResult, Sandbox
 from nodes.commands import to_result
+from nodes.node_sandbox import quiet
 from nodes.types import Work
 
 _SUBJECT_WIDTH = 72
@@ -50,12 +51,18 @@ def unchanged_since(base: str) -> Work:
     return work
 
 
+def commit_now(sandbox: Sandbox) -> str:
+    """The hash of the commit that is checked out; empty where there is none."""
+    found = _looked(sandbox, "rev-parse", "--verify", "HEAD")
+    return found.text.strip() if found.ok else ""
+
+
 def same_as(commit: str, sandbox: Sandbox) -> bool:
     """Whether all that git would keep is as in this commit; False where nobody can tell."""
-    status = _git(sandbox, "status", "--porcelain", "--untracked-files=normal")
+    status = _looked(sandbox, "status", "--porcelain", "--untracked-files=normal")
     if not status.ok or status.text:
         return False
-    return _git(sandbox, "diff", "--quiet", "--no-ext-diff", commit, "HEAD").ok
+    return _looked(sandbox, "diff", "--quiet", "--no-ext-diff", commit, "HEAD").ok
 
 
 def commit_message(ctx: RunContext) -> str:
@@ -74,6 +81,11 @@ def _commit(sandbox: Sandbox, message: str) -> NodeResult:
     if not made.ok:
         return to_result(made, ("git", *commit))
     return _result(sandbox, "show", "--stat", "--format=%h %s", "HEAD")
+
+
+def _looked(sandbox: Sandbox, *args: str) -> ExecResult:
+    """What git says, which nobody who follows the run is told."""
+    return sandbox.exec(Command(argv=("git", *args)), quiet)
 
 
 def _result(sandbox: Sandbox, *args: str) -> NodeResult:

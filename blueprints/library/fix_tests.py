@@ -7,7 +7,7 @@ from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, v
 from blueprints.prompts import template
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from nodes.changes import head, same_as
+from nodes.changes import commit_now, same_as
 from nodes.checks import has_tools
 from nodes.projects.options import OPTIONS
 from nodes.projects.work import exec_tests, install_project, require_tests, run_tests
@@ -33,7 +33,7 @@ def see_tests_fail(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     if tests.result.status == "success":
         return NodeResult.success(_NOTHING_TO_FIX)
     seen = NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
-    return replace(seen, facts={_BASE: head(ctx, sandbox).output})
+    return replace(seen, facts={_BASE: commit_now(sandbox)})
 
 
 def see_tests_pass(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
