@@ -26,7 +26,7 @@ demo: setup  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
 
 test: setup browser services  ## Run every test, with real containers, Prefect and a browser
-	$(SCRATCH) $(BIN)/pytest -n 3 $(SHARED) -q
+	$(SCRATCH) $(BIN)/pytest -n 4 $(SHARED) -q
 
 check: setup  ## Format, lint, types, floors and the fast tests
 	$(BIN)/ruff format --check .
