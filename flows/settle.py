@@ -17,7 +17,7 @@ from flows.queued import end_queued
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import request_for, request_of
-from flows.runs import State, list_runs, read_entry
+from flows.runs import State, list_runs, read_entry, readable
 from flows.settings import load_settings
 from flows.untold import tell_late
 from flows.wiring import engine, owner, workshop
@@ -44,7 +44,7 @@ def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState")
     settings, run_id = load_settings(), str(flow_run.id)[-8:]
     tools = workshop(settings)
     tell_late(tools)
-    asked = read_asked(tools.runs / run_id)
+    asked = readable(tools.runs / run_id)
     if asked is not None and asked.flow_run_id != str(flow_run.id):
         return  # another run, whose id ends alike
     why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))

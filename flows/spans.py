@@ -20,7 +20,7 @@ def spanning(
     ) as span:
         try:
             yield span
-        except BaseException as error:
+        except BaseException as error:  # Ctrl-C too: it is told, and goes on its way
             span.set_status(StatusCode.ERROR)
             span.set_attribute("error.type", type(error).__name__)
             raise
