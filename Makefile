@@ -14,8 +14,11 @@ FAST := not docker and not prefect and not browser
 
 # Thousands of small databases are made faster in memory, where there is room for them.
 ROOMY := $(shell [ "$$(df --output=avail /dev/shm 2> /dev/null | tail -1)" -gt 4000000 ] 2> /dev/null && echo /dev/shm)
+# Who stops the tests halfway leaves no server of theirs behind.
+LEFT = grep -lsaF "TMPDIR=$$scratch" /proc/[0-9]*/environ | cut -d / -f 3
 SCRATCH = @scratch=$$(mktemp -d $(if $(ROOMY),-p $(ROOMY) h.XXX,-t h.XXX)) && \
-  trap 'rm -rf "$$scratch"' EXIT && chmod 711 "$$scratch" && TMPDIR="$$scratch"
+  trap '$(LEFT) | xargs -r kill 2> /dev/null; rm -rf "$$scratch"' EXIT && \
+  chmod 711 "$$scratch" && TMPDIR="$$scratch"
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile

@@ -14,13 +14,13 @@ import re
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
+from subprocess import PIPE, Popen
 from sysconfig import get_path
 from threading import Event, Thread
 from typing import NamedTuple
@@ -39,7 +39,7 @@ PAUSE_S = 15.0
 
 
 @contextmanager
-def forking(module: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def forking(module: str, env: Mapping[str, str]) -> Iterator[Popen[bytes]]:
     """While the block runs, what it starts as `flows.run_process` is forked by the server given.
 
     The module has `get_ready`, called once before any fork, and `main`, which does a run. `env`
@@ -61,18 +61,18 @@ def forking(module: str, env: Mapping[str, str]) -> Iterator[subprocess.Popen[by
     _let_go(servers[-1])
 
 
-def _let_go(server: subprocess.Popen[bytes]) -> None:
+def _let_go(server: Popen[bytes]) -> None:
     if server.stdin is not None:
         server.stdin.close()
 
 
-def _started(name: str, module: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _started(name: str, module: str, env: Mapping[str, str]) -> Popen[bytes]:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{name}")
         listener.listen(_WAITING)
-        return subprocess.Popen(
+        return Popen(
             (sys.executable, "-P", "-m", "flows.fork_server", str(listener.fileno()), module),
-            stdin=subprocess.PIPE,  # by whose end it sees ours
+            stdin=PIPE,  # by whose end it sees ours
             pass_fds=[listener.fileno()],
             env={**environment(), **env, FORK_SERVER: name},  # as its runs will have it
         )

@@ -5,11 +5,13 @@
 
 is `python -m app runs list`. Each has its own arguments, folder, environment, streams and session,
 and ends as any other; only the seconds in which it would import are not taken again. What Harness
-keeps is begun so too, by the tests and by what is forked: Prefect's server, workers, gateways.
+keeps is begun so too, by the tests and by what is forked: Prefect's server, workers and what their
+runs are forked from, gateways.
 
 All workers of pytest have one of these. It imports when it is first asked, or at once.
 """
 
+import fcntl
 import gc
 import json
 import os
@@ -27,13 +29,16 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
-from flows import detached, kept, plan_background
-from tests.forks import NUMBER, Fork, fork_from
+from flows import detached, fork_server, kept, plan_background
+from tests.forks import NUMBER, Fork, Forked, fork_from
 
 _GATEWAY = "flows.gateway_process"
 
 _ROOT = Path(__file__).parents[1]
 _ASKED_AT_MOST = 1 << 17
+_GIVEN_AT_MOST = 8
+_ASIDE = 512
+"""Where no descriptor is that was asked for by its number."""
 _NEEDED = (
     "app.cli", "app.live", "app.tree", "app.web.serve", "flows.cancel", "flows.compile",
     "flows.engine_process", "flows.metrics", "flows.plan_background", "flows.pool", "flows.replay",
@@ -81,6 +86,21 @@ def start_forked(
         return fork(module, *args, cwd=cwd, env=given, safe_path=safe_path, **streams).let_go()
 
 
+def popen_forked(
+    fork: Fork, argv: Sequence[str], *, stdin: int, pass_fds: Sequence[int], env: Mapping[str, str]
+) -> Forked:
+    """As `subprocess.Popen` of a module of this Python with a pipe to its `stdin`."""
+    theirs, ours = os.pipe()
+    module, *args = argv[argv.index("-m") + 1 :]
+    given = {0: theirs, **{number: number for number in pass_fds}}
+    begun = fork(
+        module, *args, cwd=Path.cwd(), env=env, stdout=1, stderr=2, safe_path=True, given=given
+    )
+    os.close(theirs)
+    begun.stdin = os.fdopen(ours, "wb")
+    return begun
+
+
 def _serve(listener: socket.socket) -> str:
     """Fork for each who asks; in the child, become what was asked for, and tell which module."""
     while True:
@@ -92,11 +112,11 @@ def _serve(listener: socket.socket) -> str:
             if os.fork() == 0:
                 name = listener.getsockname().decode().lstrip("\0")
                 listener.close()
-                asked, streams, _, _ = socket.recv_fds(told, _ASKED_AT_MOST, 2)
+                asked, given, _, _ = socket.recv_fds(told, _ASKED_AT_MOST, _GIVEN_AT_MOST)
                 pid = os.fork()
                 if pid == 0:
                     break
-                for number in (1, 2, *streams):  # whose end others wait for
+                for number in (1, 2, *given):  # whose end others wait for
                     os.close(number)
                 with suppress(BrokenPipeError):
                     told.send(NUMBER.pack(pid))
@@ -108,18 +128,31 @@ def _serve(listener: socket.socket) -> str:
                 pass
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
-    for stream, number in zip(streams, (1, 2), strict=True):
-        os.dup2(stream, number)
-        os.close(stream)
-    start = partial(start_forked, fork_from(name))
+    fork = fork_from(name)
     for room in STARTING:
-        vars(room).update(start_detached=start)
-    return _become(**json.loads(asked))
+        vars(room).update(start_detached=partial(start_forked, fork))
+    vars(fork_server).update(Popen=partial(popen_forked, fork))
+    return _become(given, **json.loads(asked))
 
 
-def _become(module: str, args: list[str], cwd: str, env: dict[str, str], *, safe_path: bool) -> str:
+def _become(
+    given: Sequence[int],
+    *,
+    numbers: Sequence[int],
+    module: str,
+    args: list[str],
+    cwd: str,
+    env: dict[str, str],
+    safe_path: bool,
+) -> str:
     from prefect.context import refresh_global_settings_context
 
+    aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ASIDE) for descriptor in given]
+    for descriptor in given:
+        os.close(descriptor)
+    for descriptor, number in zip(aside, numbers, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)

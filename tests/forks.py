@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Self
 
 from sandbox.process import process_label
@@ -34,6 +35,7 @@ class Forked:
         self._told = told
         self._status: int | None = None
         self.pid = _number(told)
+        self.stdin: IO[bytes] | None = None
         self._process = process_label(self.pid)
 
     def __enter__(self) -> Self:
@@ -82,7 +84,10 @@ def _number(told: socket.socket) -> int:
 
 
 def fork_from(name: str) -> Fork:
-    """Begins `python -m` as a fork of the process of this name."""
+    """Begins `python -m` as a fork of the process of this name.
+
+    `given` is what it has open beside its streams: its number there, and the one here.
+    """
     return partial(_fork, f"\0{name}")
 
 
@@ -95,18 +100,21 @@ def _fork(
     stdout: IO[bytes] | int,
     stderr: IO[bytes] | int,
     safe_path: bool = False,
+    given: Mapping[int, int] = MappingProxyType({}),
 ) -> Forked:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     server.connect(address)
-    streams = [one if isinstance(one, int) else one.fileno() for one in (stdout, stderr)]
+    out, err = (one if isinstance(one, int) else one.fileno() for one in (stdout, stderr))
+    descriptors = {1: out, 2: err, **given}
     asked = {
         "module": module,
         "args": args,
         "cwd": str(cwd),
         "env": dict(env),
         "safe_path": safe_path,
+        "numbers": list(descriptors),
     }
-    socket.send_fds(server, [json.dumps(asked).encode()], streams)
+    socket.send_fds(server, [json.dumps(asked).encode()], list(descriptors.values()))
     return Forked(server)
 
 
