@@ -32,7 +32,7 @@ class Disk:
         self.used = self.most = 0
         self.written: dict[str, int] = {}
         self.written_by_ended = self.ended_before = 0
-        self.free = free()
+        self.free, self.fallen = free(), 0
         self.next_look = self.next_measure = math.inf
         self.measuring = False
 
@@ -50,7 +50,9 @@ class Disk:
             self.measure(now)
 
     def measure(self, now: float) -> None:
-        self.free, self.next_measure, self.measuring = free(), now + MEASURE_S, True
+        self.next_measure, self.measuring = now + MEASURE_S, True
+        before, self.free = self.free, free()
+        self.fallen = before - self.free
         self.ended_before = self.pump.jobs.written_by_ended
         told, tell = os.pipe()
         try:
@@ -68,7 +70,8 @@ class Disk:
         """Take the numbers; too much ends who adds to it, and not who clears up.
 
         What was written while we looked may be in the files or not: it counts this time, and
-        the next time again.
+        the next time again. Where folders were moved about so that not all was seen, all that
+        was written since the last time is taken to be there, or what the free space fell by.
         """
         found = os.read(told, CHUNK)
         self.pump.unwatch(told)
@@ -76,7 +79,9 @@ class Disk:
         self.measuring = False
         if not found:
             return
-        used, before, written = json.loads(found)
+        used, saw_all, before, written = json.loads(found)
+        if not saw_all:
+            used = max(used, self.used + max(self.fallen, self.written_since(written)))
         if used > self.most:
             self.most = used
             self.pump.jobs.out_of_disk(self.culprits(used - self.used, written))
@@ -85,11 +90,25 @@ class Disk:
         self.used, self.written = used, before
         self.written_by_ended = self.ended_before
 
+    def written_since(self, written: dict[str, int]) -> int:
+        """By all jobs since the last time, those that ended included."""
+        return self.by_ended() + sum(self.by_living(written).values())
+
+    def by_living(self, written: dict[str, int]) -> dict[Any, int]:
+        """Of each job, what it wrote since the last time."""
+        jobs = {job: str(job.tree.mark) for job in self.pump.jobs.channels.values()}
+        return {job: written.get(m, 0) - self.written.get(m, 0) for job, m in jobs.items()}
+
+    def by_ended(self) -> int:
+        """What jobs that ended since the last time have written since."""
+        living = {str(job.tree.mark) for job in self.pump.jobs.channels.values()}
+        known = sum(n for mark, n in self.written.items() if mark not in living)
+        all_of_it: int = self.pump.jobs.written_by_ended - self.written_by_ended
+        return max(0, all_of_it - known)
+
     def culprits(self, growth: int, written: dict[str, int]) -> list[Any]:
         """Who wrote most of the growth; everybody, where what can be seen does not explain it."""
-        jobs = {job: str(job.tree.mark) for job in self.pump.jobs.channels.values()}
-        more = {job: written.get(m, 0) - self.written.get(m, 0) for job, m in jobs.items()}
-        explained = self.pump.jobs.written_by_ended - self.written_by_ended
+        more, explained = self.by_living(written), self.by_ended()
         found: list[Any] = []
         for job in sorted(more, key=lambda job: -more[job]):
             if 2 * explained >= growth:

@@ -19,42 +19,46 @@ TOLD = 500
 KERNEL = ("proc", "sys", "dev")
 PIN = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
 LOOK = stat.S_IRUSR | stat.S_IXUSR
-BEYOND_MEASURE = 1 << 62
-"""Bytes that are told where what is there cannot be gone through: no limit allows them."""
+OPEN = 32
+"""Folders held open of those that are under way: trees are deeper than files may be open."""
 
 
 def be_measure(tell: int, users: Collection[struct_passwd]) -> NoReturn:
-    """Tell what the files take, and what each mark's processes wrote; nobody can stop us.
+    """Tell what the files take, if all were seen, and what each mark's processes wrote.
 
-    What they wrote is told as it was before we looked at the files, and as it was after.
+    Nobody can stop us. What they wrote is told as it was before we looked at the files, and as
+    it was after.
     We look as each user does, but our real user stays root: no command may send us a signal.
     """
     try:
         os.setgroups([])
         os.nice(10)
         files: dict[tuple[int, int], int] = {}
+        saw_all = True
         before: Counter[int] = Counter()
         after: Counter[int] = Counter()
         for user in users:
             os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
             os.seteuid(user.pw_uid)
             before |= written()
-            files.update(found(user.pw_uid))
+            saw_all &= add_named(files, user.pw_uid)
             files.update(unlinked())
             after |= written() | written()  # a child reaped during one of them is in the other
             os.seteuid(0)
         wrote = [dict(count.most_common(TOLD)) for count in (before, after)]
-        os.write(tell, json.dumps((sum(files.values()), *wrote)).encode())
+        os.write(tell, json.dumps((sum(files.values()), saw_all, *wrote)).encode())
     finally:
         os._exit(0)
 
 
-def found(uid: int) -> dict[tuple[int, int], int]:
-    """Bytes of each inode of the user's that has a name; too deep a tree is too much."""
+def add_named(files: dict[tuple[int, int], int], uid: int) -> bool:
+    """Add the bytes of each inode of the user's that has a name; false: not all were seen."""
     try:
-        return dict(named(uid))
+        for which, size in named(uid):
+            files[which] = size
     except OSError:
-        return {(-1, uid): BEYOND_MEASURE}
+        return False
+    return True
 
 
 def named(uid: int) -> Iterator[tuple[tuple[int, int], int]]:
@@ -65,21 +69,33 @@ def named(uid: int) -> Iterator[tuple[tuple[int, int], int]]:
     no path is too long.
 
     Raises:
-        OSError: EMFILE: they are nested deeper than we may have files open.
+        OSError: the way back was lost, because somebody moved or shut a folder on it.
     """
     under_way = [Place("/", None, uid)]
-    while under_way:
-        place = under_way[-1]
-        yield from place.files
-        place.files = []
-        if not place.inner:
-            under_way.pop().close()
-            continue
-        try:
-            under_way.append(Place(place.inner.pop(), place.fd, uid))
-        except OSError as error:
-            if error.errno == errno.EMFILE:
-                raise
+    try:
+        while under_way:
+            place = under_way[-1]
+            yield from place.files
+            place.files = []
+            if place.inner:
+                enter(place.inner.pop(), under_way, uid)
+            else:
+                if len(under_way) > 1:
+                    under_way[-2].come_back(place.fd)
+                under_way.pop().let_go()
+    finally:
+        for place in reversed(under_way):
+            place.let_go()
+
+
+def enter(name: str, under_way: list[Place], uid: int) -> None:
+    try:
+        under_way.append(Place(name, under_way[-1].fd, uid))
+    except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise
+    if len(under_way) > OPEN:
+        under_way[-OPEN].let_go()
 
 
 class Place:
@@ -90,15 +106,20 @@ class Place:
         self.was_shut: int | None = None
         self.inner: list[str] = []
         self.files: list[tuple[tuple[int, int], int]] = []
+        self.inode = inode(self.fd)
         try:
-            owned = os.fstat(self.fd).st_uid == uid
-            if owned and self.mode() & LOOK != LOOK:
-                self.was_shut = self.mode()
-                self.chmod(self.was_shut | LOOK)
-            self.look(uid, within is None, owned or may_write(self.fd))
+            self.owned = os.fstat(self.fd).st_uid == uid
+            self.open_up()
+            self.look(uid, within is None, self.owned or may_write(self.fd))
         except OSError:
-            self.close()
+            self.let_go()
             raise
+
+    def open_up(self) -> None:
+        """Let us look into it, for as long as it is held open."""
+        if self.owned and self.mode() & LOOK != LOOK:
+            self.was_shut = self.mode()
+            self.chmod(self.was_shut | LOOK)
 
     def look(self, uid: int, is_top: bool, can_fill: bool) -> None:
         listed = os.open(self.itself, os.O_RDONLY | os.O_DIRECTORY)
@@ -132,12 +153,33 @@ class Place:
     def chmod(self, mode: int) -> None:
         os.chmod(self.itself, mode)  # noqa: PTH101
 
-    def close(self) -> None:
+    def let_go(self) -> None:
         """Shut it again, unless somebody gave it another mode meanwhile."""
+        if self.fd < 0:
+            return
         with suppress(OSError):
             if self.was_shut is not None and self.mode() == self.was_shut | LOOK:
                 self.chmod(self.was_shut)
         os.close(self.fd)
+        self.fd, self.was_shut = -1, None
+
+    def come_back(self, below: int) -> None:
+        """Hold it open again, by way of the folder below.
+
+        Raises:
+            OSError: that is somewhere else by now, or shut.
+        """
+        if self.fd >= 0:
+            return
+        self.fd = os.open("..", PIN, dir_fd=below)
+        if inode(self.fd) != self.inode:
+            raise OSError(errno.ESTALE, "moved")
+        self.open_up()
+
+
+def inode(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
 
 
 def may_write(folder: int) -> bool:

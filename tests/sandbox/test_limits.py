@@ -101,6 +101,7 @@ def test_disk(start_sandbox: StartSandbox, hidden: str) -> None:
 
 
 FILL = "head -c 90000000 /dev/zero > big"
+DEEP = "for n in $(seq 600); do mkdir d; cd -P d; done"
 OUT_OF_SIGHT = {
     "a folder that cannot be listed": f"mkdir d; cd d; {FILL}; chmod 311 .",
     "a folder that cannot be looked into": f"mkdir d; cd d; {FILL}; chmod 644 .",
@@ -108,7 +109,11 @@ OUT_OF_SIGHT = {
     "a path too long for any call": (
         f"n=$(printf %0200d 0); for i in $(seq 30); do mkdir $n; cd -P $n; done; {FILL}"
     ),
-    "folders too deep to be gone through": "while mkdir d; do cd -P d; done",
+    "more folders in each other than files may be open": f"{DEEP}; {FILL}",
+    "a folder that is moved about": (
+        f"mkdir p q; cd p; ({DEEP}; {FILL}); while mv d ../q && mv ../q/d .; do :; done"
+    ),
+    "what nobody wrote, in a deep folder": f"{DEEP}; fallocate -l 90000000 big",
 }
 
 
@@ -116,6 +121,14 @@ OUT_OF_SIGHT = {
 def test_what_is_out_of_sight_takes_room_too(start_sandbox: StartSandbox, where: str) -> None:
     sandbox = start_sandbox(Limits(disk_mb=64, nofile=256))
     assert sh(sandbox, f"({OUT_OF_SIGHT[where]}); sync; sleep 50").out_of_disk
+
+
+def test_deep_folders_let_nobody_write_more(start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits(disk_mb=64, nofile=256))
+    assert sh(sandbox, DEEP).ok
+    assert sh(sandbox, f"{FILL}; sleep 50").out_of_disk
+    assert sh(sandbox, "sleep 1; echo fine").stdout == b"fine\n"
+    assert sh(sandbox, "cp big bigger; sleep 50").out_of_disk
 
 
 FILLERS = {
