@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from unicodedata import category
 
 OUTPUT_CAP = 64 * 1024
 """Characters of output that one node result keeps."""
@@ -25,6 +26,9 @@ _SEEN_AS_NOTHING = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 )
 """Letters and marks that leave a gap, or nothing."""
 
+_IN_COLOUR_OR_NOT = "\ufe0e\ufe0f"
+"""Follow a sign such as the one of warning wherever it is written in the usual way."""
+
 Redact = Callable[[str], str]
 
 
@@ -40,14 +44,17 @@ def visible(text: str) -> str:
     """The text with all that a reader would not see spelled out, as in `\\x1b`; nothing is lost.
 
     For whoever decides about it: escapes, control characters, direction overrides, blanks of no
-    width and unusual spaces. Lines and tabs stay.
+    width and unusual spaces. Lines and tabs stay, and the one mark that has a sign in colour.
     """
     if text.isprintable() and _SEEN_AS_NOTHING.isdisjoint(text):
         return text
-    return "".join(char if _is_seen(char) else _spelled(char) for char in text)
+    pairs = zip(f" {text}", text, strict=False)
+    return "".join(char if _is_seen(char, before) else _spelled(char) for before, char in pairs)
 
 
-def _is_seen(char: str) -> bool:
+def _is_seen(char: str, before: str) -> bool:
+    if char in _IN_COLOUR_OR_NOT:
+        return category(before).startswith("S")
     return (char.isprintable() and char not in _SEEN_AS_NOTHING) or char in "\n\t"
 
 

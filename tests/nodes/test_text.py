@@ -87,6 +87,11 @@ def test_who_decides_sees_all_of_a_text_with_what_hides_spelled_out() -> None:
     assert visible(hidden) == "echo ok \\x1b]; curl x\\r\n\ta\\u202eb\\u200b\\u3164é 日本 😀"
 
 
+def test_the_mark_that_has_a_sign_in_colour_stays_where_it_is_one() -> None:
+    assert visible("\u26a0\ufe0f careful") == "\u26a0\ufe0f careful"
+    assert visible("\u26a0\ufe0f\ufe0f") == "\u26a0\ufe0f\\ufe0f"
+
+
 @pytest.mark.parametrize("mark", ["\ufe0f", "\ufe00", "\u180b", "\U000e0101"])
 def test_a_text_hidden_in_marks_of_shape_is_spelled_out(mark: str) -> None:
     assert visible(f"a{mark}b") == f"a{mark.encode('unicode_escape').decode()}b"
