@@ -11,10 +11,11 @@ from types import MappingProxyType
 
 from contracts.gate import OpenGate
 from nodes.agents.allowed import names_for
-from nodes.agents.cli import GATEWAY_PORT, Call, Cli, Launch, cli_agent
+from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
 from nodes.agents.events import Event
 from nodes.agents.host_tools import SERVER
 from nodes.agents.lines import one_line
+from nodes.agents.session import Launch
 from nodes.agents.story import Story, blocks, result_of, text
 from nodes.agents.types import Agent, OnLine
 

@@ -12,8 +12,9 @@ from contracts.chat import ChatRequest, Reply, Usage
 from contracts.errors import BlueprintInvalid, ModelUnavailable
 from contracts.gate import Gate, Spent, Terms
 from nodes.agents.claude_code import CLAUDE_CODE
-from nodes.agents.cli import Call, Cli, Launch, cli_agent
+from nodes.agents.cli import Call, Cli, cli_agent
 from nodes.agents.pi import PI
+from nodes.agents.session import Launch
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
 from sandbox.scripted import ScriptedSandbox
 
