@@ -66,7 +66,6 @@ class Reply:
     message: Message
     usage: Usage = field(default_factory=Usage)
     stop_reason: str = "stop"
-    latency_ms: int = 0
 
 
 Complete = Callable[[ChatRequest], Reply]

@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -71,10 +70,6 @@ class Gateway:
         connection.connect(self._unix)
         return connection
 
-    def healthy(self) -> bool:
-        """Whether it answers, within five seconds."""
-        return self.open_runs() is not None
-
     def open_runs(self) -> int | None:
         """How many runs use it; None when it does not answer within five seconds."""
         import httpx
@@ -125,7 +120,6 @@ class Gateway:
             self._admin("DELETE", "/tokens", headers=held)
 
     def _complete(self, token: str, request: ChatRequest, wait_s: float) -> Reply:
-        started = time.monotonic()
         response = self._ask(
             "POST",
             "/v1/chat/completions",
@@ -138,7 +132,7 @@ class Gateway:
             return Reply(message=_said(response), stop_reason=BUDGET_EXCEEDED)
         if kind is not None:
             raise _error(kind, _said(response).content)
-        return _reply(response.content, started)
+        return _reply(response.content)
 
     def embed(self, token: str, ask: EmbedAsk) -> Sequence[Sequence[float]]:
         """One vector a text, in the same order; `token` is for the model that makes them.
@@ -238,7 +232,7 @@ def _body(request: ChatRequest) -> bytes:
     return json.dumps(body).encode()
 
 
-def _reply(content: bytes, started: float) -> Reply:
+def _reply(content: bytes) -> Reply:
     answer = _Answer.model_validate_json(content)
     cost = answer.usage.get("cost_usd")
     usage = usage_from(answer.usage)
@@ -246,7 +240,6 @@ def _reply(content: bytes, started: float) -> Reply:
         message=message_in(answer.choices[0].message),
         usage=replace(usage, cost_usd=cost if isinstance(cost, float) else 0.0),
         stop_reason=answer.choices[0].finish_reason,
-        latency_ms=round((time.monotonic() - started) * 1000),
     )
 
 

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from contracts.chat import ChatRequest, Complete, Reply
+from contracts.chat import ChatRequest, Reply
 from contracts.errors import ModelUnavailable
 from providers.pieces import Piece, pieces_of
 from providers.script import Broken, Script, read_script
@@ -20,19 +20,12 @@ class ScriptedModel:
         self._next = said
         self._lock = threading.Lock()
 
-    def complete(self, _request: ChatRequest | None = None) -> Reply:
-        """The next reply, whatever was said.
+    def pieces(self) -> Iterator[Piece]:
+        """The next reply in pieces, whatever was said; one that breaks off does so at its end.
 
         Raises:
             ModelUnavailable: the script is at its end, or this reply broke off.
         """
-        reply = self._reply()
-        if isinstance(reply, Broken):
-            raise ModelUnavailable(reply.why)
-        return reply
-
-    def pieces(self) -> Iterator[Piece]:
-        """The same as `complete`, in pieces: what breaks off does so after what was said."""
         reply = self._reply()
         return _breaking(reply) if isinstance(reply, Broken) else iter(pieces_of(reply))
 
@@ -48,20 +41,11 @@ def _breaking(reply: Broken) -> Iterator[Piece]:
     raise ModelUnavailable(reply.why)
 
 
-def scripted_complete(path: Path) -> Complete:
-    """A model that answers with the replies of `path`, one after the other.
-
-    Raises:
-        OptionInvalid: the file is missing or is no script.
-    """
-    return ScriptedModel(read_script(path)).complete
-
-
 def reply_for(request: ChatRequest) -> Reply:
     """The reply that follows this conversation: as many as it holds are taken as said.
 
     For callers that know one conversation and no run. A second conversation starts at
-    the first reply again: a run of several takes `scripted_complete`.
+    the first reply again: a run of several takes a `ScriptedModel`.
     """
     said = sum(message.role == "assistant" for message in request.messages)
     return read_script(script_path(request.model)).reply(said)

@@ -78,7 +78,7 @@ def _ending(result: ExecResult) -> str:
     if result.killed_children:
         parts.append(f"{result.killed_children} processes left in the background were ended")
     if result.truncated:
-        parts.append(f"output shortened, it was {result.stdout_size} bytes")
+        parts.append(f"output shortened, it was {result.stdout_size + result.stderr_size} bytes")
     return ", ".join(parts)
 
 

@@ -10,7 +10,7 @@ import pytest
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import ModelUnavailable
 from contracts.tool import Tool, ToolCall
-from providers.chat import complete
+from tests.providers.direct import complete
 from tests.providers.fake_provider import Answer, provider
 
 KEY = "sk-test-0123456789abcdef"
@@ -261,7 +261,7 @@ def test_a_scripted_model_costs_no_import_of_litellm(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from contracts.chat import ChatRequest\n"
-        "from providers.chat import complete\n"
+        "from tests.providers.direct import complete\n"
         "from providers.models import check_model\n"
         f"model = 'scripted/{script}'\n"
         "check_model(model, {})\n"

@@ -9,10 +9,9 @@ from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.tool import ToolCall
 from providers.answer import RunModels
 from providers.ask import Ask
-from providers.chat import complete
 from providers.litellm_door import litellm
 from providers.pieces import collect
-from providers.scripted import scripted_complete
+from tests.providers.direct import complete, scripted_complete
 
 ASK = ChatRequest(model="scripted/any", messages=[Message(role="user", content="go")])
 CALL = {"function": {"name": "bash", "arguments": {"command": "ls"}}}

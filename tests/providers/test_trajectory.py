@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from contracts.chat import ChatRequest, Message
-from providers.scripted import scripted_complete
 from providers.trajectory import Trajectory, digest
+from tests.providers.direct import scripted_complete
 
 ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
 FUNCTION = {"name": "bash", "arguments": '{"command": "echo hunter2"}'}

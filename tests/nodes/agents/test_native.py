@@ -12,8 +12,8 @@ from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import Denied
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
-from providers.scripted import scripted_complete
 from tests.nodes.agents.folder_sandbox import FolderSandbox
+from tests.providers.direct import scripted_complete
 
 BUG = "def add(a, b):\n    return a - b\n"
 

@@ -1,0 +1,39 @@
+"""Models called from this process, without a gateway."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from contracts.chat import ChatRequest, Complete, Reply
+from providers.answer import Pause, answer
+from providers.ask import Ask
+from providers.pieces import Piece, collect
+from providers.script import read_script
+from providers.scripted import ScriptedModel, is_scripted, reply_for
+
+
+def complete(request: ChatRequest, *, pause: Pause = time.sleep) -> Reply:
+    """Call the model; wait and try again as the gateway does.
+
+    Raises:
+        ModelUnavailable: no key or a refused one, no such model, or no answer.
+        OptionInvalid: a scripted model whose file is no script.
+    """
+    if is_scripted(request.model):
+        return reply_for(request)
+    return _reply(answer(request.model, Ask.of(request), pause=pause))
+
+
+def scripted_complete(path: Path) -> Complete:
+    """A model that answers with the replies of `path`, one after the other.
+
+    Raises:
+        OptionInvalid: the file is missing or is no script.
+    """
+    model = ScriptedModel(read_script(path))
+    return lambda _: _reply(model.pieces())
+
+
+def _reply(pieces: Iterator[Piece]) -> Reply:
+    message, end = collect(pieces)
+    return Reply(message=message, usage=end.usage, stop_reason=end.stop_reason)
