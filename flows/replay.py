@@ -21,7 +21,7 @@ from flows.runs import find_run, read_report
 from flows.workshop import Workshop
 from nodes.agents.talk import NO_TALKS
 from providers.read_trajectory import Difference, first_difference
-from sandbox.branches import files_that_differ, tree
+from sandbox.diffs import files_that_differ, tree
 from sandbox.repos import Base, open_repo
 from sandbox.workspace import Work, put_in, take_out
 

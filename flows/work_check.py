@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.gate import Bounds
 from policy.collected import Change, as_approved, question_about, unvouched
-from sandbox.branches import changes, file_diff
+from sandbox.diffs import changes, file_diff
 from sandbox.repos import Base
 from sandbox.workspace import Work
 

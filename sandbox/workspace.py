@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
 from contracts.sandbox import Sandbox
-from sandbox.branches import diff, diff_stat
 from sandbox.bundles import pack_base, unpack_work
+from sandbox.diffs import diff, diff_stat
 from sandbox.git import branch_ref, git, git_text, last_words
 from sandbox.inside import checked, git_in, rm_in, tried_in
 from sandbox.left_out import JUNK, ignored, show_all

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import GitFailed
-from sandbox.branches import branches, file_diff, publish, push
+from sandbox.branches import branches, publish, push
+from sandbox.diffs import file_diff
 from sandbox.repos import Base, open_repo
 from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
 

@@ -10,8 +10,9 @@ import pytest
 
 from contracts.errors import WorkRefused
 from contracts.sandbox import Command
-from sandbox.branches import diff, publish
+from sandbox.branches import publish
 from sandbox.container import DockerSandbox
+from sandbox.diffs import diff
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE

@@ -9,7 +9,7 @@ from contracts.sandbox import Command, ExecResult
 from flows.report import markdown, table_rows
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import inert
-from sandbox.branches import diff
+from sandbox.diffs import diff
 from sandbox.git import last_words
 from sandbox.repos import open_repo
 from sandbox.scripted import ScriptedSandbox

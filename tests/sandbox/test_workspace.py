@@ -9,8 +9,9 @@ import pytest
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
 from contracts.sandbox import Command, Sandbox
-from sandbox.branches import DIFF_LIMIT, diff, publish
+from sandbox.branches import publish
 from sandbox.container import DockerSandbox
+from sandbox.diffs import DIFF_LIMIT, diff
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.git import git, git_text
