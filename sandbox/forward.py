@@ -10,9 +10,10 @@ from queue import Empty, SimpleQueue
 from contracts.errors import HarnessError, SandboxLost, Unavailable
 from contracts.sandbox import Connect
 from sandbox import wire
-from sandbox.link import START_TIMEOUT_S, Inbox, Link
+from sandbox.link import START_TIMEOUT_S, Link
 from sandbox.supervisor.forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
 from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
+from sandbox.windows import Credit, Inbox
 from sandbox.wire import Frame
 
 _PLACES = 2 * MAX_CONNECTIONS
@@ -86,7 +87,7 @@ class _Connection:
     def __init__(self, link: Link, channel: int) -> None:
         self._link = link
         self._channel = channel
-        self._credit = _Credit(CONNECTION_WINDOW)
+        self._credit = Credit(CONNECTION_WINDOW)
         self._inbox = _ConnectionInbox(self._credit)
         link.adopt(channel, self._inbox)
 
@@ -147,7 +148,7 @@ class _Connection:
 class _ConnectionInbox(Inbox):
     """Credit does not queue up behind data: each direction would wait for the other."""
 
-    def __init__(self, credit: "_Credit") -> None:
+    def __init__(self, credit: Credit) -> None:
         super().__init__(CONNECTION_WINDOW)
         self._credit = credit
 
@@ -164,35 +165,6 @@ class _ConnectionInbox(Inbox):
         """Say that nothing comes any more."""
         super().end()
         self._credit.close()
-
-
-class _Credit:
-    """How many bytes the other side still has room for."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._open = True
-        self._changed = threading.Condition()
-
-    def wait(self) -> int:
-        """The room there is, once there is any; 0 when it was closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._size or not self._open)
-            return self._size if self._open else 0
-
-    def add(self, size: int) -> None:
-        with self._changed:
-            self._size += size
-            self._changed.notify()
-
-    def spend(self, size: int) -> None:
-        with self._changed:
-            self._size -= size
-
-    def close(self) -> None:
-        with self._changed:
-            self._open = False
-            self._changed.notify()
 
 
 def _start(work: Callable[[], None]) -> threading.Thread:

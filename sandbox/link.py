@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
-from queue import Empty, SimpleQueue
+from queue import Empty
 
 from contracts.errors import SandboxLost
 from sandbox import wire
 from sandbox.attach import Stream
 from sandbox.supervisor.forward import FIRST_CONNECTION
 from sandbox.supervisor.frames import (
-    CHUNK,
     DONE,
     HELLO,
-    INPUT,
     INPUT_WINDOW,
     MAX_REQUEST,
     RUN,
@@ -25,8 +23,8 @@ from sandbox.supervisor.frames import (
     STOP,
     TAKEN,
     TERMS,
-    WINDOW,
 )
+from sandbox.windows import Feed, Inbox
 from sandbox.wire import DockerReader, Frame, FrameReader
 
 START_TIMEOUT_S = 30.0
@@ -93,7 +91,7 @@ class Link:
         channel, inbox = self._open()
         done = False
         try:
-            feed = _Feed(data)
+            feed = Feed(data)
             self.send(wire.encode(RUN, channel, payload) + feed.frames(channel, INPUT_WINDOW))
             deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
             while (frame := self._next(inbox, deadline)).kind != DONE:
@@ -110,7 +108,7 @@ class Link:
                 with suppress(SandboxLost):
                     self.send(wire.encode(STOP, channel))
 
-    def adopt(self, channel: int, inbox: "Inbox") -> None:
+    def adopt(self, channel: int, inbox: Inbox) -> None:
         """Have this inbox get what comes on a channel that the supervisor gave.
 
         Raises:
@@ -150,7 +148,7 @@ class Link:
         self._stream.close()
         self._reader.join(timeout=5)
 
-    def _open(self) -> tuple[int, "Inbox"]:
+    def _open(self) -> tuple[int, Inbox]:
         inbox = Inbox()
         with self._lock:
             if self._lost is not None:
@@ -159,7 +157,7 @@ class Link:
             self._inboxes[channel] = inbox
         return channel, inbox
 
-    def _next(self, inbox: "Inbox", deadline: float | None) -> Frame:
+    def _next(self, inbox: Inbox, deadline: float | None) -> Frame:
         try:
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
             frame = inbox.get(timeout)
@@ -208,65 +206,6 @@ class Link:
             inboxes = tuple(self._inboxes.values())
         for inbox in inboxes:
             inbox.end()
-
-
-class Inbox:
-    """What one channel has received and not yet taken, `window` bytes at the most."""
-
-    def __init__(self, window: int = WINDOW) -> None:
-        self._window = window
-        self._frames: SimpleQueue[Frame | None] = SimpleQueue()
-        self._received = 0
-        self._given = 0
-        self._untold = 0
-
-    def put(self, frame: Frame) -> None:
-        """Add a frame; called by the reader only."""
-        self._received += len(frame.payload)
-        waiting = max(self._received - self._given, self._frames.qsize())
-        if waiting > self._window + CHUNK:
-            raise SandboxLost("the supervisor sends more than it was asked for")
-        self._frames.put(frame)
-
-    def get(self, timeout: float | None = None) -> Frame | None:
-        """The next frame, None after the last; called by the channel's one taker.
-
-        Raises:
-            Empty: nothing came within `timeout` seconds.
-        """
-        frame = self._frames.get(timeout=timeout)
-        if frame is not None:
-            self._given += len(frame.payload)
-        return frame
-
-    def end(self) -> None:
-        """Say that nothing comes any more."""
-        self._frames.put(None)
-
-    def take(self, channel: int, size: int) -> bytes:
-        """Count what was taken; gives the frame that tells it when it is worth telling."""
-        self._untold += size
-        if self._untold < self._window // 4:
-            return b""
-        untold, self._untold = self._untold, 0
-        return wire.encode(TAKEN, channel, untold.to_bytes(4, "big"))
-
-
-class _Feed:
-    """Input on its way in, sent only as fast as the supervisor takes it."""
-
-    def __init__(self, data: bytes) -> None:
-        self._view = memoryview(data)
-        self._ended = not data
-
-    def frames(self, channel: int, size: int) -> bytes:
-        """The next `size` bytes as frames, and the end mark after the last."""
-        if self._ended:
-            return b""
-        part, self._view = self._view[:size], self._view[size:]
-        self._ended = not self._view
-        framed = b"".join(wire.encode(INPUT, channel, piece) for piece in wire.chunks(bytes(part)))
-        return framed + wire.encode(INPUT, channel) if self._ended else framed
 
 
 def _dump(request: Request) -> bytes:
