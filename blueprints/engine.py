@@ -6,20 +6,21 @@ Prefect task run in `flows/compile.py`.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial, reduce
 from time import monotonic
 
 from blueprints.lanes import KeepLane, RunLane, run_compete, run_parallel
+from blueprints.report import report
 from blueprints.types import Blueprint
 from contracts.chat import Usage
-from contracts.run import Decisions, NodeReport, NodeResult, RunContext, RunReport
+from contracts.run import Decisions, NodeResult, RunContext, RunReport
 from contracts.sandbox import LastingSandbox, SnapshotId
 from nodes.blame import blaming
-from nodes.execute import RunAgent, RunNode, execute_node
+from nodes.execute import RunAgent, RunNode, execute_node, with_steps
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import Redact, cap, inert
-from nodes.types import NODE_TYPES, Compete, Node, Parallel, Validate, inner, step_name
+from nodes.types import Compete, Node, Parallel, Validate
 
 Perform = Callable[[Node, Callable[[], NodeResult]], NodeResult]
 """Calls the function it is given, once, in its own way."""
@@ -61,72 +62,69 @@ class Lanes:
     """What becomes of the work of an agent that did not win."""
 
 
-def node_runner(
-    sandbox: LastingSandbox,
-    run_agent: RunAgent,
-    *,
-    perform: Perform = call,
-    watch: Watch | None = None,
-    redact: Redact = _same,
-    lanes: Lanes | None = None,
-) -> RunNode:
-    """The function that runs any node: skips, performs, bounds, redacts and tells.
+@dataclass(frozen=True)
+class NodeRunner:
+    """Runs any node: skips, performs, bounds, redacts and tells."""
 
-    Raises (when called):
-        ValueError: the context's `work_dir` is not the sandbox's.
-    """
-    told = watch or Watch()
-    beside = lanes or Lanes()
+    sandbox: LastingSandbox
+    run_agent: RunAgent
+    _: KW_ONLY
+    perform: Perform = call
+    watch: Watch = field(default_factory=Watch)
+    redact: Redact = _same
+    lanes: Lanes = field(default_factory=Lanes)
 
-    def run_lane_in(place: LastingSandbox, entrant: str = "") -> RunLane:
-        perform = beside.perform(entrant, place)
-        run = node_runner(
-            place, run_agent, perform=perform, watch=told, redact=redact, lanes=beside
-        )
-        return lambda nodes, ctx: run_nodes(nodes, ctx, run)
+    def __call__(self, node: Node, ctx: RunContext) -> NodeResult:
+        """The node's result.
 
-    def run_lanes(node: Parallel | Compete, ctx: RunContext) -> NodeResult:
+        Raises:
+            ValueError: the context's `work_dir` is not the sandbox's.
+        """
+        if ctx.work_dir != self.sandbox.work_dir:
+            raise ValueError(
+                f"the context works in {ctx.work_dir!r} but the sandbox in "
+                f"{self.sandbox.work_dir!r}"
+            )
+        self.watch.on_node_start(node.name)
+        result = self.perform(node, partial(self._execute, node, ctx))
+        self.watch.on_node_complete(node.name, result)
+        return result
+
+    def _execute(self, node: Node, ctx: RunContext) -> NodeResult:
+        with blaming(node.name):
+            if node.skip is not None and node.skip(ctx):
+                return NodeResult.skipped()
+            inside = NodeSandbox(
+                self.sandbox,
+                env=ctx.env,
+                timeout_s=node.timeout_s,
+                sink=lambda line: self.watch.on_line(node.name, self.redact(line)),
+            )
+            result = execute_node(
+                node,
+                ctx,
+                sandbox=inside,
+                run_agent=self.run_agent,
+                run_node=self,
+                run_lanes=self._run_lanes,
+            )
+            return _tidy(_late(result, node, inside), self.redact)
+
+    def _run_lanes(self, node: Parallel | Compete, ctx: RunContext) -> NodeResult:
         if isinstance(node, Parallel):
-            return run_parallel(node, ctx, lambda: run_lane_in(sandbox))
+            return run_parallel(node, ctx, lambda: self._run_lane_in(self.sandbox))
         return run_compete(
             node,
             ctx,
-            sandbox=sandbox,
-            run_lane_in=run_lane_in,
-            files=beside.files,
-            keep=beside.keep,
+            sandbox=self.sandbox,
+            run_lane_in=self._run_lane_in,
+            files=self.lanes.files,
+            keep=self.lanes.keep,
         )
 
-    def run_node(node: Node, ctx: RunContext) -> NodeResult:
-        if ctx.work_dir != sandbox.work_dir:
-            raise ValueError(
-                f"the context works in {ctx.work_dir!r} but the sandbox in {sandbox.work_dir!r}"
-            )
-
-        def sink(line: str) -> None:
-            told.on_line(node.name, redact(line))
-
-        def execute() -> NodeResult:
-            with blaming(node.name):
-                if node.skip is not None and node.skip(ctx):
-                    return NodeResult.skipped()
-                inside = NodeSandbox(sandbox, env=ctx.env, timeout_s=node.timeout_s, sink=sink)
-                result = execute_node(
-                    node,
-                    ctx,
-                    sandbox=inside,
-                    run_agent=run_agent,
-                    run_node=run_node,
-                    run_lanes=run_lanes,
-                )
-                return _tidy(_late(result, node, inside), redact)
-
-        told.on_node_start(node.name)
-        result = perform(node, execute)
-        told.on_node_complete(node.name, result)
-        return result
-
-    return run_node
+    def _run_lane_in(self, place: LastingSandbox, entrant: str = "") -> RunLane:
+        run = replace(self, sandbox=place, perform=self.lanes.perform(entrant, place))
+        return lambda nodes, ctx: run_nodes(nodes, ctx, run)
 
 
 def run_nodes(
@@ -159,64 +157,12 @@ def execute_blueprint(
 ) -> RunReport:
     """Execute a blueprint in a sandbox that is already there, without Prefect.
 
-    The repository is neither put in nor collected: that is `flows.run`. (seed: blueprint-engine)
+    The repository is neither put in nor collected: that is `flows.run`.
     """
     started = monotonic()
-    done = run_nodes(blueprint.nodes, ctx, node_runner(sandbox, run_agent, watch=watch))
+    run_node = NodeRunner(sandbox, run_agent, watch=watch or Watch())
+    done = run_nodes(blueprint.nodes, ctx, run_node)
     return report(blueprint, done, total_duration_ms=round((monotonic() - started) * 1000))
-
-
-def report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> RunReport:
-    """The report of what the context holds; the run failed when any of its nodes did."""
-    nodes = node_reports(blueprint.nodes, ctx)
-    failed = [node for node in nodes if node.status == "failure" and node.name in _own(blueprint)]
-    usage = reduce(Usage.__add__, (node.usage for node in nodes), Usage())
-    decisions = (ctx.results[node.name].decisions for node in nodes)
-    return RunReport(
-        run_id=ctx.run_id,
-        blueprint=blueprint.name,
-        status="failure" if failed else "success",
-        nodes=nodes,
-        repo=ctx.repo,
-        intent=ctx.intent,
-        agent=ctx.agent,
-        model=ctx.model,
-        total_duration_ms=total_duration_ms,
-        token_usage=usage,
-        cost_usd=usage.cost_usd,
-        decisions=reduce(Decisions.__add__, decisions, Decisions()),
-        error=f"node {failed[0].name!r} failed: {failed[0].error}" if failed else None,
-    )
-
-
-def node_reports(nodes: Sequence[Node], ctx: RunContext) -> tuple[NodeReport, ...]:
-    """One line for each node that has a result; a fix that ran has a line of its own."""
-    lines: list[NodeReport] = []
-    for node in nodes:
-        entries = (node, *inner(node))
-        lines += [_line(entry, ctx) for entry in entries if entry.name in ctx.results]
-    return tuple(lines)
-
-
-def _own(blueprint: Blueprint) -> set[str]:
-    return {node.name for node in blueprint.nodes}
-
-
-def _line(node: Node, ctx: RunContext) -> NodeReport:
-    result = ctx.results[node.name]
-    return NodeReport(
-        name=node.name,
-        type=NODE_TYPES[type(node)],
-        status=result.status,
-        output=result.output,
-        error=result.error,
-        duration_ms=result.duration_ms,
-        attempts=result.attempts,
-        usage=result.usage,
-        turns=result.turns,
-        tool_calls=result.tool_calls,
-        decisions=result.decisions,
-    )
 
 
 def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
@@ -225,8 +171,7 @@ def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
         ctx = ctx.with_result(name, beside)
     if not isinstance(node, Validate) or not result.attempts:
         return ctx
-    for name, step in result.attempts[-1].steps.items():
-        ctx = ctx.with_result(step_name(node, name), step)
+    ctx = with_steps(ctx, node, result.attempts[-1])
     fixes = [attempt.fix for attempt in result.attempts if attempt.fix is not None]
     return ctx.with_result(node.on_failure.name, _merged(fixes)) if fixes else ctx
 

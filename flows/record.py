@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from blueprints.engine import report
+from blueprints.report import report
 from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from flows import runs, untold

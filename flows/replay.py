@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from blueprints.engine import Watch, node_runner, run_nodes
+from blueprints.engine import NodeRunner, Watch, run_nodes
 from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
 from contracts.run import RunContext, RunReport
@@ -106,7 +106,7 @@ def _do(request: RunRequest, base: Base, shop: Workshop, folder: Path, watch: Wa
             env={**shop.env, **opened.env},
             options=request.options,
         )
-        run_node = node_runner(opened.sandbox, run_agent, watch=watch, redact=shop.redact)
+        run_node = NodeRunner(opened.sandbox, run_agent, watch=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not
             run_nodes(request.blueprint.nodes, ctx, run_node)
         return take_out(opened.sandbox, base, branch, message="replay")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from blueprints.engine import Lanes, Perform, Watch, call, node_runner, run_nodes
+from blueprints.engine import Lanes, NodeRunner, Perform, Watch, call, run_nodes
 from contracts.errors import HarnessError, RunNotResumable, SandboxLost
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
@@ -132,7 +132,7 @@ def _do_nodes(
         kept.follow(sandbox)
         env = {**workshop.env, **opened.env}
         record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
-        run_node = node_runner(
+        run_node = NodeRunner(
             sandbox,
             with_notes(run_agent, record.events.following(record.book), request, run_id),
             perform=kept.perform(perform, request.model),

@@ -89,7 +89,7 @@ def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
             name=attempt_name(node.on_failure.name, number),
             timeout_s=_shorter(node.on_failure.timeout_s, _left(deadline)),
         )
-        fixed = run_node(fix, _with_steps(ctx, node, attempt).with_result(node.name, result))
+        fixed = run_node(fix, with_steps(ctx, node, attempt).with_result(node.name, result))
         attempts = (*attempts, replace(attempt, fix=fixed))
     raise AssertionError("the loop above always returns")
 
@@ -109,7 +109,8 @@ def _run_steps(
     return Attempt(number=number, steps=results)
 
 
-def _with_steps(ctx: RunContext, node: Validate, attempt: Attempt) -> RunContext:
+def with_steps(ctx: RunContext, node: Validate, attempt: Attempt) -> RunContext:
+    """The context with the results of an attempt's steps, as later nodes find them."""
     for name, result in attempt.steps.items():
         ctx = ctx.with_result(step_name(node, name), result)
     return ctx

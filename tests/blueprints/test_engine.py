@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight
-from blueprints.engine import execute_blueprint, node_runner, run_nodes
+from blueprints.engine import NodeRunner, execute_blueprint, run_nodes
 from contracts.errors import NodeBroken, SandboxLost
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
@@ -171,7 +171,7 @@ def test_a_checkpoint_follows_every_node_with_its_result(sandbox: ScriptedSandbo
     run_nodes(
         nodes,
         context(sandbox),
-        node_runner(sandbox, agent_done),
+        NodeRunner(sandbox, agent_done),
         checkpoint=lambda ctx: kept.append(list(ctx.results)),
     )
     assert kept == [["a"], ["a", "b"]]
@@ -184,7 +184,7 @@ def test_nodes_are_performed_in_the_way_given(sandbox: ScriptedSandbox) -> None:
         performed.append(node.name)
         return execute()
 
-    run_node = node_runner(sandbox, agent_writes, perform=perform)
+    run_node = NodeRunner(sandbox, agent_writes, perform=perform)
     run_nodes([check(FIXED)], context(sandbox), run_node)
     assert performed == [
         "check",

@@ -6,7 +6,7 @@ import pytest
 
 from blueprints.dry_run import dry_run
 from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel, step, validate
-from blueprints.engine import Lanes, execute_blueprint, node_runner, run_nodes
+from blueprints.engine import Lanes, NodeRunner, execute_blueprint, run_nodes
 from contracts.errors import BlueprintInvalid, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, LastingSandbox, Sandbox
@@ -116,7 +116,7 @@ def test_no_agent_wins_by_hiding_what_it_changed(started: ScriptedSandbox, hide:
         return agent_writes(node, ctx, sandbox)
 
     ctx = RunContext(run_id="abcd1234", work_dir=started.work_dir)
-    run_nodes([trying()], ctx, node_runner(started, agent))
+    run_nodes([trying()], ctx, NodeRunner(started, agent))
     assert started.read_file("answer.txt") == b"42\n" * 5
 
 
@@ -152,7 +152,7 @@ def test_those_that_did_not_win_are_kept(started: ScriptedSandbox) -> None:
     def keep(name: str, fork: LastingSandbox) -> None:
         kept[name] = fork.read_file("answer.txt")
 
-    runner = node_runner(started, agent_writes, lanes=Lanes(keep=keep))
+    runner = NodeRunner(started, agent_writes, lanes=Lanes(keep=keep))
     ctx = RunContext(run_id="abcd1234", work_dir=started.work_dir)
     run_nodes([trying()], ctx, runner)
     assert kept == {"try-1": b"42\n" * 5, "try-3": b"no\n"}

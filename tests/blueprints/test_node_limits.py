@@ -1,7 +1,7 @@
 """What the engine does to every node: time limits, env, inert and redacted output."""
 
 from blueprints.dsl import blueprint, deterministic
-from blueprints.engine import Watch, execute_blueprint, node_runner
+from blueprints.engine import NodeRunner, Watch, execute_blueprint
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.commands import command, shell
@@ -58,7 +58,7 @@ SECRET = "sk-a-very-long-secret"
 
 
 def test_secrets_are_blanked_out_in_output_and_errors(sandbox: ScriptedSandbox) -> None:
-    run_node = node_runner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}))
+    run_node = NodeRunner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}))
     node = deterministic("a", "", shell(f"echo {SECRET}; exit 1"))
     result = run_node(node, context(sandbox))
     assert SECRET not in f"{result.output} {result.error}"
@@ -67,6 +67,6 @@ def test_secrets_are_blanked_out_in_output_and_errors(sandbox: ScriptedSandbox) 
 def test_secrets_are_blanked_out_in_live_lines(sandbox: ScriptedSandbox) -> None:
     lines: list[str] = []
     watch = Watch(on_line=lambda name, line: lines.append(line))
-    run_node = node_runner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}), watch=watch)
+    run_node = NodeRunner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}), watch=watch)
     run_node(deterministic("a", "", command("echo", SECRET)), context(sandbox))
     assert lines == ["[redacted]"]

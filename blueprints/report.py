@@ -1,0 +1,62 @@
+"""What a run's context holds, as the report of the run."""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from blueprints.types import Blueprint
+from contracts.chat import Usage
+from contracts.run import Decisions, NodeReport, RunContext, RunReport
+from nodes.types import NODE_TYPES, Node, inner
+
+
+def report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> RunReport:
+    """The report of what the context holds; the run failed when any of its nodes did."""
+    nodes = node_reports(blueprint.nodes, ctx)
+    failed = [node for node in nodes if node.status == "failure" and node.name in _own(blueprint)]
+    usage = reduce(Usage.__add__, (node.usage for node in nodes), Usage())
+    decisions = (ctx.results[node.name].decisions for node in nodes)
+    return RunReport(
+        run_id=ctx.run_id,
+        blueprint=blueprint.name,
+        status="failure" if failed else "success",
+        nodes=nodes,
+        repo=ctx.repo,
+        intent=ctx.intent,
+        agent=ctx.agent,
+        model=ctx.model,
+        total_duration_ms=total_duration_ms,
+        token_usage=usage,
+        cost_usd=usage.cost_usd,
+        decisions=reduce(Decisions.__add__, decisions, Decisions()),
+        error=f"node {failed[0].name!r} failed: {failed[0].error}" if failed else None,
+    )
+
+
+def node_reports(nodes: Sequence[Node], ctx: RunContext) -> tuple[NodeReport, ...]:
+    """One line for each node that has a result; a fix that ran has a line of its own."""
+    lines: list[NodeReport] = []
+    for node in nodes:
+        entries = (node, *inner(node))
+        lines += [_line(entry, ctx) for entry in entries if entry.name in ctx.results]
+    return tuple(lines)
+
+
+def _own(blueprint: Blueprint) -> set[str]:
+    return {node.name for node in blueprint.nodes}
+
+
+def _line(node: Node, ctx: RunContext) -> NodeReport:
+    result = ctx.results[node.name]
+    return NodeReport(
+        name=node.name,
+        type=NODE_TYPES[type(node)],
+        status=result.status,
+        output=result.output,
+        error=result.error,
+        duration_ms=result.duration_ms,
+        attempts=result.attempts,
+        usage=result.usage,
+        turns=result.turns,
+        tool_calls=result.tool_calls,
+        decisions=result.decisions,
+    )
