@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Protocol
 
 from contracts.chat import Complete, Usage
 from contracts.run import Decisions
@@ -60,6 +61,35 @@ class Terms:
     turns: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None
+
+
+class _Limits(Protocol):
+    @property
+    def turns(self) -> int | None: ...
+    @property
+    def tokens(self) -> int | None: ...
+    @property
+    def cost_usd(self) -> float | None: ...
+
+
+def limit_reached(limits: _Limits, turns: int, usage: Usage, *, under_way: int = 0) -> str | None:
+    """The first limit that is reached and what was spent, or None while there is room.
+
+    Turns that are `under_way` count as turns already.
+    """
+    told = spent_line(turns, usage)
+    if limits.turns is not None and turns + under_way >= limits.turns:
+        return f"turn limit of {limits.turns} reached: {told}"
+    if limits.tokens is not None and usage.total >= limits.tokens:
+        return f"token limit of {limits.tokens} reached: {told}"
+    if limits.cost_usd is not None and usage.cost_usd >= limits.cost_usd:
+        return f"budget exceeded: ${usage.cost_usd:.4f} of ${limits.cost_usd:g}: {told}"
+    return None
+
+
+def spent_line(turns: int, usage: Usage) -> str:
+    """What an agent spent, as errors tell it."""
+    return f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
-from contracts.gate import OURSELVES, Spent, Terms
+from contracts.gate import OURSELVES, Spent, Terms, limit_reached
 from contracts.run import Decisions
 from contracts.tool import Decision, Denied, Guard, ToolCall
 from providers.answer import Pause, RunModels
@@ -266,15 +266,8 @@ class Account:
             return replace(self._spent, tool_calls=MappingProxyType(dict(self._calls)))
 
     def _reached(self) -> str | None:
-        limits, spent = self.terms, self._spent
-        told = f"spent {spent.turns} turns, {spent.usage.total} tokens, ${spent.usage.cost_usd:.4f}"
-        if limits.turns is not None and spent.turns + self._under_way >= limits.turns:
-            return f"turn limit of {limits.turns} reached: {told}"
-        if limits.tokens is not None and spent.usage.total >= limits.tokens:
-            return f"token limit of {limits.tokens} reached: {told}"
-        if limits.cost_usd is not None and spent.usage.cost_usd >= limits.cost_usd:
-            return f"budget exceeded: ${spent.usage.cost_usd:.4f} of ${limits.cost_usd:g}, {told}"
-        return None
+        spent = self._spent
+        return limit_reached(self.terms, spent.turns, spent.usage, under_way=self._under_way)
 
 
 class Turn:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from uuid import uuid4
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import Gate, OpenGate, Spent
+from contracts.gate import Gate, OpenGate, Spent, spent_line
 from contracts.run import Decisions
 from contracts.sandbox import ExecResult, Sandbox
 from nodes.agents.allowed import check_allowed
@@ -15,7 +15,7 @@ from nodes.agents.host_tools import Desk, open_desk
 from nodes.agents.session import FIRST_BYTE_S, Launch, Reading, Session
 from nodes.agents.story import Story
 from nodes.agents.talk import Talk
-from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, spent_line, terms
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
 
 GATEWAY_PORT = 4180
 """The port inside a sandbox that leads to the gateway."""

@@ -6,11 +6,11 @@ from math import inf
 from types import MappingProxyType
 
 from contracts.chat import Usage
-from contracts.gate import Spent
+from contracts.gate import Spent, spent_line
 from contracts.run import Decisions
 from contracts.tool import Decision, Denied
 from nodes.agents.talk import Talk
-from nodes.agents.types import AgentLimits, AgentResult, spent_line
+from nodes.agents.types import AgentLimits, AgentResult
 
 
 class Meter:

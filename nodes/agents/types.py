@@ -6,16 +6,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from contracts.chat import Usage
-from contracts.gate import Terms
+from contracts.gate import Terms, limit_reached, spent_line
 from contracts.run import Decisions, NodeResult
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
 from nodes.agents.talk import KeepTalk, Still, Talk
-
-
-def spent_line(turns: int, usage: Usage) -> str:
-    """What an agent spent, as errors tell it."""
-    return f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,16 +26,10 @@ class AgentLimits:
 
     def reached(self, *, turns: int, usage: Usage, elapsed_s: float) -> str | None:
         """The first limit that is reached and what was spent, or None while there is room."""
-        spent = f"{spent_line(turns, usage)}, {elapsed_s:.1f} s"
-        if self.turns is not None and turns >= self.turns:
-            return f"turn limit of {self.turns} reached: {spent}"
-        if self.tokens is not None and usage.total >= self.tokens:
-            return f"token limit of {self.tokens} reached: {spent}"
-        if self.cost_usd is not None and usage.cost_usd >= self.cost_usd:
-            return f"budget exceeded: ${usage.cost_usd:.4f} of ${self.cost_usd:g}: {spent}"
-        if self.time_s is not None and elapsed_s >= self.time_s:
-            return f"time limit of {self.time_s:g} s reached: {spent}"
-        return None
+        reached = limit_reached(self, turns, usage)
+        if reached is None and self.time_s is not None and elapsed_s >= self.time_s:
+            reached = f"time limit of {self.time_s:g} s reached: {spent_line(turns, usage)}"
+        return None if reached is None else f"{reached}, {elapsed_s:.1f} s"
 
 
 def _forget(_: Talk, __: Still) -> None:
