@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from blueprints.types import Blueprint
 from nodes.types import (
     DEFAULT_MAX_RETRIES,
+    DEFAULT_MAX_TURNS,
     Agentic,
     Compete,
     Condition,
@@ -71,7 +72,7 @@ def preflight(
 def deterministic(
     name: str,
     description: str,
-    exec: Work,  # noqa: A002 - the seed's word for it
+    exec: Work,  # noqa: A002 - the word blueprints are written with
     *,
     skip: Condition | None = None,
     timeout_s: float | None = None,
@@ -90,7 +91,8 @@ def agentic(  # noqa: PLR0913 - one keyword for each field an agentic node has
     agent: str | None = None,
     model: str | None = None,
     allowed_tools: Sequence[str] | None = None,
-    max_turns: int = 50,
+    max_turns: int = DEFAULT_MAX_TURNS,
+    max_tokens: int | None = None,
     skip: Condition | None = None,
     timeout_s: float | None = None,
 ) -> Agentic:
@@ -103,12 +105,13 @@ def agentic(  # noqa: PLR0913 - one keyword for each field an agentic node has
         model=model,
         allowed_tools=None if allowed_tools is None else tuple(allowed_tools),
         max_turns=max_turns,
+        max_tokens=max_tokens,
         skip=skip,
         timeout_s=timeout_s,
     )
 
 
-def step(name: str, exec: Work) -> Step:  # noqa: A002 - the seed's word for it
+def step(name: str, exec: Work) -> Step:  # noqa: A002 - the word blueprints are written with
     """One check of a validate node."""
     return Step(name=name, exec=exec)
 
@@ -156,7 +159,8 @@ def compete(  # noqa: PLR0913 - one keyword for each thing that the agents share
     agents: Sequence[str] = (),
     judge: Judge = smallest,
     allowed_tools: Sequence[str] | None = None,
-    max_turns: int = 50,
+    max_turns: int = DEFAULT_MAX_TURNS,
+    max_tokens: int | None = None,
     skip: Condition | None = None,
     timeout_s: float | None = None,
 ) -> Compete:
@@ -173,6 +177,7 @@ def compete(  # noqa: PLR0913 - one keyword for each thing that the agents share
             agent=agents[number % len(agents)] if agents else None,
             allowed_tools=allowed_tools,
             max_turns=max_turns,
+            max_tokens=max_tokens,
             timeout_s=timeout_s,
         )
         for number in range(n)

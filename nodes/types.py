@@ -13,6 +13,7 @@ Condition = Callable[[RunContext], bool]
 Prompt = Callable[[RunContext], str]
 
 DEFAULT_MAX_RETRIES = 2
+DEFAULT_MAX_TURNS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +59,15 @@ class Agentic(_Common):
     agent: str | None = None
     model: str | None = None
     allowed_tools: tuple[str, ...] | None = None
-    max_turns: int = 50
+    max_turns: int = DEFAULT_MAX_TURNS
+    max_tokens: int | None = None
+    """Tokens of all kinds, cache reads included, after which it stops; None: no such limit."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_count(self.name, "max_turns", self.max_turns, least=1)
+        if self.max_tokens is not None:
+            _check_count(self.name, "max_tokens", self.max_tokens, least=1)
 
 
 @dataclass(frozen=True, kw_only=True)

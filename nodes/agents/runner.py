@@ -8,14 +8,11 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
 from nodes.agents.talk import NO_TALKS, Talk, Talks
-from nodes.agents.types import Agent, AgentLimits, AgentTask, OnLine
+from nodes.agents.types import DEFAULT_TIME_S, Agent, AgentLimits, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.types import Agentic
 
 MakeAgent = Callable[[OnLine], Agent]
-
-DEFAULT_TIME_S = 1800.0
-"""How long an agent may take when its node sets no limit."""
 
 
 def agent_runner(
@@ -55,6 +52,7 @@ def agent_runner(
             allowed_tools=node.allowed_tools,
             limits=AgentLimits(
                 turns=node.max_turns,
+                tokens=node.max_tokens,
                 cost_usd=None if left is None else left + before_usd,
                 time_s=node.timeout_s or DEFAULT_TIME_S,
             ),

@@ -11,18 +11,22 @@ from contracts.run import Decisions, NodeResult
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
 from nodes.agents.talk import KeepTalk, Still, Talk
+from nodes.types import DEFAULT_MAX_TURNS
+
+DEFAULT_TIME_S = 1800.0
+"""How long an agent may take when its node sets no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentLimits:
     """What one agent may spend; None means no limit of that kind."""
 
-    turns: int | None = 50
+    turns: int | None = DEFAULT_MAX_TURNS
     """Calls of the model."""
     tokens: int | None = None
     """Tokens of all kinds, cache reads included."""
     cost_usd: float | None = None
-    time_s: float | None = 1800.0
+    time_s: float | None = DEFAULT_TIME_S
 
     def reached(self, *, turns: int, usage: Usage, elapsed_s: float) -> str | None:
         """The first limit that is reached and what was spent, or None while there is room."""

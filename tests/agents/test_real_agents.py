@@ -204,12 +204,20 @@ def test_nonsense_of_the_model_is_survived(bench: Bench, agent: str) -> None:
     assert result.turns == 3
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-def test_a_model_that_goes_round_in_circles_ends_at_its_turns(bench: Bench, agent: str) -> None:
+@pytest.mark.parametrize(
+    ("agent", "limits", "told"),
+    [
+        *((agent, AgentLimits(turns=3, time_s=60), "turn limit of 3 ") for agent in AGENTS),
+        ("claude-code", AgentLimits(tokens=2_000, time_s=60), "token limit of 2000 "),
+    ],
+)
+def test_a_model_that_goes_round_in_circles_ends_at_its_limits(
+    bench: Bench, agent: str, limits: AgentLimits, told: str
+) -> None:
     same = [reply("Once more.", shell(agent, "ls"))] * 9
-    result = bench(agent, *same, limits=AgentLimits(turns=3, time_s=60))
+    result = bench(agent, *same, limits=limits)
     assert (result.status, result.turns, result.usage.input) == ("failure", 3, 2700)
-    assert str(result.error).startswith("turn limit ")
+    assert str(result.error).startswith(told)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

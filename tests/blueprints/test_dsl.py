@@ -163,6 +163,8 @@ def test_a_retry_count_that_is_none_is_refused(count: int) -> None:
 def test_an_agent_without_turns_is_refused(count: int) -> None:
     with pytest.raises(BlueprintInvalid, match=f"'a' has max_turns={count}: .* whole number, 1"):
         agentic("a", "", prompt=lambda ctx: "", max_turns=count)
+    with pytest.raises(BlueprintInvalid, match=f"'a' has max_tokens={count}: .* whole number, 1"):
+        agentic("a", "", prompt=lambda ctx: "", max_tokens=count)
 
 
 def test_a_validate_node_without_steps_is_refused() -> None:

@@ -153,6 +153,17 @@ def test_an_agent_mends_what_a_check_finds(
     assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
 
 
+def test_an_agent_ends_at_the_tokens_of_its_node(
+    shop: Workshop, ask: Ask, model: Callable[..., str]
+) -> None:
+    node = agentic("mend", "mend it", prompt=lambda ctx: "go", max_tokens=7)
+    spent = {**WRITE_42, "usage": {"input": 7}}
+    request = ask(blueprint("mend", "Mend", [node]), model=model(spent, DONE))
+    report = run_blueprint(request, shop, run_id="abcd1234")
+    assert (report.nodes[0].status, report.nodes[0].turns) == ("failure", 1)
+    assert str(report.nodes[0].error).startswith("token limit of 7 reached: spent 1 turns")
+
+
 def test_a_model_outage_is_raised_and_reported(
     shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
 ) -> None:
