@@ -1,14 +1,13 @@
 """Prompts from template files. What a sandbox said goes in as data, behind a fence."""
 
-import re
+from functools import partial
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from contracts.run import RunContext
+from nodes.text import fenced
 from nodes.types import Prompt
-
-_TICKS = re.compile(r"`{3,}")
 
 
 def template(path: Path) -> Prompt:
@@ -24,16 +23,9 @@ def template(path: Path) -> Prompt:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["fenced"] = fenced
+    environment.filters["fenced"] = partial(fenced, language="text")
 
     def prompt(ctx: RunContext) -> str:
         return environment.get_template(path.name).render(ctx=ctx).strip() + "\n"
 
     return prompt
-
-
-def fenced(text: str) -> str:
-    """The text between fences that are longer than any inside it, so that it cannot close them."""
-    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}text\n{text.strip(chr(10))}\n{fence}"

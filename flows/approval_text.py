@@ -7,8 +7,7 @@ from textwrap import wrap
 
 from contracts.json import Json
 from contracts.tool import Denied
-from flows.report import fenced
-from nodes.text import visible
+from nodes.text import fenced, visible
 from policy.references import refs_in
 from policy.registry import thawed
 from policy.types import Approval

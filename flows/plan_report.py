@@ -8,8 +8,7 @@ from typing import Literal
 from contracts.json import Json
 from contracts.run import Decisions
 from flows.approval_text import SHORT, argument_lines, in_a_line
-from flows.report import fenced
-from nodes.text import visible
+from nodes.text import fenced, visible
 from policy.notes import Ended
 from policy.registry import thawed
 from policy.types import Plan, Step

@@ -9,7 +9,7 @@ from functools import cache
 from pydantic import TypeAdapter
 
 from contracts.run import NodeReport, RunReport, Surfaced
-from nodes.text import cap, inert
+from nodes.text import cap, fenced, inert
 
 DIFF_CAP = 100_000
 """Characters of diff in a markdown report; the whole diff is in the run's folder."""
@@ -74,13 +74,6 @@ def given(surfaced: Surfaced, site: str | None) -> str:
 def page_link(text: str, site: str | None, kind: str, ref: str) -> str:
     """Markdown text that leads to the page of a playbook, note or example, if there is a site."""
     return f"[{text}]({site}{kind}s/{ref})" if site else text
-
-
-def fenced(text: str, language: str = "") -> str:
-    """A code block that no text inside can close."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 def table_rows(report: RunReport) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ _ESCAPE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links, device strings
     r"|\x1b."
 )
+_TICKS = re.compile(r"`{3,}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _VARIANTS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
@@ -69,6 +70,13 @@ def cap(text: str, limit: int = OUTPUT_CAP) -> str:
     head, tail = limit // 4, limit - limit // 4
     dropped = len(text) - head - tail
     return f"{text[:head]}\n[… {dropped} characters left out …]\n{text[-tail:]}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """The text between fences that are longer than any inside it, so that it cannot close them."""
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}"
 
 
 def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:

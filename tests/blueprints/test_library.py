@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from blueprints.find import find_blueprint, known_names
-from blueprints.prompts import fenced, template
+from blueprints.prompts import template
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.agents.allowed import parse_allowed
 from nodes.changes import commit_message
+from nodes.text import fenced
 from nodes.types import Agentic, Validate
 from sandbox.scripted import ScriptedSandbox
 from tests.blueprints.built_in import (
@@ -194,7 +195,7 @@ def test_a_result_that_is_not_there_raises(rendered: Callable[[str], str]) -> No
 
 
 def test_plain_text_is_fenced_by_three_ticks() -> None:
-    assert fenced("a\n") == "```text\na\n```"
+    assert fenced("a\n", "text") == "```text\na\n```"
 
 
 def test_prompts_hold_no_html_escapes(rendered: Callable[[str], str]) -> None:

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 from contracts.chat import Usage
 from contracts.run import Attempt, NodeReport, NodeResult, RunReport, Surfaced
-from flows.report import dumps, fenced, given, loads, markdown, table_rows, to_json
+from flows.report import dumps, given, loads, markdown, table_rows, to_json
+from nodes.text import fenced
 
 CONTRACT = {
     "run_id", "flow_run_id", "blueprint", "repo", "intent", "agent", "model", "status", "nodes",
