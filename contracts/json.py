@@ -51,6 +51,24 @@ def _check_depth(value: Json, left: int) -> None:
             _check_depth(item, left - 1)
 
 
+def mapping_in(raw: object) -> Mapping[str, object]:
+    """The object that this is; an empty one where it is none."""
+    return raw if isinstance(raw, Mapping) else {}
+
+
+def mappings_in(raw: object) -> list[Mapping[str, object]]:
+    """The objects in this list; none where it is no list."""
+    found = raw if isinstance(raw, list) else []
+    return [part for part in found if isinstance(part, Mapping)]
+
+
+def text_in(raw: object, *names: str) -> str:
+    """The text under these names, one inside the other; empty where there is none."""
+    for name in names:
+        raw = mapping_in(raw).get(name)
+    return raw if isinstance(raw, str) else ""
+
+
 def canonical(value: Json) -> str:
     """The one spelling of a value: keys sorted, no spaces, UTF-8 as it is.
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from contracts.entity import CLEAN, Entity, Label
 from contracts.gate import Bounds
-from contracts.json import Json
+from contracts.json import Json, mapping_in, mappings_in
 from contracts.tool import ToolCall
 from nodes.agents.allowed import TOOLS
 from nodes.text import cap, inert
@@ -98,8 +98,8 @@ class Telling:
                 self._tool_call(line)
 
     def _model_call(self, line: Mapping[str, object]) -> None:
-        message = _map(line.get("message"))
-        calls = [_call(raw) for raw in _list(message.get("tool_calls"))]
+        message = mapping_in(line.get("message"))
+        calls = [_call(raw) for raw in mappings_in(message.get("tool_calls"))]
         said = json.dumps({"content": message.get("content"), "tool_calls": calls})
         reply = self._made(said, f"model {line.get('model')}", self.view)
         body: dict[str, Json] = {
@@ -191,7 +191,7 @@ class Telling:
 
 
 def _call(raw: Mapping[str, object]) -> dict[str, Json]:
-    function = _map(raw.get("function"))
+    function = mapping_in(raw.get("function"))
     return {
         "id": _text(raw.get("id")),
         "name": _text(function.get("name")),
@@ -208,14 +208,5 @@ def _text(value: object) -> str:
 
 
 def _numbers(value: object) -> dict[str, Json]:
-    found = _map(value)
+    found = mapping_in(value)
     return {name: n for name, n in found.items() if isinstance(n, int | float)}
-
-
-def _map(raw: object) -> Mapping[str, object]:
-    return raw if isinstance(raw, Mapping) else {}
-
-
-def _list(raw: object) -> list[Mapping[str, object]]:
-    found = raw if isinstance(raw, list) else []
-    return [part for part in found if isinstance(part, Mapping)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from contracts.json import mapping_in, mappings_in
 from contracts.toolbox import PLAYBOOK_TOOLS
 from providers.ask import text_of
 
@@ -89,8 +90,8 @@ def _broke_off(event: Event) -> bool:
 
 def _memory_calls(event: Event) -> Iterator[object]:
     """Ids of the calls of playbook tools in a reply; some agents put more before the name."""
-    for call in _list(_map(event.get("message")).get("tool_calls")):
-        if str(_map(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
+    for call in mappings_in(mapping_in(event.get("message")).get("tool_calls")):
+        if str(mapping_in(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
             yield call.get("id")
 
 
@@ -106,11 +107,11 @@ def _kind(event: Event) -> str:
 def _details(event: Event) -> Iterator[str]:
     match event.get("kind"):
         case "request":
-            for message in _list(event.get("messages")):
+            for message in mappings_in(event.get("messages")):
                 yield f"{message.get('role')}: {text_of(message.get('content'))[:200]}"
         case "reply":
-            yield from _said(_map(event.get("message")))
-            usage = _map(event.get("usage"))
+            yield from _said(mapping_in(event.get("message")))
+            usage = mapping_in(event.get("usage"))
             yield f"{usage.get('input')} + {usage.get('output')} tokens"
             yield f"{event.get('latency_ms')} ms"
         case "decision":
@@ -119,21 +120,12 @@ def _details(event: Event) -> Iterator[str]:
         case "result":
             yield str(event.get("text"))[:200]
         case "broken" | "unanswered":
-            yield from _said(_map(event.get("message")))
+            yield from _said(mapping_in(event.get("message")))
             yield str(event.get("why") or "")
 
 
 def _said(message: Event) -> Iterator[str]:
     yield text_of(message.get("content"))[:200]
-    for call in _list(message.get("tool_calls")):
-        function = _map(call.get("function"))
+    for call in mappings_in(message.get("tool_calls")):
+        function = mapping_in(call.get("function"))
         yield f"{function.get('name')} {str(function.get('arguments'))[:200]}"
-
-
-def _map(raw: object) -> Event:
-    return raw if isinstance(raw, Mapping) else _NOTHING
-
-
-def _list(raw: object) -> list[Event]:
-    found = raw if isinstance(raw, list) else []
-    return [part for part in found if isinstance(part, Mapping)]

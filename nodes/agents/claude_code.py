@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from contracts.gate import OpenGate
+from contracts.json import text_in
 from nodes.agents.allowed import names_for
 from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
-from nodes.agents.events import Event
+from nodes.agents.events import Event, blocks, result_of
 from nodes.agents.host_tools import SERVER
 from nodes.agents.lines import one_line
 from nodes.agents.session import Launch
-from nodes.agents.story import Story, blocks, result_of, text
+from nodes.agents.story import Story
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
@@ -95,29 +96,29 @@ class _Reading:
         """Success is a result that says so; its exit code says nothing."""
         if self._result is None:
             return "claude ended without a result"
-        subtype = text(self._result, "subtype")
+        subtype = text_in(self._result, "subtype")
         if subtype == "success" and self._result.get("is_error") is False:
             return None
         if subtype == "error_max_turns":
             return "turn limit reached"
-        said = one_line(text(self._result, "result") or self._story.output, 300)
+        said = one_line(text_in(self._result, "result") or self._story.output, 300)
         return f"claude failed: {subtype if subtype != 'success' else 'error'}: {said}"
 
     def _said(self, event: Event) -> None:
         for block in blocks(event.get("message")):
             if block.get("type") == "text":
-                self._story.said(text(block, "text"))
+                self._story.said(text_in(block, "text"))
             elif block.get("type") == "tool_use":
-                name = text(block, "name")
-                self._story.began(text(block, "id"), name, block.get("input"))
+                name = text_in(block, "name")
+                self._story.began(text_in(block, "id"), name, block.get("input"))
 
     def _done(self, event: Event) -> None:
         for block in blocks(event.get("message")):
             if block.get("type") == "tool_result":
                 note = "error" if block.get("is_error") is True else "ok"
-                self._story.ended(text(block, "tool_use_id"), note)
+                self._story.ended(text_in(block, "tool_use_id"), note)
                 last = not self._story.under_way
-                call = text(block, "tool_use_id")
+                call = text_in(block, "tool_use_id")
                 self.rests = result_of("tool_use_id", call) if last else None
 
 

@@ -1,9 +1,11 @@
-"""What a command-line agent prints, line by line: JSON where we are lucky."""
+"""What a command-line agent prints, line by line, JSON where we are lucky; and what is in it."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from contracts.json import mapping_in, mappings_in
 from contracts.sandbox import Stream
 
 Event = Mapping[str, object]
@@ -12,6 +14,8 @@ MAX_LINE = 32 << 20
 """Bytes of one line; what is longer is garbage, and its memory is let go."""
 
 _KEPT_GARBAGE = 5
+_SUBJECTS = ("command", "file_path", "path", "pattern", "notebook_path", "query")
+_ID = re.compile(r"[\w.:+/=|-]{1,4000}", re.ASCII)
 
 
 @dataclass
@@ -66,3 +70,20 @@ class JsonLines:
         self.garbage += 1
         shown = line[:200].decode("utf-8", "replace")
         self.last_garbage = [*self.last_garbage, shown][-_KEPT_GARBAGE:]
+
+
+def result_of(name: str, call: str) -> str | None:
+    """The words by which a session names the result of this call; None when nobody can look for
+    them: the agent makes its ids up, and they may hold anything."""
+    return f'"{name}":"{call}"' if _ID.fullmatch(call) else None
+
+
+def subject(args: object) -> str:
+    """What a call is about: its command, else its path, else its pattern."""
+    given = mapping_in(args)
+    return next((str(given[name]) for name in _SUBJECTS if given.get(name)), "")
+
+
+def blocks(message: object) -> list[Event]:
+    """The parts of a message's content."""
+    return mappings_in(mapping_in(message).get("content"))

@@ -7,12 +7,13 @@ repository cannot make it run anything. It knows no limits; the gateway does.
 import json
 
 from contracts.gate import OpenGate
+from contracts.json import text_in
 from nodes.agents.allowed import names_for
 from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
-from nodes.agents.events import Event
+from nodes.agents.events import Event, blocks, result_of
 from nodes.agents.lines import one_line
 from nodes.agents.session import Launch
-from nodes.agents.story import Story, blocks, result_of, text
+from nodes.agents.story import Story
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
@@ -75,27 +76,27 @@ class _Reading:
         """Tell what was said and done; remember the assistant's last message."""
         self.rests = None
         match event.get("type"):
-            case "message_end" if text(event, "message", "role") == "assistant":
+            case "message_end" if text_in(event, "message", "role") == "assistant":
                 self._last = event
                 for block in blocks(event.get("message")):
-                    self._story.said(text(block, "text"))
+                    self._story.said(text_in(block, "text"))
             case "tool_execution_start":
-                name = text(event, "toolName")
-                self._story.began(text(event, "toolCallId"), name, event.get("args"))
+                name = text_in(event, "toolName")
+                self._story.began(text_in(event, "toolCallId"), name, event.get("args"))
             case "tool_execution_end":
                 note = "error" if event.get("isError") is True else "ok"
-                self._story.ended(text(event, "toolCallId"), note)
+                self._story.ended(text_in(event, "toolCallId"), note)
                 last = not self._story.under_way
-                self.rests = result_of("toolCallId", text(event, "toolCallId")) if last else None
+                self.rests = result_of("toolCallId", text_in(event, "toolCallId")) if last else None
 
     def failure(self) -> str | None:
         """Success is a last message at which the model stopped by itself."""
         if self._last is None:
             return "pi ended without a word from the model"
-        reason = text(self._last, "message", "stopReason")
+        reason = text_in(self._last, "message", "stopReason")
         if reason == "stop":
             return None
-        said = one_line(text(self._last, "message", "errorMessage") or self._story.output, 300)
+        said = one_line(text_in(self._last, "message", "errorMessage") or self._story.output, 300)
         return f"pi failed: {reason or 'no stop reason'}: {said}"
 
 

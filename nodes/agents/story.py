@@ -1,19 +1,18 @@
 """What a command-line agent says and does, told live in short lines and kept for its result."""
 
-import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from contracts.gate import DENIED_TOOL
+from contracts.json import text_in
+from nodes.agents.events import subject
 from nodes.agents.lines import one_line, tool_line
 from nodes.agents.types import OnLine
 from nodes.text import cap
 
 _OUTPUT_CAP = 256 * 1024
-_SUBJECTS = ("command", "file_path", "path", "pattern", "notebook_path", "query")
 _MOST_CALLS = 1_000
-_ID = re.compile(r"[\w.:+/=|-]{1,4000}", re.ASCII)
 
 
 @dataclass
@@ -38,7 +37,7 @@ class Story:
         if len(self._running) < _MOST_CALLS:
             about = subject(args)
             if name == DENIED_TOOL:
-                about = f"{text(args, 'call')}: {text(args, 'reason')}"
+                about = f"{text_in(args, 'call')}: {text_in(args, 'reason')}"
             self._running[call] = (name, about, self.clock())
 
     def ended(self, call: str, note: str) -> None:
@@ -55,30 +54,3 @@ class Story:
         """The calls that were not done, for the error of an agent that was stopped."""
         calls = (one_line(f"{name} {about}", 60) for name, about, _ in self._running.values())
         return "; ".join(list(calls)[:3])
-
-
-def result_of(name: str, call: str) -> str | None:
-    """The words by which a session names the result of this call; None when nobody can look for
-    them: the agent makes its ids up, and they may hold anything."""
-    return f'"{name}":"{call}"' if _ID.fullmatch(call) else None
-
-
-def subject(args: object) -> str:
-    """What a call is about: its command, else its path, else its pattern."""
-    if not isinstance(args, Mapping):
-        return ""
-    return next((str(args[name]) for name in _SUBJECTS if args.get(name)), "")
-
-
-def text(raw: object, *names: str) -> str:
-    """The text under these names, one inside the other; empty when there is none."""
-    for name in names:
-        raw = raw.get(name) if isinstance(raw, Mapping) else None
-    return raw if isinstance(raw, str) else ""
-
-
-def blocks(message: object) -> list[Mapping[str, object]]:
-    """The parts of a message's content."""
-    content = message.get("content") if isinstance(message, Mapping) else None
-    found = content if isinstance(content, list) else []
-    return [block for block in found if isinstance(block, Mapping)]
