@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, NewType, Protocol, Self
+from typing import Literal, NamedTuple, NewType, Protocol, Self
 
 OUTPUT_LIMIT = 256 * 1024
 """Bytes kept of each stream: the first quarter and the last three quarters of this."""
@@ -12,12 +12,24 @@ OUTPUT_LIMIT = 256 * 1024
 FILE_LIMIT = 64 * 1024 * 1024
 """Bytes that one `read_file` gives at the most, unless the caller says otherwise."""
 
+
+class Committer(NamedTuple):
+    """Who a commit is by."""
+
+    name: str
+    email: str
+
+
+COMMITS_AS = Committer("Harness", "harness@localhost")
+"""Who commits in a sandbox are by, where nobody said otherwise."""
+
 SnapshotId = NewType("SnapshotId", str)
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
 """Called in the thread that called `exec`, with raw bytes as they arrive."""
 Connect = Callable[[], socket.socket]
-"""Gives a connected stream socket for one connection; an OSError from it is a reset inside."""
+"""Opens one connection to the outside. If it raises OSError, the client inside sees a connection
+reset."""
 
 
 @dataclass(frozen=True, kw_only=True)

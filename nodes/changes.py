@@ -3,13 +3,13 @@
 import textwrap
 
 from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Command, ExecResult, Sandbox
+from contracts.sandbox import COMMITS_AS, Command, ExecResult, Sandbox
 from nodes.commands import to_result
 from nodes.node_sandbox import quiet
 from nodes.types import Work
 
 _SUBJECT_WIDTH = 72
-_IDENTITY = ("-c", "user.name=Harness", "-c", "user.email=harness@localhost")
+_IDENTITY = ("-c", f"user.name={COMMITS_AS.name}", "-c", f"user.email={COMMITS_AS.email}")
 
 
 def head(_: RunContext, sandbox: Sandbox) -> NodeResult:

@@ -1,14 +1,15 @@
 """Git inside a sandbox, on a repository that belongs to the agent: none of its hooks run."""
 
 from contracts.errors import GitFailed
-from contracts.sandbox import OUTPUT_LIMIT, Command, ExecResult, Sandbox
+from contracts.sandbox import COMMITS_AS, OUTPUT_LIMIT, Command, ExecResult, Sandbox
 from sandbox.git import TIMEOUT_S, last_words
 
 _INSIDE = (
     "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "core.sparseCheckout=false", "-c", "core.untrackedCache=false",
     "-c", "core.fileMode=true", "-c", "core.trustctime=true", "-c", "core.checkStat=default",
-    "-c", "commit.gpgSign=false", "-c", "user.name=Harness", "-c", "user.email=harness@localhost",
+    "-c", "commit.gpgSign=false",
+    "-c", f"user.name={COMMITS_AS.name}", "-c", f"user.email={COMMITS_AS.email}",
     "--git-dir=.git", "--work-tree=.",
 )  # fmt: skip
 

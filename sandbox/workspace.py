@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
-from contracts.sandbox import Sandbox
+from contracts.sandbox import COMMITS_AS, Sandbox
 from sandbox.bundles import pack_base, unpack_work
 from sandbox.diffs import diff, diff_stat
 from sandbox.git import branch_ref, git, git_text, last_words
@@ -41,7 +41,7 @@ class Work:
 def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
     """Clone the base commit into the sandbox's empty workspace, with `branch` checked out.
 
-    The clone has no remote; commits in it are by `Harness <harness@localhost>`. The ref
+    The clone has no remote; commits in it are by `COMMITS_AS`. The ref
     `origin/HEAD` is where the base left its main branch, so that a review knows its range.
 
     Raises:
@@ -55,8 +55,8 @@ def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
         sandbox.write_file(".git/shallow", shallow.read_bytes())
     sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
     git_in(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
-    git_in(sandbox, "config", "user.name", "Harness")
-    git_in(sandbox, "config", "user.email", "harness@localhost")
+    git_in(sandbox, "config", "user.name", COMMITS_AS.name)
+    git_in(sandbox, "config", "user.email", COMMITS_AS.email)
     git_in(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
     if base.forked_at is not None:
         git_in(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
