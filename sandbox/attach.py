@@ -117,6 +117,14 @@ def _wait(connection: socket.socket, event: int) -> None:
     poll.poll()
 
 
+def no_engine(url: str, error: Exception) -> DockerUnavailable:
+    """The error that says that nobody answers at this address, and what to do."""
+    return DockerUnavailable(
+        f"no Docker engine answers at {url} ({error}): "
+        "start it (`make setup` does), or set DOCKER_HOST"
+    )
+
+
 def knock(address: Address) -> None:
     """Connect and hang up.
 
@@ -155,10 +163,7 @@ def _reach(address: Address) -> socket.socket:
     try:
         return _connect(address)
     except OSError as error:
-        raise DockerUnavailable(
-            f"no Docker engine answers at {address.url} ({error}): "
-            "start it (`make setup` does), or set DOCKER_HOST"
-        ) from error
+        raise no_engine(address.url, error) from error
 
 
 def _connect(address: Address) -> socket.socket:

@@ -10,15 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from contracts.errors import DockerUnavailable, HarnessError, ImageUnavailable, SandboxLost
-from sandbox.attach import Address, Stream, attach, knock
+from contracts.errors import ImageUnavailable, SandboxLost
+from sandbox.attach import Address, Stream, attach, knock, no_engine
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 _TIMEOUT_S = 120
 _DEFAULT_URL = "unix:///var/run/docker.sock"
-_ADVICE = "start it (`make setup` does), or set DOCKER_HOST"
 
 
 class Running(NamedTuple):
@@ -202,7 +201,7 @@ class Engine:
                     self._version = str(client.api.version(api_version=False)["ApiVersion"])
             client = _connect(self._version)
         except (errors.DockerException, RequestException, ValueError) as error:
-            raise self._unavailable(error) from error
+            raise no_engine(self.url, error) from error
         try:
             yield client
         except errors.ImageNotFound as error:
@@ -213,13 +212,10 @@ class Engine:
         except errors.APIError as error:
             raise SandboxLost(f"wanted to {wanted}: {error.explanation or error}") from error
         except (errors.DockerException, RequestException) as error:
-            raise self._unavailable(error) from error
+            raise no_engine(self.url, error) from error
         finally:
             with suppress(RequestException):
                 client.close()
-
-    def _unavailable(self, error: Exception) -> HarnessError:
-        return DockerUnavailable(f"no Docker engine answers at {self.url}: {_ADVICE}. ({error})")
 
     def _address(self) -> Address:
         from docker.utils import kwargs_from_env
