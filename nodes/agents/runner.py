@@ -50,12 +50,7 @@ def agent_runner(
             system=ctx.memory,
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
-            limits=AgentLimits(
-                turns=node.max_turns,
-                tokens=node.max_tokens,
-                cost_usd=None if left is None else left + before_usd,
-                time_s=node.timeout_s or DEFAULT_TIME_S,
-            ),
+            limits=_limits(node, None if left is None else left + before_usd),
             toolbox=toolbox(),
             so_far=so_far,
             read=read(node.name) if so_far else (),
@@ -70,3 +65,12 @@ def agent_runner(
         return result.as_node_result()
 
     return run_agent
+
+
+def _limits(node: Agentic, cost_usd: float | None) -> AgentLimits:
+    return AgentLimits(
+        turns=node.max_turns,
+        tokens=node.max_tokens,
+        cost_usd=cost_usd,
+        time_s=node.timeout_s or DEFAULT_TIME_S,
+    )

@@ -207,8 +207,8 @@ def test_nonsense_of_the_model_is_survived(bench: Bench, agent: str) -> None:
 @pytest.mark.parametrize(
     ("agent", "limits", "told"),
     [
-        *((agent, AgentLimits(turns=3, time_s=60), "turn limit of 3 ") for agent in AGENTS),
-        ("claude-code", AgentLimits(tokens=2_000, time_s=60), "token limit of 2000 "),
+        *((agent, AgentLimits(turns=3, time_s=60), "turn limit ") for agent in AGENTS),
+        ("claude-code", AgentLimits(tokens=2_000, time_s=60), "token limit "),
     ],
 )
 def test_a_model_that_goes_round_in_circles_ends_at_its_limits(
