@@ -14,10 +14,10 @@ from contracts.json import text_in
 from nodes.agents.allowed import names_for
 from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
 from nodes.agents.events import Event, blocks, result_of
-from nodes.agents.host_tools import SERVER
 from nodes.agents.lines import one_line
 from nodes.agents.session import Launch
 from nodes.agents.story import Story
+from nodes.agents.toolbox import SERVER
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
@@ -47,10 +47,12 @@ def claude_code(
 def _launch(call: Call) -> Launch:
     task = call.task
     own = names_for("claude-code", task.allowed_tools)
-    added_names = [f"mcp__{SERVER}__{tool.name}" for tool in call.desk.tools] if call.desk else []
+    added_names = (
+        [f"mcp__{SERVER}__{tool.name}" for tool in call.toolbox.tools] if call.toolbox else []
+    )
     offered = ("--tools", ",".join(own), "--allowedTools", ",".join((*own, *added_names)))
     system, mcp = f"{call.home}/system.md", f"{call.home}/mcp.json"
-    closed = ("--mcp-config", mcp) if call.desk else ("--safe-mode",)
+    closed = ("--mcp-config", mcp) if call.toolbox else ("--safe-mode",)
     files = {system: call.system} if call.system else {}
     session = ("--resume" if call.goes_on else "--session-id", call.session)
     turns = () if task.limits.turns is None else ("--max-turns", str(task.limits.turns))
@@ -64,7 +66,7 @@ def _launch(call: Call) -> Launch:
             "CLAUDE_CONFIG_DIR": f"{call.home}/config",
         },
         stdin=call.prompt,
-        files={**files, mcp: call.desk.mcp_config()} if call.desk else files,
+        files={**files, mcp: call.toolbox.mcp_config()} if call.toolbox else files,
     )
 
 

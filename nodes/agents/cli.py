@@ -11,10 +11,10 @@ from contracts.gate import Gate, OpenGate, Spent, spent_line
 from contracts.run import Decisions
 from contracts.sandbox import ExecResult, Sandbox
 from nodes.agents.allowed import check_allowed
-from nodes.agents.host_tools import Desk, open_desk
 from nodes.agents.session import FIRST_BYTE_S, Launch, Reading, Session
 from nodes.agents.story import Story
 from nodes.agents.talk import Talk
+from nodes.agents.toolbox import LedToolbox, lead_toolbox
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
 
 GATEWAY_PORT = 4180
@@ -38,7 +38,7 @@ class Call:
     url: str
     home: str
     session: str
-    desk: Desk | None = None
+    toolbox: LedToolbox | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -53,7 +53,9 @@ class Call:
     @property
     def system(self) -> str:
         """What is added to the agent's own system prompt."""
-        return "\n".join(part for part in (self.task.system, self.desk and self.desk.says) if part)
+        return "\n".join(
+            part for part in (self.task.system, self.toolbox and self.toolbox.says) if part
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +137,7 @@ class _Work:
             url=f"http://127.0.0.1:{port}",
             home=self.home,
             session=self.before.session,
-            desk=open_desk(self.task, self.sandbox),
+            toolbox=lead_toolbox(self.task, self.sandbox),
         )
 
     def is_still(self) -> bool:

@@ -13,12 +13,12 @@ from nodes.agents.allowed import guard_for, parse_allowed, tools_for
 from nodes.agents.bench import Bench
 from nodes.agents.calls import Caller
 from nodes.agents.history import keepable
-from nodes.agents.host_tools import offered
 from nodes.agents.lines import one_line
 from nodes.agents.meter import Meter
 from nodes.agents.prompts import system_prompt
 from nodes.agents.stuck import Streaks
 from nodes.agents.talk import Talk
+from nodes.agents.toolbox import offered
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
 from nodes.text import cap
 

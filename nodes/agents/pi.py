@@ -36,20 +36,20 @@ def pi(open_gate: OpenGate, *, port: int = GATEWAY_PORT, on_line: OnLine = lambd
 
 def _launch(call: Call) -> Launch:
     task, config = call.task, f"{call.home}/config"
-    desk = call.desk
-    added = [tool.name for tool in desk.tools] if desk else []
+    toolbox = call.toolbox
+    added = [tool.name for tool in toolbox.tools] if toolbox else []
     tools = ",".join((*names_for("pi", task.allowed_tools), *added))
     system = f"{call.home}/system.md"
     files = {
         f"{config}/models.json": _models(call),
         **({system: call.system} if call.system else {}),
-        **(desk.pi_files(call.home) if desk else {}),
+        **(toolbox.pi_files(call.home) if toolbox else {}),
     }
     return Launch(
         argv=("pi", *_FLAGS, "--provider", _PROVIDER, "--model", _MODEL)
         + ("--session-dir", f"{call.home}/sessions", "--session-id", call.session)
         + (("--tools", tools) if tools else ("--no-tools",))
-        + (("--extension", f"{call.home}/playbooks.js") if desk else ())
+        + (("--extension", f"{call.home}/playbooks.js") if toolbox else ())
         + (("--append-system-prompt", system) if call.system else ()),
         env={"PI_CODING_AGENT_DIR": config, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
         stdin=call.prompt,

@@ -18,7 +18,7 @@ _EXTENSION = Path(__file__).with_name("pi_playbooks.js")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class LedToolbox:
     """The toolbox of one task, with its door already led into the sandbox."""
 
     tools: tuple[Tool, ...]
@@ -53,7 +53,7 @@ def offered(toolbox: Toolbox | None, allowed: Sequence[str] | None) -> tuple[Too
     return toolbox.tools
 
 
-def open_desk(task: AgentTask, sandbox: Sandbox) -> Desk | None:
+def lead_toolbox(task: AgentTask, sandbox: Sandbox) -> LedToolbox | None:
     """The task's toolbox for a program in the sandbox; None where it has none.
 
     Raises:
@@ -64,7 +64,7 @@ def open_desk(task: AgentTask, sandbox: Sandbox) -> Desk | None:
         return None
     door = task.toolbox.door()
     port = sandbox.forward(0, door.connect)
-    return Desk(
+    return LedToolbox(
         tools=tools,
         url=f"http://127.0.0.1:{port}{door.path}",
         token=door.token,
