@@ -16,7 +16,7 @@ from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
 from nodes.agents.events import Event, blocks, result_of
 from nodes.agents.lines import one_line
 from nodes.agents.session import Launch
-from nodes.agents.story import Story
+from nodes.agents.story import LiveStory
 from nodes.agents.toolbox import SERVER
 from nodes.agents.types import Agent, OnLine
 
@@ -73,7 +73,7 @@ def _launch(call: Call) -> Launch:
 class _Reading:
     """Understands stream-json."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: LiveStory) -> None:
         self._story = story
         self._result: Event | None = None
         self.denied = 0

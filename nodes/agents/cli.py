@@ -12,7 +12,7 @@ from contracts.run import Decisions
 from contracts.sandbox import ExecResult, Sandbox
 from nodes.agents.allowed import check_allowed
 from nodes.agents.session import FIRST_BYTE_S, Launch, Reading, Session
-from nodes.agents.story import Story
+from nodes.agents.story import LiveStory
 from nodes.agents.talk import Talk
 from nodes.agents.toolbox import LedToolbox, lead_toolbox
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
@@ -64,7 +64,7 @@ class Cli:
 
     name: str
     launch: Callable[[Call], Launch]
-    reading: Callable[[Story], Reading]
+    reading: Callable[[LiveStory], Reading]
 
 
 def cli_agent(
@@ -88,7 +88,7 @@ def cli_agent(
         began = time.monotonic()
         before = task.so_far or Talk(session=str(uuid4()), model=task.model)
         with open_gate(terms(cli.name, task)) as gate:
-            story = Story(on_line)
+            story = LiveStory(on_line)
             ongoing = _Work(
                 cli=cli,
                 task=task,
@@ -114,7 +114,7 @@ class _Work:
     task: AgentTask
     sandbox: Sandbox
     gate: Gate
-    story: Story
+    story: LiveStory
     before: Talk
     began: float
 

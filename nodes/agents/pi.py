@@ -13,7 +13,7 @@ from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
 from nodes.agents.events import Event, blocks, result_of
 from nodes.agents.lines import one_line
 from nodes.agents.session import Launch
-from nodes.agents.story import Story
+from nodes.agents.story import LiveStory
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
@@ -66,7 +66,7 @@ def _models(call: Call) -> str:
 class _Reading:
     """Understands its JSON mode, which exits 0 also when the model failed."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: LiveStory) -> None:
         self._story = story
         self._last: Event | None = None
         self.denied = 0

@@ -16,7 +16,7 @@ _MOST_CALLS = 1_000
 
 
 @dataclass
-class Story:
+class LiveStory:
     """One agent's story. A call that is never ended is never told; it was under way."""
 
     on_line: OnLine
