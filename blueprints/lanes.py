@@ -85,7 +85,7 @@ def run_compete(
                 keep(entry.name, fork)
     result = NodeResult(
         status="success" if winner else "failure",
-        output="\n".join(_told(entry, winner) for entry in raced),
+        output="\n".join(_verdict_line(entry, winner) for entry in raced),
         lanes={name: result for entry in raced for name, result in entry.results.items()},
     )
     return result if winner else replace(result, error=_no_winner(passed, named))
@@ -117,7 +117,7 @@ def _no_winner(passed: Sequence[Entry], named: str | None) -> str:
     return f"the judge named {named!r}, which is none of those that passed: {known}"
 
 
-def _told(entry: Entry, winner: str | None) -> str:
+def _verdict_line(entry: Entry, winner: str | None) -> str:
     failed = [name for name, result in entry.results.items() if result.status == "failure"]
     how = f"failed at {', '.join(failed)}" if failed else "passed"
     lines = "countless" if entry.lines == inf else entry.lines

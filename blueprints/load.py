@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from contracts.errors import BlueprintInvalid
-from contracts.paths import there
+from contracts.paths import existing_path
 
 
 def load_file(place: str, *, repo: str | None) -> ModuleType | None:
@@ -94,7 +94,7 @@ def _root(repo: str | None) -> Path | None:
     """The top of the local repository, links resolved; None when it is not a local path."""
     if repo is None:
         return None
-    path = there(repo.removeprefix("file://"))
+    path = existing_path(repo.removeprefix("file://"))
     if path is None:
         return None
     return next((p for p in (path, *path.parents) if (p / ".git").exists()), path)

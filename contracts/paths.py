@@ -3,8 +3,8 @@
 from pathlib import Path
 
 
-def there(given: str) -> Path | None:
-    """What is at this path, named from the root; None where nothing is, or could be."""
+def existing_path(given: str) -> Path | None:
+    """The absolute path of what stands there; None where nothing is, or could be."""
     try:
         whole = Path(given).expanduser().resolve()
         return whole if whole.exists() else None

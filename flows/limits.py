@@ -18,7 +18,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.runtime import flow_run
 from prefect.states import Running
 
-from contracts.paths import there
+from contracts.paths import existing_path
 from flows.forge import project_of
 from flows.request import RunRequest, models, repo_name, whole_name
 from flows.settings import LimitSettings
@@ -116,7 +116,7 @@ def _end_if_cancelled(state: State[object] | None) -> None:
 
 def _one_name(repo: str) -> str:
     """The same of all addresses of one repository: with a password or without, by HTTPS or SSH."""
-    place = None if there(repo) else project_of(repo)
+    place = None if existing_path(repo) else project_of(repo)
     return "/".join(place) if place else whole_name(repo)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from contracts.errors import RepoInvalid
 from contracts.gate import Bounds
-from contracts.paths import there
+from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.files import Files
 from flows.work_check import unvouched_work
@@ -168,7 +168,8 @@ def check_workspace(repo: str) -> None:
     Raises:
         RepoInvalid: neither a URL of a repository nor a folder that is there.
     """
-    if "://" not in repo and "@" not in repo and not ((path := there(repo)) and path.is_dir()):
+    path = existing_path(repo)
+    if "://" not in repo and "@" not in repo and not (path and path.is_dir()):
         raise RepoInvalid(
             f"{repo[:200]!r} is no folder: name a folder, a git repository or its URL"
         )

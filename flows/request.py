@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from blueprints.types import Blueprint
 from contracts.errors import BadInput, OptionInvalid
-from contracts.paths import there
+from contracts.paths import existing_path
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
 from nodes.projects.options import OPTIONS, option_argv
@@ -76,7 +76,7 @@ def repo_name(repo: str) -> str:
 
 def whole_name(repo: str) -> str:
     """A path as it is from the root, however it was written; a URL, or no path at all, as it is."""
-    return str(there(repo) or repo)
+    return str(existing_path(repo) or repo)
 
 
 def check_intent(request: RunRequest) -> None:

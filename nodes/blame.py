@@ -29,10 +29,10 @@ def blaming(node: str) -> Iterator[None]:
     except HarnessError:
         raise
     except SystemExit as error:
-        raise NodeBroken(_told(node, error)) from error
+        raise NodeBroken(_blame_line(node, error)) from error
     except Exception as error:
         if blame(error) is None:
-            error.add_note(_Blame(_told(node, error)))
+            error.add_note(_Blame(_blame_line(node, error)))
         raise
 
 
@@ -42,7 +42,7 @@ def blame(error: BaseException) -> str | None:
     return next((str(note) for note in notes if isinstance(note, _Blame)), None)
 
 
-def _told(node: str, error: BaseException) -> str:
+def _blame_line(node: str, error: BaseException) -> str:
     said = inert(f"{type(error).__name__}: {error}").splitlines()[0].rstrip(": ")
     return f"node {node!r} of the blueprint raised {said} ({_place(error)})"
 

@@ -15,7 +15,7 @@ from providers.failures import AskRefused
 from providers.pieces import KEPT_TEXT, Call, Heard, Piece, Wait
 from providers.prices import cost_usd
 from providers.stream import guessed
-from providers.trajectory import digest
+from providers.trajectory import steady_digest
 from providers.wire_openai import message_out
 
 LOOK_S = 1.0
@@ -151,7 +151,7 @@ class _Book:
             most = min(_KEPT, room)
             content = self._beginning(text, most)
             room -= len(content)
-            cut = {} if len(text) <= most else {"size": len(text), "digest": digest(text)}
+            cut = {} if len(text) <= most else {"size": len(text), "digest": steady_digest(text)}
             messages.append({"role": message.get("role"), "content": content, **cut})
         tools = [name[:100] for name in self._ask.tool_names[:_MOST_NEWS]]
         more = {"left_out": len(news) - _MOST_NEWS} if len(news) > _MOST_NEWS else {}
@@ -200,7 +200,7 @@ class _Book:
 
     def _write_result(self, call: str, text: str) -> None:
         shown = self._beginning(text, _SHOWN)
-        self._write("result", call=call, digest=digest(text), size=len(text), text=shown)
+        self._write("result", call=call, digest=steady_digest(text), size=len(text), text=shown)
 
     def _beginning(self, text: str, most: int) -> str:
         """So many characters of a text, redacted before: a secret cut through is not found."""

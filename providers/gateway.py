@@ -215,7 +215,7 @@ def _failed(wire: Wire, error: Exception) -> Response:
     kind = error.kind if isinstance(error, Refused) else _kind(error)
     again = "true" if status == 429 else "false"
     headers = {"x-should-retry": again, "x-harness-error": kind}
-    return JSONResponse(wire.error_body(_told(error), status), status, headers)
+    return JSONResponse(wire.error_body(_error_line(error), status), status, headers)
 
 
 def _kind(error: Exception) -> str:
@@ -228,7 +228,7 @@ def _kind(error: Exception) -> str:
             return "request"
 
 
-def _told(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     ours = isinstance(error, Refused | ModelUnavailable | OptionInvalid)
     return str(error) if ours else f"the request is malformed: {str(error)[:500]}"
 

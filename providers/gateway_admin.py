@@ -57,13 +57,13 @@ def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> lis
         return {"token": ledger.open(request.path_params["run_id"], terms)}
 
     def spent(request: Request, _: bytes) -> object:
-        return _told(ledger.account(request.headers.get("x-token", "")).spent())
+        return _spent_json(ledger.account(request.headers.get("x-token", "")).spent())
 
     def settled(request: Request, _: bytes) -> object:
-        return _told(ledger.account(request.headers.get("x-token", "")).settled())
+        return _spent_json(ledger.account(request.headers.get("x-token", "")).settled())
 
     def close_token(request: Request, _: bytes) -> object:
-        return _told(ledger.close(request.headers.get("x-token", "")))
+        return _spent_json(ledger.close(request.headers.get("x-token", "")))
 
     def ask_about(_: Request, body: bytes) -> object:
         model = ModelQuestion.model_validate_json(body).model
@@ -106,6 +106,6 @@ def _failed(message: str, kind: str, status: int) -> Response:
     return JSONResponse({"error": message}, status, {"x-harness-error": kind})
 
 
-def _told(spent: Spent) -> object:
+def _spent_json(spent: Spent) -> object:
     plain = replace(spent, tool_calls=dict(spent.tool_calls))
     return SPENT.dump_python(plain, mode="json")

@@ -52,8 +52,8 @@ class Trajectory:
                 self._file.flush()
 
 
-def digest(text: str) -> str:
-    """A short digest of a tool's result, without durations, addresses and times of day."""
+def steady_digest(text: str) -> str:
+    """A short digest of a text, without durations, addresses and times of day."""
     made = hashlib.sha256()
     for start in range(0, len(text), _PIECE):
         kept = _CHANGING.sub("", text[start : start + _PIECE])

@@ -31,7 +31,7 @@ class Address(NamedTuple):
     verify: bool = True
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """Bytes both ways; one thread may receive while others send."""
 
     def send(self, data: bytes) -> None:
@@ -134,7 +134,7 @@ def knock(address: Address) -> None:
     _reach(address).close()
 
 
-def attach(address: Address, path: str) -> tuple[Stream, bytes]:
+def attach(address: Address, path: str) -> tuple[ByteStream, bytes]:
     """Start the exec at this path of the daemon's API; also gives the bytes that came with it.
 
     Raises:

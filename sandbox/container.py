@@ -20,7 +20,7 @@ from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec, create_flags, labels
 from sandbox.forward import Forward, check_port
 from sandbox.link import Link, Report
-from sandbox.output import Kept
+from sandbox.output import HeadAndTail
 from sandbox.snapshots import Shelf
 from sandbox.supervisor.frames import STDERR, STDOUT
 from sandbox.touched import Touched, clock
@@ -105,7 +105,7 @@ class DockerSandbox:
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
         """Run argv in the sandbox and wait for it; see `Sandbox.exec`."""
-        kept = {kind: Kept(command.output_limit) for kind in _STREAMS}
+        kept = {kind: HeadAndTail(command.output_limit) for kind in _STREAMS}
 
         def take(kind: int, chunk: bytes) -> None:
             kept[kind].add(chunk)
@@ -227,7 +227,7 @@ class DockerSandbox:
         return self._link
 
 
-def _result(report: Report, stdout: Kept, stderr: Kept) -> ExecResult:
+def _result(report: Report, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecResult:
     launch_error = report.get("launch_error")
     return ExecResult(
         exit_code=_number(report, "exit_code"),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from contracts.run import DiffStat
-from sandbox.git import git, git_start, git_text
+from sandbox.git import git, git_first_bytes, git_text
 from sandbox.repos import Base
 
 DIFF_LIMIT = 1024 * 1024
@@ -21,7 +21,7 @@ def diff(base: Base, commit: str) -> str:
 
     A binary file is named, not shown. A cut diff says so in its last line.
     """
-    patch = git_start(
+    patch = git_first_bytes(
         *_BIG_IS_BINARY, "diff", *_PLAIN, base.commit, commit, "--",
         at=base.bare, limit=DIFF_LIMIT + 1,
     )  # fmt: skip
@@ -88,10 +88,10 @@ def file_diff(base: Base, commit: str, path: str, *, limit: int) -> str:
         before, after = (_beginning(base, at, path, limit) for at in (base.commit, commit))
         return f"before:\n{before}\nafter:\n{after}"
     at = ("--", f":(literal){path}")
-    patch = git_start(
+    patch = git_first_bytes(
         "diff", "--text", *_PLAIN, base.commit, commit, *at, at=base.bare, limit=limit + 1
     )
-    return _told(patch, limit)
+    return _cut_text(patch, limit)
 
 
 def _size(base: Base, commit: str, path: str) -> int:
@@ -105,10 +105,12 @@ def _beginning(base: Base, commit: str, path: str, limit: int) -> str:
     if not _size(base, commit, path):
         return "(nothing)"
     named = f"{commit}:{path}"
-    return _told(git_start("cat-file", "blob", named, at=base.bare, limit=limit + 1), limit)
+    return _cut_text(
+        git_first_bytes("cat-file", "blob", named, at=base.bare, limit=limit + 1), limit
+    )
 
 
-def _told(content: bytes, limit: int) -> str:
+def _cut_text(content: bytes, limit: int) -> str:
     text = content[:limit].decode("utf-8", "replace")
     if len(content) > limit:
         text += f"\n[… cut after {limit:,} bytes: what follows is not shown here …]"

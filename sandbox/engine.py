@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.errors import ImageUnavailable, SandboxLost
-from sandbox.attach import Address, Stream, attach, knock, no_engine
+from sandbox.attach import Address, ByteStream, attach, knock, no_engine
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -58,7 +58,7 @@ class Engine:
         with self.client(f"start container {container[:12]}") as client:
             client.api.start(container)
 
-    def attach(self, container: str) -> tuple[Stream, bytes]:
+    def attach(self, container: str) -> tuple[ByteStream, bytes]:
         """The stream of the container's main process, best taken before `start`.
 
         Also gives the bytes that came already.
@@ -71,7 +71,7 @@ class Engine:
         wanted = "stream=1&stdin=1&stdout=1&stderr=1"
         return attach(self._address(), f"/v{version}/containers/{container}/attach?{wanted}")
 
-    def run(self, container: str, argv: Sequence[str]) -> tuple[Stream, bytes]:
+    def run(self, container: str, argv: Sequence[str]) -> tuple[ByteStream, bytes]:
         """Run argv in the container as root; give its stream and the bytes that came already.
 
         Raises:

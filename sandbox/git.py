@@ -119,7 +119,7 @@ def git_stream(*args: str, at: Path) -> Generator[bytes]:
         raise GitFailed(f"git {_verb(args)} ended early, with code {process.returncode}")
 
 
-def git_start(*args: str, at: Path, limit: int) -> bytes:
+def git_first_bytes(*args: str, at: Path, limit: int) -> bytes:
     """At most the first `limit` bytes that `git *args` writes; then it is killed.
 
     Raises:

@@ -38,7 +38,9 @@ def show_all(sandbox: Sandbox) -> tuple[str, ...]:
     _update(sandbox, "--skip-worktree", away)
     if not away:
         return ()
-    return (f"not there when the work was checked, but in the branch as before: {_told(away)}",)
+    return (
+        f"not there when the work was checked, but in the branch as before: {_paths_line(away)}",
+    )
 
 
 def ignored(sandbox: Sandbox) -> tuple[str, ...]:
@@ -53,7 +55,7 @@ def ignored(sandbox: Sandbox) -> tuple[str, ...]:
     paths = [path for path in found.stdout.split(b"\0") if path]
     if not found.ok or not paths:
         return ()
-    return (f"not in the branch, because git ignores it: {_told(paths)}",)
+    return (f"not in the branch, because git ignores it: {_paths_line(paths)}",)
 
 
 class _Flag(NamedTuple):
@@ -76,7 +78,7 @@ def _update(sandbox: Sandbox, flag: str, paths: Collection[bytes]) -> None:
         git_in(sandbox, "update-index", flag, "-z", "--stdin", stdin=b"\0".join((*paths, b"")))
 
 
-def _told(paths: list[bytes]) -> str:
+def _paths_line(paths: list[bytes]) -> str:
     return ", ".join(_names(paths))
 
 

@@ -10,7 +10,7 @@ from queue import Empty
 
 from contracts.errors import SandboxLost
 from sandbox import wire
-from sandbox.attach import Stream
+from sandbox.attach import ByteStream
 from sandbox.supervisor.forward import FIRST_CONNECTION
 from sandbox.supervisor.frames import (
     DONE,
@@ -45,7 +45,7 @@ class Link:
     empties its own. A queue holds at most `WINDOW` bytes: the supervisor waits for TAKEN.
     """
 
-    def __init__(self, stream: Stream, first: bytes = b"") -> None:
+    def __init__(self, stream: ByteStream, first: bytes = b"") -> None:
         self._stream = stream
         self._channels = count(1)
         self._lock = threading.Lock()

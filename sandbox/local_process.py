@@ -12,7 +12,7 @@ from pwd import struct_passwd
 from typing import IO, TypedDict
 
 from contracts.sandbox import Command, ExecResult, OnOutput, Stream
-from sandbox.output import Kept
+from sandbox.output import HeadAndTail
 from sandbox.supervisor.frames import CHUNK
 from sandbox.supervisor.users import find_user
 
@@ -124,7 +124,10 @@ def follow(
     process: "subprocess.Popen[bytes]", command: Command, on_output: OnOutput | None
 ) -> ExecResult:
     """Serve the process to its end, then end its session."""
-    kept = {"stdout": Kept(command.output_limit), "stderr": Kept(command.output_limit)}
+    kept = {
+        "stdout": HeadAndTail(command.output_limit),
+        "stderr": HeadAndTail(command.output_limit),
+    }
 
     def take(stream: Stream, data: bytes) -> None:
         kept[stream].add(data)

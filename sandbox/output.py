@@ -1,10 +1,10 @@
 """What is kept of an output that may never end."""
 
 
-class Kept:
+class HeadAndTail:
     """Keeps the first quarter of `limit` and the last three quarters, in that much memory.
 
-    >>> kept = Kept(8)
+    >>> kept = HeadAndTail(8)
     >>> kept.add(b"0123456789")
     >>> kept.value, kept.size, kept.truncated
     (b'01456789', 10, True)

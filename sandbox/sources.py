@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
-from contracts.paths import there
+from contracts.paths import existing_path
 from sandbox.git import USERS, git, git_text, redacted
 
 _URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")
@@ -68,7 +68,7 @@ def _at_path(given: str, ref: str | None) -> Source:
 
 def _checked_path(given: str) -> tuple[Path, bool]:
     """The real path of the repository, and whether it has a working tree."""
-    path = there(given)
+    path = existing_path(given)
     if path is None or not path.is_dir():
         raise RepoInvalid(f"no repository at {given[:200]!r}: there is no such directory")
     try:

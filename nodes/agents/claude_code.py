@@ -47,10 +47,9 @@ def claude_code(
 def _launch(call: Call) -> Launch:
     task = call.task
     own = names_for("claude-code", task.allowed_tools)
-    added_names = (
-        [f"mcp__{SERVER}__{tool.name}" for tool in call.toolbox.tools] if call.toolbox else []
-    )
-    offered = ("--tools", ",".join(own), "--allowedTools", ",".join((*own, *added_names)))
+    led = call.toolbox.tools if call.toolbox else ()
+    named = [*own, *(f"mcp__{SERVER}__{tool.name}" for tool in led)]
+    offered = ("--tools", ",".join(own), "--allowedTools", ",".join(named))
     system, mcp = f"{call.home}/system.md", f"{call.home}/mcp.json"
     closed = ("--mcp-config", mcp) if call.toolbox else ("--safe-mode",)
     files = {system: call.system} if call.system else {}
