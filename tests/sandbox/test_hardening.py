@@ -84,5 +84,7 @@ def test_the_supervisor_cannot_be_looked_into(docker_sandbox: DockerSandbox) -> 
 
 
 @pytest.mark.parametrize(("limit", "expected"), [("-n", "4096"), ("-c", "0")])
-def test_ulimits_hold(docker_sandbox: DockerSandbox, limit: str, expected: str) -> None:
+def test_each_ulimit_is_as_configured(
+    docker_sandbox: DockerSandbox, limit: str, expected: str
+) -> None:
     assert run(docker_sandbox, "sh", "-c", f"ulimit {limit}") == expected

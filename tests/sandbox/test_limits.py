@@ -26,7 +26,7 @@ def python(sandbox: DockerSandbox, program: str) -> ExecResult:
     return sandbox.exec(Command(argv=("python3", "-c", program), timeout_s=60))
 
 
-def test_memory(start_sandbox: StartSandbox) -> None:
+def test_who_exceeds_the_memory_limit_is_killed_and_told(start_sandbox: StartSandbox) -> None:
     sandbox = start_sandbox(Limits(memory_mb=128))
     hog = python(sandbox, HOG)
     assert (hog.exit_code, hog.out_of_memory) == (137, True)
@@ -51,7 +51,7 @@ def test_who_fails_beside_a_command_killed_for_memory_is_not_suspected(
     assert found == [(1, False)] * 3
 
 
-def test_processor_time(start_sandbox: StartSandbox) -> None:
+def test_a_command_gets_no_more_processors_than_the_limit(start_sandbox: StartSandbox) -> None:
     program = (
         "import time\n"
         "end = time.monotonic() + 2\n"
@@ -61,7 +61,7 @@ def test_processor_time(start_sandbox: StartSandbox) -> None:
     assert float(python(start_sandbox(Limits(cpus=0.25)), program).stdout) < 1.0
 
 
-def test_processes(start_sandbox: StartSandbox) -> None:
+def test_no_more_processes_start_than_the_limit(start_sandbox: StartSandbox) -> None:
     program = (
         "import os, time\n"
         "for n in range(1000):\n"
@@ -72,24 +72,24 @@ def test_processes(start_sandbox: StartSandbox) -> None:
     assert 16 < int(python(start_sandbox(Limits(pids=32)), program).stdout) < 32
 
 
-def test_open_files(start_sandbox: StartSandbox) -> None:
+def test_no_more_files_open_than_the_limit(start_sandbox: StartSandbox) -> None:
     program = "files = [open('/dev/null') for _ in range(1000)]"
     assert b"Too many open files" in python(start_sandbox(Limits(nofile=256)), program).stderr
 
 
-def test_the_size_of_a_file(start_sandbox: StartSandbox) -> None:
+def test_no_file_grows_past_the_limit(start_sandbox: StartSandbox) -> None:
     sandbox = start_sandbox(Limits(file_size_mb=1))
     assert not sh(sandbox, "head -c 2000000 /dev/zero > big").ok
     assert sh(sandbox, "stat -c %s big").stdout == b"1048576\n"
 
 
-def test_shared_memory(start_sandbox: StartSandbox) -> None:
+def test_shared_memory_is_limited(start_sandbox: StartSandbox) -> None:
     result = sh(start_sandbox(Limits(shm_mb=1)), "head -c 2000000 /dev/zero > /dev/shm/big")
     assert b"No space left" in result.stderr
 
 
 @pytest.mark.parametrize("hidden", ["", "; exec 9> gone; rm gone; head -c 90000000 /dev/zero >&9"])
-def test_disk(start_sandbox: StartSandbox, hidden: str) -> None:
+def test_who_fills_the_disk_is_killed_and_told(start_sandbox: StartSandbox, hidden: str) -> None:
     sandbox = start_sandbox(Limits(disk_mb=64))
     write = hidden or "; head -c 90000000 /dev/zero > big"
     result = sh(sandbox, f"true {write}; sync; sleep 50")
@@ -194,13 +194,13 @@ def test_nobody_can_stop_the_measuring(start_sandbox: StartSandbox) -> None:
     assert python(sandbox, program).out_of_disk
 
 
-def test_wall_time_of_a_command(start_sandbox: StartSandbox) -> None:
+def test_a_command_past_its_time_is_killed(start_sandbox: StartSandbox) -> None:
     result = sh(start_sandbox(Limits()), "sleep 60", timeout_s=0.3)
     assert result.timed_out
     assert result.duration_ms < 3000
 
 
-def test_wall_time_of_a_sandbox(engine: Engine) -> None:
+def test_a_sandbox_past_its_time_is_gone(engine: Engine) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="test", ttl_s=2)
     with DockerSandbox.start(engine, spec) as sandbox, pytest.raises(SandboxLost):
         sh(sandbox, "sleep 60")

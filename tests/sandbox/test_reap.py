@@ -72,7 +72,7 @@ def test_what_is_in_use_stays(engine: Engine, owner: str) -> None:
 
 @pytest.mark.docker
 @pytest.mark.parametrize("why", ["deadline", "owner dead"])
-def test_leftovers_go(engine: Engine, owner: str, why: str) -> None:
+def test_leftovers_are_removed(engine: Engine, owner: str, why: str) -> None:
     past = {flags.DEADLINE: str(int(time.time()) - 1), flags.BOOT: "another-boot/pid[1]:1:1"}
     changed = past if why == "deadline" else {flags.BOOT: dead_label()}
     container = leave(engine, owner, **changed)
