@@ -33,7 +33,7 @@ def agent_writes(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult
     return NodeResult(status="success", output=node.prompt(ctx), usage=used, turns=2)
 
 
-def check(exec: Work, *, max_retries: int = 2) -> Validate:  # noqa: A002 - the seed's word
+def check(exec: Work, *, max_retries: int = 2) -> Validate:  # noqa: A002 - the word blueprints are written with
     fix = agentic("fix", "Fix", prompt=lambda ctx: f"fix: {ctx.results['check/test'].output}")
     return validate(
         "check", "Validate", steps=[step("test", exec)], on_failure=fix, max_retries=max_retries

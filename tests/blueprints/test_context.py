@@ -1,4 +1,4 @@
-"""What a node sees of the nodes before it (AC-7)."""
+"""What a node sees of the nodes before it."""
 
 from blueprints.dsl import agentic, deterministic
 from contracts.run import NodeResult, RunContext
@@ -8,7 +8,6 @@ from tests.blueprints.small_nodes import FIXED, agent_writes, check, run, works
 
 
 def test_later_nodes_see_earlier_results(sandbox: ScriptedSandbox) -> None:
-    """AC-7."""
 
     def repeat(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         return NodeResult.success(ctx.results["first"].output)

@@ -30,14 +30,12 @@ def a_fix(name: str = "fix") -> Agentic:
 
 
 def test_blueprint_gives_a_blueprint_with_its_nodes_in_order() -> None:
-    """AC-9."""
     made = blueprint("b", "A test", [preflight("one", "", ok), deterministic("two", "", ok)])
     assert isinstance(made, Blueprint)
     assert [node.name for node in made.nodes] == ["one", "two"]
 
 
 def test_each_word_gives_its_type_of_node() -> None:
-    """AC-10."""
     nodes = [
         preflight("a", "", ok),
         deterministic("b", "", ok),

@@ -1,4 +1,4 @@
-"""The engine, from the seed's acceptance criteria on (AC-9 and AC-10: test_dsl.py)."""
+"""The engine: order, failures, skips and what a run's report holds."""
 
 import sys
 from collections.abc import Callable
@@ -20,7 +20,6 @@ from tests.nodes.workspace import context, folder
 
 
 def test_a_happy_path_ends_with_all_nodes_successful(sandbox: ScriptedSandbox) -> None:
-    """AC-1."""
     report = run(
         sandbox,
         preflight("check-git", "check git", works()),
@@ -48,7 +47,6 @@ def test_nodes_are_reported_in_order_with_their_types(sandbox: ScriptedSandbox) 
 
 
 def test_a_failing_node_stops_the_run(sandbox: ScriptedSandbox) -> None:
-    """AC-2."""
     report = run(
         sandbox,
         deterministic("first", "", works()),
@@ -65,7 +63,6 @@ def test_a_failed_run_says_which_node_failed_and_why(sandbox: ScriptedSandbox) -
 
 
 def test_a_skipped_node_is_reported_and_does_not_run(sandbox: ScriptedSandbox) -> None:
-    """AC-3."""
     node = deterministic("maybe", "", command("touch", "ran"), skip=lambda ctx: True)
     report = run(sandbox, node)
     assert report.nodes[0].status == "skipped"
@@ -108,7 +105,6 @@ def test_usage_of_all_agents_is_summed(sandbox: ScriptedSandbox) -> None:
 
 
 def test_the_total_duration_covers_the_nodes(sandbox: ScriptedSandbox) -> None:
-    """AC-11."""
     report = run(sandbox, deterministic("a", "", command("sleep", "0.05")))
     assert report.total_duration_ms >= report.nodes[0].duration_ms >= 50
 

@@ -1,4 +1,4 @@
-"""The validate loop: steps, fixes, rounds (AC-4 to AC-6 of the seed)."""
+"""The validate loop: steps, fixes, rounds."""
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
@@ -8,14 +8,12 @@ from tests.blueprints.small_nodes import FIXED, agent_writes, check, fails, run,
 
 
 def test_steps_that_pass_at_once_need_no_fix(sandbox: ScriptedSandbox) -> None:
-    """AC-4."""
     report = run(sandbox, check(works()))
     assert [node.name for node in report.nodes] == ["check"]
     assert len(report.nodes[0].attempts) == 1
 
 
 def test_steps_pass_after_a_fix(sandbox: ScriptedSandbox) -> None:
-    """AC-5."""
     report = run(sandbox, check(FIXED), agent=agent_writes)
     assert report.nodes[0].status == "success"
     assert [a.steps["test"].status for a in report.nodes[0].attempts] == ["failure", "success"]
@@ -30,7 +28,6 @@ def test_a_fix_is_an_entry_of_its_own(sandbox: ScriptedSandbox) -> None:
 
 
 def test_exhausted_retries_are_a_failure(sandbox: ScriptedSandbox) -> None:
-    """AC-6."""
     report = run(sandbox, check(fails()))
     assert report.nodes[0].status == "failure"
     assert [attempt.number for attempt in report.nodes[0].attempts] == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""What is told while a run goes on (AC-8)."""
+"""What is told while a run goes on."""
 
 from blueprints.dsl import deterministic, preflight
 from blueprints.engine import Watch
@@ -8,7 +8,6 @@ from tests.blueprints.small_nodes import FIXED, agent_writes, check, fails, run,
 
 
 def test_each_completed_node_is_told_with_its_result(sandbox: ScriptedSandbox) -> None:
-    """AC-8."""
     told: list[tuple[str, str]] = []
     watch = Watch(on_node_complete=lambda name, result: told.append((name, result.status)))
     run(sandbox, preflight("a", "", works()), deterministic("b", "", fails()), watch=watch)

@@ -1,4 +1,4 @@
-"""The rules C1 to C6; the nine ways round the seed's own check are all shut."""
+"""The rules C1 to C6; nine ways round them are all shut."""
 
 import json
 from dataclasses import replace
