@@ -30,7 +30,7 @@ def blaming(node: str) -> Iterator[None]:
         raise
     except SystemExit as error:
         raise NodeBroken(_blame_line(node, error)) from error
-    except Exception as error:
+    except Exception as error:  # any bug of a node: it goes on its way, with the node's name
         if blame(error) is None:
             error.add_note(_Blame(_blame_line(node, error)))
         raise

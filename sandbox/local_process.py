@@ -98,7 +98,7 @@ class _Watch:
     def _outputs(self) -> tuple[tuple[IO[bytes], Stream], ...]:
         process = self._process
         assert process.stdout is not None  # noqa: S101  it was started with pipes
-        assert process.stderr is not None  # noqa: S101
+        assert process.stderr is not None  # noqa: S101  and this too
         return ((process.stdout, "stdout"), (process.stderr, "stderr"))
 
     def _offer_input(self) -> None:

@@ -151,7 +151,7 @@ class Place:
         return stat.S_IMODE(os.fstat(self.fd).st_mode)
 
     def chmod(self, mode: int) -> None:
-        os.chmod(self.itself, mode)  # noqa: PTH101
+        os.chmod(self.itself, mode)  # noqa: PTH101  no pathlib
 
     def let_go(self) -> None:
         """Shut it again, unless somebody gave it another mode meanwhile."""
@@ -191,10 +191,10 @@ def may_write(folder: int) -> bool:
 
 def unlinked() -> Iterator[tuple[tuple[int, int], int]]:
     """Inode and bytes of what is open and has no name any more."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  no pathlib
         try:
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
-                found = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116
+            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208  no pathlib
+                found = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116  no pathlib
                 if found.st_nlink == 0:
                     yield (found.st_dev, found.st_ino), found.st_blocks * 512
         except OSError:
@@ -206,7 +206,7 @@ def written() -> Counter[int]:
     found: Counter[int] = Counter()
     for pid, mark in marked(zombies=True):
         try:
-            with open(f"/proc/{pid}/io", "rb", buffering=0) as file:  # noqa: PTH123
+            with open(f"/proc/{pid}/io", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
                 words = file.read().split()
         except OSError:
             continue

@@ -46,9 +46,9 @@ class Tree:
 def marked(*, zombies: bool = False) -> list[tuple[int, int]]:
     """Living processes that bear a mark, with it; and, when asked, zombies."""
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  no pathlib
         try:
-            with open(f"/proc/{name}/status", "rb", buffering=0) as file:  # noqa: PTH123
+            with open(f"/proc/{name}/status", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
                 status = file.read()
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -63,7 +63,7 @@ def marked(*, zombies: bool = False) -> list[tuple[int, int]]:
 
 def children() -> set[int]:
     """Our own children; what a job orphans is among them."""
-    with open("/proc/1/task/1/children", "rb", buffering=0) as file:  # noqa: PTH123
+    with open("/proc/1/task/1/children", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
         return set(map(int, file.read().split()))
 
 
