@@ -76,4 +76,4 @@ Raises:
 """
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Gives one vector a text, in the same order."""
+"""Gives one vector for each text, in the order of the texts."""

@@ -122,8 +122,8 @@ class Spent:
 class Gate:
     """An open way to a model. `token` is all that an agent in a sandbox needs of it.
 
-    `settled` is `spent` once nothing is under way any more, for an agent that has ended or was
-    killed: it waits a moment until it is noticed that nobody listens.
+    `settled` is `spent` of an agent that ended or was killed: it waits, at most a moment, until no
+    request is under way.
     """
 
     token: str

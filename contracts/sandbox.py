@@ -39,8 +39,8 @@ class Command:
     `cwd` is absolute or relative to the workspace. `timeout_s=None` means no limit of
     its own. `output_limit` is in bytes for each stream. Text for `stdin` goes as UTF-8.
     `user` is a name or a number that the sandbox knows, and never root; None: its own user.
-    Of a `private` one nothing else in the sandbox can open the three streams anew, not even
-    what it starts: nobody says anything in its name.
+    With `private`, no other process in the sandbox, not even a child, can reopen its stdin,
+    stdout or stderr.
 
     Raises:
         TypeError: `argv` is a string, or holds something that is not one.

@@ -135,7 +135,9 @@ class Gateway:
         return _reply(response.content)
 
     def embed(self, token: str, ask: EmbedAsk) -> Sequence[Sequence[float]]:
-        """One vector a text, in the same order; `token` is for the model that makes them.
+        """One vector for each text, in the order of the texts.
+
+        `token` is for the model that makes them.
 
         Raises:
             ModelUnavailable: no key, no such model, no answer, or no gateway.

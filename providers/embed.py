@@ -41,7 +41,7 @@ class EmbedAsk(BaseModel, frozen=True, extra="ignore"):
 
 
 class Embedded(NamedTuple):
-    """One vector a text, in the same order, and what they took."""
+    """One vector for each text, in the order of the texts, and what they took."""
 
     vectors: Sequence[Sequence[float]]
     usage: Usage

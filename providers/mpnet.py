@@ -39,7 +39,8 @@ def is_installed() -> bool:
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
-    """One unit vector of 768 numbers a text; what is past 256 tokens is not read.
+    """One unit vector of 768 numbers for each text, in the order of the texts; what is past 256
+    tokens is not read.
 
     A text has the same vector whatever stands beside it.
 

@@ -202,8 +202,8 @@ def _entry(entry: str) -> tuple[str, str | None]:
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    """Each `*` but the last stands for as little as it can, for good: then nothing that could
-    match is missed, and a command of megabytes is not tried in every way."""
+    """The pattern as a regular expression in linear time: `(?>…)` lets each `*` but the last match
+    as little as possible and never try again, which misses nothing."""
     first, *parts = (_literal(part) for part in pattern.strip().split("*"))
     between = "".join(f"(?>{_PLAIN}*?{part})" for part in parts[:-1])
     return re.compile(first + between + "".join(f"{_PLAIN}*{part}" for part in parts[-1:]))

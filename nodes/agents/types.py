@@ -81,8 +81,8 @@ class AgentResult:
     tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     decisions: Decisions = field(default_factory=Decisions)
     talk: Talk | None = None
-    """The whole conversation of one that is done and was denied something: a person may yet let
-    it do that. None where nobody could go on with it."""
+    """The conversation, if the agent finished but was denied a call that a person may still
+    approve; else None."""
 
     def as_node_result(self) -> NodeResult:
         """The same as the result of a node."""
