@@ -28,6 +28,7 @@ def report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> 
         token_usage=usage,
         cost_usd=usage.cost_usd,
         decisions=reduce(Decisions.__add__, decisions, Decisions()),
+        failed_node=failed[0].name if failed else None,
         error=f"node {failed[0].name!r} failed: {failed[0].error}" if failed else None,
     )
 

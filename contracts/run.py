@@ -134,7 +134,11 @@ class Surfaced:
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
-    """What `harness run --json` prints; its fields are the CLI's contract (ARCHITECTURE.md)."""
+    """What `harness run --json` prints; its fields are the CLI's contract (ARCHITECTURE.md).
+
+    `failed_node` is the blueprint's own node whose failure was the end of the run. None: no node's
+    was, as where an outage stopped it, or the run can go on.
+    """
 
     run_id: str
     blueprint: str
@@ -159,4 +163,5 @@ class RunReport:
     surfaced: Surfaced = field(default_factory=Surfaced)
     decisions: Decisions = field(default_factory=Decisions)
     notices: tuple[str, ...] = ()
+    failed_node: str | None = None
     error: str | None = None

@@ -14,7 +14,7 @@ from contracts.run import RunReport
 from flows.pages import pages_url
 from flows.report import page_link
 from flows.report import plain as plain_text
-from flows.run_memory import Memory
+from flows.run_memory import Away, Memory
 from flows.run_notes import Given, Notes, Seat
 from flows.settings import load_settings
 from memory.around_run import Recall, Recorded
@@ -30,7 +30,7 @@ def memory_in_prefect(plain: Memory) -> Memory:
     def surface(run_id: str, task: str) -> Recall:
         return _surface_task(plain, run_id, task)
 
-    def record(report: RunReport, verdict_later: bool) -> Recorded | None:
+    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
         return _record_task(plain, report, verdict_later)
 
     return replace(plain, surface=surface, record=record)
@@ -92,7 +92,7 @@ def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recorded | None:
+def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recorded | Away | None:
     recorded = plain.record(report, verdict_later)
     if recorded is not None:
         create_markdown_artifact(
@@ -140,7 +140,9 @@ def _row(hit: Hit, shown: bool, site: str | None) -> str:
     return f"| {name} | {'yes' if shown else 'no'} | {known} | {', '.join(places)} |"
 
 
-def _recorded(recorded: Recorded) -> str:
+def _recorded(recorded: Recorded | Away) -> str:
+    if isinstance(recorded, Away):
+        return f"Nothing yet, memory is told again: {plain_text(recorded.why)}"
     lessons = [f"- {plain_text(lesson)}" for lesson in recorded.lessons]
     credited = ", ".join(recorded.playbooks) or "no playbook"
     return "\n".join([f"Outcome {recorded.outcome}, credited to {credited}.", "", *lessons])

@@ -21,6 +21,7 @@ from flows.egress import EgressLog
 from flows.model_calls import TRAJECTORY, spent
 from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.run_events import Append, RunEvents
+from flows.run_memory import Away
 from flows.run_notes import Notes
 from flows.signals import undisturbed
 from flows.untold import Untold
@@ -66,7 +67,8 @@ class Record:
         self._suspends = flow_run is not None and flow_run.suspends
         self._redact = workshop.redact
         self._memory = workshop.memory
-        self._shown: tuple[str, ...] = ()
+        self._shown: tuple[str, ...] = ()  # by this process
+        self._went_on = bool(start.went_on)
         self._approvals = workshop.approvals
         self._asked: Sequence[Approval] = ()
         self._only_ends = start.ended is not None
@@ -102,12 +104,13 @@ class Record:
         over = self.gives_up or (error is None and not pending(self._asked))
         untold.note(self.folder, Untold(verdict_later=verdict_later, over=over))
         runs.finish(self.folder, self.report, work.diff if work else "")
-        self._memory.record(self.report, verdict_later)
+        told = self._memory.record(self.report, verdict_later)
         if error is None and self.book.earned(self.report):
             self.book.learn(self.report.run_id)
         if over:
             self.kept.drop()
-        untold.forget(self.folder)
+        if not isinstance(told, Away):
+            untold.forget(self.folder)
         if outage is not None and error is None:
             raise outage
 
@@ -134,9 +137,12 @@ class Record:
             return answers(approvals.list(run_id=self.ctx.run_id))
 
     def _surfaced(self) -> Surfaced:
-        if not agentic_nodes(self._request.blueprint):
+        if not self._went_on and not agentic_nodes(self._request.blueprint):
             return Surfaced()
-        return replace(self.book.given(self.ctx.run_id), playbooks=self._shown)
+        run_id = self.ctx.run_id
+        before = self._memory.shown(run_id) if self._went_on else ()
+        shown = tuple(dict.fromkeys((*before, *self._shown)))
+        return replace(self.book.given(run_id), playbooks=shown)
 
     def keep(self, ctx: RunContext) -> None:
         self.ctx = ctx
@@ -212,6 +218,7 @@ class Record:
             token_usage=usage,
             cost_usd=usage.cost_usd,
             status=self._status() if error is None else status_after(error),
+            failed_node=verdict.failed_node if error is None and not pending(self._asked) else None,
             error=verdict.error or self._unvouched if error is None else self._why(error),
             flow_run_id=self._flow_run.id if self._flow_run else None,
             flow_run_url=self._flow_run.url if self._flow_run else None,

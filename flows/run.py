@@ -65,7 +65,7 @@ def run_blueprint(
                     told=watch or Watch(),
                 )
             else:
-                ctx = _context(request, {}, run_id, "", record.recalled())
+                ctx = _context(request, {}, run_id, work_dir="", memory="")
                 record.ctx = replace(ctx, results=start.ended)
             record.delivery.publish()
             record.look_for_approvals()

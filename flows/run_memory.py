@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import Thread
 
 from contracts.chat import Complete
-from contracts.errors import ModelUnavailable, Unavailable
+from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunReport
 from contracts.toolbox import Toolbox
 from flows.memory_settings import MemorySettings, load_memory_settings
@@ -20,6 +20,13 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
+class Away:
+    """Memory did not take what it was told: it is to be told again."""
+
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Memory:
     """What a run asks of memory. No call fails a run: an outage is logged and goes on."""
 
@@ -27,8 +34,11 @@ class Memory:
     """Begins to load what the others need, while the run waits for its sandbox."""
     surface: Callable[[str, str], Recall]
     """Takes the run's id and its task; gives what the prompt is to hold."""
-    record: Callable[[RunReport, bool], Recorded | None]
-    """Takes the report, however the run ended, and whether a person's verdict comes later."""
+    shown: Callable[[str], tuple[str, ...]]
+    """Takes the run's id; gives the ids of the playbooks that it was shown so far."""
+    record: Callable[[RunReport, bool], Recorded | Away | None]
+    """Takes the report, however the run ended, and whether a person's verdict comes later; gives
+    None where memory is off."""
     tools: OpenTools
     """Takes the run's id; gives what its agents are offered of the playbook tools, when asked."""
 
@@ -53,17 +63,30 @@ def memory(options: MemorySettings | None = None, complete: Complete | None = No
             _log.warning("run %s goes on without memory: %s", run_id, error)
             return _nothing(run_id, task)
 
-    def record(report: RunReport, verdict_later: bool) -> Recorded | None:
+    def shown(run_id: str) -> tuple[str, ...]:
+        if not chosen.enabled:
+            return ()
+        try:
+            return _shown(chosen, run_id)
+        except Unavailable as error:
+            _log.warning("what run %s was shown is not known: %s", run_id, error)
+            return ()
+
+    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
         if not chosen.enabled:
             return None
         try:
             return _record(chosen, report, verdict_later, complete)
-        except Unavailable as error:
-            _log.warning("run %s is not recorded: %s", report.run_id, error)
-            return None
+        except HarnessError as error:
+            _log.warning("run %s is not recorded yet: %s", report.run_id, error)
+            return Away(why=str(error))
 
     return Memory(
-        prepare=prepare, surface=surface, record=record, tools=lambda run_id: _tools(chosen, run_id)
+        prepare=prepare,
+        surface=surface,
+        shown=shown,
+        record=record,
+        tools=lambda run_id: _tools(chosen, run_id),
     )
 
 
@@ -83,6 +106,15 @@ def _surface(chosen: MemorySettings, run_id: str, task: str) -> Recall:
     with library(chosen) as opened:
         opened.expire_pending()
         return recall.surface(opened, run_id=run_id, task=task, options=chosen.surfacing)
+
+
+def _shown(chosen: MemorySettings, run_id: str) -> tuple[str, ...]:
+    from flows.library import library
+    from memory.database import reading
+    from memory.recall import known_to
+
+    with library(chosen) as opened, reading(opened.engine) as connection:
+        return tuple(one.playbook_id for one in known_to(connection, run_id) if one.shown)
 
 
 def _record(
@@ -116,7 +148,7 @@ def _reflection(
 
     try:
         return reflect(complete, model, report)
-    except ModelUnavailable as error:
+    except HarnessError as error:
         _log.warning("nobody reflected on run %s: %s", report.run_id, error)
         return None
 

@@ -1,5 +1,6 @@
 """The record of a run whose process was killed: written by whoever outlives it."""
 
+import logging
 from contextlib import chdir, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 from blueprints.dsl import deterministic
 from blueprints.engine import run_nodes
 from blueprints.types import Blueprint
-from contracts.errors import RunNotFound, RunNotResumable, Unavailable
+from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from flows import checkpoint
 from flows.asked import Asked, held, read_asked
@@ -25,6 +26,8 @@ from flows.workshop import Workshop
 from nodes.commands import command
 from nodes.types import Node
 from sandbox.reap import reap
+
+_log = logging.getLogger(__name__)
 
 NEWEST = 200
 """Runs that are looked at for whether they were killed."""
@@ -63,8 +66,15 @@ def settle_lost(tools: Workshop) -> int:
     """
     late = tell_late(tools)
     lost = [entry.run_id for entry in list_runs(tools.runs, limit=NEWEST) if entry.state == "lost"]
-    why = Unavailable(_died(None))
-    return late + sum(settle(tools, run_id, why) is not None for run_id in lost)
+    return late + sum(_is_settled(tools, run_id) for run_id in lost)
+
+
+def _is_settled(tools: Workshop, run_id: str) -> bool:
+    try:
+        return settle(tools, run_id, Unavailable(_died(None))) is not None
+    except HarnessError as error:  # the others are settled all the same
+        _log.warning("run %s is not settled yet: %s", run_id, error)
+        return False
 
 
 def end_tasks(flow_run_id: "UUID", message: str | None) -> None:

@@ -1,18 +1,22 @@
 """Reports that memory was not told of yet: whoever dies in between leaves a note that says so."""
 
 import json
+import logging
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from contracts.errors import RunNotFound, RunNotResumable
+from contracts.errors import HarnessError, RunNotFound, RunNotResumable
 from flows import runs
 from flows.asked import held, write_whole
+from flows.run_memory import Away
 from flows.workshop import Workshop
 
 _FILE = "untold.json"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +38,21 @@ def forget(folder: Path) -> None:
 
 
 def tell_late(tools: Workshop) -> int:
-    """Tell memory of the reports whose process died before it did; how many. It may know one."""
-    return sum(_tell(tools, own) for own in list(_noted(tools.runs)))
+    """Tell memory of the reports that it was not told of; how many. It may know one.
+
+    One that cannot be told is left for the next time.
+    """
+    return sum(_told(tools, own) for own in list(_noted(tools.runs)))
+
+
+def _told(tools: Workshop, own: Path) -> bool:
+    try:
+        return _tell(tools, own)
+    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
+        return False
+    except (HarnessError, ValidationError) as error:
+        _log.warning("memory is not told of run %s: %s", own.name, error)
+        return False
 
 
 def _noted(folder: Path) -> Iterator[Path]:
@@ -46,17 +63,16 @@ def _noted(folder: Path) -> Iterator[Path]:
 
 
 def _tell(tools: Workshop, own: Path) -> bool:
-    try:
-        with held(tools.runs, own.name):
-            path, report = own / _FILE, own / "report.json"
-            if not path.is_file() or not report.is_file():
-                return False
-            untold = TypeAdapter(Untold).validate_json(path.read_bytes())
-            tools.memory.record(runs.read_report(tools.runs, own.name), untold.verdict_later)
-            if untold.over:
-                (own / runs.CHECKPOINT).unlink(missing_ok=True)
-                tools.forget_files(own.name, ())
-            forget(own)
-            return True
-    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
-        return False
+    with held(tools.runs, own.name):
+        path, report = own / _FILE, own / "report.json"
+        if not path.is_file() or not report.is_file():
+            return False
+        untold = TypeAdapter(Untold).validate_json(path.read_bytes())
+        known = runs.read_report(tools.runs, own.name)
+        if isinstance(tools.memory.record(known, untold.verdict_later), Away):
+            return False
+        if untold.over:
+            (own / runs.CHECKPOINT).unlink(missing_ok=True)
+            tools.forget_files(own.name, ())
+        forget(own)
+        return True

@@ -1,7 +1,7 @@
 """What happened to playbooks: executions and their counters, each counted exactly once."""
 
-from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from uuid import uuid4
 
 from pydantic import TypeAdapter
@@ -20,8 +20,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from memory import lessons
 from memory.content import storable
 from memory.errors import PlaybookInvalid
+from memory.followed import completed
 from memory.tables import executions, playbooks
 from memory.types import Execution, Outcome, Reflection, StepResult
 
@@ -40,7 +42,7 @@ _OPEN = or_(executions.c.outcome == "pending", _EXPIRED)
 
 def record(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
     """Keep an execution and count it; False when it was kept before, and nothing is counted."""
-    new = restore(connection, key, execution, at)
+    new = restore(connection, key, completed(connection, key, execution), at)
     if new and key is not None:
         _count(connection, key, execution.outcome, execution.completed_at or at)
     return new
@@ -114,12 +116,6 @@ def what_failed(connection: Connection, key: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said))[:FAILURES_TOLD]
 
 
-def pending(connection: Connection, run_id: str) -> list[str]:
-    """Ids of this run's executions that wait for a verdict, or waited in vain."""
-    query = select(executions.c.id).where(executions.c.run_id == run_id, _OPEN)
-    return list(connection.execute(query).scalars())
-
-
 def of_run(connection: Connection, key: int | None, run_id: str) -> Execution | None:
     """What a run recorded of the playbook with this key, or of itself when it followed none."""
     found = _newest(connection, executions.c.run_id == run_id, _of_key(key))
@@ -139,19 +135,12 @@ def annotate(connection: Connection, execution_id: str, said: Execution) -> None
         connection.execute(update(executions).where(mine).values(**values))
 
 
-def reflections_applied(
-    connection: Connection, key: int, texts: Sequence[str], run_id: str | None = None
-) -> None:
-    """Note which reflections on a playbook wait no more: those that hold nothing but these texts.
-
-    With `run_id` also that run's, whatever it holds.
-    """
-    done = [
-        waiting.id
-        for waiting in waiting_reflections(connection, key)
-        if (run_id is not None and waiting.run_id == run_id)
-        or (waiting.reflection and set(waiting.reflection.improvements) <= set(texts))
-    ]
+def reflections_applied(connection: Connection, key: int) -> None:
+    """Note which reflections on a playbook wait no more: those whose improvements it all has."""
+    waiting = waiting_reflections(connection, key)
+    said = {one.id: one.reflection.improvements for one in waiting if one.reflection}
+    missing = lessons.unknown(connection, key, chain.from_iterable(said.values()))
+    done = [id_ for id_, improvements in said.items() if missing.isdisjoint(improvements)]
     mine = executions.c.id.in_(done)
     connection.execute(update(executions).where(mine).values(reflection_applied=True))
 

@@ -1,10 +1,11 @@
 """After a run: who gets the credit, what is kept, and what a model makes of it."""
 
 import json
-from collections.abc import Iterable
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from pydantic import BaseModel
+from sqlalchemy import Connection
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
@@ -41,16 +42,18 @@ def record(
 ) -> Recorded:
     """Record a run that has ended, however it ended; doing it twice counts once.
 
-    Credit goes to the playbooks that the agent named, else to those it read, else to the best one
-    it was shown and not told to avoid. A run without any is recorded too. No playbook is ever made
-    here. A run that stopped, was recorded as neutral and went on is recorded anew.
+    Credit goes to the playbooks that its agents named, else to those they read, else to the best
+    one they were shown and not told to avoid; the best one is given the reflection. A run without
+    any, or in which no agent worked, is recorded too. No playbook is ever made here. A run that
+    stopped, was recorded as neutral and went on is recorded anew. A verdict that it has stands.
     """
     with writing(library.engine) as connection:
         journal.withdraw_neutral(connection, report.run_id)
-    outcome = "pending" if verdict_later and report.status == "success" else outcome_of(report)
+    ended = outcome_of(report)
+    outcome = "pending" if verdict_later and ended == "success" else ended
     credited = _credit(library, report)
     before = _lessons(library, credited)
-    for playbook_id in credited or (None,):
+    for place, playbook_id in enumerate(credited or (None,)):
         library.record_execution(
             Execution(
                 playbook_id=playbook_id,
@@ -58,15 +61,17 @@ def record(
                 agent=report.agent,
                 task=report.intent,
                 outcome=outcome,
+                started_at=datetime.fromisoformat(report.started_at) if report.started_at else None,
                 expires_at=library.clock() + PENDING_FOR if outcome == "pending" else None,
                 step_results=tuple(_step(node) for node in report.nodes),
-                reflection=reflection,
+                reflection=None if place else reflection,
             )
         )
     with writing(library.engine) as connection:
-        recall.close(connection, report.run_id, outcome)
+        stands = _outcome(connection, report.run_id, credited) or outcome
+        recall.close(connection, report.run_id, stands)
     return Recorded(
-        outcome=outcome,
+        outcome=stands,
         playbooks=credited,
         lessons=tuple(text for text in _lessons(library, credited) if text not in before),
         reflection=reflection,
@@ -74,11 +79,16 @@ def record(
 
 
 def outcome_of(report: RunReport) -> Outcome:
-    """The run's outcome for its playbooks: an outage or a cancel is not their doing."""
+    """The run's outcome for its playbooks: what no agent worked on is not their doing.
+
+    Nor is an outage, a cancel, or what a person refused.
+    """
+    if not _agents_worked(report):
+        return "neutral"
     match report.status:
         case "success":
             return "success"
-        case "failure" if any(node.status == "failure" for node in report.nodes):
+        case "failure" if report.failed_node is not None:
             return "failure"
         case _:
             return "neutral"
@@ -142,18 +152,45 @@ def _prompt(report: RunReport) -> str:
     )
 
 
+def _agents_worked(report: RunReport) -> bool:
+    return any(node.type == "agentic" and node.status != "skipped" for node in report.nodes)
+
+
 def _credit(library: Library, report: RunReport) -> tuple[str, ...]:
+    """The ids of the playbooks that are credited, the best of the search first."""
+    if not _agents_worked(report):
+        return ()
     with reading(library.engine) as connection:
         known = recall.known_to(connection, report.run_id)
         there = store.by_id(connection, [one.playbook_id for one in known])
-    said = "\n".join(node.output for node in report.nodes)
-    named = {id_ for id_, p in there.items() if f"[playbook:{p.slug}]" in said or id_ in said}
+    kept = [one for one in known if one.playbook_id in there]
+    said = "\n".join(_agents_said(report))
+    slugs = {id_: f"[playbook:{playbook.slug}]" for id_, playbook in there.items()}
+    ids = [one.playbook_id for one in kept]
+    named = [id_ for id_ in ids if slugs[id_] in said or id_ in said]
     with writing(library.engine) as connection:
         recall.cite(connection, report.run_id, named)
-    kept = [one for one in known if one.playbook_id in there]
-    read = {one.playbook_id for one in kept if one.cited}
+    read = [one.playbook_id for one in kept if one.cited]
     shown = [one.playbook_id for one in kept if one.shown and one.group != "failed"]
-    return tuple(sorted(named)) or tuple(sorted(read)) or tuple(shown[:1])
+    return tuple(named or read or shown[:1])
+
+
+def _agents_said(report: RunReport) -> Iterator[str]:
+    """What agents said as they ended, in every round; what commands print is not theirs."""
+    for node in report.nodes:
+        if node.type == "agentic":
+            yield node.output
+        yield from (attempt.fix.output for attempt in node.attempts if attempt.fix)
+
+
+def _outcome(connection: Connection, run_id: str, credited: Sequence[str]) -> Outcome | None:
+    """What is kept of how the run ended; a verdict on one playbook is one on the run."""
+    found = store.by_id(connection, credited)
+    keys: list[int | None] = [found[id_].key for id_ in credited if id_ in found]
+    kept = [journal.of_run(connection, key, run_id) for key in keys or [None]]
+    outcomes = [execution.outcome for execution in kept if execution]
+    judged = [outcome for outcome in outcomes if outcome not in ("pending", "neutral")]
+    return next(iter(judged or outcomes), None)
 
 
 def _lessons(library: Library, refs: Iterable[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """What was learned with a playbook: each lesson once, and few of one run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -32,15 +32,23 @@ class Taught(NamedTuple):
 
 
 def add_lessons(
-    connection: Connection, key: int, texts: Sequence[str], *, run_id: str | None, at: datetime
+    connection: Connection,
+    key: int,
+    texts: Sequence[str],
+    *,
+    run_id: str | None,
+    at: datetime,
+    asked: bool = False,
 ) -> Taught:
     """Add lessons that are not there yet.
 
-    A run adds three at the most, over all its reflections. A restatement that differs only in
-    case, spaces and punctuation is the same lesson; any other wording may be a correction.
+    A run adds three at the most, over all its reflections, unless somebody asked for these. A
+    restatement that differs only in case, spaces and punctuation is the same lesson; any other
+    wording may be a correction.
     """
-    free = LESSONS_A_RUN if run_id is None else LESSONS_A_RUN - _taught(connection, run_id)
-    whose = "at a time" if run_id is None else f"of run {run_id!r}"
+    bound = run_id is not None and not asked
+    free = LESSONS_A_RUN - _taught(connection, run_id) if bound else LESSONS_A_RUN
+    whose = f"of run {run_id!r}" if bound else "at a time"
     taught = Taught([], [])
     for given in texts:
         whole = storable(given).strip()
@@ -54,6 +62,14 @@ def add_lessons(
             if rest:
                 taught.dropped.append(Dropped(rest, f"a lesson has {LESSON_LIMIT:,} characters"))
     return taught
+
+
+def unknown(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
+    """Those of these texts that are no lessons of the playbook."""
+    query = select(lessons.c.digest).where(lessons.c.playbook_key == key)
+    held = set(connection.execute(query).scalars())
+    kept = {text: storable(text).strip()[:LESSON_LIMIT] for text in texts}
+    return {text for text, lesson in kept.items() if lesson and digest(lesson) not in held}
 
 
 def restore_lessons(
@@ -76,6 +92,6 @@ def _add_lesson(
     return True
 
 
-def _taught(connection: Connection, run_id: str) -> int:
+def _taught(connection: Connection, run_id: str | None) -> int:
     query = select(func.count()).select_from(lessons).where(lessons.c.run_id == run_id)
     return connection.execute(query).scalar_one()

@@ -27,7 +27,6 @@ from memory.types import (
     Execution,
     Filter,
     Hit,
-    Outcome,
     Playbook,
     Query,
     Reflection,
@@ -192,6 +191,7 @@ class Library:
     def record_execution(self, execution: Execution) -> bool:
         """Keep an execution and count its outcome; False when it was kept before.
 
+        Where it does not say, its version is the one that the run was shown, else the one of now.
         With `auto_reflect` its reflection's improvements become lessons at once.
 
         Raises:
@@ -204,15 +204,10 @@ class Library:
             new = journal.record(
                 connection, playbook.key if playbook else None, execution, self.clock()
             )
-        if new and playbook and self.auto_reflect and execution.reflection:
-            self.apply_reflection(playbook.id, execution.reflection, run_id=execution.run_id)
+        reflection = execution.reflection
+        if new and playbook and self.auto_reflect and reflection and reflection.should_update:
+            self._teach(playbook.id, reflection.improvements, execution.run_id)
         return new
-
-    def settle(self, run_id: str, outcome: Outcome) -> int:
-        """Give all of a run's executions that wait, or waited in vain, their verdict; how many."""
-        with writing(self.engine) as connection:
-            waiting = journal.pending(connection, run_id)
-            return sum(journal.settle(connection, e, outcome, self.clock()) for e in waiting)
 
     def expire_pending(self) -> int:
         """Executions whose verdict did not come in time end as neutral; how many."""
@@ -230,10 +225,10 @@ class Library:
     def apply_reflection(
         self, ref: str, reflection: Reflection, *, run_id: str | None = None
     ) -> Sequence[str]:
-        """Make the improvements lessons of the playbook; gives those that were new to it."""
+        """Make the improvements lessons of the playbook, three at a time; gives the new ones."""
         if not reflection.should_update:
             return []
-        return self._teach(ref, reflection.improvements, run_id, applied=run_id)
+        return self._teach(ref, reflection.improvements, run_id, asked=True)
 
     def add_lessons(
         self, ref: str, texts: Sequence[str], *, run_id: str | None = None
@@ -291,15 +286,15 @@ class Library:
         return after
 
     def _teach(
-        self, ref: str, texts: Sequence[str], run_id: str | None, *, applied: str | None = None
+        self, ref: str, texts: Sequence[str], run_id: str | None, *, asked: bool = False
     ) -> Sequence[str]:
-        """Add lessons; `applied` is the run whose reflection they are."""
+        at = self.clock()
         with writing(self.engine) as connection:
             key = store.get(connection, ref).key
-            new = add_lessons(connection, key, texts, run_id=run_id, at=self.clock()).new
-            journal.reflections_applied(connection, key, texts, applied)
+            taught = add_lessons(connection, key, texts, run_id=run_id, at=at, asked=asked)
+            journal.reflections_applied(connection, key)
         embed_lessons(self.engine, self.index, ref)
-        return new
+        return taught.new
 
     def _keep_vector(
         self, connection: Connection, key: int, text: str, made: Sequence[Vector] | None

@@ -109,8 +109,8 @@ def _holds_out(library: Library, run_id: str, share: float) -> bool:
 def _log(
     library: Library, recall: Recall, fits: Collection[str], task: str, contrast: Contrast
 ) -> None:
-    """Keep the first log of a run: a resumed run surfaces again, and is still one run."""
-    rows = [
+    """Log it; a run that goes on surfaces again, is still one run, and may be shown more."""
+    rows: list[dict[str, object]] = [
         {
             "run_id": recall.run_id,
             "playbook_id": hit.playbook.id,
@@ -132,6 +132,19 @@ def _log(
             with connection.begin_nested():
                 connection.execute(insert(recalls).values(**about))
         except IntegrityError:
-            return
+            rows = _newly_shown(connection, recall.run_id, rows)
         if rows:
             connection.execute(insert(recalled), rows)
+
+
+def _newly_shown(
+    connection: Connection, run_id: str, rows: list[dict[str, object]]
+) -> list[dict[str, object]]:
+    shown = {row["playbook_id"]: row for row in rows if row["shown"]}
+    mine = (recalled.c.run_id == run_id, recalled.c.playbook_id.in_(shown))
+    now = update(recalled).where(*mine).values(shown=True).returning(recalled.c.playbook_id)
+    new = shown.keys() - connection.execute(now).scalars()
+    ranks = select(func.max(recalled.c.rank)).where(recalled.c.run_id == run_id)
+    last = connection.execute(ranks).scalar() or 0
+    after = [row for id_, row in shown.items() if id_ in new]
+    return [{**row, "rank": rank} for rank, row in enumerate(after, last + 1)]

@@ -49,7 +49,7 @@ def give_verdict(library: Library, ref: str, said: Execution) -> Verdict:
         if run_id and (ended or (counted and known)):
             recall.close(connection, run_id, said.outcome)
         taught = add_lessons(connection, key, improvements, run_id=run_id, at=at)
-        journal.reflections_applied(connection, key, improvements)
+        journal.reflections_applied(connection, key)
     embed_lessons(library.engine, library.index, ref)
     outcome = said.outcome if counted or known is None else known.outcome
     return Verdict(counted, outcome, taught, held_out)

@@ -18,6 +18,7 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
 from flows.request import RunRequest
 from flows.run import run_blueprint
+from flows.run_memory import Away
 from flows.runs import CHECKPOINT
 from flows.workshop import Workshop
 from memory.around_run import Recorded
@@ -63,7 +64,7 @@ def forgetful(folder: Path) -> Workshop:
     """A workshop that dies between a run's report and its record."""
     whole = scripted_shop()
 
-    def record(report: RunReport, verdict_later: bool) -> Recorded | None:
+    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
         _die_once(folder)
         return whole.memory.record(report, verdict_later)
 

@@ -11,13 +11,14 @@ from prefect import flow
 from prefect.client.orchestration import get_client
 
 from contracts.chat import ChatRequest, Message, Reply
-from contracts.errors import ModelUnavailable
+from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import NodeReport, RunReport
 from flows.library import library
 from flows.memory_settings import EmbeddingSettings, MemorySettings
 from flows.memory_tasks import explain, memory_in_prefect
-from flows.run_memory import Memory, memory
+from flows.run_memory import Away, Memory, memory
 from flows.start import prefect_at
+from memory.around_run import Recorded
 from memory.types import Content
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
@@ -51,13 +52,15 @@ def test_a_second_run_sees_what_the_first_recorded(slug: str) -> None:
 def test_a_run_goes_on_when_memory_does_not_answer(slug: str) -> None:
     away = memory(WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"}))
     assert away.surface("r1", "rotate the keys").text == ""
-    assert away.record(ended("r1"), False) is None
+    assert away.shown("r1") == ()
+    assert isinstance(away.record(ended("r1"), False), Away)
 
 
 def test_memory_can_be_turned_off(slug: str) -> None:
     off = memory(WORDS.model_copy(update={"enabled": False}))
     assert off.surface("r1", "rotate the keys").text == ""
     assert off.record(ended("r1"), False) is None
+    assert off.shown("r1") == ()
     with library(WORDS) as opened:
         assert opened.stats().executions == 0
 
@@ -76,18 +79,21 @@ def test_a_reflection_waits_or_is_applied(slug: str) -> None:
     learns = memory(options.model_copy(update={"auto_reflect": True}), complete)
     learns.surface("r2", "rotate the keys")
     recorded = learns.record(ended("r2"), False)
-    assert recorded is not None
+    assert isinstance(recorded, Recorded)
     assert recorded.lessons == ("Wait",)
 
 
-def test_a_model_that_does_not_reflect_leaves_the_run_recorded(slug: str) -> None:
+@pytest.mark.parametrize("error", [ModelUnavailable("no key"), OptionInvalid("no such file")])
+def test_a_model_that_does_not_reflect_leaves_the_run_recorded(
+    slug: str, error: HarnessError
+) -> None:
     def away(_: ChatRequest) -> Reply:
-        raise ModelUnavailable("no key")
+        raise error
 
     asked = memory(WORDS.model_copy(update={"reflect_model": "any"}), away)
     asked.surface("r1", "rotate the keys")
     recorded = asked.record(ended("r1"), False)
-    assert recorded is not None
+    assert isinstance(recorded, Recorded)
     assert (recorded.playbooks != (), recorded.reflection) == (True, None)
 
 

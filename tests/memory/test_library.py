@@ -1,11 +1,14 @@
 """Playbooks from creation to deletion, on both databases."""
 
+from dataclasses import replace
+
 import pytest
 
 from memory.changes import Changes
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
 from memory.library import Library
 from memory.types import Content, Execution, Filter, Query, Reflection, Step, StepResult
+from memory.verdict import give_verdict
 from tests.memory.conftest import Clock, Open, WordEmbedder
 
 DEPLOY = Content(
@@ -134,8 +137,9 @@ def test_a_pending_outcome_counts_when_its_verdict_comes(library: Library) -> No
     made = library.create(DEPLOY)
     library.record_execution(Execution(playbook_id=made.id, run_id="r1", outcome="pending"))
     assert library.get(made.id).counts.total == 0
-    assert library.settle("r1", "success") == 1
-    assert library.settle("r1", "failure") == 0
+    said = Execution(run_id="r1", outcome="success")
+    assert give_verdict(library, made.id, said).counted
+    assert not give_verdict(library, made.id, replace(said, outcome="failure")).counted
     assert library.get(made.id).counts.successes == 1
 
 

@@ -11,6 +11,7 @@ from memory.errors import PlaybookInvalid
 from memory.library import Library, open_library
 from memory.portable import Imported, export, import_
 from memory.types import Content, Execution, Outcome, Query, Reflection, StepResult
+from memory.verdict import give_verdict
 from tests.memory.conftest import Open
 
 
@@ -232,7 +233,7 @@ def test_an_execution_that_waits_here_is_settled_by_a_later_export(
         for playbook_id in (made.id, None):
             here.record_execution(Execution(playbook_id=playbook_id, run_id="r", outcome="pending"))
         assert len(import_(there, list(export(here))).executions) == 2
-        here.settle("r", "failure")
+        give_verdict(here, made.id, Execution(run_id="r", outcome="failure"))
         lines = list(export(here))
         assert len(import_(there, lines).executions) == 2
         assert import_(there, lines).executions == ()

@@ -30,7 +30,10 @@ HOLD_OUT = Surfacing(holdout_share=1.0, max_distance=2.0)
 def ended(run_id: str, status: RunStatus = "success", said: str = "", error: str = "") -> RunReport:
     node: NodeStatus = "failure" if error else "success"
     report = NodeReport(name="fix", type="agentic", status=node, output=said, error=error or None)
-    return RunReport(run_id=run_id, blueprint="fix-tests", status=status, nodes=(report,))
+    failed = "fix" if error else None
+    return RunReport(
+        run_id=run_id, blueprint="fix-tests", status=status, nodes=(report,), failed_node=failed
+    )
 
 
 def test_a_run_is_shown_what_fits_and_the_log_says_what(library: Library) -> None:
