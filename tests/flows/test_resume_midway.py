@@ -131,9 +131,8 @@ def test_an_agent_that_had_competed_keeps_what_it_made(
 
 
 def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_when_it_goes_on(
-    kill: Kill, shop: Workshop, ask: Ask, tmp_path: Path
+    killed_in_its_second_turn: Callable[..., RunReport], shop: Workshop
 ) -> None:
-    kill("lanes")
     here = Path.cwd()
     assert settle_lost(shop) == 1
     report = read_report(shop.runs, RUN)
@@ -144,7 +143,7 @@ def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_w
     )
     assert settle_lost(shop) == 0
     assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], True)
-    assert run_blueprint(ask(lanes(tmp_path)), shop, run_id=RUN).status == "success"
+    assert killed_in_its_second_turn().status == "success"
     assert settle(shop, RUN, KeyboardInterrupt()) is None
     assert executions() == ["success"]
 
@@ -155,7 +154,7 @@ def test_a_run_that_was_killed_between_its_report_and_its_record_is_recorded_onc
     kill("reported")
     assert (executions(), read_entry(shop.runs, RUN).state) == ([], "success")
     assert [settle_lost(shop), settle_lost(shop)] == [1, 0]
-    assert (executions(), read_entry(shop.runs, RUN).resumable) == (["success"], False)
+    assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], False)
 
 
 def test_there_is_nothing_to_settle_of_a_run_that_nobody_knows(shop: Workshop) -> None:

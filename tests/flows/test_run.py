@@ -294,12 +294,17 @@ def _with_origin(repository: Path, tmp_path: Path) -> Path:
 
 
 def test_a_success_waits_for_a_verdict_where_the_blueprint_says_so(
-    shop: Workshop, ask: Ask
+    shop: Workshop, ask: Ask, model: Callable[..., str]
 ) -> None:
-    waits = replace(a_blueprint("true"), name="waits", verdict_later=True)
-    run_blueprint(ask(a_blueprint("true")), shop, run_id="aaaa1111")
-    run_blueprint(ask(waits), shop, run_id="bbbb2222")
-    run_blueprint(ask(replace(waits, nodes=a_blueprint("false").nodes)), shop, run_id="cccc3333")
+    talk = agentic("talk", "talk", prompt=lambda _: "go on")
+    at_once, fails = (
+        replace(made, nodes=(talk, *made.nodes)) for made in map(a_blueprint, ("true", "false"))
+    )
+    waits = replace(at_once, name="waits", verdict_later=True)
+    run_blueprint(ask(at_once, model=model(DONE)), shop, run_id="aaaa1111")
+    run_blueprint(ask(waits, model=model(DONE)), shop, run_id="bbbb2222")
+    failing = replace(waits, nodes=fails.nodes)
+    run_blueprint(ask(failing, model=model(DONE)), shop, run_id="cccc3333")
     with library() as opened:
         kept = {execution.run_id: execution for execution in opened.list_executions()}
     assert kept["aaaa1111"].outcome == "success"
