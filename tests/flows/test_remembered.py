@@ -1,7 +1,7 @@
 """What memory knows of a run that stopped, or that it was away for."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,14 +17,18 @@ from flows.run_memory import memory
 from flows.runs import read_report
 from flows.settle import settle, settle_lost
 from flows.workshop import Workshop
-from memory.types import Content, Playbook
+from memory.types import Content, Execution, Playbook
+from nodes.commands import shell
 from nodes.types import Node
 from tests.flows.conftest import DONE, Ask
 from tests.flows.repositories import git
+from tests.flows.test_agent_approvals import CHANGE_CI, CI
 from tests.flows.test_resume import Outage
 
 RUN = "abcd1234"
 TASK = "rotate the keys"
+
+Replies = Sequence[Mapping[str, object]]
 
 
 @pytest.fixture(autouse=True)
@@ -42,10 +46,12 @@ def new_playbook() -> Playbook:
 def run(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Callable[..., RunReport]:
     """Does a run of these nodes, in which agents give these replies, or goes on with it."""
 
-    def run_it(*nodes: Node, said: str = "Done.") -> RunReport:
-        made = blueprint("keys", "Keys", nodes)
-        asked = replace(ask(made, model=model(DONE, {"content": said})), intent=TASK)
-        return run_blueprint(asked, shop, run_id=RUN)
+    def run_it(
+        *nodes: Node, replies: Replies = (DONE,), later: bool = False, run_id: str = RUN
+    ) -> RunReport:
+        made = blueprint("keys", "Keys", nodes, verdict_later=later)
+        asked = replace(ask(made, model=model(*replies)), intent=TASK)
+        return run_blueprint(asked, shop, run_id=run_id)
 
     return run_it
 
@@ -68,13 +74,40 @@ def test_a_run_that_stopped_tells_all_that_it_was_shown_and_no_more(
     second = new_playbook()
     goes_on = (agent("one"), breaks, agent("two"))
     with pytest.raises(GitFailed):
-        run(*goes_on, said=f"I followed [playbook:{second.slug}].")
+        run(*goes_on, replies=(DONE, {"content": f"I followed [playbook:{second.slug}]."}))
     assert read_report(shop.runs, RUN).surfaced.playbooks == (first.id, second.id)
     git(repository, "branch", "-D", f"harness/{RUN}")
     new_playbook()
     assert run(*goes_on).surfaced.playbooks == (first.id, second.id)
     with library() as opened:
         assert [e.playbook_id for e in opened.list_executions()] == [second.id]
+
+
+def test_a_run_that_failed_for_want_of_an_approval_counts_as_it_ends_with_it(
+    run: Callable[..., RunReport], shop: Workshop
+) -> None:
+    nodes = (agent("one"), deterministic("look", "look", shell(f"test -e {CI}")))
+    report = run(*nodes, replies=(CHANGE_CI, DONE))
+    assert (report.status, report.failed_node) == ("failure", None)
+    assert executions()[RUN].outcome == "neutral"
+    with shop.approvals() as approvals:
+        (asked,) = approvals.list(run_id=RUN)
+        approvals.decide(asked.id, "approved", by="ann")
+    assert run(*nodes, replies=(CHANGE_CI, DONE, CHANGE_CI, DONE)).status == "success"
+    assert executions()[RUN].outcome == "success"
+
+
+def test_a_success_waits_for_a_verdict_where_the_blueprint_says_so(
+    run: Callable[..., RunReport],
+) -> None:
+    wrong = deterministic("check", "check", shell("false"))
+    run(agent("one"), run_id="aaaa1111")
+    run(agent("one"), run_id="bbbb2222", later=True)
+    assert run(agent("one"), wrong, run_id="cccc3333", later=True).failed_node == "check"
+    kept = executions()
+    assert kept["aaaa1111"].outcome == "success"
+    assert (kept["bbbb2222"].outcome, kept["bbbb2222"].expires_at is None) == ("pending", False)
+    assert kept["cccc3333"].outcome == "failure"
 
 
 def test_a_run_is_recorded_once_memory_is_back(
@@ -86,10 +119,10 @@ def test_a_run_is_recorded_once_memory_is_back(
         request = ask(blueprint("keys", "Keys", [agent("one")]), model=model(DONE))
         assert run_blueprint(request, away, run_id=run_id).status == "success"
         forget_process(shop.runs / run_id)
-    assert (settle_lost(away), executions()) == (0, [])
+    assert (settle_lost(away), executions()) == (0, {})
     (shop.runs / "aaaa1111" / "untold.json").write_text("{")  # and that stops no other
     assert [settle_lost(shop), settle_lost(shop)] == [1, 0]
-    assert executions() == ["bbbb2222"]
+    assert list(executions()) == ["bbbb2222"]
 
 
 def forget_process(own: Path) -> None:
@@ -98,6 +131,7 @@ def forget_process(own: Path) -> None:
     (own / "run.json").write_text(json.dumps(asked | {"process": ""}))
 
 
-def executions() -> list[str | None]:
+def executions() -> dict[str | None, Execution]:
+    """What memory has of each run."""
     with library() as opened:
-        return [execution.run_id for execution in opened.list_executions()]
+        return {execution.run_id: execution for execution in opened.list_executions()}

@@ -13,7 +13,6 @@ from blueprints.types import Blueprint
 from contracts.errors import ForgeRefused, ModelUnavailable, RepoInvalid, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows.library import library
 from flows.request import RunRequest
 from flows.run import run_blueprint
 from flows.runs import read_diff, read_report
@@ -291,22 +290,3 @@ def _with_origin(repository: Path, tmp_path: Path) -> Path:
     git(tmp_path, "init", "--quiet", "--bare", str(origin))
     git(repository, "remote", "add", "origin", str(origin))
     return origin
-
-
-def test_a_success_waits_for_a_verdict_where_the_blueprint_says_so(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
-) -> None:
-    talk = agentic("talk", "talk", prompt=lambda _: "go on")
-    at_once, fails = (
-        replace(made, nodes=(talk, *made.nodes)) for made in map(a_blueprint, ("true", "false"))
-    )
-    waits = replace(at_once, name="waits", verdict_later=True)
-    run_blueprint(ask(at_once, model=model(DONE)), shop, run_id="aaaa1111")
-    run_blueprint(ask(waits, model=model(DONE)), shop, run_id="bbbb2222")
-    failing = replace(waits, nodes=fails.nodes)
-    run_blueprint(ask(failing, model=model(DONE)), shop, run_id="cccc3333")
-    with library() as opened:
-        kept = {execution.run_id: execution for execution in opened.list_executions()}
-    assert kept["aaaa1111"].outcome == "success"
-    assert (kept["bbbb2222"].outcome, kept["bbbb2222"].expires_at is None) == ("pending", False)
-    assert kept["cccc3333"].outcome == "failure"
