@@ -1,4 +1,4 @@
-"""Reports that memory was not told of yet: whoever dies in between leaves a note that says so."""
+"""Reports that memory was not told of yet: who dies before, or finds it away, leaves a note."""
 
 import json
 import logging
