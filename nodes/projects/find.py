@@ -10,7 +10,7 @@ from nodes.projects.files import ProjectFiles
 from nodes.projects.make import make_project
 from nodes.projects.node import node_project
 from nodes.projects.options import option_argv
-from nodes.projects.python import python_project
+from nodes.projects.python import python_project, says_python
 from nodes.projects.types import Project
 
 FACT = "project"
@@ -23,18 +23,17 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
     """The project in the workspace; the run's options `install` and `test` win outright.
 
     Where several kinds stand side by side, the first with tests of its own counts: Python,
-    then Node, then make. Once a preflight has found one, it is tested in that way to the end,
-    whatever agents add; how its kind is installed is looked at again.
+    then Node, then make; Node first where nothing but names of files speaks for Python. Once a
+    preflight has found one, it is tested in that way to the end, whatever agents add; how its
+    kind is installed is looked at again.
 
     Raises:
         OptionInvalid: an option's quotes are not closed.
     """
     files = ProjectFiles(sandbox)
-    looked = (
-        python_project(files, sandbox.work_dir, online=is_online(ctx)),
-        node_project(files),
-        make_project(files),
-    )
+    python = python_project(files, sandbox.work_dir, online=is_online(ctx))
+    node, make = node_project(files), make_project(files)
+    looked = (python, node, make) if says_python(files) else (node, python, make)
     kinds = [project for project in looked if project is not None] or [_NOTHING]
     facts = (result.facts[FACT] for result in ctx.results.values() if FACT in result.facts)
     found = next(facts, None)

@@ -11,6 +11,7 @@ there it cannot land in the branch, survives a snapshot, and no site-packages is
 import re
 from collections.abc import Iterator
 
+from nodes.projects.discover import TEST_FILE, discover_all
 from nodes.projects.files import ProjectFiles, table
 from nodes.projects.pytest_options import pytest_options
 from nodes.projects.types import Project
@@ -19,7 +20,8 @@ _SITE = ".git/harness-site"
 _MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini")
 _SPEAKING = (*_MARKERS, ".pytest.ini", "Pipfile", "conftest.py", "tests/conftest.py")
 _REQUIREMENTS = re.compile(r"(requirements/)?[\w.-]*requirements[\w.-]*\.(txt|in)|requirements/.*")
-_TEST_FILE = re.compile(r"([\w-]+/)?(test\w*|\w+_test)\.py")
+_IMPORTS_TESTS = re.compile(r"^\s*(import|from)\s+(unittest|pytest)\b", re.MULTILINE)
+_BARE_TEST = re.compile(r"^(async )?def test(?!_suite\b)", re.MULTILINE)
 _TEST_FOLDER = re.compile(r"([\w-]+/)?tests?")
 _TEST_FILES_READ = 10
 NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
@@ -35,8 +37,8 @@ _TEST_EXTRAS = ("test", "tests", "testing", "dev")
 
 def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Project | None:
     """How this Python project installs and tests itself; None when it is none."""
-    tests = sorted(name for name in files.names if _TEST_FILE.fullmatch(name))
-    if not tests and not any(_is_marker(name) for name in files.names):
+    tests = _tests(files)
+    if not tests and not _has_marker(files):
         return None
     test, why = _test(files, tests)
     package = _installable(files)
@@ -57,6 +59,17 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
     )
 
 
+def says_python(files: ProjectFiles) -> bool:
+    """Whether more than the name of a test file says that this is a Python project."""
+    read = map(files.text, _tests(files)[:_TEST_FILES_READ])
+    return _has_marker(files) or any(map(_IMPORTS_TESTS.search, read))
+
+
+def _tests(files: ProjectFiles) -> list[str]:
+    """The test files at the top and one level down."""
+    return sorted(name for name in files.names if TEST_FILE.fullmatch(name.rpartition("/")[2]))
+
+
 def _needs(files: ProjectFiles) -> Iterator[str]:
     for name in sorted(filter(_TEST_NEEDS.fullmatch, files.names)):
         yield from ("--requirement", name)
@@ -73,8 +86,8 @@ def _test(files: ProjectFiles, tests: list[str]) -> tuple[tuple[str, ...] | None
         return _pytest(files), f"{named} names pytest"
     if "manage.py" in files.names:
         return ("python3", "manage.py", "test"), "manage.py is Django's"
-    if tests and _plain_unittest(files, tests):
-        return _unittest(files, tests[0]), f"{tests[0]} uses unittest"
+    if tests and _plain_unittest(files, tests) and (command := discover_all(files)):
+        return command, f"{tests[0]} uses unittest"
     found = tests or sorted(name for name in files.names if _TEST_FOLDER.fullmatch(name))
     if found:
         return _pytest(files), f"there is {found[0]}"
@@ -92,20 +105,13 @@ def _names_pytest(files: ProjectFiles) -> Iterator[str]:
 
 def _plain_unittest(files: ProjectFiles, tests: list[str]) -> bool:
     texts = [files.text(name) for name in tests[:_TEST_FILES_READ]]
-    return any("unittest" in text for text in texts) and not any("pytest" in t for t in texts)
+    needs_pytest = any("pytest" in text or _BARE_TEST.search(text) for text in texts)
+    return any("unittest" in text for text in texts) and not needs_pytest
 
 
-def _unittest(files: ProjectFiles, test: str) -> tuple[str, ...]:
-    folder = test.rpartition("/")[0]
-    where = ["-s", folder] if folder else []
-    if f"{folder}/__init__.py" in files.names:
-        where += ["-t", "."]
-    pattern = ["-p", "*_test.py"] if test.endswith("_test.py") else []
-    return ("python3", "-m", "unittest", "discover", *where, *pattern)
-
-
-def _is_marker(name: str) -> bool:
-    return name in (*_MARKERS, "manage.py", "conftest.py") or bool(_REQUIREMENTS.fullmatch(name))
+def _has_marker(files: ProjectFiles) -> bool:
+    known = {*_MARKERS, "manage.py", "conftest.py"}
+    return not known.isdisjoint(files.names) or any(map(_REQUIREMENTS.fullmatch, files.names))
 
 
 def _installable(files: ProjectFiles) -> bool:

@@ -17,6 +17,7 @@ UNITTEST = "python3 -m unittest discover"
 PASSING = "def test_it(): pass\n"
 FAILING = "def test_it(): assert 0, 'the-reason'\n"
 CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"
+JEST = '{"scripts": {"test": "jest"}}'
 
 
 def found(sandbox: ScriptedSandbox, files: dict[str, str], **options: str) -> Project:
@@ -43,9 +44,25 @@ def found(sandbox: ScriptedSandbox, files: dict[str, str], **options: str) -> Pr
         ({"tests/test_app.py": CASE, "tests/__init__.py": ""}, f"{UNITTEST} -s tests -t ."),
         ({"tests/app_test.py": CASE}, f"{UNITTEST} -s tests -p *_test.py"),
         ({"test_app.py": CASE, "test_b.py": "import pytest\n"}, PYTEST),
+        ({"test_app.py": CASE, "test_b.py": PASSING}, PYTEST),
+        ({"a/__init__.py": "", "a/test_a.py": CASE, "b/test_b.py": CASE}, PYTEST),
+        (
+            {"a/__init__.py": "", "a/test_a.py": CASE, "b/__init__.py": "", "b/test_b.py": CASE},
+            UNITTEST,
+        ),
+        ({"test_a.py": CASE, "tests/test_b.py": CASE}, PYTEST),
+        ({"tests/test_a.py": CASE, "tests/unit/deep/test_b.py": CASE}, PYTEST),
+        ({"tests/test_a.py": CASE, "tests/fixtures/x/test_b.py": CASE}, f"{UNITTEST} -s tests"),
+        ({"tests/test_a.py": CASE, "tests/b_test.py": CASE}, PYTEST),
+        ({"shop/testing.py": CASE, "tests/test_a.py": CASE}, f"{UNITTEST} -s tests"),
         ({"manage.py": "", "shop/tests.py": CASE}, "python3 manage.py test"),
-        ({"package.json": '{"scripts": {"test": "jest"}}'}, "npm run test"),
-        ({"package.json": '{"scripts": {"test": "jest"}}', "yarn.lock": ""}, "yarn run test"),
+        ({"package.json": JEST}, "npm run test"),
+        ({"package.json": JEST, "tools/testdata.py": "X = 1\n"}, "npm run test"),
+        ({"package.json": JEST, "tools/test_release.py": "print(1)\n"}, "npm run test"),
+        ({"package.json": JEST, "setup.py": "", "tests/test_a.py": PASSING}, PYTEST),
+        ({"package.json": JEST, "tests/test_a.py": CASE}, f"{UNITTEST} -s tests"),
+        ({"package.json": "{}", "test_a.py": PASSING}, PYTEST),
+        ({"package.json": JEST, "yarn.lock": ""}, "yarn run test"),
         ({"package.json": '{"scripts": {"test": "x"}}', "pnpm-lock.yaml": ""}, "pnpm run test"),
         ({"Makefile": "test:\n\ttrue\n"}, "make test"),
         ({"Makefile": ".PHONY: all\nall test : x\ncheck: x\n\ttrue\n"}, "make check"),
