@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
-from nodes.checks import has_tools
 from nodes.commands import to_result
-from nodes.node_sandbox import quiet
 from nodes.projects.find import FACT, find_project, is_online
+from nodes.projects.runner import without_installer, without_runner
 from nodes.projects.types import Project
 from nodes.projects.verdict import not_run
 
@@ -18,14 +17,16 @@ INSTALL_TIMEOUT_S = 1800.0
 TEST_TIMEOUT_S = 3600.0
 """Seconds that one run of the tests may take, also where the node has no limit of its own."""
 
-_NO_PYTEST = "the sandbox image has no pytest: use an image that has it, or say --set test=…"
 _SAY = "--set install= skips it, --set install=… says how"
 _OFFLINE = f"sandboxes have no network by default; {_SAY}"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
 
 
 def require_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Preflight: the project has a way to test itself, and the sandbox can run it."""
+    """Preflight: the project has a way to test itself, and the sandbox can run it.
+
+    What the install may bring need not be there yet.
+    """
     project = find_project(ctx, sandbox)
     return _runnable(project, ctx, sandbox) if project.test else NodeResult.failure(_none(project))
 
@@ -39,7 +40,8 @@ def look_for_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
 def install_project(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     """Install the project; skipped when there is nothing to install.
 
-    It may fail where the tests can run without.
+    It may fail where the tests can run without. After one that must work, what runs the tests
+    must be there.
     """
     return _install(ctx, sandbox, must=False)
 
@@ -57,7 +59,8 @@ def _install(ctx: RunContext, sandbox: Sandbox, *, must: bool) -> NodeResult:
         Command(argv=project.install, env=project.env, timeout_s=INSTALL_TIMEOUT_S)
     )
     if result.ok:
-        return NodeResult.success(result.text)
+        lacking = None if project.install_optional else without_runner(project, ctx, sandbox)
+        return lacking or NodeResult.success(result.text)
     if project.install_optional and not must:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
     failed = to_result(result, project.install)
@@ -91,17 +94,8 @@ def exec_tests(ctx: RunContext, sandbox: Sandbox) -> RanTests:
 
 
 def _runnable(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    argv = project.test or ()
-    found = has_tools(argv[0])(ctx, sandbox)
-    if found.status == "failure":
-        return found
-    if argv[:3] == ("python3", "-m", "pytest"):
-        probe = sandbox.exec(
-            Command(argv=("python3", "-c", "import pytest"), env=project.env), quiet
-        )
-        if not probe.ok:
-            return NodeResult.failure(_NO_PYTEST, probe.text)
-    return replace(NodeResult.success(str(project)), facts={FACT: project.fact})
+    found = replace(NodeResult.success(str(project)), facts={FACT: project.fact})
+    return without_installer(project, ctx, sandbox) or found
 
 
 def _none(project: Project) -> str:

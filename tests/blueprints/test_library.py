@@ -65,6 +65,14 @@ def test_implement_fails_when_nothing_was_changed(sandbox: ScriptedSandbox) -> N
     assert "nothing was changed" in (report.error or "")
 
 
+def test_implement_asks_no_agent_where_nothing_runs_the_tests(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, GOOD_SHOP)
+    agent = Agent()
+    report = run("implement", sandbox, agent, install="true", test="nope-test -q")
+    assert "nope-test" in (report.error or "")
+    assert agent.prompts == {}
+
+
 def test_implement_works_without_tests(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox)
     report = run("implement", sandbox, Agent({}, change("NEW", "x")), intent="Add NEW")

@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from nodes.node_sandbox import NodeSandbox
-from nodes.projects.work import install_project, run_tests
+from nodes.projects.work import install_project, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
 from tests.nodes.workspace import context, do, folder, put_repo, write
 
 PASSING = "def test_it(): pass\n"
+CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"
 
 
 def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
@@ -61,3 +64,31 @@ def test_an_install_that_was_asked_for_must_work(sandbox: ScriptedSandbox) -> No
 
 def test_nothing_to_install_is_skipped(sandbox: ScriptedSandbox) -> None:
     assert do(install_project, sandbox, {"pytest.ini": ""}).status == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("install", "test"),
+    [
+        ("python3 -m venv --without-pip .venv", ".venv/bin/python -m unittest test_a"),
+        ("touch nox.py", "python3 -m nox"),
+    ],
+)
+def test_what_runs_the_tests_may_come_with_the_install(
+    sandbox: ScriptedSandbox, install: str, test: str
+) -> None:
+    write(sandbox, {"test_a.py": CASE})
+    for work in (require_tests, install_project, run_tests):
+        assert do(work, sandbox, {}, install=install, test=test).error is None
+
+
+@pytest.mark.parametrize("test", ["node_modules/.bin/jest", "python3 -m nox"])
+def test_an_install_that_does_not_bring_what_runs_the_tests_fails(
+    sandbox: ScriptedSandbox, test: str
+) -> None:
+    error = do(install_project, sandbox, {}, install="true", test=test).error or ""
+    assert test.split()[-1] in error
+
+
+def test_what_installs_must_be_there_before(sandbox: ScriptedSandbox) -> None:
+    told = do(require_tests, sandbox, {}, install="nope-install", test="tox")
+    assert "nope-install" in (told.error or "")
