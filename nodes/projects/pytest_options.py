@@ -6,8 +6,11 @@ from nodes.projects.files import ProjectFiles, table
 
 _INI = (("pytest.ini", "pytest"), (".pytest.ini", "pytest"))
 _INI_AFTER = (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"))
-_PLUGINS = ("--cov", "--no-cov", "-n", "--numprocesses", "--dist", "--maxprocesses")
-_WITH_VALUE = ("-n", "--cov-report", "--cov-config", "--numprocesses", "--dist", "--maxprocesses")
+_WITH_VALUE = (
+    "--cov", "--cov-report", "--cov-config", "--cov-context", "--cov-fail-under", "--cov-precision",
+    "-n", "--numprocesses", "--dist", "--maxprocesses", "--maxschedchunk", "--max-worker-restart",
+)  # fmt: skip
+_PLUGINS = (*_WITH_VALUE, "--no-cov", "--loadscope-reorder", "--no-loadscope-reorder")
 
 
 def pytest_options(files: ProjectFiles) -> tuple[str, ...]:

@@ -8,6 +8,9 @@ from nodes.commands import to_result
 _SHELL_NOT_RUNNABLE = (126, 127)
 _PYTEST_USAGE = 4
 _PYTEST_NONE = 5
+_PYTEST_REFUSES = re.compile(r"^(?:\x1b\[[\d;]*m)*ERROR: (.*)", re.MULTILINE)
+_PYTEST_BROKEN = "ImportError while loading conftest"
+_PLUGIN_MISSING = re.compile(r"Error importing plugin \"\S+\": No module named \S+\s*\Z")
 _UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z")
 
 
@@ -18,8 +21,20 @@ def not_run(result: ExecResult) -> str | None:
     if result.exit_code in _SHELL_NOT_RUNNABLE:
         return f"a program is missing or not executable (exit code {result.exit_code})"
     text = result.text
-    if result.exit_code == _PYTEST_USAGE and "error: unrecognized arguments:" in text:
-        return "pytest does not know an option of the project: a plugin is not in the image"
-    if result.exit_code == _PYTEST_NONE and "no tests ran in" in text:
+    if _UNITTEST_NONE.search(text) or (
+        result.exit_code == _PYTEST_NONE and "no tests ran in" in text
+    ):
         return "no tests were found"
-    return "no tests were found" if _UNITTEST_NONE.search(text) else None
+    return None if result.ok else _refused(result.exit_code, text)
+
+
+def _refused(exit_code: int, text: str) -> str | None:
+    """Why pytest did not begin; None where it did, or where the code can mend it."""
+    if _PLUGIN_MISSING.search(text):
+        return "pytest misses a plugin that the project names: it is not in the image"
+    if exit_code != _PYTEST_USAGE or _PYTEST_BROKEN in text:
+        return None
+    if "error: unrecognized arguments:" in text:
+        return "pytest does not know an option of the project: a plugin is not in the image"
+    said = _PYTEST_REFUSES.search(text)
+    return f"pytest refused to begin: {said[1]}" if said else None
