@@ -4,6 +4,8 @@ from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
 from blueprints.prompts import template
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Sandbox
 from nodes.changes import commit_since, head
 from nodes.checks import has_tools, was_skipped
 from nodes.projects.dependencies import find_dependency_files
@@ -17,6 +19,12 @@ LOCK_FILES = (
 """Whoever asks for an upgrade asks for these to change."""
 
 _PROMPTS = Path(__file__).parent / "prompts"
+_no_tests = was_skipped("project")
+
+
+def run_tests_if_any(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Run the project's tests; skipped where it has none."""
+    return NodeResult.skipped("there are no tests") if _no_tests(ctx) else run_tests(ctx, sandbox)
 
 
 upgrade_deps = blueprint(
@@ -28,7 +36,7 @@ upgrade_deps = blueprint(
         preflight("dependencies", "Files that name dependencies", find_dependency_files),
         preflight("project", "Look for how the project is tested", look_for_tests),
         deterministic("install", "Install the project", require_install),
-        deterministic("baseline", "The tests pass before", run_tests, skip=was_skipped("project")),
+        deterministic("baseline", "The tests pass before", run_tests, skip=_no_tests),
         agentic(
             "upgrade",
             "Upgrade the dependencies",
@@ -37,13 +45,12 @@ upgrade_deps = blueprint(
         validate(
             "verify",
             "It installs and all tests pass",
-            steps=[step("install", require_install), step("test", run_tests)],
+            steps=[step("install", require_install), step("test", run_tests_if_any)],
             on_failure=agentic(
                 "fix",
                 "Fix what the upgrade broke",
                 prompt=template(_PROMPTS / "upgrade_deps_fix.md.j2"),
             ),
-            skip=was_skipped("project"),
         ),
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],

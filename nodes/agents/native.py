@@ -186,6 +186,7 @@ class _Conversation:
     def _system_prompt(self) -> str:
         return system_prompt(
             work_dir=self._caller.bench.sandbox.work_dir,
+            online=self._task.online,
             tools=[tool.name for tool in self._tools],
             allowed=str(parse_allowed(self._task.allowed_tools)),
             system=self._task.system,

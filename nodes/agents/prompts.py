@@ -12,7 +12,11 @@ _TEMPLATES = Environment(
 )
 
 
-def system_prompt(*, work_dir: str, tools: Sequence[str], allowed: str, system: str) -> str:
+def system_prompt(
+    *, work_dir: str, online: bool, tools: Sequence[str], allowed: str, system: str
+) -> str:
     """What the model is told before the task; `system` comes last, as it is."""
     template = _TEMPLATES.get_template("system_prompt.md.j2")
-    return template.render(work_dir=work_dir, tools=tools, allowed=allowed, system=system)
+    return template.render(
+        work_dir=work_dir, online=online, tools=tools, allowed=allowed, system=system
+    )

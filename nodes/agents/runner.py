@@ -10,6 +10,7 @@ from contracts.toolbox import Toolbox
 from nodes.agents.talk import NO_TALKS, Talk, Talks
 from nodes.agents.types import DEFAULT_TIME_S, Agent, AgentLimits, AgentTask, OnLine
 from nodes.execute import RunAgent
+from nodes.projects.find import is_online
 from nodes.types import Agentic
 
 MakeAgent = Callable[[OnLine], Agent]
@@ -51,6 +52,7 @@ def agent_runner(
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
             limits=_limits(node, None if left is None else left + before_usd),
+            online=is_online(ctx),
             toolbox=toolbox(),
             so_far=so_far,
             read=read(node.name) if so_far else (),

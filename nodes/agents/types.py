@@ -54,6 +54,8 @@ class AgentTask:
     system: str = ""
     allowed_tools: Sequence[str] | None = None
     limits: AgentLimits = field(default_factory=AgentLimits)
+    online: bool = False
+    """Whether its commands have a way out of the sandbox."""
     toolbox: Toolbox | None = None
     """Tools from the host, offered as far as `allowed_tools` says `playbooks`."""
     so_far: Talk | None = None

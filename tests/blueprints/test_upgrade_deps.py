@@ -95,3 +95,14 @@ def test_upgrade_deps_stops_when_it_cannot_install_what_is_there(sandbox: Script
     agent = Agent()
     assert "--set install=" in (run("upgrade-deps", sandbox, agent).error or "")
     assert agent.prompts == {}
+
+
+@pytest.mark.parametrize(("asked", "status"), [("5.1", "success"), ("999.0", "failure")])
+def test_upgrade_deps_without_tests_commits_only_what_can_be_installed(
+    sandbox: ScriptedSandbox, asked: str, status: str
+) -> None:
+    repo = put_repo(sandbox, {"requirements.txt": "redis==5.0\n"})
+    agent = Agent(change("requirements.txt", f"redis=={asked}\n"))
+    report = run("upgrade-deps", sandbox, agent, install="grep redis==5 requirements.txt", test="")
+    assert report.status == status
+    assert run_git(repo, "rev-list", "--count", "HEAD") == ("2" if status == "success" else "1")
