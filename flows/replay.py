@@ -13,6 +13,7 @@ from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunN
 from contracts.run import RunContext, RunReport
 from flows.asked import read_asked
 from flows.checkpoint import Used
+from flows.compared import as_inside, compared_with
 from flows.egress import EgressLog
 from flows.model_calls import TRAJECTORY
 from flows.request import RunRequest, new_run_id
@@ -54,7 +55,7 @@ def replay(
     report, own = read_report(runs, run), find_run(runs, run)
     with TemporaryDirectory(prefix="harness-replay-") as folder, _asked_again(own, report) as asked:
         shop = workshop(own / TRAJECTORY)
-        base = open_repo(asked.repo, asked.ref, store=shop.repos)
+        base = open_repo(asked.repo, asked.ref, compared_with(asked), store=shop.repos)
         work = _do(asked, base, shop, Path(folder), watch or Watch())
         old, new = own / TRAJECTORY, Path(folder, TRAJECTORY)
         difference = first_difference(old, new) if old.exists() and new.exists() else None
@@ -104,7 +105,7 @@ def _do(request: RunRequest, base: Base, shop: Workshop, folder: Path, watch: Wa
             agent=request.agent,
             model=request.model,
             env={**shop.env, **opened.env},
-            options=request.options,
+            options=as_inside(request, base).options,
         )
         run_node = NodeRunner(opened.sandbox, run_agent, watch=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not

@@ -12,6 +12,7 @@ from flows import checkpoint
 from flows.agent_approvals import go_on_from
 from flows.asked import begin, held, read_asked
 from flows.checkpoint import Checkpoint
+from flows.compared import as_inside, compared_with
 from flows.record import Record
 from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.resume import check_same
@@ -89,7 +90,8 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
 
 def _open(request: RunRequest, workshop: Workshop) -> Base:
     found = workshop.find_source
-    return open_repo(request.repo, request.ref, store=workshop.repos, find=found)
+    main = compared_with(request)
+    return open_repo(request.repo, request.ref, main, store=workshop.repos, find=found)
 
 
 def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:
@@ -131,7 +133,8 @@ def _do_nodes(
             put_in(sandbox, kept.now.base, record.delivery.branch)
         kept.follow(sandbox)
         env = {**workshop.env, **opened.env}
-        record.ctx = _context(request, env, run_id, sandbox.work_dir, record.recalled())
+        asked = as_inside(request, kept.now.base)
+        record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recalled())
         run_node = NodeRunner(
             sandbox,
             with_notes(run_agent, record.events.following(record.book), request, run_id),

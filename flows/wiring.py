@@ -11,6 +11,7 @@ from contracts.chat import ChatRequest, Complete, Reply
 from contracts.gate import Bounds
 from flows.agent_approvals import approvals_at
 from flows.checkpoint import Used
+from flows.compared import compared_with
 from flows.event_log import appending, event_log, view_of
 from flows.memory_settings import load_memory_settings
 from flows.model_calls import TRAJECTORY
@@ -111,7 +112,7 @@ def _check(
     check_options(request)
     check_agents(request, AGENTS)
     check_viewer(request)
-    source = find(request.repo, request.ref)
+    source = find(request.repo, request.ref, compared_with(request))
     for model in sorted(models(request)):
         check_key(model, environment())
     with docker.client("run a sandbox"):

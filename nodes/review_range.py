@@ -8,19 +8,23 @@ from nodes.text import cap
 DIFF_CAP = 48 * 1024
 """Characters of the diff that are shown at once; the range is named, so the rest can be read."""
 
-OPTIONS = {"base": "review what HEAD adds to this branch, tag or commit"}
+BASE = "base"
+OPTIONS = {BASE: "review what HEAD adds to this branch, tag or commit"}
 _USUAL_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
 def changes_to_review(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     """The commits and the diff of HEAD against where it left its base.
 
-    The base is the option `base`, else the first usual main branch that HEAD has left;
-    without one it is the last commit, or everything when there is only one commit.
+    The base is the option `base`, to which HEAD must add something; else the first usual main
+    branch that HEAD has left; without one it is the last commit, or everything when there is
+    only one commit.
     """
-    told = ctx.options.get("base", "")
+    told = ctx.options.get(BASE, "")
     if told and _git(sandbox, "rev-parse", "-q", "--verify", f"{told}^{{commit}}") is None:
         return NodeResult.failure(f"no commit {told!r} in the sandbox: --set base= names none")
+    if told and _git(sandbox, "merge-base", "--is-ancestor", "HEAD", told) is not None:
+        return NodeResult.failure(f"nothing to review: HEAD adds nothing to {told!r}")
     base, why = _base(sandbox, (told,) if told else _USUAL_BASES)
     span = f"{base}..HEAD"
     log = _git(sandbox, "log", "--no-color", "--format=%h %an: %s", span) or ""

@@ -18,7 +18,7 @@ from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import USERS, git, git_text, redacted
 from sandbox.sources import Source, find_source
 
-FindSource = Callable[[str, str | None], Source]
+FindSource = Callable[[str, str | None, str | None], Source]
 
 _BASES = "refs/harness/base"
 _CHECKED = ("rev-parse", "--quiet", "--verify")
@@ -29,7 +29,8 @@ class Base:
     """The commit a run starts from. `bare` holds it under the ref `refs/harness/base/<commit>`.
 
     `source` is for people: a path, or a URL without credentials; `address` is what git is
-    given. `path` is None for a URL. `forked_at` is where the commit left the main branch.
+    given. `path` is None for a URL. `forked_at` is where the commit left the main branch, or
+    what it is to be compared with.
     `notices` say what the run will not see.
     """
 
@@ -49,19 +50,29 @@ class Base:
 
 
 def open_repo(
-    repo: str, ref: str | None = None, *, store: Path, find: FindSource = find_source
+    repo: str,
+    ref: str | None = None,
+    main: str | None = None,
+    *,
+    store: Path,
+    find: FindSource = find_source,
 ) -> Base:
     """Copy the commit that `ref` names (default: HEAD) out of a local path or a URL.
 
     A local `ref` is anything git takes for a commit; at a URL it is a branch, a tag or a
-    full commit id. Several runs may open the same source at once. A caller who has looked for
-    the source already may say so by `find`.
+    full commit id. `main` (default: the main branch) is what it is to be compared with. Several
+    runs may open the same source at once. A caller who has looked for the source already may say
+    so by `find`.
 
     Raises:
-        RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it.
+        RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it;
+            `main` has no commit in common with it.
     """
-    source = find(repo, ref)
+    source = find(repo, ref, main)
     bare = _fetch(source, store)
+    forked_at = source.forked_at or _forked_at(bare, source)
+    if main is not None and forked_at is None:
+        raise RepoInvalid(f"{main!r} has no commit in common with {ref or 'HEAD'!r}")
     return Base(
         name=_name(source.address),
         source=redacted(source.address),
@@ -69,7 +80,7 @@ def open_repo(
         bare=bare,
         commit=source.commit,
         ref_name=source.ref_name,
-        forked_at=source.forked_at,
+        forked_at=forked_at,
         notices=(*source.notices, *_not_fetched(bare, source.commit)),
         address=source.address,
     )
@@ -95,29 +106,43 @@ def _opened(ref: Path) -> float:
 
 
 def _fetch(source: Source, store: Path) -> Path:
-    """The bare repository of this source, holding the commit with its history."""
-    address, commit = source.address, source.commit
-    digest = hashlib.sha256(address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    bare = store / f"{_name(address)}-{digest}.git"
-    ref = f"{_BASES}/{commit}"
+    """The bare repository of this source, holding its commits with their history."""
+    digest = hashlib.sha256(source.address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    bare = store / f"{_name(source.address)}-{digest}.git"
     with _locked(store, bare.name):
-        try:
-            if _holds(bare, ref):
-                with suppress(FileNotFoundError):  # it stands among the packed ones
-                    os.utime(bare / ref)  # else it would seem unused since it was fetched
-                return bare
-            git("init", "--quiet", "--bare", "--template=", "--", bare.name, at=store)
-            git(
-                "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-                "--update-shallow", *_reading(source), "--", address, f"+{commit}:{ref}",
-                at=bare, rules=USERS,
-            )  # fmt: skip
-            git(*_CHECKED, f"{ref}^{{commit}}", at=bare)
-        except GitFailed as error:
-            raise RepoInvalid(
-                f"cannot copy {commit[:7]} from {redacted(address)!r}: {error}"
-            ) from error
+        for commit in filter(None, (source.commit, source.main)):
+            try:
+                _hold(bare, source, commit)
+            except GitFailed as error:
+                raise RepoInvalid(
+                    f"cannot copy {commit[:7]} from {redacted(source.address)!r}: {error}"
+                ) from error
     return bare
+
+
+def _hold(bare: Path, source: Source, commit: str) -> None:
+    ref = f"{_BASES}/{commit}"
+    if _holds(bare, ref):
+        with suppress(FileNotFoundError):  # it stands among the packed ones
+            os.utime(bare / ref)  # else it would seem unused since it was fetched
+        return
+    git("init", "--quiet", "--bare", "--template=", "--", bare.name, at=bare.parent)
+    git(
+        "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+        "--update-shallow", *_reading(source), "--", source.address, f"+{commit}:{ref}",
+        at=bare, rules=USERS,
+    )  # fmt: skip
+    git(*_CHECKED, f"{ref}^{{commit}}", at=bare)
+
+
+def _forked_at(bare: Path, source: Source) -> str | None:
+    """Where the commit of a URL left the main branch there."""
+    if source.main is None:
+        return None
+    try:
+        return git_text("merge-base", source.commit, source.main, at=bare)
+    except GitFailed:
+        return None
 
 
 def _holds(bare: Path, ref: str) -> bool:

@@ -5,6 +5,7 @@ Nothing here writes to the user's repository.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +22,8 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 class Source:
     """A commit and the address git finds it at. `path` is None for a URL.
 
-    `forked_at` is where the commit left the source's main branch, when that is a local one
-    and the commit is not on it.
+    `forked_at` is where the commit left the main branch, which may be the commit itself; at a
+    URL nobody knows without a copy, and `main` is the commit to compare it with.
     """
 
     address: str
@@ -30,27 +31,31 @@ class Source:
     commit: str
     ref_name: str | None
     forked_at: str | None = None
+    main: str | None = None
     notices: tuple[str, ...] = ()
 
 
-def find_source(repo: str, ref: str | None) -> Source:
+def find_source(repo: str, ref: str | None, main: str | None = None) -> Source:
     """The commit that `ref` (default: HEAD) names at a local path or a URL.
+
+    `main` is the branch, tag or commit to compare it with (default: the usual main branch).
 
     Raises:
         RepoInvalid: no repository there, nothing committed, no such ref, or git cannot read it.
     """
-    if ref is not None and (not ref.strip() or ref.startswith("-") or "\0" in ref):
-        raise RepoInvalid(f"{ref!r} is not a ref: name a branch, a tag or a commit")
+    for given in (ref, main):
+        if given is not None and (not given.strip() or given.startswith("-") or "\0" in given):
+            raise RepoInvalid(f"{given!r} is not a ref: name a branch, a tag or a commit")
     if _URL.fullmatch(repo):
-        return _at_url(repo, ref)
+        return _at_url(repo, ref, main)
     if "://" in repo or "::" in repo:
         raise RepoInvalid(
             f"{redacted(repo)!r} is not a URL Harness clones: use https, ssh or file, or a path"
         )
-    return _at_path(repo, ref)
+    return _at_path(repo, ref, main)
 
 
-def _at_path(given: str, ref: str | None) -> Source:
+def _at_path(given: str, ref: str | None, main: str | None) -> Source:
     path, has_tree = _checked_path(given)
     commit = _resolve(path, ref)
     ref_name = _ref_name(path, ref or "HEAD")
@@ -61,7 +66,7 @@ def _at_path(given: str, ref: str | None) -> Source:
         path=path,
         commit=commit,
         ref_name=ref_name,
-        forked_at=_forked_at(path, commit),
+        forked_at=_forked_at(path, commit, (_resolve(path, main),) if main else _MAIN),
         notices=(*dirt, *_detached(ref_name, ref, commit)),
     )
 
@@ -125,14 +130,11 @@ def _ref_name(path: Path, ref: str) -> str | None:
     return None if name in ("", "HEAD") else name
 
 
-def _forked_at(path: Path, commit: str) -> str | None:
-    """Where the commit left the first usual main branch that does not hold it."""
-    for main in _MAIN:
-        try:
-            base = git_text("merge-base", commit, main, at=path, rules=USERS)
-        except GitFailed:
-            continue
-        return base if base != commit else None
+def _forked_at(path: Path, commit: str, mains: tuple[str, ...]) -> str | None:
+    """Where the commit left the first of these that it has anything in common with."""
+    for main in mains:
+        with suppress(GitFailed):
+            return git_text("merge-base", commit, main, at=path, rules=USERS)
     return None
 
 
@@ -154,14 +156,21 @@ def _detached(ref_name: str | None, ref: str | None, commit: str) -> Iterator[st
         yield f"HEAD is detached: the run starts from {commit[:7]}, which is on no branch"
 
 
-def _at_url(url: str, ref: str | None) -> Source:
+def _at_url(url: str, ref: str | None, main: str | None) -> Source:
     listed = _listed(url)
-    wanted = ref or "HEAD"
+    commit, known = _named(url, listed, ref or "HEAD")
+    against = listed.get("HEAD") if main is None else _named(url, listed, main)[0]
+    ref_name = ref if known else None
+    return Source(address=url, path=None, commit=commit, ref_name=ref_name, main=against)
+
+
+def _named(url: str, listed: dict[str, str], wanted: str) -> tuple[str, bool]:
+    """The commit that is wanted, and whether a ref there names it."""
     for name in (f"refs/heads/{wanted}", f"refs/tags/{wanted}^{{}}", f"refs/tags/{wanted}", wanted):
         if name in listed:
-            return Source(address=url, path=None, commit=listed[name], ref_name=ref)
+            return listed[name], True
     if _COMMIT.fullmatch(wanted):
-        return Source(address=url, path=None, commit=wanted, ref_name=None)
+        return wanted, False
     raise RepoInvalid(f"no branch, tag or full commit id {wanted!r} at {redacted(url)!r}")
 
 

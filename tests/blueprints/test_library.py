@@ -124,6 +124,13 @@ def test_review_goes_by_the_base_it_is_told(sandbox: ScriptedSandbox) -> None:
     assert changed == ["THREE", "TWO"]
 
 
+def test_review_of_what_its_base_holds_already_has_nothing_to_review(
+    sandbox: ScriptedSandbox,
+) -> None:
+    commit_files(put_repo(sandbox, GOOD_SHOP), {"ONE": b"1\n"})
+    assert "nothing to review" in (run("review", sandbox, Agent(), base="main").error or "")
+
+
 def test_review_of_a_single_commit_shows_everything(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, GOOD_SHOP)
     assert "+++ b/tests/test_shop.py" in output(run("review", sandbox, Agent()), "changes")

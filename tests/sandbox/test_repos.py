@@ -80,6 +80,34 @@ def test_a_url_is_cloned_and_its_refs_are_found(tmp_path: Path, store: Path) -> 
         assert (base.commit, base.path, base.source) == (commit, None, url)
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_it_is_known_where_a_commit_left_what_it_is_compared_with(
+    tmp_path: Path, store: Path, scheme: str
+) -> None:
+    repo = make_repo(tmp_path / "shop")
+    first = run_git(repo, "rev-parse", "HEAD")
+    run_git(repo, "tag", "-a", "-m", "one", "v1")
+    left = commit_files(repo, {"a": b"a"})
+    run_git(repo, "checkout", "--quiet", "-b", "feature")
+    top = commit_files(repo, {"b": b"b"})
+    run_git(repo, "checkout", "--quiet", "main")
+    newest = commit_files(repo, {"c": b"c"})
+
+    def forked_at(main: str | None = None, ref: str | None = "feature") -> str | None:
+        return open_repo(f"{scheme}{repo}", ref, main, store=store).forked_at
+
+    assert [forked_at(main) for main in (None, "main", newest)] == [left] * 3
+    assert (forked_at("v1"), forked_at("feature"), forked_at(first)) == (first, top, first)
+    assert forked_at(ref=None) == newest
+    for main in ("nope", "-h", ""):
+        with pytest.raises(RepoInvalid, match=r"no branch, tag or|is not a ref"):
+            forked_at(main)
+    run_git(repo, "checkout", "--quiet", "--orphan", "alone")
+    commit_files(repo, {"d": b"d"})
+    with pytest.raises(RepoInvalid, match="'alone' has no commit in common with 'feature'"):
+        forked_at("alone")
+
+
 @pytest.mark.parametrize(
     ("repo", "ref", "says"),
     [
