@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from nodes.projects.discover import TEST_FILE, discover_all
 from nodes.projects.files import ProjectFiles, table
+from nodes.projects.needs import extras_for_tests, needs_of_tests
 from nodes.projects.pytest_options import pytest_options
 from nodes.projects.types import Project
 
@@ -29,10 +30,6 @@ NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 _PIP = "python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --upgrade"
 _OFFLINE = "--no-index --no-build-isolation --no-deps"
-_TEST_NEEDS = re.compile(
-    r"requirements\.txt|(requirements[-_/])?(test|tests|testing|dev)([-_]requirements)?\.txt"
-)
-_TEST_EXTRAS = ("test", "tests", "testing", "dev")
 
 
 def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Project | None:
@@ -42,11 +39,12 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
         return None
     test, why = _test(files, tests)
     package = _installable(files)
-    needs = tuple(_needs(files)) if online else ()
+    needs = tuple(needs_of_tests(files)) if online else ()
+    extras = f"[{','.join(found)}]" if online and (found := extras_for_tests(files)) else ""
     installable = ".git" in files.names and (package or bool(needs))
     source = f"{work_dir}/src" if _src_layout(files) else work_dir
     site = f"{work_dir}/{_SITE}"
-    own = ("--editable", _with_extras(files) if online else ".") if package else ()
+    own = ("--editable", f".{extras}") if package else ()
     options = () if online else _OFFLINE.split()
     install = (*_PIP.split(), *options, "--target", site, *needs, *own)
     return Project(
@@ -68,17 +66,6 @@ def says_python(files: ProjectFiles) -> bool:
 def _tests(files: ProjectFiles) -> list[str]:
     """The test files at the top and one level down."""
     return sorted(name for name in files.names if TEST_FILE.fullmatch(name.rpartition("/")[2]))
-
-
-def _needs(files: ProjectFiles) -> Iterator[str]:
-    for name in sorted(filter(_TEST_NEEDS.fullmatch, files.names)):
-        yield from ("--requirement", name)
-
-
-def _with_extras(files: ProjectFiles) -> str:
-    declared = table(files.toml("pyproject.toml"), "project", "optional-dependencies")
-    extras = [name for name in _TEST_EXTRAS if name in declared]
-    return f".[{','.join(extras)}]" if extras else "."
 
 
 def _test(files: ProjectFiles, tests: list[str]) -> tuple[tuple[str, ...] | None, str]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from nodes.node_sandbox import NodeSandbox
+from nodes.projects.find import find_project
 from nodes.projects.work import install_project, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
 from tests.nodes.workspace import context, do, folder, put_repo, write
@@ -94,3 +95,60 @@ def test_an_install_that_does_not_bring_what_runs_the_tests_fails(
 def test_what_installs_must_be_there_before(sandbox: ScriptedSandbox) -> None:
     told = do(require_tests, sandbox, {}, install="nope-install", test="tox")
     assert "nope-install" in (told.error or "")
+
+
+GROUPS = """
+[dependency-groups]
+test = ["pytest", {include-group = "Web_App"}, {include-group = "test"}, 3, "-e ."]
+web-app = ["responses>=0.2", "pytest"]
+docs = ["sphinx"]
+"""
+POETRY = """
+[tool.poetry.group.dev.dependencies]
+pytest = "^7.1"
+tiny = {version = "~0.2.3", extras = ["a"]}
+early = "^0.0.3"
+fixed = "1.2"
+any = "*"
+odd = ">=1,<2 || 5"
+range = ">=1,<2"
+here = {path = "../here"}
+[tool.poetry.group.docs.dependencies]
+sphinx = "*"
+"""
+TOX = """
+[testenv]
+deps =
+    pytest
+    -r{toxinidir}/ci.txt
+    -r gone.txt
+    py38: old
+    responses<1 # newer ones are broken
+    {[base]deps}
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "needs"),
+    [
+        ({"pyproject.toml": GROUPS}, ["pytest", "responses>=0.2"]),
+        (
+            {"pyproject.toml": POETRY},
+            ["pytest>=7.1,==7.*", "tiny[a]>=0.2.3,==0.2.*", "early>=0.0.3,==0.0.3.*",
+             "fixed==1.2", "any", "odd", "range>=1,<2"],
+        ),
+        ({"tox.ini": TOX, "ci.txt": ""}, ["--requirement", "ci.txt", "pytest", "responses<1"]),
+        ({"test.txt": "hello", "requirements/ci.txt": ""}, []),
+        ({"requirements/dev.txt": ""}, ["--requirement", "requirements/dev.txt"]),
+        ({"dev-requirements.txt": ""}, ["--requirement", "dev-requirements.txt"]),
+        ({"dev.txt": "", "pyproject.toml": "dependency-groups = 3\ntool.poetry.group = 'x'\n"}, []),
+    ],
+)  # fmt: skip
+def test_with_a_way_out_the_install_brings_what_tests_need(
+    sandbox: ScriptedSandbox, files: dict[str, str], needs: list[str]
+) -> None:
+    put_repo(sandbox)
+    write(sandbox, files)
+    online = context(sandbox, env={"HTTPS_PROXY": "http://127.0.0.1:9"})
+    _, _, asked = " ".join(find_project(online, sandbox).install or ()).partition("harness-site")
+    assert asked.removesuffix(" --editable .").split() == needs

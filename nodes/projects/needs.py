@@ -1,0 +1,84 @@
+"""What a Python project says that its tests need, besides the package itself.
+
+Pip is given the requirements, not the groups: the one in an image may be too old to know them.
+"""
+
+import re
+from collections.abc import Iterator
+
+from nodes.projects.files import ProjectFiles, Table, table
+
+_FOR_TESTS = ("test", "tests", "testing", "dev")
+_WORD = "|".join(_FOR_TESTS)
+_FILE = re.compile(
+    rf"requirements\.txt|requirements[-_/]({_WORD})([-_]requirements)?\.txt"
+    rf"|({_WORD})[-_]requirements\.txt"
+)
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s.,-]*\])?\s*([<>=!~@(;].*)?")
+_TOX_FILE = re.compile(r"(?:-r\s*|--requirement[\s=])(?:\{toxinidir\}/)?(\S+)")
+_POETRY_RANGE = re.compile(r"([\^~])\s*(\d+(?:\.\d+)*)")
+_PIP_RANGE = re.compile(r"[<>=!~][<>=!~\d\s.,*\w]*")
+
+
+def needs_of_tests(files: ProjectFiles) -> Iterator[str]:
+    """Arguments for pip: requirements files, and what groups for tests and tox ask for."""
+    listed = sorted(filter(_FILE.fullmatch, files.names))
+    lines = list(_tox_lines(files))
+    told = (found[1] for found in map(_TOX_FILE.fullmatch, lines) if found)
+    for name in dict.fromkeys([*listed, *(name for name in told if name in files.names)]):
+        yield from ("--requirement", name)
+    pyproject = files.toml("pyproject.toml")
+    named = [*_groups(pyproject), *_poetry_groups(pyproject), *lines]
+    yield from dict.fromkeys(filter(_REQUIREMENT.fullmatch, named))
+
+
+def extras_for_tests(files: ProjectFiles) -> list[str]:
+    """The extras of the package that are there for its tests."""
+    declared = table(files.toml("pyproject.toml"), "project", "optional-dependencies")
+    return [name for name in _FOR_TESTS if name in declared]
+
+
+def _tox_lines(files: ProjectFiles) -> Iterator[str]:
+    for line in files.ini("tox.ini").get("testenv", "deps", fallback="").splitlines():
+        yield line.partition(" #")[0].strip()
+
+
+def _groups(pyproject: Table) -> Iterator[str]:
+    declared = table(pyproject, "dependency-groups")
+    groups = {_plain(name): group for name, group in declared.items() if isinstance(group, list)}
+    wanted = list(_FOR_TESTS)
+    for name in wanted:  # it grows by what a group includes
+        for entry in groups.get(name, ()):
+            included = _plain(table(entry).get("include-group"))
+            if isinstance(entry, str):
+                yield entry
+            elif included not in wanted:
+                wanted.append(included)
+
+
+def _plain(name: object) -> str:
+    return re.sub(r"[-_.]+", "-", str(name)).lower()
+
+
+def _poetry_groups(pyproject: Table) -> Iterator[str]:
+    poetry = table(pyproject, "tool", "poetry")
+    groups = [table(poetry, "group", name, "dependencies") for name in _FOR_TESTS]
+    for group in (*groups, table(poetry, "dev-dependencies")):
+        for name, wanted in group.items():
+            about = wanted if isinstance(wanted, dict) else {"version": wanted}
+            if "version" in about:  # else it lies at a path or an address of its own
+                extras = about.get("extras")
+                extra = f"[{','.join(map(str, extras))}]" if isinstance(extras, list) else ""
+                yield f"{name}{extra}{_pip_range(str(about['version']).strip())}"
+
+
+def _pip_range(version: str) -> str:
+    """A range of versions as pip has it; any version where pip has no word for it."""
+    if found := _POETRY_RANGE.fullmatch(version):
+        parts = found[2].split(".")
+        first = next((n for n, part in enumerate(parts, 1) if part.strip("0")), len(parts))
+        same = first if found[1] == "^" else min(2, len(parts))
+        return f">={found[2]},=={'.'.join(parts[:same])}.*"
+    if version[:1].isdigit() and "|" not in version:
+        return f"=={version}"
+    return version if _PIP_RANGE.fullmatch(version) else ""
