@@ -1,6 +1,7 @@
 """The built-in blueprints, run on small repositories with plain functions for agents."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from blueprints.engine import execute_blueprint
 from blueprints.find import find_blueprint
@@ -9,6 +10,7 @@ from contracts.sandbox import Sandbox
 from nodes.types import Agentic
 from sandbox.scripted import ScriptedSandbox
 from tests.nodes.workspace import context
+from tests.sandbox.git_repos import commit_files
 
 BROKEN = "def add(a, b):\n    return a - b\n"
 FIXED = "def add(a, b):\n    return a + b\n"
@@ -32,6 +34,19 @@ class Agent:
         for path, text in (self.turns.pop(0) if self.turns else {}).items():
             sandbox.write_file(path, text.encode())
         return NodeResult.success(f"{node.name} done")
+
+
+class Committing(Agent):
+    """Commits what it writes, by itself."""
+
+    def __init__(self, repo: Path, *turns: dict[str, str]) -> None:
+        super().__init__(*turns)
+        self.repo = repo
+
+    def __call__(self, node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        if texts := self.turns.pop(0):
+            commit_files(self.repo, {name: text.encode() for name, text in texts.items()})
+        return NodeResult.success()
 
 
 def run(

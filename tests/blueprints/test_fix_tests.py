@@ -6,9 +6,6 @@ import pytest
 
 from blueprints.engine import execute_blueprint
 from blueprints.find import find_blueprint
-from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Sandbox
-from nodes.types import Agentic
 from sandbox.scripted import ScriptedSandbox
 from tests.blueprints.built_in import (
     BROKEN,
@@ -16,13 +13,14 @@ from tests.blueprints.built_in import (
     GOOD_SHOP,
     SHOP,
     Agent,
+    Committing,
     change,
     output,
     run,
     statuses,
 )
 from tests.nodes.workspace import context, put_repo
-from tests.sandbox.git_repos import commit_files, run_git
+from tests.sandbox.git_repos import run_git
 
 
 def test_fix_tests_ends_in_success_when_the_agent_fixes_the_code(sandbox: ScriptedSandbox) -> None:
@@ -79,13 +77,7 @@ def test_fix_tests_lets_the_agent_put_it_where_git_keeps_it(sandbox: ScriptedSan
 
 def test_fix_tests_takes_an_agents_own_commit_for_a_fix(sandbox: ScriptedSandbox) -> None:
     repo = put_repo(sandbox, SHOP)
-
-    class Committing(Agent):
-        def __call__(self, node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-            commit_files(repo, {name: text.encode() for name, text in FIX.items()})
-            return NodeResult.success()
-
-    assert run("fix-tests", sandbox, Committing()).status == "success"
+    assert run("fix-tests", sandbox, Committing(repo, FIX)).status == "success"
 
 
 def test_fix_tests_has_nothing_to_do_when_tests_pass(sandbox: ScriptedSandbox) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from blueprints.find import find_blueprint, known_names
 from blueprints.prompts import template
-from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Sandbox
+from contracts.run import NodeResult
 from nodes.agents.allowed import parse_allowed
 from nodes.changes import commit_message
 from nodes.text import fenced
@@ -21,6 +20,7 @@ from tests.blueprints.built_in import (
     GOOD_SHOP,
     SHOP,
     Agent,
+    Committing,
     change,
     output,
     run,
@@ -81,14 +81,8 @@ def test_implement_works_without_tests(sandbox: ScriptedSandbox) -> None:
 
 def test_implement_takes_an_agents_own_commit_for_a_change(sandbox: ScriptedSandbox) -> None:
     repo = put_repo(sandbox)
-
-    class Committing(Agent):
-        def __call__(self, node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-            if node.name == "implement":
-                commit_files(repo, {"NEW": b"x"})
-            return NodeResult.success()
-
-    assert run("implement", sandbox, Committing(), intent="Add NEW").status == "success"
+    agent = Committing(repo, {}, change("NEW", "x"))
+    assert run("implement", sandbox, agent, intent="Add NEW").status == "success"
 
 
 def test_review_gives_the_agents_last_words(sandbox: ScriptedSandbox) -> None:
