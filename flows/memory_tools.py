@@ -11,11 +11,13 @@ from contracts.tool import ToolCall
 from contracts.toolbox import Door, Toolbox
 from flows.library import library
 from flows.memory_settings import MemorySettings
+from memory.around_run import Surfacing
 from memory.database import reading
 from memory.library import Library
 from memory.mcp import PATH, serve_playbooks
 from memory.recall import was_held_out
-from memory.tools import Access, Suggested, playbook_tools, run_playbook_tool, suggest
+from memory.suggest import Suggested, suggest
+from memory.tools import Access, playbook_tools, run_playbook_tool
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ def toolbox(
                 with opening:
                     if not opened:
                         found = stack.enter_context(library(options))
-                        opened.append(_Tools(found, access, run_id, stack))
+                        opened.append(_Tools(found, options.surfacing, access, run_id, stack))
                 return opened[0].toolbox()
             except Unavailable as error:
                 _log.warning("run %s goes on without playbook tools: %s", run_id, error)
@@ -49,8 +51,11 @@ def toolbox(
 class _Tools:
     """One run's tools on an open library; may be used by several threads."""
 
-    def __init__(self, opened: Library, access: Access, run_id: str, stack: ExitStack) -> None:
+    def __init__(
+        self, opened: Library, options: Surfacing, access: Access, run_id: str, stack: ExitStack
+    ) -> None:
         self._library = opened
+        self._options = options
         self._access = access
         self._run_id = run_id
         self._stack = stack
@@ -71,7 +76,12 @@ class _Tools:
         with self._lock:
             if self._door is None:
                 served = self._stack.enter_context(
-                    serve_playbooks(self._library, run_id=self._run_id, access=self._access)
+                    serve_playbooks(
+                        self._library,
+                        run_id=self._run_id,
+                        access=self._access,
+                        options=self._options,
+                    )
                 )
                 self._door = Door(
                     connect=lambda: socket.create_connection(("127.0.0.1", served.port)),
@@ -81,18 +91,27 @@ class _Tools:
             return self._door
 
     def _run(self, call: ToolCall) -> str:
-        try:
-            return run_playbook_tool(self._library, call, run_id=self._run_id, access=self._access)
-        except Unavailable as error:
-            return f"error: {error}"
+        return run_playbook_tool(
+            self._library,
+            call,
+            run_id=self._run_id,
+            access=self._access,
+            options=self._options,
+        )
 
     def _suggest(self, prompt_id: str, prompt: str) -> str:
         last = self._suggested.get(prompt_id)
         try:
             text, found = suggest(
-                self._library, prompt_id=prompt_id, prompt=prompt, last=last, access=self._access
+                self._library,
+                prompt_id=prompt_id,
+                prompt=prompt,
+                last=last,
+                access=self._access,
+                options=self._options,
             )
         except Unavailable as error:
-            return f"The playbooks cannot be read now: {error}"
+            _log.warning("run %s is suggested no playbooks: %s", self._run_id, error)
+            return "The playbooks cannot be read now."
         self._suggested[prompt_id] = found
         return text

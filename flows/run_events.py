@@ -95,12 +95,11 @@ class RunEvents:
         """Memory showed this to the run."""
         if not recall.text:
             return
-        hits = [hit.playbook for hit in recall.found.hits if hit.playbook.id in recall.shown]
-        learned = [p for p in hits if p.source != "person" or any(x.run_id for x in p.lessons)]
-        taint = frozenset(f"playbook:{playbook.slug}" for playbook in learned)
+        hits = [hit for hit in recall.found.hits if hit.playbook.id in recall.shown]
+        taint = frozenset(f"playbook:{hit.playbook.slug}" for hit in hits if hit.tainted)
         said = self._redact(recall.text)
         self._memory = text_entity(said, origin="memory", label=Label(taint=taint))
-        shown: list[Json] = [playbook.slug for playbook in hits]
+        shown: list[Json] = [hit.playbook.slug for hit in hits]
         self._waiting.append(self._draft("memory", {"playbooks": shown}, made=(self._memory,)))
         self._relate(self._memory)
 

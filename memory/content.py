@@ -53,6 +53,11 @@ def checked(content: Content) -> Content:
     )
 
 
+def characters(content: Content) -> int:
+    """How many all its texts have together."""
+    return sum(len(text) for _, text, _ in _texts(content))
+
+
 def parse_content(document: object) -> Content:
     """Content from outside: a file, an editor, an agent's call.
 

@@ -22,7 +22,7 @@ from contracts.errors import SettingsInvalid
 from memory.errors import StoreBusy, StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
 
-REVISION = "0007"
+REVISION = "0008"
 """The newest migration that this program knows."""
 
 

@@ -1,5 +1,7 @@
 """What happened to playbooks: executions and their counters, each counted exactly once."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from uuid import uuid4
@@ -30,13 +32,11 @@ from memory.types import Execution, Outcome, Reflection, StepResult
 OUTPUT_KEPT = 4_000
 """Characters kept of what a step said: the last ones, where the errors are."""
 
-FAILURES_TOLD = 5
-"""Failures that a playbook's rendering may name."""
-
 _STEPS = TypeAdapter(tuple[StepResult, ...])
 _REFLECTION = TypeAdapter(Reflection | None)
 _COUNTERS = {"success": "successes", "partial": "partials", "failure": "failures"}
 _EXPIRED = and_(executions.c.outcome == "neutral", executions.c.expires_at.is_not(None))
+_REFLECTED = cast(executions.c.reflection, Text) != "null"
 _OPEN = or_(executions.c.outcome == "pending", _EXPIRED)
 
 
@@ -95,25 +95,15 @@ def expire(connection: Connection, at: datetime) -> int:
 
 
 def list_executions(
-    connection: Connection, key: int | None = None, *, limit: int | None = None
+    connection: Connection,
+    key: int | None = None,
+    *,
+    outcome: Outcome | None = None,
+    limit: int | None = None,
 ) -> list[Execution]:
-    """Executions of one playbook, or all, the newest first."""
-    return _newest(connection, *_of(key), limit=limit)
-
-
-def what_failed(connection: Connection, key: int) -> tuple[str, ...]:
-    """What the latest failures say: reflections first, then the steps that failed; each once."""
-    query = select(executions.c.step_results, executions.c.reflection).where(
-        executions.c.playbook_key == key, executions.c.outcome == "failure"
-    )
-    newest = query.order_by(executions.c.completed_at.desc(), executions.c.id).limit(FAILURES_TOLD)
-    rows = connection.execute(newest).all()
-    reflections = [_REFLECTION.validate_python(row.reflection) for row in rows]
-    said = [text for reflection in reflections if reflection for text in reflection.what_failed]
-    for row in rows:
-        steps = _STEPS.validate_python(row.step_results)
-        said += [_failure(step) for step in steps if step.outcome == "failure"]
-    return tuple(dict.fromkeys(said))[:FAILURES_TOLD]
+    """Executions of one playbook, or all, the newest first; with `outcome` those that ended so."""
+    ended = () if outcome is None else (executions.c.outcome == outcome,)
+    return _newest(connection, *_of(key), *ended, limit=limit)
 
 
 def of_run(connection: Connection, key: int | None, run_id: str) -> Execution | None:
@@ -150,12 +140,20 @@ def waiting_reflections(connection: Connection, key: int | None = None) -> list[
 
     Of the playbook with this key, or of all.
     """
-    reflected = cast(executions.c.reflection, Text) != "null"
-    return [
-        execution
-        for execution in _newest(connection, reflected, ~executions.c.reflection_applied, *_of(key))
-        if execution.playbook_id and _teaches(execution.reflection)
-    ]
+    mine = (~executions.c.reflection_applied | (executions.c.outcome == "failure"), *_of(key))
+    return [e for e in _newest(connection, _REFLECTED, *mine) if e.playbook_id and _waits(e)]
+
+
+def let_through(connection: Connection, key: int, texts: Sequence[str]) -> None:
+    """Other runs may be told these of what failed with a playbook: a person said or read them."""
+    query = select(executions.c.id, executions.c.reflection)
+    mine = (executions.c.playbook_key == key, _REFLECTED)
+    rows = connection.execute(query.where(*mine).with_for_update()).all() if texts else ()
+    for id_, kept in rows:
+        said = _REFLECTION.validate_python(kept) or Reflection()
+        told = tuple(text for text in said.what_failed if text in (*said.told, *texts))
+        values = {"reflection": _REFLECTION.dump_python(replace(said, told=told), mode="json")}
+        connection.execute(update(executions).where(executions.c.id == id_).values(**values))
 
 
 def _check_name(place: str, name: str, limit: int) -> None:
@@ -185,6 +183,7 @@ def _both(first: Reflection, second: Reflection) -> Reflection:
         what_failed=each("what_failed"),
         improvements=each("improvements"),
         should_update=first.should_update,
+        told=each("told"),
     )
 
 
@@ -198,13 +197,12 @@ def _newest(
     return [_execution(row) for row in connection.execute(query.limit(limit))]
 
 
-def _teaches(reflection: Reflection | None) -> bool:
-    return bool(reflection and reflection.should_update and reflection.improvements)
-
-
-def _failure(step: StepResult) -> str:
-    lines = [line for line in step.output.splitlines() if line.strip()]
-    return f"{step.name}: {lines[-1].strip()[:200]}" if lines else step.name
+def _waits(execution: Execution) -> bool:
+    """Whether it has lessons that were not applied, or says what failed and nobody read it."""
+    said = execution.reflection or Reflection()
+    teaches = bool(said.improvements) and not execution.reflection_applied
+    tells = execution.outcome == "failure" and not {*said.what_failed} <= {*said.told}
+    return said.should_update and (teaches or tells)
 
 
 def _known(connection: Connection, key: int | None, run_id: str) -> bool:

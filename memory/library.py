@@ -6,11 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
-from memory import journal, search, store, stored_vectors, upkeep
+from memory import journal, search, store, upkeep, writes
 from memory.changes import Changes
-from memory.content import checked, content_of, embedded_text
 from memory.database import open_database, reading, writing
 from memory.errors import PlaybookInvalid
 from memory.index import Index, index_name
@@ -31,10 +30,10 @@ from memory.types import (
     Query,
     Reflection,
     Stats,
-    Vector,
     Version,
 )
 from memory.vectors import FolderVectors, ServedVectors, Vectors
+from memory.writes import Check, Write, anything
 
 Clock = Callable[[], datetime]
 
@@ -90,19 +89,15 @@ class Library:
         self.index.close()
         self.engine.dispose()
 
-    def create(self, content: Content, *, source: str = "person") -> Playbook:
+    def create(
+        self, content: Content, *, source: str = "person", check: Check = anything
+    ) -> Playbook:
         """Keep a new playbook; two may have the same title, never the same slug.
 
         Raises:
             PlaybookInvalid: what is wrong with it.
         """
-        content = checked(content)
-        text = embedded_text(content.title, content.use_case)
-        made = self.index.embed([text])
-        with writing(self.engine) as connection:
-            playbook = store.add(connection, content, source=source, at=self.clock())
-            self._keep_vector(connection, playbook.key, text, made)
-        return playbook
+        return writes.create(self.engine, self.index, content, self._write(source, check))
 
     def get(self, ref: str) -> Playbook:
         """The playbook.
@@ -125,6 +120,7 @@ class Library:
         *,
         expected_version: int | None = None,
         source: str = "person",
+        check: Check = anything,
     ) -> Playbook:
         """Change a playbook. An archived one stays archived unless `changes` says otherwise.
 
@@ -132,7 +128,8 @@ class Library:
             PlaybookNotFound, PlaybookInvalid.
             StaleUpdate: it is no longer at `expected_version`; by default, at the one read here.
         """
-        return self._rewrite(ref, changes.apply, expected_version, source)
+        write = self._write(source, check, expected_version)
+        return writes.rewrite(self.engine, self.index, ref, changes.apply, write)
 
     def undo(
         self,
@@ -160,16 +157,18 @@ class Library:
                 f"Known: {told}"
             )
         seen = now.version if expected_version is None else expected_version
-        return self._rewrite(ref, lambda _: content, seen, source)
+        write = self._write(source, anything, seen)
+        return writes.rewrite(self.engine, self.index, ref, lambda _: content, write)
 
     def history(self, ref: str) -> Sequence[Version]:
         """Every version, the newest first."""
         with reading(self.engine) as connection:
             return store.history(connection, store.get(connection, ref).key)
 
-    def delete(self, ref: str) -> bool:
+    def delete(self, ref: str, *, check: Check = anything) -> bool:
         """Forget a playbook and all that belongs to it; False when there is none."""
         with writing(self.engine) as connection:
+            check(connection)
             return store.remove(connection, ref)
 
     def search(self, query: Query) -> Sequence[Hit]:
@@ -186,7 +185,7 @@ class Library:
         wide = replace(query, limit=query.limit * 3, min_score=0.0)
         found = search.tell_apart(query.text, self.search(wide), contrast, query.limit)
         with reading(self.engine) as connection:
-            return search.with_failures(connection, found)
+            return search.in_full(connection, found)
 
     def record_execution(self, execution: Execution) -> bool:
         """Keep an execution and count its outcome; False when it was kept before.
@@ -206,7 +205,8 @@ class Library:
             )
         reflection = execution.reflection
         if new and playbook and self.auto_reflect and reflection and reflection.should_update:
-            self._teach(playbook.id, reflection.improvements, execution.run_id)
+            said, failed = reflection.improvements, reflection.what_failed
+            self._teach(playbook.id, said, execution.run_id, failed=failed)
         return new
 
     def expire_pending(self) -> int:
@@ -225,10 +225,14 @@ class Library:
     def apply_reflection(
         self, ref: str, reflection: Reflection, *, run_id: str | None = None
     ) -> Sequence[str]:
-        """Make the improvements lessons of the playbook, three at a time; gives the new ones."""
+        """Make the improvements lessons of the playbook, three at a time; gives the new ones.
+
+        What it says failed may be told to other runs from now on.
+        """
         if not reflection.should_update:
             return []
-        return self._teach(ref, reflection.improvements, run_id, asked=True)
+        failed = reflection.what_failed
+        return self._teach(ref, reflection.improvements, run_id, failed=failed, asked=True)
 
     def add_lessons(
         self, ref: str, texts: Sequence[str], *, run_id: str | None = None
@@ -269,35 +273,23 @@ class Library:
     def _finds(self, text: str) -> Sequence[Playbook]:
         return [hit.playbook for hit in self.search(Query(text=text, limit=5))]
 
-    def _rewrite(
-        self, ref: str, change: Callable[[Content], Content], expected: int | None, source: str
-    ) -> Playbook:
-        before = self.get(ref)
-        content = checked(change(content_of(before)))
-        old = embedded_text(before.title, before.use_case)
-        text = embedded_text(content.title, content.use_case)
-        made = self.index.embed([text]) if text != old else None
-        with writing(self.engine) as connection:
-            after = store.change(
-                connection, before, content, source=source, at=self.clock(), expected=expected
-            )
-            if text != old:
-                self._keep_vector(connection, before.key, text, made)
-        return after
+    def _write(self, source: str, check: Check, expected: int | None = None) -> Write:
+        return Write(source=source, clock=self.clock, check=check, expected=expected)
 
     def _teach(
-        self, ref: str, texts: Sequence[str], run_id: str | None, *, asked: bool = False
+        self,
+        ref: str,
+        texts: Sequence[str],
+        run_id: str | None,
+        *,
+        failed: Sequence[str] = (),
+        asked: bool = False,
     ) -> Sequence[str]:
         at = self.clock()
         with writing(self.engine) as connection:
             key = store.get(connection, ref).key
             taught = add_lessons(connection, key, texts, run_id=run_id, at=at, asked=asked)
             journal.reflections_applied(connection, key)
+            journal.let_through(connection, key, failed)
         embed_lessons(self.engine, self.index, ref)
         return taught.new
-
-    def _keep_vector(
-        self, connection: Connection, key: int, text: str, made: Sequence[Vector] | None
-    ) -> None:
-        if made is not None and self.index.model is not None:
-            stored_vectors.put(connection, key, self.index.model, text, made[0])

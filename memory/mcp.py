@@ -11,11 +11,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from contracts.tool import ToolCall
+from memory.around_run import Surfacing
 from memory.library import Library
-from memory.tools import Access, playbook_tools, run_playbook_tool
+from memory.tools import DEFAULT_SURFACING, Access, playbook_tools, run_playbook_tool
 
 if TYPE_CHECKING:
     import mcp_types
@@ -39,7 +41,13 @@ class Served:
 
 
 @contextmanager
-def serve_playbooks(library: Library, *, run_id: str, access: Access = "write") -> Iterator[Served]:
+def serve_playbooks(
+    library: Library,
+    *,
+    run_id: str,
+    access: Access = "write",
+    options: Surfacing = DEFAULT_SURFACING,
+) -> Iterator[Served]:
     """Serve the tools to one run as long as the block lasts."""
     import uvicorn
 
@@ -47,7 +55,7 @@ def serve_playbooks(library: Library, *, run_id: str, access: Access = "write") 
     door = socket.create_server(("127.0.0.1", 0))
     served = Served(port=door.getsockname()[1], token=token)
     app = _guarded(
-        _server(library, run_id, access).streamable_http_app(
+        _server(library, run_id, access, options).streamable_http_app(
             streamable_http_path=PATH, json_response=True, stateless_http=True
         ),
         token,
@@ -64,7 +72,9 @@ def serve_playbooks(library: Library, *, run_id: str, access: Access = "write") 
         door.close()
 
 
-def _server(library: Library, run_id: str, access: Access) -> "Server[dict[str, object]]":
+def _server(
+    library: Library, run_id: str, access: Access, options: Surfacing
+) -> "Server[dict[str, object]]":
     import anyio.to_thread
     import mcp_types as types
     from mcp.server.lowlevel import Server
@@ -80,9 +90,8 @@ def _server(library: Library, run_id: str, access: Access) -> "Server[dict[str, 
         _: object, params: "mcp_types.CallToolRequestParams"
     ) -> "mcp_types.CallToolResult":
         call = ToolCall(id="mcp", name=params.name, arguments=json.dumps(params.arguments or {}))
-        text = await anyio.to_thread.run_sync(
-            lambda: run_playbook_tool(library, call, run_id=run_id, access=access)
-        )
+        run = partial(run_playbook_tool, run_id=run_id, access=access, options=options)
+        text = await anyio.to_thread.run_sync(run, library, call)
         content = types.TextContent(type="text", text=text)
         return types.CallToolResult(content=[content], is_error='"error"' in text[:10])
 

@@ -20,8 +20,8 @@ from memory.errors import PlaybookInvalid
 from memory.lessons import LESSON_LIMIT
 from memory.types import Content, Counts, Execution, Playbook, Version
 
-FORMAT = 2
-"""1 had neither executions nor history; it is still read."""
+FORMAT = 3
+"""1 had neither executions nor history, 2 no words of a person beside a run's; both are read."""
 
 _NO_NUL = r"^[^\x00]*$"
 _Content = Annotated[Content, AfterValidator(checked)]

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, Engine, bindparam, select
 
-from memory import journal, ranking, store, stored_vectors
+from memory import ranking, store, stored_vectors
 from memory.confidence import wilson_lower_bound
 from memory.database import reading
+from memory.failures import what_failed
 from memory.index import Found, Index
 from memory.tables import playbooks
 from memory.types import (
@@ -96,13 +97,26 @@ def tell_apart(query: str, found: Sequence[Hit], contrast: Contrast, limit: int)
     )
 
 
-def with_failures(connection: Connection, found: Contrasted) -> Contrasted:
-    """The same, with what failed filled in for those that are to be avoided."""
-    failed = (
-        replace(hit, what_failed=journal.what_failed(connection, hit.playbook.key))
-        for hit in found.failed
+def in_full(connection: Connection, found: Contrasted) -> Contrasted:
+    """The same, with what failed where it is to be avoided, and whether anybody but a person wrote
+    any of it."""
+    others = store.written_by_others(connection, [hit.playbook.key for hit in found.hits])
+
+    def marked(hit: Hit) -> Hit:
+        by_run = any(lesson.run_id for lesson in hit.playbook.lessons)
+        return replace(hit, tainted=hit.tainted or by_run or hit.playbook.key in others)
+
+    def avoided(hit: Hit) -> Hit:
+        failures = what_failed(connection, hit.playbook.key)
+        return replace(hit, what_failed=failures.said, tainted=failures.by_run)
+
+    return replace(
+        found,
+        proven=tuple(map(marked, found.proven)),
+        untested=tuple(map(marked, found.untested)),
+        failed=tuple(marked(avoided(hit)) for hit in found.failed),
+        neutral=tuple(map(marked, found.neutral)),
     )
-    return replace(found, failed=tuple(failed))
 
 
 def _by_likeness(

@@ -13,6 +13,7 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
+    func,
     insert,
     or_,
     select,
@@ -90,12 +91,15 @@ def get(connection: Connection, ref: str) -> Playbook:
     return found
 
 
-def find(connection: Connection, ref: str) -> Playbook | None:
-    """The playbook with this id or slug, or None; an id goes before a slug."""
+def find(connection: Connection, ref: str, *, lock: bool = False) -> Playbook | None:
+    """The playbook with this id or slug, or None; an id goes before a slug.
+
+    With `lock` nobody else changes it before the transaction ends.
+    """
     ref = storable(ref)
     by_id = playbooks.c.id == ref
     query = select(playbooks).where(or_(by_id, playbooks.c.slug == ref)).order_by(by_id.desc())
-    row = connection.execute(query).first()
+    row = connection.execute(query.with_for_update() if lock else query).first()
     return _playbooks(connection, [row])[0] if row is not None else None
 
 
@@ -120,6 +124,12 @@ def list_all(connection: Connection, where: Filter, *, limit: int | None = None)
         .limit(limit)
     )
     return _playbooks(connection, connection.execute(query).all())
+
+
+def count_all(connection: Connection, where: Filter) -> int:
+    """How many playbooks pass the filter."""
+    query = select(func.count()).select_from(playbooks).where(*conditions(where))
+    return connection.execute(query).scalar_one()
 
 
 def conditions(where: Filter) -> list[ColumnElement[bool]]:
@@ -156,7 +166,11 @@ def change(
     base = playbook.version if expected is None else expected
     changed = connection.execute(
         update(playbooks)
-        .where(playbooks.c.key == playbook.key, playbooks.c.version == base)
+        .where(
+            playbooks.c.key == playbook.key,
+            playbooks.c.version == playbook.version,  # what `content` was made from
+            playbooks.c.version == base,
+        )
         .values(**content_json(content), version=base + 1, updated_at=at)
     )
     if changed.rowcount != 1:
@@ -193,6 +207,17 @@ def history(connection: Connection, key: int) -> list[Version]:
         )
         for row in connection.execute(query.order_by(versions.c.version.desc()))
     ]
+
+
+def written_by_others(connection: Connection, keys: Sequence[int]) -> set[int]:
+    """Those of these that anybody but a person made, or ever changed: a run, or an imported file.
+
+    What `prune` archived is in the words that were there.
+    """
+    wrote = (versions.c.source != "person", versions.c.source.not_like("prune: %"))
+    changed = select(versions.c.playbook_key).where(versions.c.playbook_key.in_(keys), *wrote)
+    made = select(playbooks.c.key).where(playbooks.c.key.in_(keys), playbooks.c.source != "person")
+    return set(connection.execute(changed.union(made)).scalars())
 
 
 def mark_outdated(connection: Connection, keys: Iterable[int]) -> None:

@@ -175,8 +175,18 @@ recalls = Table(
     Column("at", Moment, nullable=False),
     Column("task", Text, nullable=False),
     Column("held_out", Boolean, nullable=False),
+    Column("share", Float),
     Column("outcome", String(16)),
 )
+
+run_writes = Table(
+    "run_writes",
+    metadata,
+    Column("run_id", String(64), primary_key=True),
+    Column("created", Integer, nullable=False),
+    Column("writes", Integer, nullable=False),
+)
+"""How often a run wrote through the playbook tools, and how many playbooks it made."""
 
 recalled = Table(
     "recalled",

@@ -1,28 +1,36 @@
 """The playbook tools: what an agent may do with playbooks, and one call done."""
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from sqlalchemy import Connection
 
-from contracts.errors import BadInput
+from contracts.errors import BadInput, Unavailable
 from contracts.tool import Tool, ToolCall
 from memory import recall
+from memory.allowance import check_size, take
+from memory.around_run import Surfacing
 from memory.changes import Changes
 from memory.content import content_json, storable
 from memory.database import reading, writing
 from memory.errors import PlaybookInvalid, StaleUpdate
 from memory.library import Library
-from memory.render import render_titles
-from memory.store import by_id, find
+from memory.store import count_all, find, list_all
 from memory.types import Content, Filter, Playbook, Query, Step
 
-SUGGESTIONS = 5
-"""Titles that a prompt is given."""
+LISTED = 200
+"""Playbooks that one answer lists."""
 
-NO_DRAFTS = Filter(drafts=False)
+AWAY = "the playbooks cannot be reached now; go on without them"
+
+DEFAULT_SURFACING = Surfacing()
+
+_log = logging.getLogger(__name__)
 
 Access = Literal["read", "draft", "write"]
 """What an agent may do: read; also keep drafts, which no other run sees before a person made them
@@ -35,6 +43,20 @@ def _kept(text: str) -> str:
     if text != storable(text):
         raise ValueError("it holds a NUL byte or half a character")
     return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Whose agent calls, what it may do, and what it is shown where it does not say."""
+
+    run_id: str
+    access: Access
+    options: Surfacing
+
+    @property
+    def source(self) -> str:
+        """What it writes is kept as of this source."""
+        return f"run {self.run_id}"
 
 
 _Name = Annotated[str, AfterValidator(_kept)]
@@ -51,11 +73,13 @@ class Search(_Args, frozen=True):
     query: str
     category: _Name | None = None
     tags: tuple[_Name, ...] = ()
-    limit: int = Field(default=5, ge=1, le=50)
+    limit: int | None = Field(default=None, ge=1, le=50)
 
-    def run(self, library: Library, run_id: str, access: Access) -> object:
-        where = _open_to(run_id, access, category=self.category, tags=self.tags)
-        hits = library.search(Query(text=self.query, limit=self.limit, filter=where))
+    def run(self, library: Library, caller: Caller) -> object:
+        where = _open_to(caller, category=self.category, tags=self.tags)
+        limit = caller.options.limit if self.limit is None else self.limit
+        far = caller.options.max_distance
+        hits = library.search(Query(text=self.query, limit=limit, filter=where, max_distance=far))
         return {"playbooks": [{**_brief(h.playbook), "score": h.score} for h in hits]}
 
 
@@ -64,15 +88,13 @@ class Get(_Args, frozen=True):
 
     id: _Name
 
-    def run(self, library: Library, run_id: str, access: Access) -> object:
+    def run(self, library: Library, caller: Caller) -> object:
         playbook = library.get(self.id)
-        if playbook.status == "draft" and not _open_to(run_id, access).takes(
-            "draft", playbook.source
-        ):
+        if playbook.status == "draft" and not _open_to(caller).takes("draft", playbook.source):
             raise PlaybookInvalid(f"playbook {self.id!r} is a draft that no person looked at yet")
-        if playbook.source != _source(run_id):  # else a run would take credit for what it wrote
+        if playbook.source != caller.source:  # else a run would take credit for what it wrote
             with writing(library.engine) as connection:
-                recall.read(connection, run_id, playbook)
+                recall.read(connection, caller.run_id, playbook)
         return full(playbook)
 
 
@@ -88,10 +110,12 @@ class Create(_Args, frozen=True):
     category: str = ""
     tags: tuple[str, ...] = ()
 
-    def run(self, library: Library, run_id: str, access: Access) -> object:
+    def run(self, library: Library, caller: Caller) -> object:
         given = {name: getattr(self, name) for name in type(self).model_fields}
-        content = Content(**given, status="draft" if access == "draft" else "active")
-        return full(library.create(content, source=_source(run_id)))
+        content = Content(**given, status="draft" if caller.access == "draft" else "active")
+        check_size(content)
+        check = partial(take, run_id=caller.run_id, new=True)
+        return full(library.create(content, source=caller.source, check=check))
 
 
 class Update(_Args, frozen=True):
@@ -110,13 +134,18 @@ class Update(_Args, frozen=True):
     category: str | None = None
     tags: tuple[str, ...] | None = None
 
-    def run(self, library: Library, run_id: str, access: Access) -> object:
-        _check_writable(library, self.id, run_id, access)
-        given = {n: getattr(self, n) for n in Create.model_fields}
-        expected = self.expected_version
-        source = _source(run_id)
+    def run(self, library: Library, caller: Caller) -> object:
+        changes = Changes(**{name: getattr(self, name) for name in Create.model_fields})
+
+        def check(connection: Connection) -> None:
+            there = _writable(connection, self.id, caller)
+            if there is not None:
+                check_size(changes.apply(there), there)
+                take(connection, caller.run_id)
+
+        expected, source = self.expected_version, caller.source
         return full(
-            library.update(self.id, Changes(**given), expected_version=expected, source=source)
+            library.update(self.id, changes, expected_version=expected, source=source, check=check)
         )
 
 
@@ -126,21 +155,26 @@ class Delete(_Args, frozen=True):
     needs: ClassVar[Access] = "draft"
     id: _Name
 
-    def run(self, library: Library, run_id: str, access: Access) -> object:
-        _check_writable(library, self.id, run_id, access)
-        return {"deleted": library.delete(self.id)}
+    def run(self, library: Library, caller: Caller) -> object:
+        def check(connection: Connection) -> None:
+            if _writable(connection, self.id, caller) is not None:
+                take(connection, caller.run_id)
+
+        return {"deleted": library.delete(self.id, check=check)}
 
 
 class List(_Args, frozen=True):
-    """List stored playbooks, the newest change first."""
+    """List stored playbooks, the newest change first; `more` says how many are not listed."""
 
     category: _Name | None = None
     tags: tuple[_Name, ...] = ()
 
-    def run(self, library: Library, run_id: str, access: Access) -> object:
-        where = _open_to(run_id, access, category=self.category, tags=self.tags)
-        found = library.list(where, limit=200)
-        return {"playbooks": [_brief(playbook) for playbook in found]}
+    def run(self, library: Library, caller: Caller) -> object:
+        where = _open_to(caller, category=self.category, tags=self.tags)
+        with reading(library.engine) as connection:
+            found = list_all(connection, where, limit=LISTED)
+            more = count_all(connection, where) - len(found)
+        return {"playbooks": [_brief(playbook) for playbook in found], "more": more}
 
 
 AnyArgs = Search | Get | Create | Update | Delete | List
@@ -161,56 +195,34 @@ def playbook_tools(access: Access = "write") -> tuple[Tool, ...]:
 
 
 def run_playbook_tool(
-    library: Library, call: ToolCall, *, run_id: str, access: Access = "write"
+    library: Library,
+    call: ToolCall,
+    *,
+    run_id: str,
+    access: Access = "write",
+    options: Surfacing = DEFAULT_SURFACING,
 ) -> str:
     """Do what the call asks and give JSON; what goes wrong is told to the model as `error`.
 
-    Raises:
-        Unavailable: the store does not answer.
+    When the store does not answer, the log says why: the model learns nothing of this host.
     """
     may = _may(access)
+    caller = Caller(run_id=run_id, access=access, options=options)
     args = may.get(call.name.replace(".", "_"))
     try:
         if args is None:
             raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(may)}")
-        answer = args.model_validate_json(call.arguments or "{}").run(library, run_id, access)
+        answer = args.model_validate_json(call.arguments or "{}").run(library, caller)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         answer = {"error": f"bad arguments for {call.name}: {place}: {first['msg']}"}
     except (BadInput, StaleUpdate) as error:
         answer = {"error": str(error)}
+    except Unavailable as error:
+        _log.warning("run %s cannot use its playbook tools: %s", run_id, error)
+        answer = {"error": AWAY}
     return json.dumps(answer, ensure_ascii=False, default=str)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suggested:
-    """What was found for one prompt."""
-
-    prompt_id: str
-    ids: tuple[str, ...]
-
-
-def suggest(
-    library: Library,
-    *,
-    prompt_id: str,
-    prompt: str,
-    last: Suggested | None = None,
-    access: Access = "write",
-) -> tuple[str, Suggested]:
-    """The titles block for a prompt. Searched once a prompt: hand `last` back at each model call.
-
-    Drafts are left out, and playbooks that are gone or archived by now, also of what was found
-    before.
-    """
-    if last is None or last.prompt_id != prompt_id:
-        hits = library.search(Query(text=prompt, limit=SUGGESTIONS, filter=NO_DRAFTS))
-        last = Suggested(prompt_id=prompt_id, ids=tuple(hit.playbook.id for hit in hits))
-    with reading(library.engine) as connection:
-        there = by_id(connection, last.ids)
-    live = [there[id_] for id_ in last.ids if id_ in there and there[id_].status == "active"]
-    return render_titles(live, _may(access)), last
 
 
 def full(playbook: Playbook) -> dict[str, object]:
@@ -236,28 +248,24 @@ def _may(access: Access) -> Mapping[str, type[AnyArgs]]:
     return {n: args for n, args in _ARGS.items() if _RANKS[args.needs] <= _RANKS[access]}
 
 
-def _source(run_id: str) -> str:
-    return f"run {run_id}"
-
-
-def _open_to(
-    run_id: str, access: Access, *, category: str | None = None, tags: tuple[str, ...] = ()
-) -> Filter:
+def _open_to(caller: Caller, *, category: str | None = None, tags: tuple[str, ...] = ()) -> Filter:
     """Of drafts only a run's own: what another run kept could be meant to mislead this one."""
-    return Filter(category=category, tags=tags, drafts=access == "write", own=_source(run_id))
+    return Filter(category=category, tags=tags, drafts=caller.access == "write", own=caller.source)
 
 
-def _check_writable(library: Library, ref: str, run_id: str, access: Access) -> None:
-    """Whoever may only keep drafts may change and delete nothing but drafts of their own run."""
-    with reading(library.engine) as connection:
-        there = find(connection, ref)
-    if access == "write" or there is None:
-        return
-    if (there.status, there.source) != ("draft", _source(run_id)):
+def _writable(connection: Connection, ref: str, caller: Caller) -> Playbook | None:
+    """What this names, as it stays until the transaction ends; None when there is nothing.
+
+    Whoever may only keep drafts may change and delete nothing but drafts of their own run.
+    """
+    there = find(connection, ref, lock=True)
+    own = ("draft", caller.source)
+    if caller.access != "write" and there and (there.status, there.source) != own:
         raise PlaybookInvalid(
             f"playbook {ref!r} is no draft of this run: only a person changes it. Keep your own "
             "version as a new playbook, it will be looked at"
         )
+    return there
 
 
 def _brief(playbook: Playbook) -> dict[str, object]:

@@ -131,6 +131,8 @@ class Reflection:
     what_failed: tuple[str, ...] = ()
     improvements: tuple[str, ...] = ()
     should_update: bool = True
+    told: tuple[str, ...] = ()
+    """What of `what_failed` other runs may be told, because a person said it or let it through."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +221,10 @@ class Hit:
     lessons: tuple[str, ...] = ()
     """The playbook's lessons, those that fit the query first."""
     what_failed: tuple[str, ...] = ()
-    """What its latest failed executions say; filled where results are told apart."""
+    """What its latest failed executions say, as far as a person let it; filled where results are
+    told apart, as is `tainted`."""
+    tainted: bool = False
+    """Whether anybody but a person wrote any of what is shown of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

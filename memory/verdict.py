@@ -7,7 +7,7 @@ from memory.database import writing
 from memory.lesson_vectors import embed_lessons
 from memory.lessons import Taught, add_lessons
 from memory.library import Library
-from memory.types import Execution, Outcome
+from memory.types import Execution, Outcome, Reflection
 
 
 class Verdict(NamedTuple):
@@ -34,7 +34,8 @@ def give_verdict(library: Library, ref: str, said: Execution) -> Verdict:
         PlaybookNotFound: there is no such playbook; nothing was changed.
     """
     run_id, at = said.run_id, library.clock()
-    improvements = said.reflection.improvements if said.reflection else ()
+    words = said.reflection or Reflection()
+    improvements = words.improvements
     with writing(library.engine) as connection:
         key = store.get(connection, ref).key
         held_out = run_id is not None and recall.was_held_out(connection, run_id)
@@ -48,6 +49,7 @@ def give_verdict(library: Library, ref: str, said: Execution) -> Verdict:
         ended = waiting is not None and journal.settle(connection, waiting.id, said.outcome, at)
         if run_id and (ended or (counted and known)):
             recall.close(connection, run_id, said.outcome)
+        journal.let_through(connection, key, words.what_failed)
         taught = add_lessons(connection, key, improvements, run_id=run_id, at=at)
         journal.reflections_applied(connection, key)
     embed_lessons(library.engine, library.index, ref)

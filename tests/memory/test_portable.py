@@ -10,6 +10,7 @@ from memory.changes import Changes
 from memory.errors import PlaybookInvalid
 from memory.library import Library, open_library
 from memory.portable import Imported, export, import_
+from memory.portable_lines import FORMAT
 from memory.types import Content, Execution, Outcome, Query, Reflection, StepResult
 from memory.verdict import give_verdict
 from tests.memory.conftest import Open
@@ -152,7 +153,7 @@ def test_lines_that_are_there_twice_and_in_any_order_count_once(
         ("content", {"title": ""}),
         ("lessons", [{"text": "x" * 1_001, "run_id": None}]),
         ("lessons", [{"text": "x", "run_id": "r" * 65}]),
-        ("format", 3),
+        ("format", FORMAT + 1),
     ],
 )
 def test_a_playbook_that_was_changed_by_hand_is_refused_with_its_line(

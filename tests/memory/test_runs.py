@@ -16,8 +16,9 @@ from memory.errors import PlaybookNotFound
 from memory.learn import outcome_of, parse_reflection, record, reflect
 from memory.library import Library
 from memory.recall import Known, known_to, surface
+from memory.suggest import suggest
 from memory.tables import recalls
-from memory.tools import run_playbook_tool, suggest
+from memory.tools import run_playbook_tool
 from memory.types import Content, Execution, Outcome, Reflection
 from memory.verdict import Verdict, give_verdict
 from tests.memory.conftest import Clock

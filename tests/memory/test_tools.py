@@ -4,15 +4,19 @@ import asyncio
 import json
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
 
 from contracts.tool import ToolCall
+from memory import tools
+from memory.around_run import Surfacing
 from memory.changes import Changes
 from memory.library import Library
 from memory.mcp import serve_playbooks
-from memory.tools import Access, playbook_tools, run_playbook_tool, suggest
+from memory.suggest import suggest
+from memory.tools import AWAY, Access, playbook_tools, run_playbook_tool
 from memory.types import Content
 
 
@@ -43,7 +47,7 @@ def test_an_agent_keeps_finds_changes_and_deletes_a_playbook(on_sqlite: Library)
 
 
 def test_the_names_of_the_seed_are_understood(on_sqlite: Library) -> None:
-    assert call(on_sqlite, "playbook.list") == {"playbooks": []}
+    assert call(on_sqlite, "playbook.list") == {"playbooks": [], "more": 0}
 
 
 def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
@@ -103,6 +107,48 @@ def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Librar
     assert as_evil("playbook_get", id=evil["id"])["status"] == "draft"
     assert as_evil("playbook_update", id=evil["id"], notes="n")["version"] == 2
     assert as_evil("playbook_delete", id=evil["id"]) == {"deleted": True}
+
+
+def test_what_a_list_leaves_out_is_told(
+    on_sqlite: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "LISTED", 2)
+    for number in range(5):
+        on_sqlite.create(Content(title=f"t{number}", category="a" if number else "b"))
+    answers = [call(on_sqlite, "playbook_list", **asked) for asked in ({}, {"category": "b"})]
+    assert [(len(a["playbooks"]), a["more"]) for a in answers] == [(2, 3), (1, 0)]  # type: ignore[arg-type]  # JSON
+
+
+def test_searches_and_suggestions_go_by_the_settings(on_sqlite: Library) -> None:
+    for title in ("rotate keys", "rotate certificates", "keys and certificates"):
+        on_sqlite.create(Content(title=title))
+    asked = ToolCall(id="1", name="playbook_search", arguments='{"query": "renew"}')
+    for far, limit, expected in ((2.0, 2, 2), (2.0, 5, 3), (0.1, 5, 0)):
+        options = Surfacing(max_distance=far, limit=limit)
+        answer = json.loads(run_playbook_tool(on_sqlite, asked, run_id="r", options=options))
+        assert len(answer["playbooks"]) == expected
+        _, found = suggest(on_sqlite, prompt_id="p", prompt="renew", options=options)
+        assert len(found.ids) == expected
+
+
+def test_an_agent_learns_nothing_of_the_host_when_the_store_is_away(
+    on_sqlite: Library, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_sqlite.engine.dispose()
+    (tmp_path / "harness.db").rename(tmp_path / "moved.db")
+    (tmp_path / "harness.db").mkdir()
+    about = {"name": "playbook_list", "arguments": {}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": about}
+    with serve_playbooks(on_sqlite, run_id="r9") as served:
+        headers = {
+            "Authorization": f"Bearer {served.token}",
+            "Accept": "application/json, text/event-stream",
+        }
+        answer = httpx.post(served.url, json=asked, headers=headers)
+    result = answer.json()["result"]
+    assert (result["isError"], AWAY in result["content"][0]["text"]) == (True, True)
+    assert str(tmp_path) not in answer.text
+    assert str(tmp_path) in caplog.text
 
 
 def test_an_agent_cannot_revive_an_archived_playbook(on_sqlite: Library) -> None:

@@ -1,0 +1,100 @@
+"""What one run may write through the tools, however it asks; on both databases."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+import pytest
+from sqlalchemy import event
+
+from memory.allowance import CHARACTERS, NEW, WRITES
+from memory.changes import Changes
+from memory.errors import PlaybookNotFound
+from memory.library import Library
+from memory.tools import Access
+from memory.types import Content
+from tests.memory.conftest import Open
+from tests.memory.test_tools import call_as
+
+
+def test_a_run_writes_twenty_times_and_keeps_five_however_it_is_resumed(opened: Open) -> None:
+    done: dict[str, int] = {"r1": 0, "r2": 0}
+    for run_id in ("r1", "r2", "r1"):
+        with opened() as library:
+            ask = partial(call_as, run_id, "draft", library)
+            made = [ask("playbook_create", title=f"t{n}", use_case="u") for n in range(NEW)]
+            kept = [one["id"] for one in made if "error" not in one]
+            assert len(kept) == (NEW if not done[run_id] else 0)
+            assert "error" in ask("playbook_update", id="t0", process="x" * (CHARACTERS + 1))
+            assert ask("playbook_delete", id="none") == {"deleted": False}
+            for number in range(WRITES if kept else 1):
+                told = ask("playbook_update", id=(kept or ["t0"])[0], notes=f"n{number}")
+                done[run_id] += "error" not in told
+            assert "that is used up" in str(told["error"])
+            if kept:
+                assert "that is used up" in str(ask("playbook_delete", id=kept[0])["error"])
+    assert done == {"r1": WRITES - NEW, "r2": WRITES - NEW}
+
+
+def test_many_lanes_at_once_share_what_a_run_may_keep(library: Library) -> None:
+    def make(number: int) -> bool:
+        made = call_as("r", "write", library, "playbook_create", title=f"t{number}", use_case="u")
+        return "error" not in made
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(make, range(16))) == NEW
+    assert library.stats().playbooks == NEW
+
+
+def test_an_agent_writes_no_long_playbook_and_makes_none_longer(library: Library) -> None:
+    ask = partial(call_as, "r", "write", library)
+    long = "x" * CHARACTERS
+    assert "an agent may write" in str(ask("playbook_create", title="t", use_case=long)["error"])
+    steps = [{"action": "a", "tool_args": {"x": long}}]
+    refused = ask("playbook_create", title="t", use_case="u", steps=steps)
+    assert "an agent may write" in str(refused["error"])
+    theirs = library.create(Content(title="t", process=long * 2))
+    assert "an agent may write" in str(ask("playbook_update", id=theirs.id, notes="n")["error"])
+    assert ask("playbook_update", id=theirs.id, process="short", notes="n")["process"] == "short"
+
+
+def meanwhile(library: Library, do: Callable[[], object]) -> None:
+    """Do this once, after the next transaction of the library and before the one after it."""
+    waiting = [do]
+
+    def after(*_: object) -> None:
+        if waiting:
+            waiting.pop()()
+
+    event.listen(library.engine, "checkin", after)
+
+
+@pytest.mark.parametrize("name", ["playbook_update", "playbook_delete"])
+def test_what_a_person_made_active_meanwhile_stays_as_they_read_it(opened: Open, name: str) -> None:
+    with opened() as person, opened() as agent:
+        content = Content(title="t", process="good", status="draft")
+        draft = person.create(content, source="run evil")
+        active: list[tuple[str, str]] = []
+
+        def activate() -> None:
+            with suppress(PlaybookNotFound):  # deleted before: that was no playbook of a person
+                now = person.update(draft.id, Changes(status="active"), expected_version=1)
+                active.append((now.status, now.process))
+
+        meanwhile(agent, activate)
+        arguments = {"process": "evil"} if name == "playbook_update" else {}
+        call_as("evil", "draft", agent, name, id=draft.id, **arguments)
+        assert [(one.status, one.process) for one in person.list()] == active
+
+
+@pytest.mark.parametrize("access", ["draft", "write"])
+def test_a_version_that_is_still_to_come_is_no_version_to_write_from(
+    opened: Open, access: Access
+) -> None:
+    with opened() as person, opened() as agent:
+        draft = person.create(Content(title="t", status="draft"), source="run r")
+        meanwhile(agent, lambda: person.update(draft.id, Changes(status="active")))
+        asked = {"id": draft.id, "expected_version": 2, "process": "evil"}
+        assert "error" in call_as("r", access, agent, "playbook_update", **asked)
+        assert (person.get(draft.id).status, person.get(draft.id).process) == ("active", "")
