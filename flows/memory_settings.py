@@ -88,7 +88,7 @@ class MemorySettings(Table):
     max_distance: float = Field(default=0.7, ge=0, le=2)
     confidence_weight: float = Field(default=0.3, ge=0, le=1)
     holdout_share: float = Field(default=0.1, ge=0, le=1)
-    """This share of runs is shown nothing, so that the lift can be measured. 0: none."""
+    """This share of runs is shown no playbook, so that the lift can be measured. 0: none."""
     tools: Tools = "off"
     """What agents may do with playbooks: nothing; search and read; also keep drafts for a person
     to make active; or change everything."""

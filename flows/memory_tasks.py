@@ -124,7 +124,7 @@ def taught(curated: "Curated") -> str:
 def explain(shown: Recall, site: str | None = None) -> str:
     """What a run was shown and why, as Markdown; `site` is where the pages are."""
     if shown.held_out:
-        why = "This run was drawn to be shown nothing, so that the lift can be measured."
+        why = "This run was drawn to be shown no playbook, so that the lift can be measured."
     else:
         why = f"{len(shown.shown)} of {len(shown.found.hits)} found were shown."
     rows = [_row(hit, hit.playbook.id in shown.shown, site) for hit in shown.found.hits]

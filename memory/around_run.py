@@ -18,7 +18,7 @@ class Surfacing:
     confidence_weight: float = 0.3
     """0 ranks by text alone, 1 by confidence alone."""
     holdout_share: float = 0.1
-    """This share of runs is shown nothing, so that the others can be compared with it."""
+    """This share of runs is shown no playbook, so that the others can be compared with it."""
     contrast: Contrast = field(default_factory=Contrast)
 
 

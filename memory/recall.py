@@ -36,13 +36,13 @@ def surface(library: Library, *, run_id: str, task: str, options: Surfacing) -> 
         confidence_weight=options.confidence_weight,
     )
     found = library.search_with_context(query, options.contrast)
-    held_out = _holds_out(library, run_id, options.holdout_share)
+    held_out, share = _draw(library, run_id, options.holdout_share)
     fits = render(found, budget_tokens=options.budget_tokens)
     rendered = Rendered(text="") if held_out or not found.hits else fits
     recall = Recall(
         run_id=run_id, text=rendered.text, shown=rendered.shown, held_out=held_out, found=found
     )
-    _log(library, recall, fits.shown, task, options.contrast)
+    _log(library, recall, fits.shown, share, options.contrast)
     return recall
 
 
@@ -68,7 +68,7 @@ def known_to(connection: Connection, run_id: str) -> list[Known]:
 
 
 def was_held_out(connection: Connection, run_id: str) -> bool:
-    """Whether this run was drawn to be shown nothing."""
+    """Whether this run was drawn to be shown no playbook."""
     return bool(
         connection.execute(select(recalls.c.held_out).where(recalls.c.run_id == run_id)).scalar()
     )
@@ -99,15 +99,22 @@ def close(connection: Connection, run_id: str, outcome: Outcome) -> None:
     connection.execute(update(recalls).where(recalls.c.run_id == run_id).values(outcome=outcome))
 
 
-def _holds_out(library: Library, run_id: str, share: float) -> bool:
+class _Drawn(NamedTuple):
+    held_out: bool
+    share: float
+    """By what share the lot was drawn; 0: there was none."""
+
+
+def _draw(library: Library, run_id: str, share: float) -> _Drawn:
     """As its log says; for a run that has none, by lot once the store is warm."""
     with reading(library.engine) as connection:
         before, logged = connection.execute(_LOGGED, {"run_id": run_id}).one()
-    return bool(before) if before is not None else logged >= WARM_UP and is_held_out(run_id, share)
+    drawn_by = share if logged >= WARM_UP else 0.0
+    return _Drawn(is_held_out(run_id, drawn_by) if before is None else bool(before), drawn_by)
 
 
 def _log(
-    library: Library, recall: Recall, fits: Collection[str], task: str, contrast: Contrast
+    library: Library, recall: Recall, fits: Collection[str], share: float, contrast: Contrast
 ) -> None:
     """Log it; a run that goes on surfaces again, is still one run, and may be shown more."""
     rows: list[dict[str, object]] = [
@@ -124,8 +131,9 @@ def _log(
     about = {
         "run_id": recall.run_id,
         "at": library.clock(),
-        "task": storable(task)[:4_000],
+        "task": storable(recall.found.query)[:4_000],
         "held_out": recall.held_out,
+        "share": share,
     }
     with writing(library.engine) as connection:
         try:

@@ -1,16 +1,35 @@
-"""Runs that are shown nothing, and what comparing the others with them says; on both databases."""
+"""Runs that are shown no playbook, and what comparing others with them says; on both databases."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, islice
 
 from memory.around_run import Surfacing
 from memory.learn import record
 from memory.library import Library
+from memory.lift import ENOUGH, Lift, Side, is_held_out
 from memory.recall import WARM_UP, surface
 from memory.render import tokens
 from memory.types import Content
 from tests.memory.test_runs import HOLD_OUT, SHOW_ALL, ended, say
 
 SHOW_ONE = Surfacing(holdout_share=0.0, max_distance=2.0, limit=1)
+NONE = Side()
+DRAW = Surfacing(holdout_share=0.5, max_distance=2.0)
+
+
+def drawn(*, held_out: bool, share: float = 0.5) -> Iterator[str]:
+    """Ids of runs that a lot by this share decides so."""
+    names = (f"{share}-{number}" for number in count())
+    return (name for name in names if is_held_out(name, share) is held_out)
+
+
+def ends(
+    library: Library, runs: Iterator[str], options: Surfacing, *, well: bool, number: int = 3
+) -> None:
+    for run_id in islice(runs, number):
+        surface(library, run_id=run_id, task="rotate", options=options)
+        record(library, ended(run_id) if well else ended(run_id, "failure", error="no"))
 
 
 def test_runs_are_held_out_only_once_the_store_is_warm(library: Library) -> None:
@@ -27,16 +46,37 @@ def test_runs_are_held_out_only_once_the_store_is_warm(library: Library) -> None
 
 def test_the_lift_compares_runs_with_and_without(library: Library) -> None:
     library.create(Content(title="rotate certificates"))
-    for number in range(WARM_UP):
-        surface(library, run_id=f"a{number}", task="rotate", options=SHOW_ALL)
-        record(library, ended(f"a{number}"))
+    warm(library)
+    ends(library, drawn(held_out=False), DRAW, well=True, number=ENOUGH)
     assert library.lift().overall.verdict.startswith("too thin")
-    for number in range(WARM_UP):
-        surface(library, run_id=f"b{number}", task="rotate", options=HOLD_OUT)
-        record(library, ended(f"b{number}", "failure", error="no"))
+    ends(library, drawn(held_out=True), DRAW, well=False, number=ENOUGH)
     overall = library.lift().overall
     assert (overall.shown.share, overall.held_out.share, overall.verdict) == (1.0, 0.0, "helps")
     assert library.lift().playbooks[0].lift.verdict == "helps"
+
+
+def test_only_runs_drawn_by_the_share_of_the_newest_are_compared(library: Library) -> None:
+    library.create(Content(title="rotate certificates"))
+    ends(library, (f"{number}" for number in range(WARM_UP)), DRAW, well=False, number=WARM_UP)
+    assert (library.lift().share, library.lift().overall) == (None, Lift(shown=NONE, held_out=NONE))
+    for share in (0.0, 0.2, 1.0):
+        before = drawn(held_out=share == 1.0, share=share)
+        ends(library, before, replace(DRAW, holdout_share=share), well=False)
+    for held_out in (False, True):
+        ends(library, drawn(held_out=held_out), DRAW, well=True)
+    report = library.lift()
+    all_well = Side(successes=3, runs=3)
+    assert report.overall == Lift(shown=all_well, held_out=all_well)
+    assert (report.share, report.playbooks[0].lift) == (0.5, report.overall)
+
+
+def test_runs_that_a_prompt_had_no_room_in_are_compared_on_neither_side(library: Library) -> None:
+    library.create(Content(title="rotate certificates"))
+    warm(library)
+    for held_out in (False, True):
+        ends(library, drawn(held_out=held_out), replace(DRAW, budget_tokens=1), well=True)
+    report = library.lift()
+    assert (report.held_out, report.overall) == (3, Lift(shown=NONE, held_out=NONE))
 
 
 def warm(library: Library) -> None:
@@ -50,11 +90,11 @@ def test_runs_held_out_are_compared_where_they_would_have_been_shown(library: Li
     one = surface(library, run_id="one", task="rotate certificates", options=SHOW_ONE)
     room = replace(SHOW_ALL, budget_tokens=tokens(one.text))
     warm(library)
-    for run_id, share in (("shown", 0.0), ("held", 1.0)):
-        options = replace(room, holdout_share=share)
+    for held_out in (False, True):
+        run_id, options = next(drawn(held_out=held_out)), replace(room, holdout_share=0.5)
         surfaced = surface(library, run_id=run_id, task="rotate certificates", options=options)
         assert len(surfaced.found.hits) == 2
-        assert bool(record(library, ended(run_id)).playbooks) is (run_id == "shown")
+        assert bool(record(library, ended(run_id)).playbooks) is not held_out
     lift = {one.title: one for one in library.lift().playbooks}
     sides = [
         (lift[title].lift.shown.runs, lift[title].lift.held_out.runs) for title in sorted(lift)
@@ -73,11 +113,12 @@ def test_a_run_stays_as_it_was_drawn_when_it_goes_on(library: Library) -> None:
 def test_a_verdict_on_a_run_held_out_counts_for_no_playbook(library: Library) -> None:
     made = library.create(Content(title="rotate certificates"))
     warm(library)
-    surface(library, run_id="r", task="rotate certificates", options=HOLD_OUT)
-    record(library, ended("r"), verdict_later=True)
-    assert say(library, made.id, "r", "failure", "wait")[:2] == (True, "failure")
-    assert say(library, made.id, "r", "success")[:2] == (False, "failure")
+    run = next(drawn(held_out=True))
+    surface(library, run_id=run, task="rotate certificates", options=DRAW)
+    record(library, ended(run), verdict_later=True)
+    assert say(library, made.id, run, "failure", "wait")[:2] == (True, "failure")
+    assert say(library, made.id, run, "success")[:2] == (False, "failure")
     assert library.get(made.id).counts.total == 0
     assert [lesson.text for lesson in library.get(made.id).lessons] == ["wait"]
-    assert [(e.run_id, e.outcome) for e in library.list_executions()] == [("r", "failure")]
+    assert [(e.run_id, e.outcome) for e in library.list_executions()] == [(run, "failure")]
     assert library.lift().overall.held_out.runs == 1
