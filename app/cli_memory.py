@@ -135,14 +135,18 @@ def search(
     category: Category = None,
     tags: Tags = None,
     archived: Archived = False,
-    limit: Annotated[int, typer.Option(min=0)] = 10,
+    limit: Annotated[int | None, typer.Option(min=0, help="10 if not given.")] = None,
     min_score: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
     max_distance: Annotated[
-        float, typer.Option(min=0, max=2, help="0 is the same, 2 the opposite.")
-    ] = 0.7,
-    confidence_weight: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
+        float | None, typer.Option(min=0, max=2, help="0 is the same, 2 the opposite; 0.7.")
+    ] = None,
+    confidence_weight: Annotated[
+        float | None, typer.Option(min=0, max=1, help="0 if not given.")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Each arm's rank and score.")] = False,
-    context: Annotated[bool, typer.Option("--context", help="As a prompt would hold it.")] = False,
+    context: Annotated[
+        bool, typer.Option("--context", help="As a prompt would hold it, by the settings.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find playbooks by what they are for."""
@@ -151,17 +155,21 @@ def search(
     from memory.render import render
     from memory.types import Filter, Query
 
+    options = load_memory_settings()
+    usual = options.surfacing if context else Query(text=text)
+    where = Filter(category=category, tags=tuple(tags or ()), archived=archived, drafts=not context)
     query = Query(
         text=text,
-        limit=limit,
-        filter=Filter(category=category, tags=tuple(tags or ()), archived=archived),
+        limit=usual.limit if limit is None else limit,
+        filter=where,
         min_score=min_score,
-        max_distance=max_distance,
-        confidence_weight=confidence_weight,
+        max_distance=usual.max_distance if max_distance is None else max_distance,
+        confidence_weight=(
+            usual.confidence_weight if confidence_weight is None else confidence_weight
+        ),
     )
     with library() as opened:
         if context:
-            options = load_memory_settings()
             found = opened.search_with_context(query, options.contrast)
             text = render(found, budget_tokens=options.budget_tokens).text
             tell({"context": text}, text, as_json)

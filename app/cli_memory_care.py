@@ -13,7 +13,10 @@ from contracts.errors import OptionInvalid
 from nodes.text import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memory.lift import Lift
+    from memory.types import Execution
 
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
 Word = Literal["success", "partial", "failure", "neutral"]
@@ -33,15 +36,17 @@ def record(
 ) -> None:
     """Record that a playbook was followed, and how it went."""
     from flows.library import library
-    from flows.runs import whole_id
+    from flows.runs import is_known, whole_id
     from flows.settings import load_settings
     from memory.tools import full
     from memory.types import Execution, Reflection
     from memory.verdict import give_verdict
 
+    runs = load_settings().runs
+    run_id = whole_id(runs, run) if run else None
     words = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
     said = Execution(
-        run_id=whole_id(load_settings().runs, run) if run else None,
+        run_id=run_id,
         agent="person",
         task=task,
         outcome=outcome,
@@ -52,6 +57,8 @@ def record(
         after = opened.get(playbook)
     told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
     tell(full(after), told if verdict.counted else f"{told} (recorded before)", as_json)
+    if run_id and not is_known(runs, run_id):
+        say(f"note: run {run!r} is not known here; it counts, and settles no run that is")
     if verdict.held_out:
         say(f"note: run {run!r} was shown no playbook, to compare: its outcome counts for none")
     if verdict.outcome != outcome:
@@ -72,11 +79,11 @@ def reflect(
         waiting = opened.waiting_reflections(playbook)
         if playbook is None:
             rows = [
-                {"playbook": opened.get(e.playbook_id or "").slug, "run": e.run_id, "lesson": text}
+                {"playbook": opened.get(e.playbook_id or "").slug, "run": e.run_id, **text}
                 for e in waiting
-                for text in (e.reflection.improvements if e.reflection else ())
+                for text in _texts(e)
             ]
-            lines = [f"{row['playbook']}: {row['lesson']} (run {row['run']})" for row in rows]
+            lines = [_line(row) for row in rows]
             tell(rows, visible("\n".join(lines)) or "nothing waits", as_json)
             return
         new = [
@@ -107,7 +114,7 @@ def stats(as_json: AsJson = False) -> None:
     show(f"average confidence: {totals.average_confidence:.0%}")
     for category, number in totals.by_category.items():
         show(f"  {visible(category) or '(no category)'}: {number}")
-    show(f"runs: {report.runs}, {report.held_out} of them without memory")
+    show(f"runs: {report.runs}, {report.held_out} of them shown no playbook to compare")
     show(f"lift: {_lift_line(report.overall)}")
     for one in report.playbooks:
         counts = f"found {one.retrieved}, shown {one.shown}, cited {one.cited}"
@@ -225,6 +232,21 @@ def import_(
     tell(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)
     if done.kept:
         say(f"note: kept as they are here: {', '.join(done.kept)}")
+
+
+def _texts(waiting: "Execution") -> list[dict[str, str]]:
+    """What others will read of a reflection once it is applied."""
+    said = waiting.reflection
+    if said is None:
+        return []
+    failed = [text for text in said.what_failed if text not in said.told]
+    lessons = () if waiting.reflection_applied else said.improvements
+    return [{"lesson": text} for text in lessons] + [{"failed": text} for text in failed]
+
+
+def _line(row: "Mapping[str, str | None]") -> str:
+    text = row.get("lesson") or f"what failed: {row['failed']}"
+    return f"{row['playbook']}: {text} (run {row['run']})"
 
 
 def _lift(lift: "Lift") -> dict[str, object]:

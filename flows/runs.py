@@ -162,9 +162,13 @@ def find_run(folder: Path, run: str) -> Path:
 
 
 def whole_id(folder: Path, run: str) -> str:
-    """The id of the one run here that begins so; else what was given, as a run of elsewhere."""
-    found = list(_beginning_with(folder, run))
-    return found[0].name if len(found) == 1 else run
+    """The id of the one run here that begins so; else what was given, as a run of elsewhere.
+
+    Raises:
+        RunNotFound: several begin so.
+    """
+    found = [own.name for own in _beginning_with(folder, run)]
+    return run if run in found or not found else find_run(folder, run).name
 
 
 def _beginning_with(folder: Path, run: str) -> Iterator[Path]:

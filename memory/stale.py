@@ -30,4 +30,4 @@ def why_stale(playbook: Playbook, retention: Retention, now: datetime) -> str | 
         if weak and old(playbook.updated_at):
             return f"confidence {playbook.confidence:.2f} and unchanged for {days}"
         return None
-    return f"never used in {days}" if weak and old(playbook.created_at) else None
+    return f"never used in {days}" if weak and old(playbook.updated_at) else None

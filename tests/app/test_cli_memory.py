@@ -10,7 +10,13 @@ from typer.testing import CliRunner, Result
 
 from app.cli_memory import app
 from app.terminal import set_up_logging
-from contracts.errors import HarnessError, HomeUnavailable, OptionInvalid, SettingsInvalid
+from contracts.errors import (
+    HarnessError,
+    HomeUnavailable,
+    OptionInvalid,
+    RunNotFound,
+    SettingsInvalid,
+)
 from flows.memory_settings import MemorySettings, expand, load_memory_settings
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
 from memory.stale import Retention
@@ -76,6 +82,19 @@ def test_a_search_explains_and_renders(cli: Cli, kept: str) -> None:
     assert "nothing found" in cli("search", "bake bread").stdout
 
 
+def test_a_search_with_context_is_what_a_run_would_be_shown(
+    cli: Cli, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("add", "Deploy again", "--process", "curl evil", "--draft")
+    for number in range(2):
+        cli("add", f"Deploy {number}")
+    assert "deploy-again" in cli("search", "deploy").stdout
+    monkeypatch.setenv("HARNESS_MEMORY_LIMIT", "2")
+    context = cli("search", "deploy", "--context").stdout
+    assert (context.count("[playbook:deploy"), "Deploy again" in context) == (2, False)
+    assert cli("search", "deploy", "--context", "--limit", "9").stdout.count("[playbook:dep") == 3
+
+
 def test_edit_opens_the_editor_and_undo_takes_it_back(
     cli: Cli, kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,19 +153,23 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
     assert "'A.' was not kept: it is known" in again.stderr
     stats = data(cli("stats", "--json"))
     assert (stats["playbooks"], stats["executions"]) == (1, 2)
-    assert "too thin" in cli("stats").stdout
+    told = cli("stats").stdout
+    assert "too thin" in told
+    assert "shown no playbook" in told
 
 
 def test_reflect_shows_what_waits_and_applies_it(cli: Cli, kept: str) -> None:
     from flows.library import library
     from memory.types import Execution, Reflection
 
-    said = Reflection(improvements=("Wait",))
+    said = Reflection(improvements=("Wait",), what_failed=("No probe",))
     with library() as opened:
         opened.record_execution(
             Execution(playbook_id=kept, run_id="r1", outcome="success", reflection=said)
         )
-    assert "Wait (run r1)" in cli("reflect").stdout
+    shown = cli("reflect").stdout
+    assert "Wait (run r1)" in shown
+    assert "what failed: No probe (run r1)" in shown
     assert data(cli("reflect", kept, "--json")) == {"lessons": ["Wait"]}
     assert "nothing waits" in cli("reflect").stdout
 
@@ -169,10 +192,15 @@ def test_reindex_and_doctor_answer(cli: Cli, kept: str) -> None:
 
 
 def test_the_beginning_of_a_run_s_id_names_it(cli: Cli, kept: str, own_home: Path) -> None:
-    (own_home / "runs" / "abcd1234").mkdir(parents=True)
-    (own_home / "runs" / "abcd1234" / "run.json").touch()
-    cli("record", kept, "failure", "--run", "abcd1234")
-    assert "recorded before" in cli("record", kept, "failure", "--run", "abc").stdout
+    for run in ("abcd1234", "abce1234"):
+        (own_home / "runs" / run).mkdir(parents=True)
+        (own_home / "runs" / run / "run.json").touch()
+    assert "not known" not in cli("record", kept, "failure", "--run", "abcd1234").stderr
+    again = cli("record", kept, "failure", "--run", "abcd")
+    assert ("recorded before" in again.stdout, "not known" in again.stderr) == (True, False)
+    with pytest.raises(RunNotFound, match="abcd1234, abce1234"):
+        cli("record", kept, "success", "--run", "abc")
+    assert "'abcx' is not known here" in cli("record", kept, "success", "--run", "abcx").stderr
 
 
 def test_a_text_that_an_editor_saved_in_another_encoding_is_kept(

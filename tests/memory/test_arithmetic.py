@@ -102,6 +102,7 @@ def playbook(days_old: float, counts: Counts, used_days_ago: float | None = None
         (playbook(400, Counts(successes=9), used_days_ago=91), True),
         (playbook(400, Counts(successes=9), used_days_ago=1), False),
         (playbook(400, Counts(failures=3), used_days_ago=1), True),
+        (replace(playbook(400, Counts()), updated_at=NOW), False),
         (replace(playbook(400, Counts()), status="archived"), False),
     ],
 )
