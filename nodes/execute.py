@@ -31,6 +31,8 @@ RunLanes = Callable[[Parallel | Compete, RunContext], NodeResult]
 RunAgent = Callable[[Agentic, RunContext, Sandbox], NodeResult]
 """Lets an agent do an agentic node."""
 
+_NO_TIME = "not begun: the {:g} s that all attempts may take were over"
+
 
 def execute_node(
     node: Node,
@@ -79,10 +81,9 @@ def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
     deadline = None if node.timeout_s is None else monotonic() + node.timeout_s
     attempts: tuple[Attempt, ...] = ()
     for number in range(1, node.max_retries + 2):
-        attempt = _run_steps(node, ctx, run_node, number=number, timeout_s=_left(deadline))
+        attempt = _run_steps(node, ctx, run_node, number=number, deadline=deadline)
         result = _verdict(node, (*attempts, attempt))
-        out_of_time = deadline is not None and monotonic() >= deadline
-        if result.status == "success" or number > node.max_retries or out_of_time:
+        if result.status == "success" or number > node.max_retries or _is_over(deadline):
             return result
         fix = replace(
             node.on_failure,
@@ -95,15 +96,18 @@ def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
 
 
 def _run_steps(
-    node: Validate, ctx: RunContext, run_node: RunNode, *, number: int, timeout_s: float | None
+    node: Validate, ctx: RunContext, run_node: RunNode, *, number: int, deadline: float | None
 ) -> Attempt:
     results: dict[str, NodeResult] = {}
     for step in node.steps:
+        if _is_over(deadline):
+            results[step.name] = NodeResult.failure(_NO_TIME.format(node.timeout_s))
+            continue
         inner = Deterministic(
             name=attempt_name(step_name(node, step.name), number),
             description=node.description,
             exec=step.exec,
-            timeout_s=timeout_s,
+            timeout_s=_left(deadline),
         )
         results[step.name] = run_node(inner, ctx)
     return Attempt(number=number, steps=results)
@@ -132,6 +136,10 @@ def _verdict(node: Validate, attempts: tuple[Attempt, ...]) -> NodeResult:
         output=cap("\n\n".join(details)),
         attempts=attempts,
     )
+
+
+def _is_over(deadline: float | None) -> bool:
+    return deadline is not None and monotonic() >= deadline
 
 
 def _left(deadline: float | None) -> float | None:

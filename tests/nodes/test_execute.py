@@ -186,6 +186,27 @@ def test_a_validate_node_out_of_time_starts_no_further_round(sandbox: ScriptedSa
     assert len(result.attempts) == 1
 
 
+@pytest.mark.parametrize("timeout_s", [60, 0.01])
+def test_the_time_of_a_validate_node_is_shared_by_its_steps(
+    sandbox: ScriptedSandbox, timeout_s: float
+) -> None:
+    def slow(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        sleep(0.05)
+        return OK
+
+    run = Runner(sandbox)
+    result = run(check(Step(name="a", exec=slow), Step(name="b", exec=slow), timeout_s=timeout_s))
+    if timeout_s == 60:
+        _, first, second = run.limits
+        assert first is not None
+        assert second is not None
+        assert second <= first - 0.05
+    else:
+        second_step = result.attempts[0].steps["b"]
+        assert second_step.error == "not begun: the 0.01 s that all attempts may take were over"
+        assert (result.status, "check/b (attempt 1)" in run.ran) == ("failure", False)
+
+
 def test_what_a_node_raises_goes_through(sandbox: ScriptedSandbox) -> None:
     def broken(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         raise ZeroDivisionError("a bug")
