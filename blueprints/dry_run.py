@@ -1,13 +1,22 @@
 """What a blueprint would do: its nodes and the prompts it would give. Nothing is executed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid
 from contracts.run import Attempt, NodeResult, NodeType, RunContext
-from nodes.types import NODE_TYPES, Agentic, Compete, Node, Parallel, Validate, step_name
+from nodes.types import (
+    NODE_TYPES,
+    Agentic,
+    Compete,
+    Node,
+    Parallel,
+    Validate,
+    step_name,
+    step_names,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +52,7 @@ def _plan(nodes: Sequence[Node], ctx: RunContext) -> _Plan:
     for node in nodes:
         within = _inside(node, ctx)
         planned += [_planned(node, ctx), *within.nodes]
-        ctx = within.ctx.with_result(node.name, NodeResult.success(f"[output of {node.name}]"))
+        ctx = _after([node.name], within.ctx)
     return _Plan(planned, ctx)
 
 
@@ -51,9 +60,12 @@ def _inside(node: Node, ctx: RunContext) -> _Plan:
     """The nodes in a node, and the context with what those leave behind that always run."""
     match node:
         case Validate():
-            return _Plan([_planned(node.on_failure, _failing(node, ctx))], ctx)
+            fix = _planned(node.on_failure, _failing(node, ctx))
+            return _Plan([fix], _after(step_names(node), ctx))
         case Compete():
-            return _Plan([_planned(entrant, ctx) for entrant in node.entrants], ctx)
+            entrants = [_planned(entrant, ctx) for entrant in node.entrants]
+            names = (*(entrant.name for entrant in node.entrants), *step_names(node))
+            return _Plan(entrants, _after(names, ctx))
         case Parallel():
             lanes = [_plan(lane, ctx) for lane in node.lanes]
             for lane in lanes:
@@ -61,6 +73,12 @@ def _inside(node: Node, ctx: RunContext) -> _Plan:
             return _Plan([found for lane in lanes for found in lane.nodes], ctx)
         case _:
             return _Plan([], ctx)
+
+
+def _after(names: Iterable[str], ctx: RunContext) -> RunContext:
+    for name in names:
+        ctx = ctx.with_result(name, NodeResult.success(f"[output of {name}]"))
+    return ctx
 
 
 def _planned(node: Node, ctx: RunContext) -> PlannedNode:

@@ -180,6 +180,19 @@ def test_a_dry_run_gives_a_lane_what_came_before_it_and_not_what_runs_beside_it(
         dry_run(blueprint("lanes", "Lanes", [beside]))
 
 
+def test_a_dry_run_gives_a_prompt_what_steps_and_entrants_leave_behind() -> None:
+    fix = agentic("fix", "fix", prompt=lambda _: "fix it")
+    check = validate("check", "check", steps=[step("s", command("true"))], on_failure=fix)
+    names = ("check/s", "try-1", "try-1/answer")
+
+    def prompt(ctx: RunContext) -> str:
+        return ", ".join(ctx.results[name].output for name in names)
+
+    says = agentic("says", "says", prompt=prompt)
+    planned = dry_run(blueprint("lanes", "Lanes", [check, trying(), says]))
+    assert planned[-1].prompt == ", ".join(f"[output of {name}]" for name in names)
+
+
 def test_names_in_lanes_are_names_of_the_blueprint() -> None:
     twice = deterministic("same", "same", command("true"))
     with pytest.raises(BlueprintInvalid, match="uses a node name twice: 'same'"):
