@@ -25,6 +25,7 @@ from nodes.text import cap
 _CALL_TIMEOUT_S = 600.0
 _OUTPUT_CAP = 256 * 1024
 _EMPTY = "Your answer was empty. Call a tool, or say what you found and did."
+_WITHHELD = {"content_filter", "refusal"}
 _CUT_OFF = "Your answer was cut off at its longest. Go on in smaller pieces."
 
 
@@ -117,11 +118,13 @@ class _Conversation:
         """Call the model once and do what it asks; True when that was its answer."""
         reply = self._ask()
         said = reply.message
+        self._output = cap(said.content, _OUTPUT_CAP) if said.content.strip() else self._output
+        if reply.stop_reason in _WITHHELD:
+            raise _Stop(f"the model refused, or its answer was filtered ({reply.stop_reason})")
         if not said.tool_calls and not said.content.strip():
             _stop_if(self._streaks.empty(reply.stop_reason))
             self._tell(_EMPTY)
             return False
-        self._output = cap(said.content, _OUTPUT_CAP) if said.content.strip() else self._output
         self._messages.append(keepable(said))
         if said.tool_calls:
             self._run_calls(said)

@@ -183,6 +183,17 @@ def test_a_cut_off_answer_is_no_answer(play: Play) -> None:
     assert (result.status, result.output) == ("success", "short")
 
 
+@pytest.mark.parametrize("reason", ["content_filter", "refusal"])
+@pytest.mark.parametrize("said", [{"content": "It is beca"}, {"content": ""}, calls(("bash", {}))])
+def test_an_answer_that_was_withheld_is_a_failure(
+    play: Play, reason: str, said: dict[str, object]
+) -> None:
+    result = play({**said, "stop_reason": reason}, {"content": "never asked for"})
+    why = f"the model refused, or its answer was filtered ({reason})"
+    assert (result.status, result.error, result.turns) == ("failure", why, 1)
+    assert result.output == said["content"]
+
+
 def test_malformed_and_unknown_calls_are_told_and_kept_harmless(play: Play) -> None:
     result = play(calls(("bash", "{oops"), ("fly away!", {})), {"content": "sorry"})
     assert result.status == "success"
