@@ -1,7 +1,7 @@
 """The loop: nodes in order, contexts threaded, a stop at the first failure.
 
 The engine does not know how a node is made visible: `perform` is a plain call here and a
-Prefect task run in `flows/compile.py`.
+Prefect task run in `flows/node_tasks.py`.
 """
 
 from collections import Counter

@@ -1,21 +1,16 @@
 """A blueprint as a Prefect flow: each node, step and attempt is a task run."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from prefect import Flow, State, allow_failure, get_run_logger, task
-from prefect.cache_policies import NO_CACHE
-from prefect.exceptions import TerminationSignal
+from prefect import Flow, State
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
-from blueprints.engine import Perform, Watch
+from blueprints.engine import Watch
 from blueprints.types import Blueprint
-from contracts.errors import HarnessError, RunNotFound
-from contracts.run import NodeResult, RunReport
-from flows.artifacts import publish_report, publish_view
+from contracts.run import RunReport
 from flows.asked import check_own
 from flows.form import (
     CONFIGURED,
@@ -34,23 +29,16 @@ from flows.form import (
     with_options_of,
 )
 from flows.heartbeat import beating
-from flows.limits import turn
 from flows.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.names import NO_REPO, run_name, tag_flow_run
+from flows.one_attempt import run_once
 from flows.plain_flow import NOT_GIVEN, PlainFlow, check_given, must_be_given
-from flows.plain_log import failures_told_once
 from flows.plainly import plainly
-from flows.queued import queue, queued
 from flows.request import FlowRun, RunRequest
-from flows.run import run_blueprint
-from flows.runs import finished, is_known, read_diff, read_entry, read_report, reported_at, waits
+from flows.runs import finished, waits
 from flows.secrets import secrets_set
-from flows.settings import load_settings
-from flows.settle import settle, settle_flow_run
-from flows.signals import LOOK_S, LOOK_UNDER_WORKER_S, cancelled_from_prefect, undisturbed
-from flows.telemetry import Trace, traced
+from flows.settle import settle_flow_run
 from flows.workshop import Workshop
-from nodes.types import Node
 
 RunFlow = Flow[..., State[RunReport]]
 
@@ -107,7 +95,7 @@ def flow_function(
     watch: Watch | None = None,
     whole: Callable[[str], str] = str,
 ) -> Callable[..., State[RunReport]]:
-    """What the flow of this blueprint does, for a flow of another name."""
+    """The function of this blueprint's flow; who calls it names and decorates the flow."""
 
     def own_id() -> str:
         return run_id or str(flow_run.id)[-8:]
@@ -161,127 +149,25 @@ def flow_function(
             tag_flow_run(request)
             suspends = run_id is None and deployment.id is not None
             this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
-            while True:
-                if suspends and waits(tools.runs, own_id()):
-                    # With the database and Prefect's forms, which most runs never need.
-                    from flows.suspend import suspend_until_decided
-
-                    with tools.approvals() as approvals:
-                        suspend_until_decided(approvals, own_id())
-                report = _once(request, tools, own_id(), this, watch or Watch())
-                if not suspends or report.status != "waiting":
-                    return _end(report)
+            return _end(_until_over(request, tools, own_id(), this, watch or Watch()))
 
     return blueprint_flow
 
 
-def _once(
+def _until_over(
     request: RunRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
 ) -> RunReport:
-    """Go on with the run as far as it comes, and show how it stands."""
-    settings = load_settings()
-    before = reported_at(tools.runs, run_id)
-    with traced(settings.telemetry, request, run_id) as trace:
-        try:
-            look_s = LOOK_UNDER_WORKER_S if this.suspends else LOOK_S
-            look = cancelled_from_prefect(this.id, every_s=look_s)
-            noted = partial(queued, tools.runs, run_id, request, this)
-            with look, turn(request, settings.limits, queue=noted):
-                report = run_blueprint(
-                    request,
-                    trace.workshop(tools),
-                    run_id=run_id,
-                    flow_run=this,
-                    perform=trace.perform(task_runner()),
-                    lanes=lambda: trace.perform(task_runner()),
-                    watch=_logged(watch),
-                )
-        except (KeyboardInterrupt, TerminationSignal) as told:
-            with undisturbed():
-                report = _cut_short(told, request, tools, run_id, this)
-        except HarnessError as error:
-            with suppress(HarnessError):
-                settle(tools, run_id, error, of="queued")
-                if reported_at(tools.runs, run_id) != before:
-                    _tell(read_report(tools.runs, run_id), tools, trace)
-            raise
-        _tell(report, tools, trace)
-    return report
+    """The run's last report; a flow run that suspends itself meanwhile waits for a person."""
+    while True:
+        if this.suspends and waits(tools.runs, run_id):
+            # With the database and Prefect's forms, which most runs never need.
+            from flows.suspend import suspend_until_decided
 
-
-def _tell(report: RunReport, tools: Workshop, trace: Trace) -> None:
-    """Tell telemetry and Prefect how the run stands."""
-    trace.ended(report, tools.runs / report.run_id / "trajectory.jsonl")
-    publish_report(report, read_diff(tools.runs, report.run_id))
-    publish_view(tools.view(report.run_id), report.run_id)
-
-
-def task_runner() -> Perform:
-    """A `Perform` that makes each node a task run; a failed node's task run is Failed.
-
-    Each task run waits for the one before it, so that the graph shows their order.
-    """
-    last: State[object] | None = None
-    failures_told_once()
-
-    def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
-        nonlocal last
-        # No tags: each would cost a question to the server about its concurrency limits.
-        # A function, for Prefect takes a string for a template.
-        run = _node_task.with_options(name=node.name, task_run_name=lambda: node.name)
-        before = None if last is None else [allow_failure(last)]
-        last = run(execute, return_state=True, wait_for=before)
-        match last.result(raise_on_failure=False):
-            case NodeResult() as result:
-                return result
-            case BaseException() as error:
-                raise error
-            case other:
-                raise TypeError(f"node {node.name!r} gave {other!r}, which is no NodeResult")
-
-    return perform
-
-
-@task(cache_policy=NO_CACHE, persist_result=False)
-def _node_task(execute: Callable[[], NodeResult]) -> object:
-    result = execute()
-    match result.status:
-        case "success":
-            return Completed(data=result)
-        case "skipped":
-            return Completed(name="Skipped", data=result)
-        case "failure":
-            return Failed(message=result.error, data=result)
-
-
-def _logged(watch: Watch) -> Watch:
-    """The same watch, also told to the Prefect log of the run that is going on."""
-
-    def on_complete(name: str, result: NodeResult) -> None:
-        why = f": {result.error}" if result.error else ""
-        seconds = result.duration_ms / 1000
-        get_run_logger().info("node %r: %s in %.1f s%s", name, result.status, seconds, why)
-        watch.on_node_complete(name, result)
-
-    def on_line(name: str, line: str) -> None:
-        get_run_logger().info("%s", line)
-        watch.on_line(name, line)
-
-    return Watch(on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line)
-
-
-def _cut_short(
-    told: BaseException, request: RunRequest, tools: Workshop, run_id: str, this: FlowRun
-) -> RunReport:
-    """The report of a run that was told to end, by whomever, also before it began."""
-    with suppress(RunNotFound):
-        return read_report(tools.runs, run_id)
-    if not is_known(tools.runs, run_id):
-        queue(tools.runs, run_id, request, this)
-    report = settle(tools, run_id, told, of=read_entry(tools.runs, run_id).state)
-    if report is None:
-        raise told
-    return report
+            with tools.approvals() as approvals:
+                suspend_until_decided(approvals, run_id)
+        report = run_once(request, tools, run_id, this, watch)
+        if not this.suspends or report.status != "waiting":
+            return report
 
 
 def _end(report: RunReport) -> State[RunReport]:

@@ -92,7 +92,7 @@ def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_serve
         with prefect_at(prefect_api), pytest.raises(RepoInvalid, match="gone"):
             run_in_prefect(asked, load_settings(), run_id="b4", watch=Watch())
     with asking(prefect_api) as client:
-        known = [run for run in client.read_flow_runs() if run.name.endswith("b4")]
+        known = [run for run in client.read_flow_runs() if run.name.endswith("· b4")]
     assert [run.parameters["repo"] for run in known] == [f"http://***@{place}/notes.git"]
     assert "correct-horse" not in str([run.model_dump() for run in known])
 
