@@ -1,9 +1,11 @@
 """Nodes as Prefect task runs, and what they say in the Prefect log."""
 
 from collections.abc import Callable
+from contextvars import copy_context
 
 from prefect import State, allow_failure, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import MissingContextError
 from prefect.states import Completed, Failed
 
 from blueprints.engine import Perform, Watch
@@ -52,15 +54,22 @@ def _node_task(execute: Callable[[], NodeResult]) -> object:
 
 def logged(watch: Watch) -> Watch:
     """The same watch, also told to the Prefect log of the run that is going on."""
+    of_run = copy_context()
+
+    def say(words: str, *given: object) -> None:
+        try:
+            get_run_logger().info(words, *given)
+        except MissingContextError:  # in a thread that the node began itself
+            of_run.copy().run(say, words, *given)
 
     def on_complete(name: str, result: NodeResult) -> None:
         why = f": {result.error}" if result.error else ""
         seconds = result.duration_ms / 1000
-        get_run_logger().info("node %r: %s in %.1f s%s", name, result.status, seconds, why)
+        say("node %r: %s in %.1f s%s", name, result.status, seconds, why)
         watch.on_node_complete(name, result)
 
     def on_line(name: str, line: str) -> None:
-        get_run_logger().info("%s", line)
+        say("%s", line)
         watch.on_line(name, line)
 
     return Watch(on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line)

@@ -46,7 +46,7 @@ def run_once(
         except (KeyboardInterrupt, TerminationSignal) as told:
             with undisturbed():
                 report = _cut_short(told, request, tools, run_id, this)
-        except HarnessError as error:
+        except Exception as error:  # a door: what a node's author wrote may raise anything
             with suppress(HarnessError):
                 settle(tools, run_id, error, of="queued")
                 if reported_at(tools.runs, run_id) != before:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import sleep
 from typing import Any
@@ -159,13 +160,20 @@ def test_a_failed_node_makes_the_flow_run_failed_with_the_reason(
     assert not [line for line in told if "NoneType: None" in line]
 
 
-def test_what_a_node_raises_ends_the_flow_run(run: Run) -> None:
+def test_what_a_node_raises_ends_the_flow_run_with_its_report(run: Run, api: httpx.Client) -> None:
     def buggy(_: RunContext, __: Sandbox) -> NodeResult:
         raise ZeroDivisionError("by zero")
 
     result, flow_run = run(blueprint("buggy", "Raises", [deterministic("bug", "bug", buggy)]))
     assert isinstance(result, ZeroDivisionError)
     assert flow_run["state_name"] == "Failed"
+    keys = [one["key"] for one in of_run(api, "artifacts", flow_run)]
+    assert {key.partition("-")[0] for key in keys if key} == {
+        "report",
+        "nodes",
+        "execution",
+        "events",
+    }
 
 
 def test_lanes_are_task_runs_and_what_lost_is_kept(
@@ -236,9 +244,17 @@ def test_the_report_and_the_diff_are_artifacts(run: Run, api: httpx.Client) -> N
 
 
 def test_output_streams_to_the_prefect_log(run: Run, api: httpx.Client) -> None:
-    made = blueprint("talks", "Talks", [deterministic("do", "do it", shell("echo how nice"))])
-    _, flow_run = run(made)
-    assert "how nice" in log_of(api, flow_run)
+    def from_threads(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        with ThreadPoolExecutor() as threads:
+            return threads.submit(command("echo", "from a thread"), ctx, sandbox).result()
+
+    nodes = [
+        deterministic("do", "do it", shell("echo how nice")),
+        deterministic("threads", "do it in threads of its own", from_threads),
+    ]
+    report, flow_run = run(blueprint("talks", "Talks", nodes))
+    assert isinstance(report, RunReport)
+    assert {"how nice", "from a thread"} <= set(log_of(api, flow_run))
 
 
 def test_a_run_is_named_and_tagged_after_what_it_does(
