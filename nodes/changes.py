@@ -1,14 +1,17 @@
 """Ready work on what a run has changed, by git in the sandbox."""
 
 import textwrap
+from functools import partial
 
 from contracts.run import NodeResult, RunContext
+from contracts.same_bytes import same_bytes
 from contracts.sandbox import COMMITS_AS, Command, ExecResult, Sandbox
 from nodes.commands import to_result
 from nodes.node_sandbox import quiet
 from nodes.types import Work
 
 _SUBJECT_WIDTH = 72
+_STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
 _IDENTITY = ("-c", f"user.name={COMMITS_AS.name}", "-c", f"user.email={COMMITS_AS.email}")
 
 
@@ -25,9 +28,12 @@ def commit_since(base: str) -> Work:
     """
 
     def work(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        same = same_bytes(partial(_looked, sandbox))
         staged = _result(sandbox, "add", "--all")
         if staged.status == "failure":
             return staged
+        if same:
+            _looked(sandbox, ("update-index", "-z", "--index-info"), b"".join(same.values()))
         if not _git(sandbox, "diff", "--cached", "--quiet").ok:
             return _commit(sandbox, commit_message(ctx))
         if head(ctx, sandbox).output == ctx.results[base].output:
@@ -43,26 +49,38 @@ def unchanged_since(base: str) -> Work:
     def work(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         if head(ctx, sandbox).output != ctx.results[base].output:
             return NodeResult.failure("commits were added; this run may only read")
-        status = _result(sandbox, "status", "--porcelain")
-        if status.status == "success" and status.output:
-            return NodeResult.failure("files were changed; this run may only read", status.output)
-        return status
+        changed = uncommitted(sandbox)
+        if changed.status == "success" and changed.output:
+            return NodeResult.failure("files were changed; this run may only read", changed.output)
+        return changed
 
     return work
 
 
+def uncommitted(sandbox: Sandbox) -> NodeResult:
+    """The files that were changed, added or removed since the last commit, each on a line as
+    `git status` has it; a failure where git cannot tell."""
+    status = _looked(sandbox, _STATUS)
+    if not status.ok:
+        return to_result(status, ("git", *_STATUS))
+    entries = [entry for entry in status.stdout.split(b"\0") if entry]
+    same = same_bytes(partial(_looked, sandbox)) if entries else {}
+    changed = [entry for entry in entries if entry[:3] != b" M " or entry[3:] not in same]
+    return NodeResult.success(b"\n".join(changed).decode(errors="replace"))
+
+
 def commit_now(sandbox: Sandbox) -> str:
     """The hash of the commit that is checked out; empty where there is none."""
-    found = _looked(sandbox, "rev-parse", "--verify", "HEAD")
+    found = _looked(sandbox, ("rev-parse", "--verify", "HEAD"))
     return found.text.strip() if found.ok else ""
 
 
 def same_as(commit: str, sandbox: Sandbox) -> bool:
     """Whether all that git would keep is as in this commit; False where nobody can tell."""
-    status = _looked(sandbox, "status", "--porcelain", "--untracked-files=normal")
-    if not status.ok or status.text:
+    changed = uncommitted(sandbox)
+    if changed.status == "failure" or changed.output:
         return False
-    return _looked(sandbox, "diff", "--quiet", "--no-ext-diff", commit, "HEAD").ok
+    return _looked(sandbox, ("diff", "--quiet", "--no-ext-diff", commit, "HEAD")).ok
 
 
 def commit_message(ctx: RunContext) -> str:
@@ -83,9 +101,9 @@ def _commit(sandbox: Sandbox, message: str) -> NodeResult:
     return _result(sandbox, "show", "--stat", "--format=%h %s", "HEAD")
 
 
-def _looked(sandbox: Sandbox, *args: str) -> ExecResult:
+def _looked(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes = b"") -> ExecResult:
     """What git says, which nobody who follows the run is told."""
-    return sandbox.exec(Command(argv=("git", *args)), quiet)
+    return sandbox.exec(Command(argv=("git", *args), stdin=stdin), quiet)
 
 
 def _result(sandbox: Sandbox, *args: str) -> NodeResult:

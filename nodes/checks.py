@@ -2,6 +2,7 @@
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
+from nodes.changes import uncommitted
 from nodes.commands import to_result
 from nodes.node_sandbox import quiet
 from nodes.types import Condition, Work
@@ -39,10 +40,9 @@ def was_skipped(node: str) -> Condition:
 
 def work_tree_clean(_: RunContext, sandbox: Sandbox) -> NodeResult:
     """Check that no file in the workspace was changed, added or removed since the last commit."""
-    status = Command(argv=("git", "status", "--porcelain"))
-    result = sandbox.exec(status)
-    if not result.ok:
-        return to_result(result, status.argv)
-    if result.text:
-        return NodeResult.failure("the work tree has uncommitted changes", result.text)
+    changed = uncommitted(sandbox)
+    if changed.status == "failure":
+        return changed
+    if changed.output:
+        return NodeResult.failure("the work tree has uncommitted changes", changed.output)
     return NodeResult.success("the work tree is clean")

@@ -14,7 +14,8 @@ JUNK = (
 """What running tests leaves behind; kept out of the work by `.git/info/exclude`."""
 
 _NAMED = 5
-_LIST_LIMIT = 64 * 1024 * 1024
+LIST_LIMIT = 64 * 1024 * 1024
+"""Bytes of a listing of files."""
 
 
 def show_all(sandbox: Sandbox) -> tuple[str, ...]:
@@ -26,14 +27,14 @@ def show_all(sandbox: Sandbox) -> tuple[str, ...]:
         GitFailed: a git command inside failed.
         SandboxLost: the sandbox is gone.
     """
-    listed = git_in(sandbox, "ls-files", "-v", "-z", output_limit=_LIST_LIMIT).stdout
+    listed = git_in(sandbox, "ls-files", "-v", "-z", output_limit=LIST_LIMIT).stdout
     flags = [_Flag(entry[:1], entry[2:]) for entry in listed.split(b"\0") if entry]
     _update(sandbox, "--no-assume-unchanged", [flag.path for flag in flags if flag.unchanged])
     skipped = {flag.path for flag in flags if flag.skipped}
     if not skipped:
         return ()
     _update(sandbox, "--no-skip-worktree", skipped)
-    deleted = git_in(sandbox, "ls-files", "--deleted", "-z", output_limit=_LIST_LIMIT).stdout
+    deleted = git_in(sandbox, "ls-files", "--deleted", "-z", output_limit=LIST_LIMIT).stdout
     away = sorted(skipped & set(deleted.split(b"\0")))
     _update(sandbox, "--skip-worktree", away)
     if not away:

@@ -7,15 +7,17 @@ sees nothing but the bytes of a bundle, and those only after verification.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
-from contracts.sandbox import COMMITS_AS, Sandbox
+from contracts.same_bytes import same_bytes
+from contracts.sandbox import COMMITS_AS, ExecResult, Sandbox
 from sandbox.bundles import pack_base, unpack_work
 from sandbox.diffs import diff, diff_stat
 from sandbox.git import branch_ref, git, git_text, last_words
 from sandbox.inside import checked, git_in, rm_in, tried_in
-from sandbox.left_out import JUNK, ignored, show_all
+from sandbox.left_out import JUNK, LIST_LIMIT, ignored, show_all
 from sandbox.repos import Base
 
 WORK_LIMIT = 512 * 1024 * 1024
@@ -108,13 +110,20 @@ def _unlock(sandbox: Sandbox) -> None:
 
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
-    """Commit everything in the workspace; gives what could not be added, as notices."""
+    """Commit every change in the workspace; gives what could not be added, as notices."""
+    same = same_bytes(partial(_looked, sandbox))
     added = tried_in(sandbox, "add", "--all", "--ignore-errors")
+    if same:
+        git_in(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(same.values()))
     if not tried_in(sandbox, "diff", "--cached", "--quiet").ok:
         commit = ("commit", "--quiet", "--no-verify", "--allow-empty-message")
         words = message.replace("\0", "").encode(errors="replace")
         git_in(sandbox, *commit, "--file=-", stdin=words)
     return () if added.ok else (f"not all is in the branch: {last_words(added.stderr)}",)
+
+
+def _looked(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes) -> ExecResult:
+    return tried_in(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
 
 
 def _packed(sandbox: Sandbox, base: Base) -> bytes | None:

@@ -1,10 +1,14 @@
 """Ready checks, run for real."""
 
+from pathlib import Path
+
 from contracts.run import NodeResult
+from nodes.changes import commit_now, commit_since, head, same_as, unchanged_since
 from nodes.checks import has_tools, work_tree_clean
 from nodes.types import Work
 from sandbox.scripted import ScriptedSandbox
 from tests.nodes.workspace import context, folder, put_repo
+from tests.sandbox.git_repos import run_git
 
 
 def run(work: Work, sandbox: ScriptedSandbox) -> NodeResult:
@@ -38,6 +42,41 @@ def test_a_new_file_makes_the_work_tree_unclean(sandbox: ScriptedSandbox) -> Non
     repo = put_repo(sandbox)
     (repo / "new.txt").write_text("new")
     assert "new.txt" in run(work_tree_clean, sandbox).output
+
+
+def put_dos_lines(sandbox: ScriptedSandbox) -> Path:
+    """A repository whose attributes would have a file's lines end otherwise than they do."""
+    repo = put_repo(sandbox, {"dos.txt": "a\r\nb\r\n", "code.py": "a = 1\n"})
+    (repo / ".gitattributes").write_text("*.txt text\n")
+    run_git(repo, "add", ".gitattributes")
+    run_git(repo, "commit", "--quiet", "--message", "Say how lines end")
+    (repo / "dos.txt").touch()
+    assert "dos.txt" in run_git(repo, "status", "--porcelain")
+    return repo
+
+
+def test_a_file_whose_bytes_are_those_of_the_commit_is_unchanged(sandbox: ScriptedSandbox) -> None:
+    repo = put_dos_lines(sandbox)
+    before = commit_now(sandbox)
+    base = {"base": head(context(sandbox), sandbox)}
+    assert run(work_tree_clean, sandbox).status == "success"
+    assert unchanged_since("base")(context(sandbox, results=base), sandbox).status == "success"
+    assert same_as(before, sandbox)
+    (repo / "dos.txt").write_bytes(b"a\r\nc\r\n")
+    assert run(work_tree_clean, sandbox).output == " M dos.txt"
+    assert not same_as(before, sandbox)
+
+
+def test_only_what_was_changed_is_committed(sandbox: ScriptedSandbox) -> None:
+    repo = put_dos_lines(sandbox)
+    base = {"base": head(context(sandbox), sandbox)}
+    commit = commit_since("base")
+    assert commit(context(sandbox, results=base), sandbox).error == (
+        "nothing was changed: there is nothing to commit"
+    )
+    (repo / "code.py").write_text("a = 2\n")
+    assert commit(context(sandbox, results=base), sandbox).status == "success"
+    assert run_git(repo, "diff", "--name-only", "HEAD~1", "HEAD") == "code.py"
 
 
 def test_where_there_is_no_repository_the_check_fails_with_gits_words(

@@ -125,6 +125,55 @@ def test_what_tests_leave_behind_is_no_work(work_in: Sandbox, base: Base) -> Non
     assert take_out(work_in, base, BRANCH, message="Leftovers") is None
 
 
+ODD = "o'd\"d \\ na\nme.txt"
+
+
+@pytest.fixture
+def dos_in(tmp_path: Path, repo: Path, sandbox: Sandbox) -> tuple[Sandbox, Base]:
+    """A sandbox with text files put in whose lines do not end as their attributes would have it."""
+    commit_files(repo, {"dos.txt": b"a\r\nb\r\n", "run.txt": b"a\r\n", ODD: b"a\r\n"})
+    (repo / ".gitattributes").write_text("*.txt text\n")
+    run_git(repo, "add", ".gitattributes")
+    run_git(repo, "commit", "--quiet", "--message", "Say how lines end")
+    base = open_repo(str(repo), store=tmp_path / "store")
+    put_in(sandbox, base, BRANCH)
+    # As in a sandbox that goes on from a snapshot: git has to look into every file.
+    inside(sandbox, "touch -d yesterday *.txt")
+    return sandbox, base
+
+
+def test_files_nobody_touched_are_not_in_the_work_whatever_their_attributes_say(
+    dos_in: tuple[Sandbox, Base],
+) -> None:
+    sandbox, base = dos_in
+    assert take_out(sandbox, base, BRANCH, message="Leftovers") is None
+    inside(sandbox, "echo 'a = 2' > src/a.py; chmod +x run.txt")
+
+    work = taken(sandbox, base)
+
+    assert work.diff_stat == DiffStat(files=2, insertions=1, deletions=1)
+    assert git("cat-file", "blob", f"{work.commit}:run.txt", at=base.bare) == b"a\r\n"
+    assert git_text("ls-tree", work.commit, "run.txt", at=base.bare).startswith("100755 ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "printf 'a\\r\\nc\\r\\n' > dos.txt",
+        "printf 'a\\nb\\n' > dos.txt",
+        "git add --renormalize dos.txt",
+        "ln -sf run.txt dos.txt",
+    ],
+)
+def test_a_change_of_such_a_file_is_in_the_work(dos_in: tuple[Sandbox, Base], line: str) -> None:
+    sandbox, base = dos_in
+    inside(sandbox, line)
+    changed = git_text(
+        "diff", "--name-only", base.commit, taken(sandbox, base).commit, at=base.bare
+    )
+    assert changed == "dos.txt"
+
+
 @pytest.mark.parametrize(
     "line",
     [
