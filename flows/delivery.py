@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from contracts.errors import ForgeRefused, SandboxLost, WorkRefused
+from contracts.errors import ForgeRefused, HarnessError, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunReport
 from contracts.sandbox import LastingSandbox, Sandbox
 from flows.checkpoints import Checkpoints
@@ -44,6 +44,17 @@ class Delivery:
             self._tell(*ignored(sandbox))
         if ended is not None:
             self._kept.save(replace(self._kept.now, ended=dict(ended), work=self.work))
+
+    def rescue(self, sandbox: Sandbox) -> None:
+        """Bring out what there is of a run that something else ends, onto its branch.
+
+        What hinders that is a notice: it is not why the run ends.
+        """
+        try:
+            self.take(sandbox, ended=None)
+            self.publish()
+        except HarnessError as error:
+            self.notices = (f"the work is not on its branch: {self._workshop.redact(str(error))}",)
 
     def keep_lane(self, name: str, fork: LastingSandbox) -> None:
         """Keep what an agent made that did not win, as a branch of the bare repository.

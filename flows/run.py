@@ -1,11 +1,11 @@
 """One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
 from blueprints.engine import Lanes, NodeRunner, Perform, Watch, call, run_nodes
-from contracts.errors import HarnessError, RunNotResumable, SandboxLost
+from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows import checkpoint
@@ -161,15 +161,9 @@ def _collected(record: Record, sandbox: Sandbox) -> Iterator[None]:
     """
     try:
         yield
-    except SandboxLost:
-        with undisturbed(), suppress(HarnessError):
-            record.delivery.take(sandbox, ended=None)
-            record.delivery.publish()
-        raise
     except BaseException:
         with undisturbed():
-            record.delivery.take(sandbox, ended=None)
-            record.delivery.publish()
+            record.delivery.rescue(sandbox)
         raise
     record.delivery.take(sandbox, ended=record.ctx.results)
 

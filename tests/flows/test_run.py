@@ -218,6 +218,31 @@ def test_an_interrupted_run_is_cancelled_and_keeps_its_work(
     assert git(repository, "show", f"{report.branch}:answer.txt") == "so far"
 
 
+@pytest.mark.parametrize(
+    ("why", "status", "says"),
+    [
+        (KeyboardInterrupt(), "cancelled", "it was cancelled"),
+        (ZeroDivisionError("by zero"), "failure", "node 'end' of the blueprint raised Zero"),
+    ],
+)
+def test_work_that_cannot_be_taken_out_hides_nothing_of_why_a_run_ended(
+    shop: Workshop, ask: Ask, why: BaseException, status: str, says: str
+) -> None:
+    def end(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        shell("rm -rf .git")(ctx, sandbox)
+        raise why
+
+    with pytest.raises(type(why)):
+        run_blueprint(
+            ask(blueprint("ends", "Ends", [deterministic("end", "ends", end)])),
+            shop,
+            run_id="abcd1234",
+        )
+    report = read_report(shop.runs, "abcd1234")
+    assert (report.status, (report.error or "").startswith(says)) == (status, True)
+    assert "the work is not on its branch: the work cannot be taken out" in str(report.notices)
+
+
 def test_a_lost_sandbox_is_reported_as_such(shop: Workshop, ask: Ask) -> None:
     def lost(_: RunContext, __: Sandbox) -> NodeResult:
         raise SandboxLost("the container is gone")
