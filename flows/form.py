@@ -11,6 +11,8 @@ from pydantic import Field, WithJsonSchema
 from pydantic.config import JsonDict
 
 from blueprints.types import Blueprint
+from flows.request import LONGEST, MOST_USD
+from memory.scope import ID_LIMIT
 
 CONFIGURED: Final = "configured"
 AgentName = Literal["configured", "native", "claude-code", "pi"]
@@ -30,7 +32,7 @@ def _asked(title: str, description: str) -> JsonDict:
 Repo = Annotated[
     str,
     Field(
-        max_length=2_000,
+        max_length=LONGEST["repo"],
         json_schema_extra=_asked(
             "Repository",
             "Path or URL of the git repository to work on, such as /srv/git/my-project.",
@@ -40,7 +42,7 @@ Repo = Annotated[
 Intent = Annotated[
     str,
     Field(
-        max_length=20_000,
+        max_length=LONGEST["intent"],
         json_schema_extra=_shown(
             "Intent", 'What you want, in your own words, such as "make the tests pass".'
         ),
@@ -49,7 +51,7 @@ Intent = Annotated[
 IntentFrom = Annotated[
     str,
     Field(
-        max_length=200,
+        max_length=LONGEST["intent_from"],
         json_schema_extra=_shown(
             "Intent taken from",
             "Such as issue:17, where nobody vouches for the intent: nothing in it is taken for "
@@ -60,7 +62,7 @@ IntentFrom = Annotated[
 Ref = Annotated[
     str,
     Field(
-        max_length=500,
+        max_length=LONGEST["ref"],
         json_schema_extra=_shown(
             "Start from", "Branch, tag or commit; HEAD of the repository if empty."
         ),
@@ -73,7 +75,7 @@ Agent = Annotated[
 Model = Annotated[
     str,
     Field(
-        max_length=500,
+        max_length=LONGEST["model"],
         json_schema_extra=_shown(
             "Model",
             "A litellm name such as anthropic/claude-sonnet-5-5, or scripted/FILE; "
@@ -86,7 +88,7 @@ Push = Annotated[
     Field(json_schema_extra=_shown("Push", "Push the branch when every node succeeded.")),
 ]
 Budget = Annotated[
-    Annotated[float, Field(gt=0, le=10_000)] | None,
+    Annotated[float, Field(gt=0, le=MOST_USD)] | None,
     Field(
         json_schema_extra=_shown(
             "Budget in US dollars",
@@ -101,7 +103,7 @@ Options = Annotated[
 User = Annotated[
     str,
     Field(
-        max_length=255,
+        max_length=ID_LIMIT,
         json_schema_extra=_shown(
             "User", "Whose private notes and examples the agents are given; nobody's if empty."
         ),
@@ -110,7 +112,7 @@ User = Annotated[
 Company = Annotated[
     str,
     Field(
-        max_length=255,
+        max_length=ID_LIMIT,
         json_schema_extra=_shown(
             "Company", "Whose company-wide notes and examples the agents are given."
         ),

@@ -21,6 +21,12 @@ AGENTS = ("native", "claude-code", "pi")
 CLI_AGENTS = frozenset({"claude-code", "pi"})
 """Those that are programs in the sandbox."""
 
+LONGEST = {"repo": 2_000, "intent": 20_000, "intent_from": 200, "ref": 500, "model": 500}
+"""Characters that a run takes in each of these."""
+
+MOST_USD = 10_000.0
+"""The highest budget of one run."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
@@ -79,19 +85,35 @@ def whole_name(repo: str) -> str:
     return str(existing_path(repo) or repo)
 
 
-def check_intent(request: RunRequest) -> None:
-    """Refuse an intent that no commit, no agent and no database could hold.
+def check_fits(request: RunRequest) -> None:
+    """Refuse what no form takes, or no commit, no agent and no database could hold.
 
     Raises:
         BadInput: says what is wrong with it.
     """
-    if "\0" in request.intent:
-        raise BadInput("the intent holds a NUL character: it must be text")
+    _check_text("repository's name", request.repo, LONGEST["repo"])
+    _check_text("repository's path", whole_name(request.repo), LONGEST["repo"])
+    _check_text("intent", request.intent, LONGEST["intent"])
+    _check_text("name of what the intent is from", request.intent_from, LONGEST["intent_from"])
+    _check_text("ref", request.ref or "", LONGEST["ref"])
+    _check_text("model", request.model, LONGEST["model"])
+    if request.budget_usd is not None and not 0 < request.budget_usd <= MOST_USD:
+        raise BadInput(
+            f"the budget is {request.budget_usd:g} US dollars: it must be above 0 and at most "
+            f"{MOST_USD:g}"
+        )
+
+
+def _check_text(what: str, text: str, longest: int) -> None:
+    if len(text) > longest:
+        raise BadInput(f"the {what} has {len(text)} characters: at most {longest} are taken")
+    if "\0" in text:
+        raise BadInput(f"the {what} holds a NUL character: it must be text")
     try:
-        request.intent.encode()
+        text.encode()
     except UnicodeEncodeError as error:
-        found = request.intent[error.start]
-        raise BadInput(f"the intent holds {found!r}: it must be text in UTF-8") from error
+        found = text[error.start]
+        raise BadInput(f"the {what} holds {found!r}: it must be text in UTF-8") from error
 
 
 def check_options(request: RunRequest) -> None:

@@ -23,7 +23,7 @@ from flows.request import (
     AGENTS,
     RunRequest,
     check_agents,
-    check_intent,
+    check_fits,
     check_options,
     check_viewer,
     models,
@@ -108,11 +108,11 @@ def _check(
     request: RunRequest, settings: Settings, docker: Engine, find: FindSource
 ) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
-    check_intent(request)
     check_options(request)
     check_agents(request, AGENTS)
     check_viewer(request)
     source = find(request.repo, request.ref, compared_with(request))
+    check_fits(request)
     for model in sorted(models(request)):
         check_key(model, environment())
     with docker.client("run a sandbox"):

@@ -38,6 +38,16 @@ NOT_AVAILABLE = 3
         (("run", "fix-tests", "--repo", "repository", "--agent", "hal"), BAD, "no agent 'hal'"),
         (("run", "fix-tests", "--repo", "repository"), NOT_AVAILABLE, "ANTHROPIC_API_KEY"),
         (("run", "fix-tests", "--repo", "repository", "--model", "scripted/x"), BAD, "cannot read"),
+        (
+            ("run", "fix-tests", "--repo", "repository", "--intent", "x" * 20_001),
+            BAD,
+            "error: the intent has 20001 characters: at most 20000 are taken",
+        ),
+        (
+            ("run", "fix-tests", "--repo", "repository", "--budget-usd", "20000"),
+            BAD,
+            "error: the budget is 20000 US dollars: it must be above 0 and at most 10000",
+        ),
         (("runs", "show", "nope"), BAD, "harness runs list"),
         (("runs", "prune", "--older-than", "soon"), BAD, "--older-than 'soon': write it as"),
         (("blueprints", "check", "nope"), BAD, "Known: fix-tests"),
@@ -57,6 +67,17 @@ def test_bad_input_gets_one_clear_line(
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert fingerprint(repository) == before
+
+
+@pytest.mark.parametrize(("repo", "what"), [("caf\udce9", "name"), ("link", "path")])
+def test_a_path_that_is_no_text_is_refused(
+    asked: Harness, repository: Path, repo: str, what: str
+) -> None:
+    there = repository.rename(repository.parent / "caf\udce9")
+    (there.parent / "link").symlink_to(there)
+    done = asked("run", "fix-tests", "--repo", repo)
+    said = f"error: the repository's {what} holds '\\udce9': it must be text in UTF-8\n"
+    assert (done.returncode, done.stderr) == (BAD, said)
 
 
 def test_no_docker_is_said_before_anything_is_started(
