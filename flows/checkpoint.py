@@ -122,8 +122,13 @@ def read(folder: Path, repo: str) -> Checkpoint | None:
     for place in filter(None, (found.base.bare, found.base.path)):
         if not place.is_dir():
             raise RunNotResumable(f"run {folder.name} cannot go on: {str(place)!r} is gone")
+    return found
+
+
+def continued(kept: Checkpoint) -> Checkpoint:
+    """The checkpoint of a run that goes on now, and says so."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return replace(found, went_on=(*found.went_on, f"{now} after {_finished(found)}"))
+    return replace(kept, went_on=(*kept.went_on, f"{now} after {_finished(kept)}"))
 
 
 def written(folder: Path) -> datetime:

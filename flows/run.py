@@ -82,7 +82,7 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
         check_same(asked, request.blueprint)
     kept = checkpoint.read(folder, request.repo)
     if kept is not None:
-        return _on(kept, request, workshop, run_id)
+        return _on(checkpoint.continued(kept), request, workshop, run_id)
     if asked is not None and not asked.queued:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
     return checkpoint.begin(folder, base or _open(request, workshop))

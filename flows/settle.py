@@ -123,8 +123,9 @@ def _settled(
     request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
     with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
-        record = Record(request, start, folder, run_id, flow_run, tools, append, book)
-        record.kept.now = replace(start, went_on=start.went_on[:-1])  # it only stopped
+        known = checkpoint.continued(start)
+        record = Record(request, known, folder, run_id, flow_run, tools, append, book)
+        record.kept.now = start  # it only stopped
         record.gives_up = gives_up
         with record:
             record.ctx = _so_far(request, start, run_id)
