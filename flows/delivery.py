@@ -12,7 +12,7 @@ from flows.request import RunRequest
 from flows.workshop import Workshop
 from nodes.text import cap, inert
 from sandbox.branches import publish, push, remote_of
-from sandbox.left_out import ignored
+from sandbox.left_out import ignored, show_all
 from sandbox.workspace import take_out
 
 MESSAGE_CAP = 8_000
@@ -41,7 +41,7 @@ class Delivery:
         message = f"harness: {cap(inert(about), MESSAGE_CAP)}"
         self.work = take_out(sandbox, self._base, self.branch, message=message)
         if self.work is None and ended is not None:
-            self._tell(*ignored(sandbox))
+            self._tell(*show_all(sandbox), *ignored(sandbox))
         if ended is not None:
             self._kept.save(replace(self._kept.now, ended=dict(ended), work=self.work))
 

@@ -1,4 +1,7 @@
-"""Git inside a sandbox, on a repository that belongs to the agent: none of its hooks run."""
+"""Git inside a sandbox, on a repository that belongs to the agent.
+
+None of its hooks run, and none of its settings says what bytes a file has.
+"""
 
 from contracts.errors import GitFailed
 from contracts.sandbox import COMMITS_AS, OUTPUT_LIMIT, Command, ExecResult, Sandbox
@@ -7,7 +10,9 @@ from sandbox.git import TIMEOUT_S, last_words
 _INSIDE = (
     "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
     "-c", "core.sparseCheckout=false", "-c", "core.untrackedCache=false",
-    "-c", "core.fileMode=true", "-c", "core.trustctime=true", "-c", "core.checkStat=default",
+    "-c", "core.fileMode=true", "-c", "core.symlinks=true", "-c", "core.ignoreCase=false",
+    "-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false",
+    "-c", "core.attributesFile=/dev/null", "-c", "core.autocrlf=false", "-c", "core.eol=lf",
     "-c", "commit.gpgSign=false",
     "-c", f"user.name={COMMITS_AS.name}", "-c", f"user.email={COMMITS_AS.email}",
     "--git-dir=.git", "--work-tree=.",

@@ -1,11 +1,10 @@
-"""What was there when a run's work was checked, but is not in the work: none of it silently."""
+"""What was there when work was checked but is not in it: junk aside, none of it silently."""
 
 from collections.abc import Collection, Iterator
 from os import fsdecode
-from typing import NamedTuple
 
 from contracts.sandbox import Sandbox
-from sandbox.inside import git_in, tried_in
+from sandbox.inside import checked, git_in, rm_in, tried_in
 
 JUNK = (
     "__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/",
@@ -14,29 +13,31 @@ JUNK = (
 """What running tests leaves behind; kept out of the work by `.git/info/exclude`."""
 
 _NAMED = 5
-LIST_LIMIT = 64 * 1024 * 1024
+LIST_LIMIT = 128 * 1024 * 1024
 """Bytes of a listing of files."""
 
 
 def show_all(sandbox: Sandbox) -> tuple[str, ...]:
-    """Let git see every file again that the index says not to look at; gives notices.
+    """Let git see every file as it is, whatever its index says of it; gives notices.
 
-    Files that a sparse checkout took away stay in the work as they were, and are told of.
+    The index is the agent's: what it says of a file that was not looked at is forgotten. Files
+    that a sparse checkout took away stay in the work as they were, and are told of.
 
     Raises:
         GitFailed: a git command inside failed.
         SandboxLost: the sandbox is gone.
     """
-    listed = git_in(sandbox, "ls-files", "-v", "-z", output_limit=LIST_LIMIT).stdout
-    flags = [_Flag(entry[:1], entry[2:]) for entry in listed.split(b"\0") if entry]
-    _update(sandbox, "--no-assume-unchanged", [flag.path for flag in flags if flag.unchanged])
-    skipped = {flag.path for flag in flags if flag.skipped}
+    listed = git_in(sandbox, "ls-files", "-v", "--stage", "-z", output_limit=LIST_LIMIT).stdout
+    entries = [_Entry(entry) for entry in listed.split(b"\0") if entry]
+    checked(rm_in(sandbox, ".git/index"), "rm")
+    _update(sandbox, [entry.info for entry in entries], "--index-info")
+    tried_in(sandbox, "update-index", "-q", "--refresh")  # fails where a file has changed
+    skipped = {entry.path for entry in entries if entry.is_skipped}
     if not skipped:
         return ()
-    _update(sandbox, "--no-skip-worktree", skipped)
     deleted = git_in(sandbox, "ls-files", "--deleted", "-z", output_limit=LIST_LIMIT).stdout
     away = sorted(skipped & set(deleted.split(b"\0")))
-    _update(sandbox, "--skip-worktree", away)
+    _update(sandbox, away, "--skip-worktree", "--stdin")
     if not away:
         return ()
     return (
@@ -52,31 +53,33 @@ def ignored(sandbox: Sandbox) -> tuple[str, ...]:
     """
     but = (f":(exclude,glob)**/{name}{'**' * name.endswith('/')}" for name in JUNK)
     which = ("--others", "--ignored", "--exclude-standard", "-z", "--", ".", *but)
-    found = tried_in(sandbox, "ls-files", *which)
+    found = tried_in(sandbox, "ls-files", *which, output_limit=LIST_LIMIT)
     paths = [path for path in found.stdout.split(b"\0") if path]
     if not found.ok or not paths:
         return ()
     return (f"not in the branch, because git ignores it: {_paths_line(paths)}",)
 
 
-class _Flag(NamedTuple):
-    """A file of the index as `git ls-files -v` has it."""
-
-    tag: bytes
-    path: bytes
+class _Entry(bytes):
+    """A file of the index as `git ls-files -v --stage` has it."""
 
     @property
-    def unchanged(self) -> bool:
-        return self.tag.islower()
+    def is_skipped(self) -> bool:
+        return self[:1].upper() == b"S"
 
     @property
-    def skipped(self) -> bool:
-        return self.tag.upper() == b"S"
+    def info(self) -> bytes:
+        """For `update-index --index-info`."""
+        return self[2:]
+
+    @property
+    def path(self) -> bytes:
+        return self.partition(b"\t")[2]
 
 
-def _update(sandbox: Sandbox, flag: str, paths: Collection[bytes]) -> None:
-    if paths:
-        git_in(sandbox, "update-index", flag, "-z", "--stdin", stdin=b"\0".join((*paths, b"")))
+def _update(sandbox: Sandbox, lines: Collection[bytes], *how: str) -> None:
+    if lines:
+        git_in(sandbox, "update-index", "-z", *how, stdin=b"\0".join((*lines, b"")))
 
 
 def _paths_line(paths: list[bytes]) -> str:

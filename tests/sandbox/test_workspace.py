@@ -174,6 +174,18 @@ def test_a_change_of_such_a_file_is_in_the_work(dos_in: tuple[Sandbox, Base], li
     assert changed == "dos.txt"
 
 
+FORGED = """if True:
+    import hashlib, subprocess
+    git = lambda *args, **given: bytes.fromhex(
+        subprocess.run(("git", *args), capture_output=True, **given).stdout.strip().decode()
+    )
+    true, false = git("rev-parse", ":src/a.py"), git("hash-object", "-w", "--stdin", input=b"666")
+    index = open(".git/index", "rb").read()[:-20].replace(true, false)
+    open(".git/index", "wb").write(index + hashlib.sha1(index).digest())
+"""
+"""An index that says of a file, at which nobody has written since, that it holds something else."""
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -184,6 +196,10 @@ def test_a_change_of_such_a_file_is_in_the_work(dos_in: tuple[Sandbox, Base], li
         "echo '*.py filter=x' > .git/info/attributes; git config filter.x.clean 'sed s/2/1/'; "
         "echo 'a = 2' > src/a.py",
         "git config core.fileMode false; echo 'a = 2' > src/a.py; chmod +x src/a.py",
+        "echo '*.py filter=x' > .git/at; git config core.attributesFile .git/at; "
+        "git config filter.x.clean 'sed s/2/1/'; echo 'a = 2' > src/a.py",
+        "git config core.ignoreStat true; git add .; echo 'a = 2' > src/a.py",
+        f"echo 'a = 2' > src/a.py; git add src/a.py; sleep 1.1; python3 -c '{FORGED}'",
     ],
 )
 def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: Base, line: str) -> None:
@@ -196,6 +212,17 @@ def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: Base, line: 
     assert files == {"hello.txt", "src/a.py", *(["far/b.py"] if "far" in line else [])}
     hidden = "not there when the work was checked, but in the branch as before: hello.txt"
     assert work.notices == ((hidden,) if "sparse" in line else ())
+
+
+def test_line_ends_come_out_as_they_were_checked(work_in: Sandbox, base: Base) -> None:
+    inside(work_in, "git config core.autocrlf input; printf 'a = 2\\r\\n' > src/a.py")
+    shown = git("show", f"{taken(work_in, base).commit}:src/a.py", at=base.bare)
+    assert shown == b"a = 2\r\n"
+
+
+def test_what_is_staged_though_git_ignores_it_comes_out(work_in: Sandbox, base: Base) -> None:
+    inside(work_in, "echo built > .gitignore; echo 1 > built; git add --force built")
+    assert git_text("show", f"{taken(work_in, base).commit}:built", at=base.bare) == "1"
 
 
 def test_what_git_ignores_is_told_and_junk_is_not(work_in: Sandbox, base: Base) -> None:
