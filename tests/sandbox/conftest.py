@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from contracts.sandbox import Sandbox
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
+from sandbox.repos import Base, open_repo
+from sandbox.scripted import ScriptedSandbox
+from sandbox.workspace import put_in
+from tests.sandbox.git_repos import make_repo
+from tests.sandbox.working import BRANCH, inside
 
 StartSandbox = Callable[[Limits], DockerSandbox]
 OWNER = "harness-tests"
@@ -34,3 +41,41 @@ def start_sandbox(engine: Engine) -> Iterator[StartSandbox]:
 @pytest.fixture
 def docker_sandbox(start_sandbox: StartSandbox) -> DockerSandbox:
     return start_sandbox(Limits(memory_mb=512, pids=128, file_size_mb=8))
+
+
+@pytest.fixture(scope="session")
+def lasting_sandbox() -> Iterator[DockerSandbox]:
+    """One for many tests, each of which begins by emptying its workspace."""
+    spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", ttl_s=3600)
+    with DockerSandbox.start(Engine(), spec) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(params=["scripted", pytest.param("docker", marks=pytest.mark.docker)])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """A sandbox with nothing in its workspace."""
+    if request.param == "docker":
+        sandbox: Sandbox = request.getfixturevalue("lasting_sandbox")
+        inside(sandbox, "find . -mindepth 1 -delete")
+        yield sandbox
+        return
+    sandbox = ScriptedSandbox()
+    yield sandbox
+    sandbox.teardown()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return make_repo(tmp_path / "shop", {"hello.txt": b"hello\n", "src/a.py": b"a = 1\n"})
+
+
+@pytest.fixture
+def base(tmp_path: Path, repo: Path) -> Base:
+    return open_repo(str(repo), store=tmp_path / "store")
+
+
+@pytest.fixture
+def work_in(sandbox: Sandbox, base: Base) -> Sandbox:
+    """A sandbox with the base commit put in."""
+    put_in(sandbox, base, BRANCH)
+    return sandbox

@@ -9,16 +9,10 @@ import pytest
 from contracts.errors import WorkRefused
 from sandbox.bundles import unpack_work
 from sandbox.git import git, git_text
-from sandbox.repos import Base, open_repo
-from tests.sandbox.git_repos import commit_files, make_repo, run_git
+from sandbox.repos import Base
+from tests.sandbox.git_repos import commit_files, run_git
 
 BRANCH = "harness/r-1/fix-tests"
-
-
-@pytest.fixture
-def base(tmp_path: Path) -> Base:
-    repo = make_repo(tmp_path / "shop", {"hello.txt": b"hello\n", "src/a.py": b"a = 1\n"})
-    return open_repo(str(repo), store=tmp_path / "store")
 
 
 @pytest.fixture

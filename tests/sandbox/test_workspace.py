@@ -1,71 +1,20 @@
 """In as a bundle, out as a bundle; whatever the agent did to `.git`, the host runs none of it."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
-from contracts.sandbox import Command, Sandbox
+from contracts.sandbox import Sandbox
 from sandbox.branches import publish
-from sandbox.container import DockerSandbox
 from sandbox.diffs import DIFF_LIMIT, diff
-from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec
 from sandbox.git import git, git_text
-from sandbox.images import ensure_base
 from sandbox.repos import Base, open_repo
-from sandbox.scripted import ScriptedSandbox
-from sandbox.workspace import Work, put_in, take_out
-from tests.sandbox.git_repos import commit_files, make_repo, run_git
-
-BRANCH = "harness/r-1/fix-tests"
-
-
-@pytest.fixture(params=["scripted", pytest.param("docker", marks=pytest.mark.docker)])
-def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    sandbox = _docker_sandbox() if request.param == "docker" else ScriptedSandbox()
-    yield sandbox
-    sandbox.teardown()
-
-
-def _docker_sandbox() -> Sandbox:
-    engine = Engine()
-    image = ensure_base(engine, print)
-    spec = SandboxSpec(image=image, owner="test-workspace", run_id="r-1", ttl_s=300)
-    return DockerSandbox.start(engine, spec)
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    return make_repo(tmp_path / "shop", {"hello.txt": b"hello\n", "src/a.py": b"a = 1\n"})
-
-
-@pytest.fixture
-def base(tmp_path: Path, repo: Path) -> Base:
-    return open_repo(str(repo), store=tmp_path / "store")
-
-
-def inside(sandbox: Sandbox, line: str) -> str:
-    """Run a shell line in the workspace, as an agent would; it must succeed."""
-    result = sandbox.exec(Command(argv=("sh", "-c", line)))
-    assert result.ok, result.text
-    return result.stdout.decode().strip()
-
-
-@pytest.fixture
-def work_in(sandbox: Sandbox, base: Base) -> Sandbox:
-    """A sandbox with the base commit put in."""
-    put_in(sandbox, base, BRANCH)
-    return sandbox
-
-
-def taken(sandbox: Sandbox, base: Base) -> Work:
-    work = take_out(sandbox, base, BRANCH, message="Leftovers")
-    assert work is not None
-    return work
+from sandbox.workspace import put_in, take_out
+from tests.sandbox.git_repos import commit_files, run_git
+from tests.sandbox.working import BRANCH, inside, taken
 
 
 def test_the_clone_is_on_its_branch_with_an_identity_and_leads_nowhere(
@@ -123,114 +72,6 @@ def test_what_tests_leave_behind_is_no_work(work_in: Sandbox, base: Base) -> Non
     inside(work_in, "touch src/__pycache__/a.pyc .venv/bin/p a.egg-info/x node_modules/x/y")
 
     assert take_out(work_in, base, BRANCH, message="Leftovers") is None
-
-
-ODD = "o'd\"d \\ na\nme.txt"
-
-
-@pytest.fixture
-def dos_in(tmp_path: Path, repo: Path, sandbox: Sandbox) -> tuple[Sandbox, Base]:
-    """A sandbox with text files put in whose lines do not end as their attributes would have it."""
-    commit_files(repo, {"dos.txt": b"a\r\nb\r\n", "run.txt": b"a\r\n", ODD: b"a\r\n"})
-    (repo / ".gitattributes").write_text("*.txt text\n")
-    run_git(repo, "add", ".gitattributes")
-    run_git(repo, "commit", "--quiet", "--message", "Say how lines end")
-    base = open_repo(str(repo), store=tmp_path / "store")
-    put_in(sandbox, base, BRANCH)
-    # As in a sandbox that goes on from a snapshot: git has to look into every file.
-    inside(sandbox, "touch -d yesterday *.txt")
-    return sandbox, base
-
-
-def test_files_nobody_touched_are_not_in_the_work_whatever_their_attributes_say(
-    dos_in: tuple[Sandbox, Base],
-) -> None:
-    sandbox, base = dos_in
-    assert take_out(sandbox, base, BRANCH, message="Leftovers") is None
-    inside(sandbox, "echo 'a = 2' > src/a.py; chmod +x run.txt")
-
-    work = taken(sandbox, base)
-
-    assert work.diff_stat == DiffStat(files=2, insertions=1, deletions=1)
-    assert git("cat-file", "blob", f"{work.commit}:run.txt", at=base.bare) == b"a\r\n"
-    assert git_text("ls-tree", work.commit, "run.txt", at=base.bare).startswith("100755 ")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "printf 'a\\r\\nc\\r\\n' > dos.txt",
-        "printf 'a\\nb\\n' > dos.txt",
-        "git add --renormalize dos.txt",
-        "ln -sf run.txt dos.txt",
-    ],
-)
-def test_a_change_of_such_a_file_is_in_the_work(dos_in: tuple[Sandbox, Base], line: str) -> None:
-    sandbox, base = dos_in
-    inside(sandbox, line)
-    changed = git_text(
-        "diff", "--name-only", base.commit, taken(sandbox, base).commit, at=base.bare
-    )
-    assert changed == "dos.txt"
-
-
-FORGED = """if True:
-    import hashlib, subprocess
-    git = lambda *args, **given: bytes.fromhex(
-        subprocess.run(("git", *args), capture_output=True, **given).stdout.strip().decode()
-    )
-    true, false = git("rev-parse", ":src/a.py"), git("hash-object", "-w", "--stdin", input=b"666")
-    index = open(".git/index", "rb").read()[:-20].replace(true, false)
-    open(".git/index", "wb").write(index + hashlib.sha1(index).digest())
-"""
-"""An index that says of a file, at which nobody has written since, that it holds something else."""
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "git update-index --skip-worktree src/a.py && echo 'a = 2' > src/a.py",
-        "git update-index --assume-unchanged src/a.py && echo 'a = 2' > src/a.py",
-        "git sparse-checkout set --no-cone /src && echo 'a = 2' > src/a.py && "
-        "mkdir far && echo x > far/b.py",
-        "echo '*.py filter=x' > .git/info/attributes; git config filter.x.clean 'sed s/2/1/'; "
-        "echo 'a = 2' > src/a.py",
-        "git config core.fileMode false; echo 'a = 2' > src/a.py; chmod +x src/a.py",
-        "echo '*.py filter=x' > .git/at; git config core.attributesFile .git/at; "
-        "git config filter.x.clean 'sed s/2/1/'; echo 'a = 2' > src/a.py",
-        "git config core.ignoreStat true; git add .; echo 'a = 2' > src/a.py",
-        f"echo 'a = 2' > src/a.py; git add src/a.py; sleep 1.1; python3 -c '{FORGED}'",
-    ],
-)
-def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: Base, line: str) -> None:
-    inside(work_in, line)
-    work = taken(work_in, base)
-    assert git_text("show", f"{work.commit}:src/a.py", at=base.bare) == "a = 2"
-    mode = git_text("ls-tree", work.commit, "src/a.py", at=base.bare)[:6]
-    assert mode == ("100755" if "chmod" in line else "100644")
-    files = set(git_text("ls-tree", "-r", "--name-only", work.commit, at=base.bare).split())
-    assert files == {"hello.txt", "src/a.py", *(["far/b.py"] if "far" in line else [])}
-    hidden = "not there when the work was checked, but in the branch as before: hello.txt"
-    assert work.notices == ((hidden,) if "sparse" in line else ())
-
-
-def test_line_ends_come_out_as_they_were_checked(work_in: Sandbox, base: Base) -> None:
-    inside(work_in, "git config core.autocrlf input; printf 'a = 2\\r\\n' > src/a.py")
-    shown = git("show", f"{taken(work_in, base).commit}:src/a.py", at=base.bare)
-    assert shown == b"a = 2\r\n"
-
-
-def test_what_is_staged_though_git_ignores_it_comes_out(work_in: Sandbox, base: Base) -> None:
-    inside(work_in, "echo built > .gitignore; echo 1 > built; git add --force built")
-    assert git_text("show", f"{taken(work_in, base).commit}:built", at=base.bare) == "1"
-
-
-def test_what_git_ignores_is_told_and_junk_is_not(work_in: Sandbox, base: Base) -> None:
-    inside(work_in, "printf 'local.py\n__pycache__/\nvar/\n' > .gitignore; mkdir -p p/__pycache__")
-    inside(work_in, "touch local.py p/__pycache__/a.pyc; mkdir var; touch var/1 var/2 var/3 var/4")
-    inside(work_in, "touch var/5; mkdir -p node_modules/x; touch node_modules/x/y new.py")
-    [notice] = taken(work_in, base).notices
-    assert notice.endswith("git ignores it: local.py, var/1, var/2, var/3, var/4, and 1 more")
 
 
 @pytest.mark.parametrize("message", ["x" * 200_000, "a\0b", "\ud800", ""])
