@@ -51,6 +51,7 @@ class MemorySettings(Table):
     table = "memory"
     model_config = SettingsConfigDict(
         env_prefix="HARNESS_MEMORY_",
+        env_ignore_empty=True,
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",

@@ -19,7 +19,7 @@ def pages(settings: Settings) -> Kept:
         host = settings.ui.host
         port = kept.free_port(settings.ui.port, host)
         env = {**environment(), "HARNESS_HOME": str(settings.home), "HARNESS_UI__PORT": str(port)}
-        env["HARNESS_CONFIG"] = str(config_file().absolute())
+        env["HARNESS_CONFIG"] = str(config_file())
         url = f"{address(host, port)}/"
         if settings.ui.token is None and host not in LOOPBACK:
             env["HARNESS_UI__TOKEN"] = secrets.token_urlsafe(32)

@@ -23,7 +23,7 @@ def receiver(settings: Settings) -> Kept:
         env = {
             **environment(),
             "HARNESS_HOME": str(settings.home),
-            "HARNESS_CONFIG": str(config_file().absolute()),
+            "HARNESS_CONFIG": str(config_file()),
             "HARNESS_WEBHOOKS__PORT": str(port),
         }
         url = address(host, port)

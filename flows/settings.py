@@ -147,8 +147,9 @@ class Settings(BaseSettings):
     """All settings. Frozen; `home` holds everything that Harness keeps on this machine."""
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid"
-    )
+        env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid",
+        env_ignore_empty=True,  # an empty HARNESS_HOME would be the current directory
+    )  # fmt: skip
 
     gateway: str = Field(default="gateway", pattern=r"^[a-z0-9-]+$")
     """Which gateway to models a run asks: each name is a process with keys of its own."""
@@ -207,9 +208,16 @@ class Settings(BaseSettings):
 
 
 def config_file() -> Path:
-    """Where `harness.toml` is looked for; it need not exist."""
-    home = Path(os.environ.get("HARNESS_HOME", "~/.harness"))
-    return Path(os.environ.get("HARNESS_CONFIG", home / "harness.toml")).expanduser()
+    """Where `harness.toml` is looked for, named from the root; it need not exist."""
+    home = Path(os.environ.get("HARNESS_HOME") or "~/.harness")
+    return _whole(Path(os.environ.get("HARNESS_CONFIG") or home / "harness.toml"))
+
+
+def _whole(path: Path) -> Path:
+    try:
+        return path.expanduser().absolute()
+    except (RuntimeError, OSError) as error:  # no such user; the current directory is gone
+        raise SettingsInvalid(f"{str(path)!r} leads nowhere: {error}; set HARNESS_HOME") from error
 
 
 def load_settings() -> Settings:
@@ -220,7 +228,7 @@ def load_settings() -> Settings:
     """
     with settings_told():
         settings = _read(sources())
-    return settings.model_copy(update={"home": settings.home.expanduser().absolute()})
+    return settings.model_copy(update={"home": _whole(settings.home)})
 
 
 @contextmanager
@@ -275,18 +283,17 @@ def _read(_: Sources) -> Settings:
 @contextmanager
 def variables(given: Mapping[str, str]) -> Iterator[None]:
     """Set variables of this process, and of those it starts, until the block ends."""
-    before = {name: os.environ.get(name) for name in given}
+    before = {name: os.environ[name] for name in given if name in os.environ}
     os.environ.update(given)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in given:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 def environment() -> Mapping[str, str]:
-    """The environment, for those who must look up keys or redact secrets."""
-    return os.environ
+    """The environment, for those who look up keys, redact secrets or start what is elsewhere."""
+    named = (name for name in ("HARNESS_HOME", "HARNESS_CONFIG") if os.environ.get(name))
+    return {**os.environ, **{name: str(_whole(Path(os.environ[name]))) for name in named}}

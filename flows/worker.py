@@ -86,7 +86,7 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
         "PATH": os.pathsep.join(ours),
         "DO_NOT_TRACK": "1",
         "HARNESS_HOME": str(settings.home),
-        "HARNESS_CONFIG": str(config_file().absolute()),
+        "HARNESS_CONFIG": str(config_file()),
         "PREFECT_API_URL": api,
         "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
         "PREFECT_WORKER_WEBSERVER_PORT": str(port),

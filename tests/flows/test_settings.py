@@ -6,7 +6,7 @@ import pytest
 from contracts.errors import SettingsInvalid
 from flows.library import library
 from flows.memory_settings import load_memory_settings
-from flows.settings import DEFAULT_MODEL, load_settings
+from flows.settings import DEFAULT_MODEL, config_file, environment, load_settings
 from memory.types import Content, Query
 
 
@@ -44,6 +44,39 @@ def test_a_file_in_the_current_directory_is_never_read(
     (tmp_path / "harness.toml").write_text('model = "from-the-repository"\n')
     monkeypatch.chdir(tmp_path)
     assert load_settings().model == DEFAULT_MODEL
+
+
+@pytest.mark.parametrize("variable", ["HARNESS_HOME", "HARNESS_CONFIG"])
+def test_an_empty_variable_is_no_place_and_never_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    (tmp_path / "harness.toml").write_text('model = "from-the-repository"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.delenv("HARNESS_HOME")
+    monkeypatch.setenv(variable, "")
+    settings = load_settings()
+    assert (settings.model, settings.home) == (DEFAULT_MODEL, tmp_path / "me/.harness")
+    assert config_file() == settings.home / "harness.toml"
+
+
+def test_a_home_named_from_here_is_the_same_for_what_is_started_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_HOME", "kept")
+    monkeypatch.setenv("HARNESS_CONFIG", "ours.toml")
+    assert environment()["HARNESS_HOME"] == str(load_settings().home) == str(tmp_path / "kept")
+    assert environment()["HARNESS_CONFIG"] == str(tmp_path / "ours.toml")
+
+
+@pytest.mark.parametrize("variable", ["HARNESS_HOME", "HARNESS_CONFIG"])
+def test_the_home_of_a_user_that_nobody_knows_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "~nosuchuser/x")
+    with pytest.raises(SettingsInvalid, match=r"'~nosuchuser/x.* leads nowhere"):
+        load_settings()
 
 
 def test_a_wrong_value_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
