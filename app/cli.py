@@ -25,8 +25,8 @@ from app import (
     cli_sandbox,
     cli_ui,
 )
-from app.terminal import only_a_document, say, set_up_logging, show_json
-from contracts.errors import HarnessError
+from app.terminal import only_a_document, say, set_up_logging, show_json, untold
+from contracts.errors import BadInput, HarnessError, Interrupted
 from nodes.blame import blame
 
 DEBUG = "--debug"
@@ -78,11 +78,16 @@ def main() -> None:
 def _run(arguments: list[str], *, debug: bool) -> NoReturn:
     try:
         # Asked for a document, typer leaves it to us to tell what was asked wrongly.
-        sys.exit(app(arguments, standalone_mode=JSON not in arguments))
+        code = app(arguments, standalone_mode=JSON not in arguments)
+        if code == Interrupted.exit_code and untold():
+            raise Interrupted("interrupted")
+        sys.exit(code)
     except HarnessError as error:
         _explain(str(error), error.exit_code, debug=debug)
     except TyperException as error:
         _explain(error.format_message(), error.exit_code, debug=debug)
+    except UnicodeEncodeError as error:
+        _explain(f"{error.object[:80]!r} is no text in UTF-8", BadInput.exit_code, debug=debug)
     except Exception as error:  # noqa: BLE001 - the door: nobody sees a traceback unasked
         bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows where)"
         _explain(blame(error) or bug, 1, debug=debug)

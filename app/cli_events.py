@@ -160,6 +160,8 @@ def export(
 
     if run is None and format_ in ("markdown", "svg"):
         raise OptionInvalid(f"--format {format_} shows one run: name it with --run")
+    if as_json and str(file) == "-":
+        raise OptionInvalid("--json tells on stdout what was written: name a file, or leave it out")
     if run is not None and format_ == "jsonl":
         raise OptionInvalid("--format jsonl holds a whole log, so that it can be merged: no --run")
     with open_event_log() as opened:

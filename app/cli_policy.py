@@ -12,7 +12,8 @@ from app.cli_tell import intent_text, tell
 from app.options import AsJson
 from app.present import show_table
 from app.terminal import say, show, show_json
-from contracts.errors import OptionInvalid
+from contracts.errors import HarnessError, OptionInvalid
+from contracts.text import check_text
 
 if TYPE_CHECKING:
     from flows.plan_report import PlanReport
@@ -49,6 +50,7 @@ def plan(
     from flows.settings import load_settings
 
     settings = load_settings()
+    check_text("--model", model or "")
     request = _request(prompt, repo, grant or [], intent_from, untrusted=untrusted)
     with plan_shop(settings, planner=model, ask_person=who_sits_here()) as shop:
         made = draft_plan(shop, request)
@@ -58,8 +60,7 @@ def plan(
                 show_json({"status": "planned", "plan": {"id": made.id, "steps": _steps(made)}})
             return
         if agreed is None:
-            say("not run")
-            raise typer.Exit(1)
+            raise HarnessError("not run: nobody agreed to the plan")
         _run(shop, agreed, made, as_json=as_json)
 
 

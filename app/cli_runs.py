@@ -9,7 +9,7 @@ import typer
 
 from app.options import AsJson
 from app.present import show_report, show_table
-from app.terminal import show, show_json
+from app.terminal import show, show_bytes, show_json
 
 Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
 
@@ -149,8 +149,10 @@ def diff(run: Run, as_json: AsJson = False) -> None:
         of_it = ("run_id", "branch", "base_commit", "commit", "diff_stat")
         show_json({**{name: report[name] for name in of_it}, "diff": patch})
         return
-    patch = patch.removesuffix("\n")
-    show(inert(patch) if sys.stdout.isatty() else patch)
+    if sys.stdout.isatty():
+        show(inert(patch.removesuffix("\n")))
+    else:
+        show_bytes(patch.encode("utf-8", "surrogateescape"))
 
 
 @app.command("rate")

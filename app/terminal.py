@@ -7,9 +7,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
+from typing import NamedTuple
 
-_DOCUMENT: ContextVar[int | None] = ContextVar("document", default=None)
-"""Where the document of `--json` goes while stdout is kept for it."""
+from contracts.errors import Unavailable
+
+
+class _Document(NamedTuple):
+    stdout: int
+    told: bool = False
+
+
+_DOCUMENT: ContextVar[_Document | None] = ContextVar("document", default=None)
+"""Where the document of `--json` goes while stdout is kept for it, and whether it went there."""
 
 
 def say(line: str) -> None:
@@ -18,8 +27,25 @@ def say(line: str) -> None:
 
 
 def show(text: str) -> None:
-    """A result, on stdout, at once: who reads it may wait for it."""
-    sys.stdout.write(f"{text}\n")
+    """A result, on stdout, at once: who reads it may wait for it.
+
+    Raises:
+        Unavailable: there is no room where it goes.
+        BrokenPipeError: nobody reads it any more.
+    """
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unavailable(f"nothing can be written to stdout: {error.strerror}") from error
+
+
+def show_bytes(content: bytes) -> None:
+    """A result that programs read, on stdout as it is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
     sys.stdout.flush()
 
 
@@ -30,8 +56,18 @@ def show_json(document: object) -> None:
     if kept is None:
         show(text)
         return
-    with os.fdopen(os.dup(kept), "w") as stdout:
-        stdout.write(f"{text}\n")
+    _DOCUMENT.set(kept._replace(told=True))
+    try:
+        with os.fdopen(os.dup(kept.stdout), "w") as stdout:
+            stdout.write(f"{text}\n")
+    except OSError as error:  # nobody reads it, or there is no room: what was done is done
+        say(f"note: the document could not be written to stdout: {error.strerror}")
+
+
+def untold() -> bool:
+    """Whether a document of `--json` is due."""
+    kept = _DOCUMENT.get()
+    return kept is not None and not kept.told
 
 
 @contextmanager
@@ -42,7 +78,7 @@ def only_a_document() -> Iterator[None]:
     """
     sys.stdout.flush()
     kept = os.dup(1)
-    token = _DOCUMENT.set(kept)
+    token = _DOCUMENT.set(_Document(kept))
     os.dup2(2, 1)
     try:
         with redirect_stdout(sys.stderr):

@@ -37,12 +37,14 @@ def blueprint(
     egress: Sequence[str] = (),
     changes: Sequence[str] = (),
     verdict_later: bool = False,
+    needs_intent: bool = False,
 ) -> Blueprint:
     """A blueprint; `options` maps each name that `--set` may give to what it means.
 
     `egress` names hosts that its commands must reach; without it there is no network. `changes`
     are patterns of protected files, such as `*.lock`, that it is there to change.
     `verdict_later`: whether a run helped shows only later, so that playbooks wait for the word.
+    `needs_intent`: a run without an intent is refused before anything begins.
     """
     return Blueprint(
         name=name,
@@ -52,6 +54,7 @@ def blueprint(
         egress=tuple(egress),
         changes=tuple(changes),
         verdict_later=verdict_later,
+        needs_intent=needs_intent,
     )
 
 

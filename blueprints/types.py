@@ -19,7 +19,8 @@ class Blueprint:
     `options` are the names that `--set name=value` may give, with what each means. `egress`
     are hosts that its commands must reach, besides those the operator allows. `changes` are
     patterns of protected files, such as `*.lock`, that it is there to change. With
-    `verdict_later` a success waits for a person to say whether it was one.
+    `verdict_later` a success waits for a person to say whether it was one. With `needs_intent`
+    it is not begun without one.
 
     Raises:
         BlueprintInvalid: no nodes, a name used twice, one that attempts have, or one that cannot
@@ -33,6 +34,7 @@ class Blueprint:
     egress: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     verdict_later: bool = False
+    needs_intent: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))

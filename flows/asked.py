@@ -180,7 +180,7 @@ def write_whole(path: Path, text: str) -> None:
     part = path.with_suffix(".part")
     try:
         part.touch(mode=0o600)  # an address in it may hold a password
-        with part.open("w", errors="surrogateescape") as file:
+        with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
             if not path.exists():
                 file.flush()

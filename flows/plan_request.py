@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from contracts.entity import CLEAN, Entity, Label
-from contracts.errors import RunNotFound
+from contracts.errors import RepoInvalid, RunNotFound
 from contracts.json import Json, canonical
+from contracts.text import check_text
 from flows.addresses import keep_address, whole_address
 from flows.plan_process import plan_folder
 from flows.request import repo_name, whole_name
@@ -35,6 +36,12 @@ class PlanRequest:
     flow_run: str = ""
 
     def __post_init__(self) -> None:
+        if not self.repo.strip():
+            raise RepoInvalid("no repository is named: '.' is the current directory")
+        check_text("the prompt", self.prompt)
+        check_text("the intent", self.intent or "")
+        check_text("the name of the intent's file", self.intent_from)
+        check_text("--grant", " ".join(self.grants))
         object.__setattr__(self, "repo", whole_name(self.repo))
 
     def entities(self, *, trusted: bool) -> dict[str, Entity]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from blueprints.types import Blueprint
 from contracts.errors import BadInput, OptionInvalid
 from contracts.paths import existing_path
+from contracts.text import check_text
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
 from nodes.projects.options import OPTIONS, option_argv
@@ -86,7 +87,7 @@ def whole_name(repo: str) -> str:
 
 
 def check_fits(request: RunRequest) -> None:
-    """Refuse what no form takes, or no commit, no agent and no database could hold.
+    """Refuse what no form takes, no commit, agent or database could hold, or is left out.
 
     Raises:
         BadInput: says what is wrong with it.
@@ -102,18 +103,19 @@ def check_fits(request: RunRequest) -> None:
             f"the budget is {request.budget_usd:g} US dollars: it must be above 0 and at most "
             f"{MOST_USD:g}"
         )
+    for name, value in request.options.items():
+        check_text("an option", f"{name}={value}")
+    if request.blueprint.needs_intent and not request.intent.strip():
+        raise BadInput(
+            f"blueprint {request.blueprint.name!r} does what the intent says: give one, as "
+            "--intent or --intent-from"
+        )
 
 
 def _check_text(what: str, text: str, longest: int) -> None:
     if len(text) > longest:
         raise BadInput(f"the {what} has {len(text)} characters: at most {longest} are taken")
-    if "\0" in text:
-        raise BadInput(f"the {what} holds a NUL character: it must be text")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        found = text[error.start]
-        raise BadInput(f"the {what} holds {found!r}: it must be text in UTF-8") from error
+    check_text(f"the {what}", text)
 
 
 def check_options(request: RunRequest) -> None:

@@ -138,13 +138,14 @@ def waits(folder: Path, run_id: str) -> bool:
 
 
 def read_diff(folder: Path, run: str) -> str:
-    """The whole diff of a run; empty when it changed nothing.
+    """The whole diff of a run, all its bytes; empty when it changed nothing.
 
     Raises:
         RunNotFound: as `read_report`.
     """
     read_report(folder, run)
-    return (find_run(folder, run) / "diff.patch").read_text(errors="surrogateescape")
+    patch = (find_run(folder, run) / "diff.patch").read_bytes()  # read as text, CRLF would be LF
+    return patch.decode("utf-8", "surrogateescape")
 
 
 def find_run(folder: Path, run: str) -> Path:

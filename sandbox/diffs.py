@@ -19,15 +19,16 @@ _BIG_IS_BINARY = ("-c", f"core.bigFileThreshold={_BIG}")
 def diff(base: Base, commit: str) -> str:
     """The patch from the base to `commit`, new files included, at most DIFF_LIMIT bytes of it.
 
-    A binary file is named, not shown. A cut diff says so in its last line.
+    A binary file is named, not shown. A cut diff says so in its last line. Bytes that are not
+    UTF-8 are kept as `surrogateescape` does.
     """
     patch = git_first_bytes(
         *_BIG_IS_BINARY, "diff", *_PLAIN, base.commit, commit, "--",
         at=base.bare, limit=DIFF_LIMIT + 1,
     )  # fmt: skip
     if len(patch) <= DIFF_LIMIT:
-        return patch.decode("utf-8", "replace")
-    kept = patch[:DIFF_LIMIT].decode("utf-8", "replace")
+        return patch.decode("utf-8", "surrogateescape")
+    kept = patch[:DIFF_LIMIT].decode("utf-8", "surrogateescape")
     return f"{kept}\n[cut here: the diff is longer than {DIFF_LIMIT} bytes]\n"
 
 

@@ -80,7 +80,9 @@ def git(*args: str, at: Path, rules: Rules = OURS, stdin: bytes = b"") -> bytes:
             timeout=TIMEOUT_S,
             check=False,
         )
-    except FileNotFoundError as error:
+    except (FileNotFoundError, PermissionError) as error:
+        if str(error.filename) == str(at):
+            raise GitFailed(f"git cannot work in {str(at)!r}: {error.strerror}") from error
         raise Unavailable("git is not on PATH: install it and try again") from error
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"git {_verb(args)} did not end within {TIMEOUT_S:.0f} s") from error

@@ -15,7 +15,7 @@ from sandbox.git import USERS, git, git_text, redacted
 
 _URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")
 _MAIN = tuple(f"refs/{place}" for place in ("remotes/origin/HEAD", "heads/main", "heads/master"))
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def _at_path(given: str, ref: str | None, main: str | None) -> Source:
 
 def _checked_path(given: str) -> tuple[Path, bool]:
     """The real path of the repository, and whether it has a working tree."""
-    path = existing_path(given)
+    path = existing_path(given) if given.strip() else None  # else it would be the current directory
     if path is None or not path.is_dir():
         raise RepoInvalid(f"no repository at {given[:200]!r}: there is no such directory")
     try:
@@ -101,20 +101,27 @@ def _unreadable(path: Path, reason: str) -> str:
 
 
 def _resolve(path: Path, ref: str | None) -> str:
+    named = ("rev-parse", "--verify", "--end-of-options")
     try:
-        return git_text(
-            "rev-parse", "--verify", "--end-of-options", f"{ref or 'HEAD'}^{{commit}}",
-            at=path, rules=USERS,
-        )  # fmt: skip
+        found = git_text(*named, f"{ref or 'HEAD'}^{{commit}}", at=path, rules=USERS)
     except GitFailed as error:
         if ref is None:
-            raise RepoInvalid(
-                f"{str(path)!r} has no commits yet: commit something first"
-            ) from error
+            raise RepoInvalid(_nothing_at_head(path)) from error
         raise RepoInvalid(
             f"no branch, tag or commit {ref!r} in {str(path)!r}; "
             f"known branches: {_branches(path) or 'none'}"
         ) from error
+    if not _COMMIT.fullmatch(found):
+        raise RepoInvalid(f"{ref!r} is not one commit: name a branch, a tag or a commit")
+    return found
+
+
+def _nothing_at_head(path: Path) -> str:
+    try:
+        git_text("rev-parse", "--verify", "HEAD", at=path, rules=USERS)
+    except GitFailed:
+        return f"{str(path)!r} has no commits yet: commit something first"
+    return f"{str(path)!r} is damaged: the commit of HEAD cannot be read. Mend it: git fsck tells"
 
 
 def _branches(path: Path) -> str:

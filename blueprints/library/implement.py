@@ -46,4 +46,5 @@ implement = blueprint(
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],
     options=OPTIONS,
+    needs_intent=True,
 )

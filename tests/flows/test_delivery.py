@@ -8,6 +8,7 @@ from threading import Lock
 import pytest
 
 from blueprints.dsl import blueprint, compete, deterministic, step
+from blueprints.library.implement import implement
 from contracts.errors import BadInput
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
@@ -44,6 +45,28 @@ def test_an_intent_that_is_no_text_is_refused(shop: Workshop, ask: Ask, intent: 
     made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
     with pytest.raises(BadInput, match="the intent holds"):
         shop.check(replace(ask(made), intent=intent))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": "m\udcff"},
+        {"ref": "r\udcff"},
+        {"intent_from": "f\udcff"},
+        {"options": {"test": "\udcff"}},
+    ],
+)
+def test_what_is_noted_beside_the_intent_is_text_too(
+    shop: Workshop, ask: Ask, other: dict[str, object]
+) -> None:
+    made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("true"))])
+    with pytest.raises(BadInput, match=r"holds '\\udcff': it must be text"):
+        shop.check(replace(ask(made), **other))
+
+
+def test_a_blueprint_that_needs_an_intent_is_not_begun_without(shop: Workshop, ask: Ask) -> None:
+    with pytest.raises(BadInput, match="blueprint 'implement' does what the intent says"):
+        shop.check(replace(ask(implement), intent=" "))
 
 
 def test_one_that_lost_and_broke_its_repository_ends_no_run(

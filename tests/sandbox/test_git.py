@@ -1,8 +1,12 @@
 """What git on the host says, and what is made of it."""
 
 import tracemalloc
+from pathlib import Path
 
-from sandbox.git import last_words
+import pytest
+
+from contracts.errors import GitFailed
+from sandbox.git import git, last_words
 
 
 def test_the_last_words_of_an_endless_error_take_little_memory() -> None:
@@ -14,3 +18,8 @@ def test_the_last_words_of_an_endless_error_take_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert peak < len(stderr)
+
+
+def test_a_folder_that_nobody_can_enter_is_no_missing_git(tmp_path: Path) -> None:
+    with pytest.raises(GitFailed, match=r"git cannot work in .*gone"):
+        git("status", at=tmp_path / "gone")

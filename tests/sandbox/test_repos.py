@@ -3,6 +3,7 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -118,6 +119,9 @@ def test_it_is_known_where_a_commit_left_what_it_is_compared_with(
         ("shop", "main:hello.txt", "no branch, tag or commit"),
         ("shop", "--upload-pack=touch hacked", "is not a ref"),
         ("shop", "", "is not a ref"),
+        ("shop", "^HEAD", r"'\^HEAD' is not one commit"),
+        ("damaged", None, "the commit of HEAD cannot be read"),
+        ("", None, "no repository at ''"),
         ("shop/src", None, "give its top directory, '.*/shop'"),
         ("ext::sh -c touch% hacked", None, "is not a URL Harness clones"),
         ("ftp://example.test/x", None, "is not a URL Harness clones"),
@@ -130,7 +134,10 @@ def test_what_cannot_be_opened_is_refused_with_one_line(
     (tmp_path / "plain").mkdir()
     (tmp_path / "empty").mkdir()
     run_git(tmp_path / "empty", "init", "--quiet")
-    given = repo if ":" in repo else str(tmp_path / repo)
+    rmtree(make_repo(tmp_path / "damaged") / ".git" / "objects" / "pack", ignore_errors=True)
+    for name in (tmp_path / "damaged" / ".git" / "objects").glob("??"):
+        rmtree(name)
+    given = repo if ":" in repo or not repo else str(tmp_path / repo)
 
     with pytest.raises(RepoInvalid, match=says) as refused:
         open_repo(given, ref, store=store)
