@@ -4,10 +4,10 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from getpass import getuser
 from typing import TYPE_CHECKING
 
 from app.terminal import say
+from app.who import who
 from contracts.errors import ApprovalDecided
 from nodes.text import visible
 
@@ -46,7 +46,7 @@ def asking(approvals: "Approvals") -> "Person":
                     say(f"  {line}")
                 agreed = confirmed("do exactly this, once?")
             with suppress(ApprovalDecided):
-                approvals.decide(found.id, "approved" if agreed else "denied", by=getuser())
+                approvals.decide(found.id, "approved" if agreed else "denied", by=who())
         return approvals.ask(question)
 
     return Person(ask=ask, use=approvals.use)

@@ -89,6 +89,10 @@ def _run(arguments: list[str], *, debug: bool) -> NoReturn:
     except UnicodeEncodeError as error:
         _explain(f"{error.object[:80]!r} is no text in UTF-8", BadInput.exit_code, debug=debug)
     except Exception as error:  # noqa: BLE001 - the door: nobody sees a traceback unasked
+        from app.prefect_settings import refused  # brings in pydantic
+
+        if said := refused(error):
+            _explain(said, BadInput.exit_code, debug=debug)
         bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows where)"
         _explain(blame(error) or bug, 1, debug=debug)
 

@@ -1,6 +1,5 @@
 """What `harness notes` and `harness examples` share: lists, approval, editing."""
 
-import getpass
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
@@ -13,6 +12,7 @@ from app.cli_tell import edited, kept_when_refused, tell
 from app.options import AsJson
 from app.present import show_table
 from app.terminal import show, show_json
+from app.who import who
 
 if TYPE_CHECKING:
     from memory.note_types import Author, Content, Entry, Kind, Where
@@ -51,7 +51,7 @@ def me() -> "Author":
     """The person at this terminal."""
     from memory.note_types import Author
 
-    return Author("person", getpass.getuser())
+    return Author("person", who())
 
 
 def undo_last(kind: "Kind", ref: str, as_json: bool) -> None:
@@ -111,8 +111,10 @@ def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:
         told = {**full(entry), "runs_given": given}
         show_json(told | ({"history": past} if history else {}))
         return
+    from nodes.text import visible
+
     for line in (*_facts(entry), f"given to {given} runs"):
-        show(line)
+        show(visible(line))
     for version in versions:
         show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}")
 

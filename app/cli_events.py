@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli_tell import tell, write_file
-from app.options import AsJson
+from app.cli_tell import tell, whole_run, write_file
+from app.options import MOST, AsJson
 from app.terminal import say, show, show_json
 
 if TYPE_CHECKING:
     from policy.events import Event, Kind
+    from policy.log import EventLog
     from policy.merge import History
     from policy.taint import Hop
 
@@ -27,15 +28,13 @@ app = typer.Typer(help="The event log: what happened, and what led to what.", no
 def log(
     run: Run = None,
     kind: Annotated[str | None, typer.Option(help="Only of this kind.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The newest so many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Show events, the newest last."""
-    from flows.runs import whole_id
-    from flows.settings import load_settings
     from flows.wiring import open_event_log
 
-    run_id = whole_id(load_settings().runs, run) if run else None
+    run_id = whole_run(run)
     with open_event_log() as opened:
         events = opened.events(run_id, kind=_kind(kind), limit=limit)
     _show(events, as_json)
@@ -95,7 +94,7 @@ def replay(run: Run = None, as_json: AsJson = False) -> None:
     from policy.replay import replay as again
 
     with open_event_log() as opened:
-        done = again(opened.history(run), POLICIES)
+        done = again(_history(opened, whole_run(run)), POLICIES)
     if as_json:
         show_json({"same": done.same, **asdict(done)})
     else:
@@ -164,12 +163,14 @@ def export(
         raise OptionInvalid("--json tells on stdout what was written: name a file, or leave it out")
     if run is not None and format_ == "jsonl":
         raise OptionInvalid("--format jsonl holds a whole log, so that it can be merged: no --run")
+    run = whole_run(run)
     with open_event_log() as opened:
-        history = opened.history(run)
-    if run is not None and not history.events:
-        raise OptionInvalid(f"the event log knows no run {run!r}: `harness runs list` names them")
+        history = _history(opened, run)
     if format_ == "parquet":
-        written = [str(path) for path in write_parquet(history, file)]
+        try:
+            written = [str(path) for path in write_parquet(history, file)]
+        except OSError as error:
+            raise OptionInvalid(f"cannot write into {str(file)!r}: {error.strerror}") from error
     else:
         text = _exported(history, run or "", format_)
         if str(file) == "-":
@@ -210,6 +211,15 @@ def merge(
     )
     if new:
         say("note: keep the head elsewhere too, if you want to see a cut: `harness events verify`")
+
+
+def _history(opened: "EventLog", run: str | None) -> "History":
+    from contracts.errors import OptionInvalid
+
+    history = opened.history(run)
+    if run is not None and not history.events:
+        raise OptionInvalid(f"the event log knows no run {run!r}: `harness runs list` names them")
+    return history
 
 
 def _kind(said: str | None) -> "Kind | None":

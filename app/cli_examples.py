@@ -24,7 +24,7 @@ from app.cli_governed import (
     governed,
     regoverned,
 )
-from app.cli_tell import read_file, tell
+from app.cli_tell import read_file, tell, whole_run
 from app.options import AsJson
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def add(
     good = 100 if score is None else score
     content = ExampleContent(input=input_, output=output, score=good, **vars(known))
     with notebook() as book:
-        made = book.add(content, author=me(), source_run=run)
+        made = book.add(content, author=me(), source_run=whole_run(run))
     tell_entry(made, "kept", as_json)
 
 
@@ -84,7 +84,7 @@ def list_(
         user=user,
         company=company,
         text=text,
-        source_run=run,
+        source_run=whole_run(run),
         sort="score" if best else "updated",
         limit=limit,
     )

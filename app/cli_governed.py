@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from app.options import MOST
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ Undo = Annotated[bool, typer.Option("--undo", help="Take the last change back.")
 Statuses = Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")]
 Words = Annotated[str, typer.Option(help="With all of these words.")]
 OfRun = Annotated[str | None, typer.Option(help="From this run.")]
-Limit = Annotated[int | None, typer.Option(min=0)]
+Limit = Annotated[int | None, typer.Option(min=0, max=MOST)]
 
 
 def governed(

@@ -8,7 +8,7 @@ import typer
 
 from app import cli_memory_care
 from app.cli_tell import edited, kept_when_refused, read_file, tell
-from app.options import AsJson
+from app.options import MOST, AsJson
 from app.present import show_table
 from app.terminal import show, show_json
 from contracts.errors import OptionInvalid
@@ -83,7 +83,7 @@ def list_(
     category: Category = None,
     tags: Tags = None,
     archived: Archived = False,
-    limit: Annotated[int | None, typer.Option(min=0, help="The newest so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="The newest so many.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List playbooks, the newest change first."""
@@ -135,7 +135,7 @@ def search(
     category: Category = None,
     tags: Tags = None,
     archived: Archived = False,
-    limit: Annotated[int | None, typer.Option(min=0, help="10 if not given.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="10 if not given.")] = None,
     min_score: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
     max_distance: Annotated[
         float | None, typer.Option(min=0, max=2, help="0 is the same, 2 the opposite; 0.7.")

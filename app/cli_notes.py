@@ -26,7 +26,7 @@ from app.cli_governed import (
     governed,
     regoverned,
 )
-from app.cli_tell import read_file, tell
+from app.cli_tell import read_file, tell, whole_run
 from app.options import AsJson
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def add(
     with notebook() as book:
         content = NoteContent(text=said, **vars(known))
         content = _typed(book, content, type_, note_type)
-        made = book.add(content, author=me(), source_run=run)
+        made = book.add(content, author=me(), source_run=whole_run(run))
         _warn(book, made)
     tell_entry(made, "kept", as_json)
 
@@ -97,7 +97,7 @@ def list_(
         user=user,
         company=company,
         text=text,
-        source_run=run,
+        source_run=whole_run(run),
         limit=limit,
     )
     list_entries("note", where, as_json)

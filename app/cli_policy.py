@@ -1,7 +1,6 @@
 """`harness plan` and `harness approvals`: a prompt becomes a plan, and a person decides."""
 
 import sys
-from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ from app.cli_tell import intent_text, tell
 from app.options import AsJson
 from app.present import show_table
 from app.terminal import say, show, show_json
+from app.who import who
 from contracts.errors import HarnessError, OptionInvalid
 from contracts.text import check_text
 
@@ -136,7 +136,7 @@ def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bo
 
     settings = load_settings()
     with plan_shop(settings, ask_person=who_sits_here()) as shop:
-        decided = shop.approvals.decide(approval, status, by=getuser(), reason=reason)
+        decided = shop.approvals.decide(approval, status, by=who(), reason=reason)
         then = tell_flow_run(shop, settings, decided)
         if then == "here" and not decided.node:
             _tell(run_plan_in_prefect(shop, settings, decided.run_id), as_json=as_json)
@@ -200,15 +200,17 @@ def _run(shop: "PlanShop", request: "PlanRequest", made: "Plan", *, as_json: boo
 
 
 def _tell(report: "PlanReport", *, as_json: bool) -> None:
+    from nodes.text import visible
+
     if as_json:
         show_json(report.as_json())
     else:
         show(f"plan {report.run_id}: {report.status}")
         for step in report.steps:
-            told = " ".join(part for part in (step.rule, step.reason) if part)
+            told = visible(" ".join(part for part in (step.rule, step.reason) if part))
             show(f"  {step.index} {step.op}: {step.status}{f' ({told})' if told else ''}")
             if step.provenance:
-                show(f"    it came this way: {' → '.join(step.provenance)}")
+                show(f"    it came this way: {visible(' → '.join(step.provenance))}")
         for name in report.approvals:
             show(f"waits: harness approvals show {name}")
     if report.status != "success":

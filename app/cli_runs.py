@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from app.options import AsJson
+from app.options import MOST, AsJson
 from app.present import show_report, show_table
 from app.terminal import show, show_bytes, show_json
+from app.who import who
 
 Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
 
@@ -18,7 +19,7 @@ app = typer.Typer(help="What ran, what it said, what it changed.", no_args_is_he
 
 @app.command("list")
 def list_(
-    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The newest so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
@@ -119,6 +120,7 @@ def replay(run: Run, as_json: AsJson = False) -> None:
     from flows.replay import replay as replayed
     from flows.settings import load_settings
     from flows.wiring import workshop
+    from nodes.text import inert, visible
 
     settings = load_settings()
     with watching(f"replay of {run}", quiet=as_json) as watch:
@@ -128,8 +130,9 @@ def replay(run: Run, as_json: AsJson = False) -> None:
     elif done.same:
         show(f"the same steps, and the same tree {done.tree[:12]}")
     else:
-        show(str(done.difference or "the same steps"))
-        show(f"another tree: {', '.join(done.files)}" if done.files else "the same tree")
+        show(inert(str(done.difference or "the same steps")))
+        files = ", ".join(map(visible, done.files))
+        show(f"another tree: {files}" if files else "the same tree")
     if not done.same:
         raise typer.Exit(1)
 
@@ -162,11 +165,9 @@ def rate(
     as_json: AsJson = False,
 ) -> None:
     """Say how good a run was; what is over 80 may teach notes and examples."""
-    import getpass
-
     from flows.rate import rate_run
 
-    rating, look, why = rate_run(run, score, by=getpass.getuser())
+    rating, look, why = rate_run(run, score, by=who())
     if as_json:
         show_json({**rating._asdict(), "look": look, "why": why})
         return
@@ -178,6 +179,7 @@ def rate(
 def _show_trajectory(run: str, *, as_json: bool) -> None:
     from flows.runs import find_run
     from flows.settings import load_settings
+    from nodes.text import inert
     from providers.read_trajectory import read_trajectory, shown
 
     path = find_run(load_settings().runs, run) / "trajectory.jsonl"
@@ -185,7 +187,7 @@ def _show_trajectory(run: str, *, as_json: bool) -> None:
     if as_json:
         show_json(list(events))
     elif sys.stdout.isatty():
-        pager("\n".join(shown(event) for event in events))
+        pager("\n".join(inert(shown(event)) for event in events))
     else:
         for event in events:
-            show(shown(event))
+            show(inert(shown(event)))

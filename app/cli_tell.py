@@ -21,6 +21,14 @@ def tell(document: object, line: str, as_json: bool) -> None:
         show(line)
 
 
+def whole_run(run: str | None) -> str | None:
+    """The id of the run of this machine that begins so; else what was given."""
+    from flows.runs import whole_id
+    from flows.settings import load_settings
+
+    return whole_id(load_settings().runs, run) if run else run
+
+
 def read_file(path: Path) -> str:
     """The text of a file, - for stdin.
 

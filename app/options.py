@@ -5,3 +5,6 @@ from typing import Annotated
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+MOST = 1_000_000
+"""More rows nobody lists: no database and no machine counts without an end."""

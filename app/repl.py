@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from getpass import getuser
 from time import sleep
 
 from rich.console import Console
 
 from app.repl_lines import event_line, waiting_lines
+from app.who import who
 from contracts.errors import HarnessError, OptionInvalid
 from flows.decided import go_on_in_background, then_line
 from flows.plan_background import Background, start_plan
@@ -100,7 +100,7 @@ class Repl:
         if not name:
             name = self._only_one_that_waits()
         before = self.shop.log.newest()
-        decided = self.shop.approvals.decide(name, status, by=getuser(), reason=reason)
+        decided = self.shop.approvals.decide(name, status, by=who(), reason=reason)
         then = go_on_in_background(self.shop, self.settings, decided)
         if isinstance(then, str):
             line = then_line(decided, then, self.settings)

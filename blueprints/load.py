@@ -27,11 +27,15 @@ def load_file(place: str, *, repo: str | None) -> ModuleType | None:
     Raises:
         BlueprintInvalid: the file lies inside `repo`, or raised while it was loaded.
     """
-    path = _absolute(Path(place).expanduser())
+    try:
+        path = _absolute(Path(place).expanduser())
+        digest = hashlib.sha256(str(path).encode()).hexdigest()
+        is_there = path.is_file()
+    except (OSError, RuntimeError, ValueError):  # too long; of no user that there is; no text
+        return None
     _refuse_inside(repo, [path], place)
-    name = f"harness_blueprint_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
-    spec = spec_from_file_location(name, path)
-    return _load(spec, place) if path.is_file() and spec is not None else None
+    spec = spec_from_file_location(f"harness_blueprint_{digest[:12]}", path)
+    return _load(spec, place) if is_there and spec is not None else None
 
 
 def load_module(name: str, *, repo: str | None) -> ModuleType | None:
@@ -42,7 +46,8 @@ def load_module(name: str, *, repo: str | None) -> ModuleType | None:
     """
     if not all(part.isidentifier() for part in name.split(".")):
         return None
-    spec = find_spec(name.partition(".")[0])
+    first = name.partition(".")[0]
+    spec = None if first == "__main__" else find_spec(first)
     if spec is None:
         return None
     _refuse_inside(repo, _places(spec), name)

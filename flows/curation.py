@@ -165,7 +165,7 @@ def _curator(settings: Settings, options: MemorySettings) -> AbstractContextMana
 
 
 def ago(text: str, now: datetime, *, option: str = "--since") -> datetime:
-    """The moment that `24h`, `7d` or `90m` before now was.
+    """The moment that `24h`, `7d` or `90m` before now was; never one that is still to come.
 
     Raises:
         OptionInvalid: it is no length of time.
@@ -173,6 +173,9 @@ def ago(text: str, now: datetime, *, option: str = "--since") -> datetime:
     units = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
     number, unit = text[:-1], text[-1:]
     try:
-        return now - timedelta(**{units[unit]: float(number)})
+        length = timedelta(**{units[unit]: float(number)})
+        if length < timedelta(0):
+            raise ValueError(text)
+        return now - length
     except (KeyError, ValueError, OverflowError) as error:
         raise OptionInvalid(f"{option} {text!r}: write it as 90m, 24h, 7d or 2w") from error

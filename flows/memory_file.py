@@ -30,6 +30,8 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
         document = tomlkit.parse(path.read_text()) if path.exists() else tomlkit.document()
     except (ParseError, UnicodeDecodeError) as error:
         raise SettingsInvalid(f"{path} is not TOML: {error}") from error
+    except OSError as error:
+        raise SettingsInvalid(f"{path} cannot be read: {error.strerror}") from error
     if "memory" in document and not force:
         raise OptionInvalid(f"{path} has a table [memory] already: --force replaces it")
     usual, dimensions = PRESETS.get(provider, ("", None))

@@ -1,6 +1,7 @@
 """Ports to serve at, by either version of IP."""
 
 import socket
+from errno import EINVAL
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -9,6 +10,10 @@ def bound(host: str, port: int) -> socket.socket:
     Raises:
         OSError: the address cannot be used.
     """
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise OSError(EINVAL, "that is no host's name") from error
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # It may have the port of a server that was stopped a minute ago.
     return socket.create_server((host, port), family=family)

@@ -45,7 +45,7 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
         listening = bound(where.host, where.port)
     except OSError as error:
         raise SettingsInvalid(
-            f"pages cannot be served at {where.host}:{where.port}: {error.strerror}; "
+            f"pages cannot be served at {where.host!r}:{where.port}: {error.strerror}; "
             "choose another with --port or [ui] in harness.toml"
         ) from error
     with listening:

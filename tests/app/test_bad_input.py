@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from app.who import who
 from tests.app.conftest import Harness
 from tests.flows.repositories import fingerprint, git
 
@@ -50,6 +51,17 @@ NOT_AVAILABLE = 3
         ),
         (("runs", "show", "nope"), BAD, "harness runs list"),
         (("runs", "prune", "--older-than", "soon"), BAD, "--older-than 'soon': write it as"),
+        (("runs", "prune", "--older-than=-30d"), BAD, "--older-than '-30d': write it as"),
+        (("runs", "list", "--limit", "9" * 23), BAD, "'--limit'"),
+        (("events", "log", "--limit", "9" * 23), BAD, "'--limit'"),
+        (("notes", "list", "--limit", "9" * 23), BAD, "'--limit'"),
+        (("memory", "list", "--limit", "9" * 23), BAD, "'--limit'"),
+        (("events", "export", "empty/.git/config", "--format", "parquet"), BAD, "File exists"),
+        (("events", "replay", "--run", "nope"), BAD, "knows no run 'nope'"),
+        (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
+        (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),
+        (("plan", "x", "--repo", ""), BAD, "no repository is named"),
+        (("run", "implement", "--repo", "repository"), BAD, "does what the intent says"),
         (("blueprints", "check", "nope"), BAD, "Known: fix-tests"),
         (("run", "fix-tests", "--budget-usd", "much"), BAD, "--budget-usd"),
         (("rnu",), BAD, "No such command"),
@@ -149,3 +161,35 @@ def test_ctrl_c_before_a_run_began_says_so(
 
 def test_with_debug_the_traceback_is_shown(started: Harness) -> None:
     assert "Traceback" in started("runs", "show", "nope", "--debug").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("PREFECT_API_URL", "http://[", "Invalid IPv6 URL"),
+        ("PREFECT_LOGGING_LEVEL", "x", "'level'"),
+    ],
+)
+def test_a_setting_that_prefect_cannot_use_is_named(
+    started: Harness, name: str, value: str, said: str
+) -> None:
+    done = started("doctor", "--json", env={name: value})
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["exit_code"]) == (BAD, BAD)
+    assert document["error"].startswith("Prefect cannot use its setting ")
+    assert said in document["error"]
+
+
+def test_a_configuration_that_is_a_folder_is_named(asked: Harness, tmp_path: Path) -> None:
+    done = asked("memory", "init", env={"HARNESS_CONFIG": str(tmp_path)})
+    assert (done.returncode, f"{tmp_path} cannot be read: Is a directory" in done.stderr) == (
+        2,
+        True,
+    )
+
+
+def test_who_has_no_name_on_this_machine_has_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    assert who() == "uid 54321"

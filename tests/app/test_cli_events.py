@@ -168,6 +168,19 @@ def test_replay_decides_again_and_fails_when_something_differs(
     assert cli("replay", "--run", "r1").exit_code == 0
 
 
+def test_a_run_is_replayed_by_the_beginning_of_its_id(cli: Cli, own_home: Path) -> None:
+    own = own_home / "runs" / "abcd1234"
+    own.mkdir(parents=True)
+    (own / "run.json").write_text("{}")
+    (own_home / "owner").write_text(own_home.name)
+    with event_log(own_home, own_home.name) as log:
+        log.append([Draft(kind="decision", run_id="abcd1234", body={"policy": "forged/1"})])
+    assert cli("replay", "--run", "abcd").exit_code == 1
+    assert "Run abcd1234" in cli("export", "-", "--format", "markdown", "--run", "abcd").stdout
+    with pytest.raises(OptionInvalid, match="knows no run 'beef'"):
+        cli("replay", "--run", "beef")
+
+
 def test_entities_are_found_by_meaning_and_in_the_graph(
     cli: Cli, happened: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

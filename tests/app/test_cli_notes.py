@@ -56,6 +56,12 @@ def test_a_note_is_added_listed_shown_and_previewed(cli: Cli) -> None:
     assert "nothing would be given" in cli("notes", "preview", "log it").stdout
 
 
+def test_what_a_model_taught_does_not_work_the_terminal(cli: Cli) -> None:
+    made = data(cli("notes", "add", "beware \x1b]0;title\x07", "--json"))
+    shown = cli("notes", "show", made["id"]).stdout
+    assert (r"beware \x1b]0;title" in shown, "\x1b" in shown) == (True, False)
+
+
 @pytest.mark.parametrize("name", ["agent", "user", "company"])
 def test_a_variable_that_is_not_set_makes_nothing_for_everyone(cli: Cli, name: str) -> None:
     with pytest.raises(OptionInvalid, match=f"--{name} is empty"):
@@ -188,6 +194,17 @@ def test_an_agents_settings_are_shown_and_changed(cli: Cli) -> None:
         2, "Recent", False,
     )  # fmt: skip
     assert "2 Recent; examples none" in cli("agents", "show", "pi").stdout
+
+
+def test_what_a_run_taught_is_found_by_the_beginning_of_its_id(cli: Cli) -> None:
+    own = load_settings().runs / "abcd1234"
+    own.mkdir(parents=True)
+    (own / "run.json").write_text("{}")
+    cli("notes", "add", "a", "--run", "abcd")
+    cli("examples", "add", "a", "b", "--run", "abcd1234")
+    for kind in ("notes", "examples"):
+        (found,) = data(cli(kind, "list", "--run", "abc", "--json"))
+        assert found["source_run"] == "abcd1234"
 
 
 def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:

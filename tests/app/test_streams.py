@@ -1,5 +1,6 @@
 """What the command reads and writes: text that is none, and streams that are closed or full."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +62,12 @@ def test_a_patch_of_any_encoding_can_be_applied(
 def test_an_export_to_stdout_is_no_document(asked: Harness) -> None:
     done = asked("events", "export", "-", "--json")
     assert (done.returncode, '"exit_code": 2' in done.stdout) == (2, True)
+
+
+def test_what_a_model_said_does_not_work_the_terminal(asked: Harness, own_home: Path) -> None:
+    own = own_home / "runs" / "abcd1234"
+    own.mkdir(parents=True)
+    (own / "run.json").write_text("{}")
+    said = {"kind": "reply", "node": "fix", "message": {"content": "so \x1b]0;title\x07be it"}}
+    (own / "trajectory.jsonl").write_text(json.dumps(said))
+    assert "reply · so be it" in asked("runs", "show", "abcd", "--trajectory").stdout

@@ -105,11 +105,25 @@ def test_an_installed_blueprint_is_found_by_its_name(packages: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "ref", ["nope", "./nope.py:x", "nope.module:x", "fix_tests:", ":x", "a b:x", ""]
-)
+    "ref",
+    [
+        "nope", "./nope.py:x", "nope.module:x", "fix_tests:", ":x", "a b:x", "",
+        "~nosuchuser/x.py:y", "x\udcff.py:y", f"{'a' * 300}.py:y", "__main__:x",
+    ],
+)  # fmt: skip
 def test_what_is_nowhere_is_told_with_the_known_names(ref: str) -> None:
     with pytest.raises(BlueprintNotFound, match=r"Known: .*fix-tests, implement, review"):
         find_blueprint(ref)
+
+
+def test_where_the_current_folder_is_gone_no_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(BlueprintNotFound):
+        find_blueprint("deploy.py:rollback")
 
 
 def test_a_typo_gets_a_hint() -> None:

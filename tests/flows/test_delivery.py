@@ -48,20 +48,20 @@ def test_an_intent_that_is_no_text_is_refused(shop: Workshop, ask: Ask, intent: 
 
 
 @pytest.mark.parametrize(
-    "other",
+    "noted",
     [
-        {"model": "m\udcff"},
-        {"ref": "r\udcff"},
-        {"intent_from": "f\udcff"},
-        {"options": {"test": "\udcff"}},
+        lambda asked: replace(asked, model="m\udcff"),
+        lambda asked: replace(asked, ref="r\udcff"),
+        lambda asked: replace(asked, intent_from="f\udcff"),
+        lambda asked: replace(asked, options={"test": "\udcff"}),
     ],
 )
 def test_what_is_noted_beside_the_intent_is_text_too(
-    shop: Workshop, ask: Ask, other: dict[str, object]
+    shop: Workshop, ask: Ask, noted: Callable[[RunRequest], RunRequest]
 ) -> None:
     made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("true"))])
     with pytest.raises(BadInput, match=r"holds '\\udcff': it must be text"):
-        shop.check(replace(ask(made), **other))
+        shop.check(noted(ask(made)))
 
 
 def test_a_blueprint_that_needs_an_intent_is_not_begun_without(shop: Workshop, ask: Ask) -> None:
