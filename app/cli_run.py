@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from flows.request import RunRequest
     from flows.settings import Settings
 
-STDIN = Path("-")
 _EXITS = {"cancelled": 130, "waiting": 4}
 """Exit codes of runs that did not succeed; of others 1."""
 
@@ -61,6 +60,7 @@ def run(
     detach: Annotated[bool, typer.Option("--detach", help="Start it and return.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     run_id: Annotated[str | None, typer.Option(hidden=True)] = None,
+    whole_intent: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Run a blueprint on a repository; the work ends on a branch of it."""
     from blueprints.find import find_blueprint
@@ -68,14 +68,16 @@ def run(
     from flows.settings import load_settings
 
     settings = load_settings()
-    if detach and intent_from == STDIN:
-        raise OptionInvalid("--detach leaves nobody to read stdin: name a file in --intent-from")
-    text = intent_text(intent_from, untrusted=untrusted)
+    if whole_intent is None:
+        text = intent_text(intent_from, untrusted=untrusted)
+        whole = "\n\n".join(part for part in (intent, text) if part)
+    else:
+        whole = _taken(whole_intent)
     request = RunRequest(
         blueprint=find_blueprint(blueprint, repo=repo),
         blueprint_ref=blueprint,
         repo=repo,
-        intent="\n\n".join(part for part in (intent, text) if part),
+        intent=whole,
         intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
         ref=ref,
         agent=agent or settings.agent,
@@ -113,7 +115,7 @@ def run_request(
     for notice in workshop(settings).check(request) if flow_run_id is None else ():
         say(f"note: {notice}")
     if detach:
-        _detach(run_id, settings, as_json=as_json)
+        _detach(run_id, request.intent, settings, as_json=as_json)
         return
     report = _watched(request, settings, run_id, flow_run_id, as_json=as_json)
     _tell(report, as_json=as_json)
@@ -171,19 +173,33 @@ def _tell(report: RunReport, *, as_json: bool) -> None:
         show_report(report)
 
 
-def _detach(run_id: str, settings: "Settings", *, as_json: bool) -> None:
-    """The same command line once more, in a process that outlives this one."""
+def _detach(run_id: str, intent: str, settings: "Settings", *, as_json: bool) -> None:
+    """The same command line once more, in a process that outlives this one.
+
+    It is handed the intent: a pipe that it came from is empty now, a file may be gone.
+    """
     from flows.detached import start_detached
 
     log = settings.home / "logs" / f"{run_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    handed = log.with_suffix(".intent")
+    handed.touch(mode=0o600)
+    handed.write_bytes(intent.encode())
     again = [part for part in sys.argv[1:] if part not in ("--detach", "--json")]
-    argv = (sys.executable, "-P", "-m", "app", *again, "--run-id", run_id)
+    at = again.index("run") + 1  # what stands behind a `--` is no option
+    ours = ("--run-id", run_id, "--whole-intent", str(handed))
+    argv = (sys.executable, "-P", "-m", "app", *again[:at], *ours, *again[at:])
     start_detached(argv, cwd=Path.cwd(), log=log)
     if as_json:
         show_json({"run_id": run_id, "log": str(log)})
     else:
         show(f"started {run_id}; see `harness runs show {run_id}` and {log}")
+
+
+def _taken(handed: Path) -> str:
+    text = handed.read_bytes().decode()
+    handed.unlink()
+    return text
 
 
 def _pairs(given: list[str]) -> dict[str, str]:

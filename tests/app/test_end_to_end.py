@@ -124,17 +124,23 @@ def test_a_bug_of_a_blueprint_is_told_with_its_node_its_line_and_the_report(
 
 
 def test_a_detached_run_goes_on_by_itself(
-    harness: Harness, asked: Harness, repository: Path, tmp_path: Path
+    harness: Harness, asked: Harness, repository: Path, tmp_path: Path, own_home: Path
 ) -> None:
+    issue = tmp_path / "issue.txt"
+    issue.write_text("It must say 42.")
     (tmp_path / "ops.py").write_text(
         "from blueprints.dsl import blueprint, deterministic\n"
         "from nodes.commands import shell\n"
         "answer = blueprint('answer', 'Answer', [deterministic('a', 'a', shell('true'))])\n"
     )
-    args = ("run", "ops.py:answer", "--repo", "repository", "--detach", "--json")
+    given = ("--repo", "repository", "--intent-from", str(issue))
+    args = ("run", *given, "--detach", "--json", "--", "ops.py:answer")
     run_id = json.loads(harness(*args).stdout)["run_id"]
+    issue.unlink()
     shown = ("runs", "show", run_id, "--json")
     assert _soon(lambda: json.loads(asked(*shown).stdout).get("status") == "success")
+    assert json.loads(asked(*shown).stdout)["intent"] == "It must say 42."
+    assert not list((own_home / "logs").glob("*.intent"))
 
 
 def _soon(is_so: Callable[[], bool]) -> bool:
