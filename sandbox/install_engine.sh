@@ -1,32 +1,39 @@
 #!/bin/bash
 # Brings a Docker engine: nothing to do where one answers; elsewhere, on Debian or Ubuntu as
 # root, it is installed and started. Exit 3 with one line that says what to do otherwise.
+# Wants the name of a Python, any will do.
 set -euo pipefail
 
+python=${1:-python3}
 socket=/var/run/docker.sock
 log=${HARNESS_ENGINE_LOG:-/var/log/harness-dockerd.log}
 
 answers() {
-    python3 - "${DOCKER_HOST:-unix://$socket}" <<'PYTHON'
+    "$python" - "${DOCKER_HOST:-unix://$socket}" <<'PYTHON'
 import socket, sys
 from urllib.parse import urlsplit
 
-url = urlsplit(sys.argv[1])
-if url.scheme in ("ssh", "npipe"):
-    sys.exit(0)  # whoever sets these has an engine; the docker library will say if not
-kind, place = (
-    (socket.AF_UNIX, url.path)
-    if url.scheme == "unix"
-    else (socket.AF_INET, (url.hostname, url.port or 2375))
-)
+
+def reached(url):
+    if url.scheme != "unix":
+        if not url.hostname:
+            raise ValueError("no address")
+        return socket.create_connection((url.hostname, url.port or 2375), timeout=3)
+    engine = socket.socket(socket.AF_UNIX)
+    engine.settimeout(3)
+    engine.connect(url.path)
+    return engine
+
+
 try:
-    with socket.socket(kind) as engine:
-        engine.settimeout(3)
-        engine.connect(place)
+    url = urlsplit(sys.argv[1])
+    if url.scheme in ("ssh", "npipe"):
+        sys.exit(0)  # whoever sets these has an engine; the docker library will say if not
+    with reached(url) as engine:
         if url.port != 2376:  # TLS: that somebody listens is all that shows without a key
             engine.sendall(b"GET /_ping HTTP/1.0\r\n\r\n")
             sys.exit(b" 200 " not in engine.recv(64))
-except OSError:
+except (OSError, ValueError):  # the latter where it is no address at all
     sys.exit(1)
 PYTHON
 }
@@ -44,8 +51,9 @@ install_engine() {
     command -v apt-get > /dev/null || give_up "this is no Debian or Ubuntu: install and start Docker, or set DOCKER_HOST"
     echo "installing docker.io"
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq || true  # one broken source must not stop the others
-    apt-get install -y -qq --no-install-recommends docker.io iptables > /dev/null \
+    local apt=(apt-get -qq -o DPkg::Lock::Timeout=300)  # another set-up may be at it
+    "${apt[@]}" update || true  # one broken source must not stop the others
+    "${apt[@]}" install -y --no-install-recommends docker.io iptables > /dev/null \
         || give_up "installing docker.io failed: see the lines above"
 }
 
@@ -67,7 +75,7 @@ wait_for_engine() {
 }
 
 if answers; then exit 0; fi
-[ -z "${DOCKER_HOST:-}" ] || give_up "DOCKER_HOST is $DOCKER_HOST: start that one, or unset DOCKER_HOST"
+[ -z "${DOCKER_HOST:-}" ] || give_up "DOCKER_HOST is $DOCKER_HOST: start that one (such as unix:///path or tcp://host:2375), or unset DOCKER_HOST"
 [ "$(uname -s)" = Linux ] || give_up "this is not Linux: start Docker Desktop or another engine"
 [ "$(id -u)" = 0 ] || give_up "only root may start one: start Docker (sudo systemctl start docker), or join the group docker"
 command -v dockerd > /dev/null || install_engine
