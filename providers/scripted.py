@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.chat import ChatRequest, Reply
-from contracts.errors import ModelUnavailable
+from contracts.errors import ModelUnavailable, OptionInvalid
 from providers.pieces import Piece, pieces_of
 from providers.script import Broken, Script, read_script
 
@@ -57,5 +57,12 @@ def is_scripted(model: str) -> bool:
 
 
 def script_path(model: str) -> Path:
-    """The file that `scripted/<file>` names; a relative one starts at the current folder."""
-    return Path(model.removeprefix(PREFIX)).expanduser()
+    """The file that `scripted/<file>` names; a relative one starts at the current folder.
+
+    Raises:
+        OptionInvalid: it is in the home of a user that nobody knows.
+    """
+    try:
+        return Path(model.removeprefix(PREFIX)).expanduser()
+    except RuntimeError as error:
+        raise OptionInvalid(f"cannot read scripted model {model!r}: {error}") from error

@@ -49,6 +49,11 @@ NOT_AVAILABLE = 3
             BAD,
             "error: the budget is 20000 US dollars: it must be above 0 and at most 10000",
         ),
+        (
+            ("run", "fix-tests", "--repo", "repository", "--model", "scripted/~nosuchuser/x"),
+            BAD,
+            "cannot read scripted model",
+        ),
         (("runs", "show", "nope"), BAD, "harness runs list"),
         (("runs", "prune", "--older-than", "soon"), BAD, "--older-than 'soon': write it as"),
         (("runs", "prune", "--older-than=-30d"), BAD, "--older-than '-30d': write it as"),
@@ -156,6 +161,13 @@ def test_ctrl_c_before_a_run_began_says_so(
     done = asked("run", "ops.py:slow", "--repo", "repository", "--json")
     assert done.stderr == "error: interrupted before the run began\n"
     said = {"error": "interrupted before the run began", "exit_code": 130}
+    assert (done.returncode, json.loads(done.stdout)) == (130, said)
+
+
+def test_ctrl_c_in_any_command_is_a_document_too(asked: Harness, tmp_path: Path) -> None:
+    (tmp_path / "ops.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = asked("blueprints", "show", "ops.py:slow", "--json")
+    said = {"error": "interrupted", "exit_code": 130}
     assert (done.returncode, json.loads(done.stdout)) == (130, said)
 
 

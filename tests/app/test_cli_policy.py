@@ -1,6 +1,8 @@
 """`harness plan` and `harness approvals`, as a script uses them; the sandbox is a real one."""
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -66,6 +68,20 @@ def test_bad_input_is_one_line_and_exit_code_2(
     ):
         done = asked(*args)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+def test_a_plan_that_nobody_agrees_to_is_told_in_the_document(
+    asked: Harness, mailbox: Mailbox, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person, terminal = os.openpty()
+    os.write(person, b"n\n")
+    with os.fdopen(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        model = planner(tmp_path, READ, SEND)
+        done = asked("plan", "send it", "--repo", str(notes), "--model", model, "--json")
+    os.close(person)
+    said = {"error": "not run: nobody agreed to the plan", "exit_code": 1}
+    assert (done.returncode, json.loads(done.stdout)) == (1, said)
 
 
 @pytest.mark.docker
