@@ -217,7 +217,7 @@ def _whole(path: Path) -> Path:
     try:
         return path.expanduser().absolute()
     except (RuntimeError, OSError) as error:  # no such user; the current directory is gone
-        raise SettingsInvalid(f"{str(path)!r} leads nowhere: {error}; set HARNESS_HOME") from error
+        raise SettingsInvalid(f"{str(path)!r} leads nowhere: set HARNESS_HOME") from error
 
 
 def load_settings() -> Settings:
