@@ -51,7 +51,6 @@ class MemorySettings(Table):
     table = "memory"
     model_config = SettingsConfigDict(
         env_prefix="HARNESS_MEMORY_",
-        env_ignore_empty=True,
         env_nested_delimiter="__",
         frozen=True,
         extra="forbid",

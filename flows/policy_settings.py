@@ -37,11 +37,7 @@ class PolicySettings(Table):
 
     table = "policy"
     model_config = SettingsConfigDict(
-        env_prefix="HARNESS_POLICY_",
-        env_nested_delimiter="__",
-        env_ignore_empty=True,
-        frozen=True,
-        extra="forbid",
+        env_prefix="HARNESS_POLICY_", env_nested_delimiter="__", frozen=True, extra="forbid"
     )
 
     planner: str = "ollama/qwen3:4b"
