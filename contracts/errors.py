@@ -23,7 +23,8 @@ HarnessError                     exit 1
 │   ├── HomeUnavailable
 │   ├── ImageUnavailable
 │   ├── ModelUnavailable
-│   │   └── BudgetExceeded      exit 1   it may not be called any more
+│   │   ├── BudgetExceeded      exit 1   it may not be called any more
+│   │   └── ModelRefused
 │   ├── PrefectUnavailable
 │   └── SandboxLost
 ├── SandboxFileError             exit 1   one file in a sandbox could not be read or written
@@ -138,6 +139,10 @@ class ImageUnavailable(Unavailable):
 
 class ModelUnavailable(Unavailable):
     """The model cannot be called: no key, no such model, or no answer."""
+
+
+class ModelRefused(ModelUnavailable):
+    """The model does not take this request; it may well take another."""
 
 
 class BudgetExceeded(ModelUnavailable):

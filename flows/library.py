@@ -20,7 +20,7 @@ from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
 from providers import mpnet
-from providers.embed import LOCAL, PRESETS
+from providers.embed import LOCAL, PRESETS, named
 
 if TYPE_CHECKING:
     from policy.entity_search import EntitySearch
@@ -83,7 +83,7 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     if wanted.provider == "none":
         return None
     usual, length = PRESETS.get(wanted.provider, ("", None))
-    model = wanted.model or usual
+    model = named(wanted.provider, wanted.model or usual)
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL:

@@ -7,7 +7,7 @@ from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
 from flows.memory_settings import EXAMPLE, load_memory_settings
 from flows.settings import config_file, load_settings
 from memory.database import back_up, database_file
-from providers.embed import PRESETS
+from providers.embed import PRESETS, named
 
 _KEYS = {"google": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
 
@@ -37,10 +37,11 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
     usual, dimensions = PRESETS.get(provider, ("", None))
     if provider == "litellm" and not model:
         raise OptionInvalid(f"--provider litellm needs --model, such as {EXAMPLE!r}")
+    model = named(provider, model or usual)
     embedding = {
         "provider": provider,
-        "model": model or usual,
-        "dimensions": dimensions if model in ("", usual) else None,
+        "model": model,
+        "dimensions": dimensions if model == usual else None,
         "api_key": f"${{{_KEYS[provider]}}}" if provider in _KEYS else None,
         "url": "http://localhost:11434" if provider == "ollama" else None,
     }

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 
 from contracts.chat import ChatRequest, Message, Reply
-from contracts.errors import BadInput, HarnessError, ModelUnavailable, OptionInvalid
+from contracts.errors import BadInput, HarnessError, ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Gate, OpenGate, Spent, Terms
 from providers.account import SPENT, RunTerms
 from providers.ask import response_format
@@ -140,6 +140,7 @@ class Gateway:
         `token` is for the model that makes them.
 
         Raises:
+            ModelRefused: it does not take one of the texts.
             ModelUnavailable: no key, no such model, no answer, or no gateway.
         """
         response = self._ask(
@@ -255,6 +256,8 @@ def _error(kind: str, message: str) -> HarnessError:
             return OptionInvalid(message)
         case "request":
             return BadInput(message)
+        case "refused":
+            return ModelRefused(message)
         case _:
             return ModelUnavailable(message)
 

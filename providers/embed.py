@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from providers import mpnet
-from providers.failures import explain
+from providers.failures import outage
 from providers.litellm_door import litellm
 from providers.prices import NO_PRICES, Prices, cost_usd
 from providers.usage import usage_from
@@ -26,7 +26,13 @@ PRESETS: Mapping[str, tuple[str, int | None]] = {
 }
 """Words for `harness memory init --provider` to a model and its dimensions."""
 
+_PREFIXES = {"google": "gemini/", "ollama": "ollama/"}
 _BATCH = 64
+
+
+def named(provider: str, model: str) -> str:
+    """The model as litellm knows it: without its provider before it, it asks somebody else."""
+    return model if "/" in model else _PREFIXES.get(provider, "") + model
 
 
 class EmbedAsk(BaseModel, frozen=True, extra="ignore"):
@@ -51,6 +57,7 @@ def embed(model: str, ask: EmbedAsk, prices: Prices = NO_PRICES) -> Embedded:
     """Ask any litellm embedding model, in batches.
 
     Raises:
+        ModelRefused: it does not take one of the texts.
         ModelUnavailable: no key, no such model, no answer.
     """
     options = {
@@ -78,7 +85,7 @@ def _call(model: str, texts: Sequence[str], options: Mapping[str, object]) -> Em
         response = litellm().embedding(input=list(texts), **options)
     except openai.OpenAIError as error:
         # Not chained to its cause: providers echo requests and parts of keys there.
-        raise ModelUnavailable(explain(model, error, attempts=1)) from None
+        raise outage(model, error, attempts=1) from None
     try:
         answer = _Answer.model_validate(response.model_dump())
     except ValidationError as error:

@@ -5,13 +5,12 @@ from collections.abc import Generator
 from dataclasses import asdict, replace
 
 from contracts.chat import Usage
-from contracts.errors import ModelUnavailable, OptionInvalid
+from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.gate import OURSELVES
 from contracts.tool import Decision, Denied, ToolCall
 from providers.account import Account, Refused, Turn
 from providers.ask import Ask, text_of
 from providers.embed import EmbedAsk, Embedded, embed
-from providers.failures import AskRefused
 from providers.pieces import KEPT_TEXT, Call, Heard, Piece, Wait
 from providers.prices import cost_usd
 from providers.stream import guessed
@@ -165,7 +164,7 @@ class _Book:
     def broke(self, error: Exception) -> None:
         """The model did not answer, or not to the end."""
         self._why = str(error)
-        again = self._first_ms is not None or isinstance(error, AskRefused)
+        again = self._first_ms is not None or isinstance(error, ModelRefused)
         self._account.broke(self._why, again=again)
 
     def close(self) -> None:

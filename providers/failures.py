@@ -2,7 +2,7 @@
 
 import re
 
-from contracts.errors import ModelUnavailable
+from contracts.errors import ModelRefused, ModelUnavailable
 
 OVERFLOW = "context_window"
 """Stop reason of the empty reply to a conversation that the model cannot hold."""
@@ -49,16 +49,12 @@ def wait_s(failure: Exception, attempt: int) -> float:
         return min(_MOST_WAIT_S, 2.0 ** (attempt - 1))
 
 
-class AskRefused(ModelUnavailable):
-    """The provider does not take this request; it may well take another."""
-
-
 def outage(model: str, failure: Exception, *, attempts: int) -> ModelUnavailable:
     """The error to raise when nobody will ask again."""
     told = explain(model, failure, attempts=attempts)
     status = _status(failure)
     ours = 400 <= status < 500 and status not in _LINES
-    return AskRefused(told) if ours else ModelUnavailable(told)
+    return ModelRefused(told) if ours else ModelUnavailable(told)
 
 
 def explain(model: str, failure: Exception, *, attempts: int) -> str:

@@ -23,7 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from contracts.errors import ModelUnavailable, OptionInvalid
+from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from providers import wire_anthropic, wire_chat
 from providers.account import Refused
 from providers.ask import Ask, Json
@@ -220,6 +220,8 @@ def _failed(wire: Wire, error: Exception) -> Response:
 
 def _kind(error: Exception) -> str:
     match error:
+        case ModelRefused():
+            return "refused"
         case ModelUnavailable():
             return "model"
         case OptionInvalid():

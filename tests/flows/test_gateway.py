@@ -12,7 +12,7 @@ from time import monotonic, sleep
 import pytest
 
 from contracts.chat import ChatRequest, Message
-from contracts.errors import BudgetExceeded, ModelUnavailable
+from contracts.errors import BudgetExceeded, ModelRefused, ModelUnavailable
 from contracts.gate import Terms
 from flows import gateway
 from flows.complete import complete_through_gateway
@@ -163,7 +163,7 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
     argv = [sys.executable, "-c", code, str(repository), replies]
     with ollama() as served:
         monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "ollama")
-        monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
+        monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "nomic-embed-text")
         monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", "${OLLAMA_PLACE}")
         monkeypatch.setenv("OLLAMA_PLACE", served.url)
         subprocess.run(argv, check=True, env=os.environ, cwd=Path.cwd())
@@ -181,7 +181,11 @@ def test_what_providers_do_is_paid_for_and_their_keys_are_told_nobody(
     row = {"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}
     counts = {"prompt_tokens": 10, "total_tokens": 10}
     vectors = Answer({"object": "list", "data": [row], "usage": counts})
-    with provider(vectors) as served, provider(openai_answer({"content": "hi"})) as chats:
+    too_long = Answer({"error": {"message": "too long"}}, status=400)
+    with (
+        provider(vectors, vectors, too_long) as served,
+        provider(openai_answer({"content": "hi"})) as chats,
+    ):
         prices = {"openai/mine": {"input": 1000, "output": 1000}}
         monkeypatch.setenv("HARNESS_PRICES", json.dumps(prices))
         monkeypatch.setenv("OPENAI_API_KEY", "sk-for-chats")
@@ -194,6 +198,8 @@ def test_what_providers_do_is_paid_for_and_their_keys_are_told_nobody(
         assert embed(["hello there"]) == [[0.5, 0.25]]
         gateway.down(settings)
         assert embed(["hello there"]) == [[0.5, 0.25]]
+        with pytest.raises(ModelRefused):
+            embed(["hello there"])
         with complete_through_gateway(load_settings(), purpose="plan") as complete:
             reply = complete(ask("openai/mine"))
     assert served.requests[0]["input"] == ["hello there"]

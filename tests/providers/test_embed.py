@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import pytest
 
-from contracts.errors import ModelUnavailable
-from providers.embed import EmbedAsk, embed
+from contracts.errors import ModelRefused, ModelUnavailable
+from providers.embed import EmbedAsk, embed, named
 from providers.prices import Price
 
 
@@ -78,6 +78,21 @@ def test_a_provider_that_fails_is_unavailable_and_tells_no_key(url: str, status:
     with pytest.raises(ModelUnavailable) as told:
         embed("openai/m", ask(url, "a"))
     assert "secret" not in str(told.value)
+    assert not isinstance(told.value, ModelRefused)
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_a_text_that_is_refused_is_no_outage(url: str, status: int) -> None:
+    Provider.status = status
+    with pytest.raises(ModelRefused):
+        embed("openai/m", ask(url, "a"))
+
+
+def test_a_model_without_its_provider_is_asked_of_that_one() -> None:
+    assert named("google", "gemini-embedding-001") == "gemini/gemini-embedding-001"
+    assert named("ollama", "mxbai-embed-large") == "ollama/mxbai-embed-large"
+    assert named("ollama", "ollama/x") == "ollama/x"
+    assert named("openai", "text-embedding-3-large") == "text-embedding-3-large"
 
 
 def test_a_provider_that_is_not_there_is_unavailable() -> None:
