@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
+from json import JSONDecodeError
 from pathlib import Path
 from tempfile import mkdtemp
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, OperationalError
@@ -21,9 +23,12 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, Operati
 from contracts.errors import SettingsInvalid
 from memory.errors import StoreBusy, StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
+from memory.tables import MomentDamaged
 
 REVISION = "0008"
 """The newest migration that this program knows."""
+
+_HOLD = text("SELECT pg_advisory_xact_lock(:n)")
 
 
 def open_database(where: str | Path) -> Engine:
@@ -78,10 +83,19 @@ def reading_errors(url: URL) -> Iterator[None]:
         yield
     except IntegrityError:
         raise  # says nothing of the database: what was written is wrong
+    except (JSONDecodeError, MomentDamaged, ValidationError) as error:
+        said = str(error).splitlines()[0]
+        raise StoreCorrupt(f"a row of database {_name(url)} cannot be read: {said}") from error
     except DatabaseError as error:
         if "malformed" in str(error.orig) or "not a database" in str(error.orig):
             raise StoreCorrupt(_corrupt(url, error)) from error
         raise StoreUnavailable(f"database {_name(url)} cannot be used: {_said(error)}") from error
+
+
+def hold(connection: Connection, what: str) -> None:
+    """Wait until no other transaction holds `what`, and hold it until this one ends."""
+    if connection.dialect.name != "sqlite":  # there who writes is alone anyway
+        connection.execute(_HOLD, {"n": _number(what)})
 
 
 @contextmanager
@@ -103,12 +117,11 @@ def alone(engine: Engine, what: str, *, wait_s: float | None = None) -> Iterator
         with held:
             yield
         return
-    number = int.from_bytes(sha256(f"harness {what}".encode()).digest()[:7])
     with engine.begin() as connection:
         bound = text("SELECT set_config('lock_timeout', :ms, true)")
         connection.execute(bound, {"ms": str(round((wait_s or 0) * 1_000))})  # 0: no bound
         try:
-            connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": number})
+            connection.execute(_HOLD, {"n": _number(what)})
         except OperationalError as error:
             raise StoreBusy(f"{busy}: {_said(error)}") from error
         yield
@@ -237,6 +250,10 @@ def _migrations() -> Path:
     if spec is None or spec.origin is None:
         raise StoreUnavailable("this Harness is installed without its migrations: install it again")
     return Path(spec.origin).parent
+
+
+def _number(what: str) -> int:
+    return int.from_bytes(sha256(f"harness {what}".encode()).digest()[:7])
 
 
 def _name(url: URL) -> str:

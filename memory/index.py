@@ -10,45 +10,46 @@ an index that is new, was copied, or belongs to another host of the same store i
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from hashlib import sha256
-from pathlib import Path
+from time import monotonic
 from typing import NamedTuple, TypeVar
 
 from sqlalchemy import (
     Connection,
     Engine,
     Row,
+    and_,
     bindparam,
     exists,
     func,
     select,
 )
 
-from contracts.errors import ModelUnavailable
+from contracts.errors import ModelRefused, ModelUnavailable
 from memory import bm25, stored_vectors
 from memory.chroma_door import VectorsAway, VectorsBehind, VectorsBroken
 from memory.content import embedded_text, storable
 from memory.database import alone, reading, writing
+from memory.embedding import PLAIN, TEXT_LIMIT, vectors_of_each
 from memory.errors import StoreCorrupt, StoreUnavailable
 from memory.keep_up import KeepUp, Progress
 from memory.query_vector import query_vector
-from memory.tables import last_changes, outdated, playbooks, store, vectors
+from memory.tables import last_changes, outdated, playbooks, vectors
 from memory.types import Embedder, Filter, Vector
 from memory.vectors import Vectors
 from memory.words import query_words
 
 Given = TypeVar("Given")
 
-QUERY_LIMIT = 4_000
-"""Characters of a query that are read."""
-
 MANY_CHANGES = 2_000
 """Whoever has to wait for more than these, which takes seconds, is told why."""
+
+ASK_AGAIN_S = 60.0
+"""For how long no search asks again for vectors that a model did not make."""
 
 WAIT_S = 2.0
 """How long a search waits for another process that brings the vectors up to date."""
 
-_OURS = vectors.c.model == bindparam("model")
+_OURS = and_(vectors.c.model == bindparam("model"), vectors.c.dimensions > 0)
 _STATE = select(
     func.max(playbooks.c.key).label("last"),
     exists(select(outdated.c.number)).label("is_outdated"),
@@ -86,19 +87,6 @@ class Found(NamedTuple):
     """The query's own, for whoever ranks lessons by it."""
 
 
-def index_name(engine: Engine, model: str, *, served: bool) -> str:
-    """What the index of this store's vectors is called.
-
-    A folder is copied with its store. A served index is not, so that there each copy has its own.
-    """
-    with reading(engine) as connection:
-        of = connection.execute(select(store.c.id)).scalar_one()
-    url = engine.url
-    file = Path(url.database or "").resolve()
-    place = str(file) if url.host is None else f"{url.host}:{url.port}/{url.database}"
-    return sha256(f"{of}|{place if served else ''}|{model}".encode()).hexdigest()[:24]
-
-
 class Index:
     """Both arms of the search. Without an embedder only words are searched."""
 
@@ -108,6 +96,7 @@ class Index:
         self._embedder = embedder
         self._warned: set[str] = set()
         self._given_up = False
+        self._asks_again = 0.0
 
     @property
     def model(self) -> str | None:
@@ -115,18 +104,21 @@ class Index:
         return self._embedder.name if self._embedder else None
 
     def embed(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Vectors, or None when there is no embedder or it does not answer: warned of once."""
+        """Vectors, an empty one of a text that the model refuses.
+
+        None when there is no embedder or it does not answer: warned of once.
+        """
         if self._embedder is None or not texts:
             return None
         try:
-            return list(self._embedder.embed(texts))
+            return vectors_of_each(self._embedder, texts)
         except ModelUnavailable as error:
             self._warn_of_no_answer(error)
             return None
 
     def find(self, text: str, where: Filter, *, depth: int, max_distance: float) -> Found:
         """Ask both arms for their best; the filter holds in each."""
-        text = storable(text[:QUERY_LIMIT].replace("\0", " ")).strip()
+        text = storable(text[:TEXT_LIMIT].replace("\0", " ")).strip()
         with reading(self._engine) as connection:
             state = self._state(connection)
             spoken, most = bm25.best(
@@ -146,21 +138,25 @@ class Index:
 
     def refresh(self) -> None:
         """Bring the vectors up to date; embeds what has no vector yet, while the model answers."""
+        self._asks_again = 0.0
         self._tried(self._refresh)
 
     def rebuild(self) -> None:
-        """Make the vector index anew from the vectors that are kept."""
-        self._given_up = False
+        """Make the vector index anew from the vectors that are kept and whole."""
+        self._given_up, self._asks_again = False, 0.0
+        if self.model is not None:
+            with writing(self._engine) as connection:
+                stored_vectors.renew(connection)
         self._tried(lambda into: self._rebuild(into, damaged=True))
 
     def reindex(self, progress: Progress | None = None) -> None:
         """The same, after embedding what this model, as it is now, has made no vector of."""
-        self._given_up = False
+        self._given_up, self._asks_again = False, 0.0
         now = self._made_now()
         if now is not None and self.model is not None:
             with writing(self._engine) as connection:
                 stored_vectors.forget_others(connection, self.model, len(now))
-        self._tried(lambda into: self._rebuild(into, progress, damaged=False))
+        self._tried(lambda into: self._rebuild(into, progress, damaged=not into.is_sound()))
 
     def unlike(self) -> Sequence[str]:
         """Why some kept vectors cannot be compared with what the model makes, for a person."""
@@ -169,6 +165,13 @@ class Index:
         with reading(self._engine) as connection:
             state = self._state(connection)
         return list(self._unlike(state, self._made_now()).values())
+
+    def is_sound(self) -> bool:
+        """Whether the vector index can be opened; also true where that cannot be tried."""
+        try:
+            return self._vectors is None or self._vectors.is_sound()
+        except VectorsAway:
+            return True
 
     def keys(self) -> tuple[set[int], set[int]] | None:
         """What the vector index holds, live and archived; None without one.
@@ -190,13 +193,17 @@ class Index:
         """What the model makes of the text of one playbook."""
         with reading(self._engine) as connection:
             first = connection.execute(_FIRST).one_or_none()
-        return self._understood(embedded_text(*first)) if first is not None else None
+        return self._understood(embedded_text(*first), PLAIN) if first is not None else None
 
-    def _understood(self, text: str) -> Vector | None:
+    def _understood(self, *texts: str) -> Vector | None:
+        """The vector of the first of these that the model takes."""
         if self._embedder is None:
             return None
         try:
-            return query_vector(self._embedder, text)
+            for text in texts[:-1]:
+                with suppress(ModelRefused):
+                    return query_vector(self._embedder, text)
+            return query_vector(self._embedder, texts[-1])
         except ModelUnavailable as error:
             self._warn_of_no_answer(error)
             return None
@@ -268,7 +275,16 @@ class Index:
         # One at a time, or an old state that one process read could overwrite a newer one.
         told = progress or self._tell_if_long
         with alone(self._engine, "index", wait_s=wait_s):
-            KeepUp(self._engine, self.model or "", self.embed, told).bring(into)
+            KeepUp(self._engine, self.model or "", self._owed, told).bring(into)
+
+    def _owed(self, texts: Sequence[str]) -> list[Vector] | None:
+        """As `embed`, for what waits for a vector: after an outage not with every search."""
+        if monotonic() < self._asks_again:
+            return None
+        made = self.embed(texts)
+        if made is None:
+            self._asks_again = monotonic() + ASK_AGAIN_S
+        return made
 
     def _tell_if_long(self, done: int, total: int) -> None:
         if total - done > MANY_CHANGES:

@@ -8,6 +8,7 @@ from memory import stored_vectors
 from memory.chroma_door import Entry
 from memory.content import embedded_text
 from memory.database import reading, writing
+from memory.stored_vectors import Unembedded
 from memory.tables import last_changes, outdated, playbook_tags, playbooks
 from memory.types import Vector
 from memory.vectors import Batch, Vectors
@@ -16,6 +17,9 @@ Progress = Callable[[int, int], None]
 """Told how many of how many are done."""
 
 BATCH = 500
+
+EMBEDDED = 64
+"""Texts that are embedded at once, and their vectors kept before more are asked for."""
 
 
 def _numbered(table: Table) -> Select[tuple[int, int]]:
@@ -92,15 +96,23 @@ class KeepUp:
     def _embed_missing(self, keys: list[int]) -> set[int]:
         with reading(self._engine) as connection:
             missing = stored_vectors.unembedded(connection, keys)
-        made = self._embed([item.text for item in missing])
-        if made is None:
-            return {item.key for item in missing}
+        waiting: set[int] = set()
+        for start in range(0, len(missing), EMBEDDED):
+            part = missing[start : start + EMBEDDED]
+            made = self._embed([item.text for item in part])
+            if made is None:
+                return waiting | {item.key for item in missing[start:]}
+            waiting |= self._keep(part, made)
+        return waiting
+
+    def _keep(self, part: Sequence[Unembedded], made: Sequence[Vector]) -> set[int]:
+        """Keep these vectors; gives those of playbooks that are being changed just now."""
         with writing(self._engine) as connection:
-            texts = _held(connection, [item.key for item in missing])
-            for item, vector in zip(missing, made, strict=True):
+            texts = _held(connection, [item.key for item in part])
+            for item, vector in zip(part, made, strict=True):
                 if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
                     stored_vectors.put(connection, item.key, self._model, item.text, vector)
-        return {item.key for item in missing if item.key not in texts}
+        return {item.key for item in part if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
         with reading(self._engine) as connection:

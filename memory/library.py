@@ -8,11 +8,12 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from memory import journal, search, store, upkeep, writes
+from memory import doctor, journal, search, store, upkeep, writes
 from memory.changes import Changes
 from memory.database import open_database, reading, writing
 from memory.errors import PlaybookInvalid
-from memory.index import Index, index_name
+from memory.index import Index
+from memory.index_name import index_name
 from memory.keep_up import Progress
 from memory.lesson_vectors import embed_lessons
 from memory.lessons import add_lessons
@@ -266,9 +267,9 @@ class Library:
         """Make words and vectors anew; embeds only what no vector of the model is kept of."""
         upkeep.reindex(self.engine, self.index, progress)
 
-    def doctor(self, *, repair: bool = False) -> Sequence[upkeep.Finding]:
+    def doctor(self, *, repair: bool = False) -> Sequence[doctor.Finding]:
         """Whether the indexes tell what the database holds; `repair` makes anew what does not."""
-        return upkeep.examine(self.engine, self.index, self._finds, repair=repair)
+        return doctor.examine(self.engine, self.index, self._finds, repair=repair)
 
     def _finds(self, text: str) -> Sequence[Playbook]:
         return [hit.playbook for hit in self.search(Query(text=text, limit=5))]

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine
 from contracts.errors import ModelUnavailable
 from memory import note_vectors
 from memory.database import reading
+from memory.embedding import vectors_of_each
 from memory.note_content import searched_text
 from memory.note_generation import changing
 from memory.note_types import Content, Entry
@@ -31,7 +32,7 @@ class NoteEmbedding:
     def of(self, content: Content) -> Vector | None:
         """The vector of what it is found by; None when there is nobody who could make it."""
         made = self._embed([searched_text(content)])
-        return made[0] if made else None
+        return (made[0] or None) if made else None
 
     def anew(self, wanted: Entry) -> Vector | None:
         """The vector that a changed entry needs; None too when the one it has is of its text."""
@@ -63,7 +64,7 @@ class NoteEmbedding:
         with reading(self._engine) as connection:
             first = note_vectors.first_text(connection)
         now = self._embed([first]) if first is not None else None
-        if not now or self._embedder is None:
+        if not now or not now[0] or self._embedder is None:
             return 0
         done, last, made_by = 0, 0, Made(self._embedder.name, len(now[0]))
         while True:
@@ -79,14 +80,14 @@ class NoteEmbedding:
         with changing(self._engine) as connection:
             now = note_vectors.texts(connection, [item.key for item in batch])
             for item, vector in zip(batch, vectors, strict=True):
-                if now.get(item.key) == item.text:  # else it was changed meanwhile
+                if vector and now.get(item.key) == item.text:  # else it was changed meanwhile
                     note_vectors.put(connection, item.key, model, vector)
 
     def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
         if self._embedder is None or not texts:
             return None
         try:
-            return list(self._embedder.embed(texts))
+            return vectors_of_each(self._embedder, texts)
         except ModelUnavailable as error:
             _log.warning("notes get their vectors later: %s", error)
             return None

@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from memory.embedding import vectors_of
 from memory.types import Embedder, Vector
 
 KEPT = 64
@@ -14,4 +15,4 @@ def query_vector(embedder: Embedder, text: str) -> Vector:
     Raises:
         ModelUnavailable: it does not answer; the next call asks again.
     """
-    return embedder.embed([text])[0]
+    return vectors_of(embedder, [text])[0]

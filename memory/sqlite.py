@@ -8,18 +8,17 @@ the transaction until its connection is back in the pool, and nobody commits bes
 import fcntl
 from pathlib import Path
 from sqlite3 import Connection as SqliteConnection
-from time import monotonic, sleep
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from memory.errors import StoreUnavailable
+from memory.held import hold
 
 BUSY_S = 60
 """How long a writer waits for its turn."""
 
-_AGAIN_S = 0.002
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "mmap_size=268435456")
 _TURN = "turn to write"
 
@@ -63,14 +62,8 @@ def _take_turn(connection: Connection) -> None:
     except OSError as error:
         raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
     connection.info[_TURN] = lock
-    until = monotonic() + BUSY_S
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if monotonic() > until:
-                raise StoreUnavailable(f"{path} is held by another for {BUSY_S} s") from error
-            sleep(_AGAIN_S)
+    if not hold(lock, BUSY_S):
+        raise StoreUnavailable(f"{path} is held by another for {BUSY_S} s")
 
 
 def _end_turn(_: object, entry: ConnectionPoolEntry) -> None:

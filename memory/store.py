@@ -8,9 +8,7 @@ from uuid import uuid4
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Integer,
     Row,
-    bindparam,
     delete,
     exists,
     func,
@@ -23,21 +21,16 @@ from sqlalchemy.exc import IntegrityError
 
 from memory import stored_vectors
 from memory.content import content_json, embedded_text, parse_content, slug, storable
-from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
-from memory.tables import lessons, outdated, playbook_tags, playbooks, versions, words
-from memory.types import Content, Counts, Filter, Lesson, Playbook, Version
+from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
+from memory.rows import KEYS, Query, read_all, read_whole
+from memory.tables import outdated, playbook_tags, playbooks, versions, words
+from memory.types import Content, Filter, Playbook, Version
 from memory.words import impacts
 
-AT_ONCE = 5_000
-"""Keys that one statement names; databases take no more than some ten thousand."""
+MOST = 1_000_000
+"""Playbooks that are listed at once: more than this is meant as all."""
 
-_KEYS = bindparam("keys", type_=Integer, expanding=True)
-_BY_KEY = select(playbooks).where(playbooks.c.key.in_(_KEYS))
-_LESSONS = (
-    select(lessons.c.id, lessons.c.playbook_key, lessons.c.text, lessons.c.run_id, lessons.c.at)
-    .where(lessons.c.playbook_key.in_(_KEYS))
-    .order_by(lessons.c.id)
-)
+_BY_KEY = select(playbooks).where(playbooks.c.key.in_(KEYS))
 
 
 class Identity(NamedTuple):
@@ -99,31 +92,50 @@ def find(connection: Connection, ref: str, *, lock: bool = False) -> Playbook | 
     ref = storable(ref)
     by_id = playbooks.c.id == ref
     query = select(playbooks).where(or_(by_id, playbooks.c.slug == ref)).order_by(by_id.desc())
-    row = connection.execute(query.with_for_update() if lock else query).first()
-    return _playbooks(connection, [row])[0] if row is not None else None
+    return next(iter(read_whole(connection, (_held(query) if lock else query).limit(1))), None)
 
 
-def by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Playbook]:
-    """Playbooks by their key; those that are gone are left out."""
-    rows = connection.execute(_BY_KEY, {"keys": keys}).all()
-    return {playbook.key: playbook for playbook in _playbooks(connection, rows)}
+def by_key(
+    connection: Connection, keys: Sequence[int], *, held: bool = False
+) -> dict[int, Playbook]:
+    """Playbooks by their key; those that are gone or damaged are left out.
+
+    `held`: nobody else changes or removes them before the transaction ends.
+    """
+    query = _held(_BY_KEY) if held else _BY_KEY
+    return {playbook.key: playbook for playbook in read_all(connection, query, {"keys": keys})}
 
 
 def by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Playbook]:
-    """Playbooks by their id; those that are gone are left out."""
-    rows = connection.execute(select(playbooks).where(playbooks.c.id.in_(ids))).all()
-    return {playbook.id: playbook for playbook in _playbooks(connection, rows)}
+    """Playbooks by their id; those that are gone or damaged are left out."""
+    query = select(playbooks).where(playbooks.c.id.in_(ids))
+    return {playbook.id: playbook for playbook in read_all(connection, query)}
+
+
+def hold(connection: Connection, id_: str) -> Playbook | None:
+    """The playbook, which nobody else changes or removes before the transaction ends."""
+    query = _held(select(playbooks).where(playbooks.c.id == id_))
+    return next(iter(read_whole(connection, query)), None)
 
 
 def list_all(connection: Connection, where: Filter, *, limit: int | None = None) -> list[Playbook]:
-    """Playbooks that pass the filter, the newest change first."""
+    """Playbooks that pass the filter, the newest change first; damaged ones are left out."""
     query = (
         select(playbooks)
         .where(*conditions(where))
         .order_by(playbooks.c.updated_at.desc(), playbooks.c.id)
-        .limit(limit)
+        .limit(limit if limit is None else min(limit, MOST))
     )
-    return _playbooks(connection, connection.execute(query).all())
+    return read_all(connection, query)
+
+
+def everything(connection: Connection) -> list[Playbook]:
+    """All playbooks, in the order of their ids.
+
+    Raises:
+        StoreCorrupt: one is damaged.
+    """
+    return read_whole(connection, select(playbooks).order_by(playbooks.c.id))
 
 
 def count_all(connection: Connection, where: Filter) -> int:
@@ -155,8 +167,9 @@ def change(
     source: str,
     at: datetime,
     expected: int | None = None,
+    version: int | None = None,
 ) -> Playbook:
-    """Replace the content and grow the version.
+    """Replace the content and grow the version, by one or to `version`.
 
     `expected` is the version that the change was made from; by default the one given.
 
@@ -164,6 +177,7 @@ def change(
         StaleUpdate: the store holds another version by now.
     """
     base = playbook.version if expected is None else expected
+    new = max(base + 1, version or 0)
     changed = connection.execute(
         update(playbooks)
         .where(
@@ -171,7 +185,7 @@ def change(
             playbooks.c.version == playbook.version,  # what `content` was made from
             playbooks.c.version == base,
         )
-        .values(**content_json(content), version=base + 1, updated_at=at)
+        .values(**content_json(content), version=new, updated_at=at)
     )
     if changed.rowcount != 1:
         now = get(connection, playbook.id).version
@@ -181,32 +195,33 @@ def change(
         )
     if _embedded(content) != _embedded(playbook):
         stored_vectors.forget(connection, playbook.key)
-    _write_parts(connection, playbook.key, content, version=base + 1, source=source, at=at)
+    _write_parts(connection, playbook.key, content, version=new, source=source, at=at)
     return get(connection, playbook.id)
 
 
 def remove(connection: Connection, ref: str) -> bool:
     """Forget a playbook with all that belongs to it; False when there is none."""
-    playbook = find(connection, ref)
-    if playbook is None:
+    ref = storable(ref)
+    by_id_ = playbooks.c.id == ref
+    query = select(playbooks.c.key).where(or_(by_id_, playbooks.c.slug == ref))
+    key = connection.execute(
+        query.order_by(by_id_.desc()).limit(1)
+    ).scalar()  # also of a damaged one
+    if key is None:
         return False
-    mark_outdated(connection, [playbook.key])
-    connection.execute(delete(playbooks).where(playbooks.c.key == playbook.key))
+    mark_outdated(connection, [key])
+    connection.execute(delete(playbooks).where(playbooks.c.key == key))
     return True
 
 
 def history(connection: Connection, key: int) -> list[Version]:
-    """Every version of a playbook, the newest first."""
+    """Every version of a playbook, the newest first.
+
+    Raises:
+        StoreCorrupt: one is damaged.
+    """
     query = select(versions).where(versions.c.playbook_key == key)
-    return [
-        Version(
-            version=row.version,
-            at=row.at,
-            source=row.source,
-            content=parse_content(row.content),
-        )
-        for row in connection.execute(query.order_by(versions.c.version.desc()))
-    ]
+    return [_version(row) for row in connection.execute(query.order_by(versions.c.version.desc()))]
 
 
 def written_by_others(connection: Connection, keys: Sequence[int]) -> set[int]:
@@ -238,6 +253,20 @@ def write_words(connection: Connection, key: int, content: Content) -> None:
         connection.execute(insert(words), rows)
 
 
+def _held(query: Query) -> Query:
+    # As little as does: executions and words may name a playbook that is held.
+    return query.with_for_update(key_share=True)
+
+
+def _version(row: "Row[tuple[object, ...]]") -> Version:
+    try:
+        content = parse_content(row.content)
+    except PlaybookInvalid as error:
+        where = f"version {row.version} of playbook {row.playbook_key} in 'playbook_versions'"
+        raise StoreCorrupt(f"{where} is damaged: {error}") from error
+    return Version(version=row.version, at=row.at, source=row.source, content=content)
+
+
 def _embedded(content: Content) -> str:
     return embedded_text(content.title, content.use_case)
 
@@ -265,35 +294,3 @@ def _write_parts(
     connection.execute(insert(versions).values(playbook_key=key, **kept))
     write_words(connection, key, content)
     mark_outdated(connection, [key])
-
-
-def _playbooks(connection: Connection, rows: Sequence["Row[tuple[object, ...]]"]) -> list[Playbook]:
-    taught = _lessons(connection, [row.key for row in rows])
-    return [_playbook(row, tuple(taught.get(row.key, ()))) for row in rows]
-
-
-def _lessons(connection: Connection, keys: Sequence[int]) -> dict[int, list[Lesson]]:
-    found: dict[int, list[Lesson]] = {}
-    for start in range(0, len(keys), AT_ONCE):
-        for row in connection.execute(_LESSONS, {"keys": keys[start : start + AT_ONCE]}):
-            lesson = Lesson(id=row.id, text=row.text, run_id=row.run_id, at=row.at)
-            found.setdefault(row.playbook_key, []).append(lesson)
-    return found
-
-
-def _playbook(row: "Row[tuple[object, ...]]", taught: tuple[Lesson, ...]) -> Playbook:
-    names = Content.__dataclass_fields__
-    content = parse_content({name: getattr(row, name) for name in names})
-    return Playbook(
-        **{name: getattr(content, name) for name in names},
-        id=row.id,
-        key=row.key,
-        slug=row.slug,
-        version=row.version,
-        counts=Counts(successes=row.successes, partials=row.partials, failures=row.failures),
-        lessons=taught,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        last_used_at=row.last_used_at,
-        source=row.source,
-    )

@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    and_,
     delete,
     exists,
     func,
@@ -21,9 +22,13 @@ from memory.content import embedded_text
 from memory.tables import lessons, outdated, playbooks, vectors
 from memory.types import Vector
 
+_WHOLE = func.length(vectors.c.vector) == 4 * vectors.c.dimensions
+"""As long as it was when it was kept, four bytes each number: see `to_bytes`."""
+
+_KEPT = and_(vectors.c.playbook_key == playbooks.c.key, _WHOLE)
 _EMBEDDED = select(
     playbooks.c.key, playbooks.c.title, playbooks.c.use_case, vectors.c.digest
-).outerjoin(vectors, vectors.c.playbook_key == playbooks.c.key)
+).outerjoin(vectors, _KEPT)
 
 
 class Unembedded(NamedTuple):
@@ -34,7 +39,10 @@ class Unembedded(NamedTuple):
 
 
 def put(connection: Connection, key: int, model: str, text: str, vector: Vector) -> None:
-    """Keep a playbook's vector, instead of any it had."""
+    """Keep a playbook's vector, instead of any it had; an empty one says that there can be none.
+
+    Nobody is asked again for a vector of that text before `forget_others`.
+    """
     connection.execute(delete(vectors).where(vectors.c.playbook_key == key))
     connection.execute(
         insert(vectors).values(
@@ -73,16 +81,34 @@ def forget_others(connection: Connection, model: str, length: int) -> None:
     connection.execute(delete(vectors).where(unlike))
     for key in of_old_text(connection):
         forget(connection, key)
-    # Four bytes each number: see `to_bytes`.
     unlike = or_(lessons.c.model != model, func.length(lessons.c.vector) != 4 * length)
     connection.execute(update(lessons).where(unlike).values(model=None, vector=None))
-    bare = select(playbooks.c.key).where(~exists().where(vectors.c.playbook_key == playbooks.c.key))
+    renew(connection)
+
+
+def renew(connection: Connection) -> None:
+    """Leave every playbook without a whole vector to the next who brings the index up to date."""
+    connection.execute(delete(vectors).where(~_WHOLE))
+    bare = select(playbooks.c.key).where(~exists().where(_KEPT))
     connection.execute(insert(outdated).from_select(["playbook_key"], bare))
+
+
+def lacking(connection: Connection) -> int:
+    """How many playbooks have no whole vector, though no model has refused them one."""
+    query = select(func.count()).select_from(playbooks).where(~exists().where(_KEPT))
+    return connection.execute(query).scalar_one()
+
+
+def refused(connection: Connection) -> list[str]:
+    """The slugs of playbooks whose text the model does not take."""
+    query = select(playbooks.c.slug).join(vectors).where(vectors.c.dimensions == 0)
+    return list(connection.execute(query.order_by(playbooks.c.key)).scalars())
 
 
 def by_model(connection: Connection) -> dict[str, int]:
     """How many vectors there are of each model."""
-    query = select(vectors.c.model, func.count()).group_by(vectors.c.model)
+    query = select(vectors.c.model, func.count()).where(vectors.c.dimensions > 0)
+    query = query.group_by(vectors.c.model)
     return {str(model): int(number) for model, number in connection.execute(query)}
 
 
@@ -113,7 +139,8 @@ def lesson_vectors(
 ) -> dict[int, list[float]]:
     """The vectors that this model made of these lessons."""
     query = select(lessons.c.id, lessons.c.vector)
-    query = query.where(lessons.c.id.in_(ids), lessons.c.model == model)
+    whole = func.length(lessons.c.vector) % 4 == 0
+    query = query.where(lessons.c.id.in_(ids), lessons.c.model == model, whole)
     return {row.id: from_bytes(row.vector) for row in connection.execute(query)}
 
 
@@ -133,7 +160,7 @@ def _texts(
 
 def _alike(model: str) -> tuple[ColumnElement[bool], ...]:
     """Made by this model, as long as its newest: an index takes one length only."""
-    made = vectors.c.model == model
+    made = and_(vectors.c.model == model, vectors.c.dimensions > 0, _WHOLE)
     newest = vectors.c.playbook_key.desc()
     length = select(vectors.c.dimensions).where(made).order_by(newest).limit(1).scalar_subquery()
     return made, vectors.c.dimensions == length

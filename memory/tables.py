@@ -23,6 +23,10 @@ from sqlalchemy.types import TypeDecorator
 metadata = MetaData()
 
 
+class MomentDamaged(ValueError):
+    """What is kept is no moment."""
+
+
 class Moment(TypeDecorator[datetime]):
     """An aware moment, kept as text that sorts by time in every database."""
 
@@ -35,7 +39,10 @@ class Moment(TypeDecorator[datetime]):
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
         del dialect
-        return datetime.fromisoformat(value) if value else None
+        try:
+            return datetime.fromisoformat(value) if value else None
+        except ValueError as error:
+            raise MomentDamaged(f"{value!r} is no moment") from error
 
 
 def _playbook_key(*, primary: bool = False) -> "Column[int]":

@@ -2,25 +2,22 @@
 
 Chroma's folder is damaged when two processes have it open and one writes. So a folder has one
 lock for every operation, and a generation that each write changes: whoever finds another
-generation than they left opens Chroma again before they look. A mark that a dead writer left
-makes the next one doubt the folder; `memory.probe` then tries it in a process of its own,
-because opening a damaged one can kill the process. A process that was forked from one with an
-open index has none and searches by words; it has to end by `os._exit`, as multiprocessing's do.
+generation than they left opens Chroma again before they look. A mark that one left who died of
+a write, or of the first look after opening, makes the next one doubt the folder; `memory.probe`
+then tries it in a process of its own, because a damaged one can kill the process. A process that
+was forked from one with an open index has none and searches by words; it has to end by
+`os._exit`, as multiprocessing's do.
 """
 
-import fcntl
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from uuid import uuid4
 
 from memory import chroma_door
-from memory.chroma_door import Entry, VectorsAway, VectorsBehind, VectorsBroken
+from memory.chroma_door import Entry, VectorsBehind, VectorsBroken
 from memory.types import Filter
+from memory.vector_folder import VectorFolder, is_sound
 
 if TYPE_CHECKING:
     from chromadb import Collection
@@ -64,6 +61,10 @@ class Vectors(Protocol):
         """All keys: live ones, archived ones."""
         ...
 
+    def is_sound(self) -> bool:
+        """Whether it can be opened; tried in a process of its own where that could end ours."""
+        ...
+
     def drop(self, *, damaged: bool) -> None:
         """Forget every vector of this store; where it is damaged, all that lies beside them."""
         ...
@@ -99,6 +100,9 @@ class ServedVectors:
         with self._answering():
             return _keys(_named(self._open(), self._name))
 
+    def is_sound(self) -> bool:
+        return True  # it lies in another process
+
     def drop(self, *, damaged: bool) -> None:
         del damaged  # what others keep there is not ours to judge
         with self._answering():
@@ -123,7 +127,7 @@ class FolderVectors:
     """Vectors in a folder, correct under many threads and processes. Made at first use."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._folder = folder
+        self._folder = VectorFolder(folder)
         self._name = name
         self._client: ClientAPI | None = None
         self._parts: dict[str, Collection] = {}
@@ -147,6 +151,11 @@ class FolderVectors:
         with self._alone() as client:
             return _keys(self._named(client))
 
+    def is_sound(self) -> bool:
+        chroma_door.check_process()
+        with self._folder.locked():
+            return not self._folder.can_kill() or self._is_sound()
+
     def drop(self, *, damaged: bool) -> None:
         """Remove our collections; the folder's whole contents where they are not to be trusted."""
         if not damaged:
@@ -154,7 +163,7 @@ class FolderVectors:
                 _drop(client, self._name)
                 self._parts = {}
                 return
-        with self._locked():
+        with self._folder.locked():
             self._start_anew()
 
     def close(self) -> None:
@@ -176,92 +185,36 @@ class FolderVectors:
     @contextmanager
     def _alone(self, *, writes: bool = False) -> Iterator["ClientAPI"]:
         chroma_door.check_process()
-        with self._locked(), _named_errors():
-            if self._mark.exists() and not self._sound():
+        with self._folder.locked(), _named_errors(), ExitStack() as after:
+            if self._folder.in_doubt and not self._is_sound():
                 self._start_anew()
-                raise VectorsBroken(f"the vector index in {self._folder} was left damaged")
-            with self._usable():
-                self._mark.unlink(missing_ok=True)
-            client = self._open()
+                raise VectorsBroken(f"the vector index in {self._folder.path} was left damaged")
+            generation = self._folder.generation
+            opens = self._client is None or generation != self._seen
+            if writes or opens:
+                self._folder.doubt()
+            if opens and not writes:  # a write that fails leaves the mark, a read only when it dies
+                after.callback(self._folder.trust)
+            client = self._open(generation) if opens or self._client is None else self._client
             if writes:
-                with self._usable():
-                    self._mark.touch()
-                    self._changed()
+                self._seen = self._folder.change()
             yield client
             if writes:
-                with self._usable():
-                    self._mark.unlink(missing_ok=True)
+                self._folder.trust()
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with ExitStack() as held:
-            with self._usable():
-                self._folder.mkdir(parents=True, exist_ok=True)
-                lock = held.enter_context((self._folder / "lock").open("w"))
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    @contextmanager
-    def _usable(self) -> Iterator[None]:
-        """Around what is done with files of our own: where they cannot be written, none can."""
-        try:
-            yield
-        except OSError as error:
-            raise VectorsAway(f"the vector index cannot be written: {error}") from error
-
-    def _open(self) -> "ClientAPI":
-        generation = self._generation.read_text() if self._generation.exists() else ""
-        if self._client is not None and generation == self._seen:
-            return self._client
+    def _open(self, generation: str) -> "ClientAPI":
         self.close()
-        self._client = chroma_door.open_folder(self._data)
+        self._client = chroma_door.open_folder(self._folder.data)
         self._seen = generation
         return self._client
 
-    def _changed(self) -> None:
-        """Before the write: a writer that dies in the middle must be noticed as well."""
-        self._seen = uuid4().hex
-        self._generation.write_text(self._seen)
-
-    def _sound(self) -> bool:
+    def _is_sound(self) -> bool:
         self.close()
-        return is_sound(self._data)
+        return is_sound(self._folder.data)
 
     def _start_anew(self) -> None:
         self.close()
-        with self._usable():
-            shutil.rmtree(self._data, ignore_errors=True)
-            # A new name: chromadb remembers a folder that it failed to open, and fails again.
-            self._current.write_text(f"chroma-{uuid4().hex[:8]}")
-            self._changed()
-            self._mark.unlink(missing_ok=True)
-
-    @property
-    def _data(self) -> Path:
-        name = self._current.read_text() if self._current.exists() else "chroma"
-        return self._folder / name
-
-    @property
-    def _current(self) -> Path:
-        return self._folder / "current"
-
-    @property
-    def _generation(self) -> Path:
-        return self._folder / "generation"
-
-    @property
-    def _mark(self) -> Path:
-        return self._folder / "writing"
-
-
-def is_sound(data: Path, *, timeout_s: float = 300.0) -> bool:
-    """Whether Chroma opens this folder and finds its records; tried in a process of its own."""
-    argv = (sys.executable, "-P", "-m", "memory.probe", str(data))
-    try:
-        tried = subprocess.run(argv, check=False, capture_output=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return tried.returncode == 0
+        self._seen = self._folder.start_anew()
 
 
 @contextmanager

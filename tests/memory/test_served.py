@@ -5,12 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from memory.changes import Changes
+from memory.database import open_database, reading
+from memory.index_name import index_name
 from memory.library import open_library
 from memory.types import Content, Query
 from tests.chroma_server import chroma
 from tests.memory.conftest import Open, WordEmbedder
+from tests.postgres import new_postgres_store
 from tests.stores import new_store
 
 
@@ -55,6 +59,25 @@ def test_a_served_index_that_dies_between_two_searches_leaves_words(
     told = [record.message for record in caplog.records if record.name.startswith("memory")]
     assert len(told) == 1
     assert "words only: no Chroma answers" in told[0]
+
+
+def test_a_store_behind_a_socket_has_one_index_wherever_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_database(new_postgres_store())
+    with reading(engine) as connection:
+        folder = connection.execute(text("SHOW unix_socket_directories")).scalar_one()
+    place = {"host": folder, "port": str(engine.url.port)}
+    local = open_database(
+        engine.url.set(host=None, port=None, query=place).render_as_string(hide_password=False)
+    )
+    names = set()
+    for where in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(where)
+        names.add(index_name(local, "words", served=True))
+    local.dispose()
+    engine.dispose()
+    assert len(names) == 1
 
 
 def test_a_served_index_that_is_away_leaves_words_and_is_warned_of_once(

@@ -1,0 +1,21 @@
+"""A lock file that is waited for, though not for ever: who holds it may have been stopped."""
+
+import fcntl
+from io import TextIOWrapper
+from time import monotonic, sleep
+
+_AGAIN_S = 0.002
+
+
+def hold(lock: TextIOWrapper, within_s: float) -> bool:
+    """Lock an open file; False when another has held it for so long. To close it lets go."""
+    until = monotonic() + within_s
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() > until:
+                return False
+            sleep(_AGAIN_S)
+        else:
+            return True

@@ -1,0 +1,180 @@
+"""Damage that nobody marked: of the vector index, of a row; told of, survived, and mended."""
+
+import fcntl
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import insert, text, update
+
+from memory import stored_vectors, vector_folder
+from memory.content import content_json, embedded_text
+from memory.database import open_database, writing
+from memory.errors import StoreCorrupt
+from memory.library import Library
+from memory.portable import export
+from memory.store import mark_outdated
+from memory.tables import playbooks, vectors
+from memory.types import Content, Filter, Query
+from tests.memory.conftest import Open, WordEmbedder, spread
+from tests.stores import new_store
+
+MANY = 1_500
+"""From a thousand on Chroma keeps a graph, which it maps into memory as it finds it."""
+
+LOOK = """
+import sys
+from pathlib import Path
+from memory.library import open_library
+from memory.types import Query
+from memory.types import Embedder
+from tests.memory.conftest import spread
+
+home = Path(sys.argv[1])
+embedder = Embedder(name="spread", embed=spread)
+with open_library(home / "harness.db", index=home / "index", embedder=embedder) as library:
+    if sys.argv[2] == "search":
+        found = library.search(Query(text="item 7", max_distance=2.0, limit=200))
+        print(sum("vectors" in hit.places for hit in found))
+    else:
+        found = library.doctor(repair=sys.argv[2] == "repair")
+        print(*(finding.name for finding in found if not finding.ok))
+"""
+
+
+def look(home: Path, what: str) -> str:
+    """What another process sees; "died" when that was its end."""
+    argv = [sys.executable, "-c", LOOK, str(home), what]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else "died"
+
+
+def fill(home: Path) -> None:
+    """Many playbooks with their vectors, faster than one by one; without words."""
+    engine = open_database(new_store(home / "harness.db"))
+    now = datetime.now(UTC)
+    texts = [embedded_text(f"item {n}", f"for customer {n % 37}") for n in range(MANY)]
+    made = spread(texts)
+    same = {"version": 1, "source": "person", "created_at": now, "updated_at": now}
+    with writing(engine) as connection:
+        for n in range(MANY):
+            content = content_json(Content(title=f"item {n}", use_case=f"for customer {n % 37}"))
+            row = {**content, **same, "key": n + 1, "id": str(UUID(int=n)), "slug": f"item-{n}"}
+            connection.execute(insert(playbooks).values(**row))
+            stored_vectors.put(connection, n + 1, "spread", texts[n], made[n])
+        mark_outdated(connection, range(1, MANY + 1))
+    engine.dispose()
+
+
+def graph(home: Path) -> Path:
+    (found,) = (home / "index").glob("chroma*/*/data_level0.bin")
+    return found
+
+
+def test_a_graph_that_kills_who_looks_at_it_is_made_anew_by_the_next_who_does(
+    tmp_path: Path,
+) -> None:
+    fill(tmp_path)
+    assert look(tmp_path, "search") == "200"
+    whole = graph(tmp_path).read_bytes()
+    broken = bytearray(whole)
+    for start in range(0, len(broken) - 64, 64 * 50):
+        broken[start : start + 64] = b"\xfe" * 64
+    graph(tmp_path).write_bytes(broken)
+    look(tmp_path, "search")
+    assert look(tmp_path, "search") == "200"
+    for bad in (bytes(broken), bytes(len(whole))):
+        graph(tmp_path).write_bytes(bad)
+        assert look(tmp_path, "doctor") == "words vectors"
+        assert look(tmp_path, "repair") == "words"
+        assert look(tmp_path, "search") == "200"
+
+
+@pytest.fixture(params=["steps = '[{\"acti'", "status = 'actixe'", "updated_at = '2O26-01-01'"])
+def damaged(
+    request: pytest.FixtureRequest, on_sqlite: Library, caplog: pytest.LogCaptureFixture
+) -> Iterator[tuple[Library, str]]:
+    """A library with one row of three that is damaged, and whose that is."""
+    made = [on_sqlite.create(Content(title=f"rotate keys {n}")) for n in range(3)]
+    with writing(on_sqlite.engine) as connection:
+        values = f"UPDATE playbooks SET {request.param} WHERE key = :key"  # noqa: S608 - ours
+        connection.execute(text(values), {"key": made[1].key})
+    with caplog.at_level(logging.WARNING):
+        yield on_sqlite, made[1].id
+
+
+def test_a_damaged_row_is_left_out_and_told_of_once(
+    damaged: tuple[Library, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    library, id_ = damaged
+    assert len(library.search(Query(text="rotate keys"))) == 2
+    assert len(library.list(Filter(archived=True))) == 2
+    library.reindex()
+    assert caplog.text.count(id_) == 1
+    assert [(f.name, id_ in f.advice) for f in library.doctor() if not f.ok] == [
+        ("playbooks", True)
+    ]
+
+
+def test_no_export_leaves_a_damaged_row_out(damaged: tuple[Library, str]) -> None:
+    library, id_ = damaged
+    with pytest.raises(StoreCorrupt, match=f"{id_}.* of table 'playbooks'.*harness memory rm"):
+        list(export(library))
+    with pytest.raises(StoreCorrupt, match=id_):
+        library.get(id_)
+    assert library.delete(id_)
+    assert len(list(export(library))) == 2
+    assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_a_vector_that_is_cut_short_is_made_anew(library: Library, words: WordEmbedder) -> None:
+    for title in ("rotate keys", "bake bread"):
+        library.create(Content(title=title))
+    library.search(Query(text="bread"))
+    with writing(library.engine) as connection:
+        cut = update(vectors).where(vectors.c.playbook_key == 1)
+        connection.execute(cut.values(vector=b"\0\x11\x22"))
+    assert [finding.name for finding in library.doctor() if not finding.ok] == [
+        "waiting",
+        "vectors",
+    ]
+    assert [finding for finding in library.doctor(repair=True) if not finding.ok] == []
+    assert words.texts.count("rotate keys") == 3  # to keep it, to ask for it, and to mend it
+    (hit,) = library.search(Query(text="rotate keys", max_distance=0.1))
+    assert set(hit.places) == {"words", "vectors"}
+
+
+def test_what_was_killed_while_it_named_a_new_folder_leaves_the_lock_alone(
+    opened: Open, tmp_path: Path
+) -> None:
+    with opened() as library:
+        library.create(Content(title="rotate keys"))
+        library.search(Query(text="keys"))
+        (tmp_path / "index" / "current").write_text("")
+        library.index.rebuild()
+        assert (tmp_path / "index" / "lock").exists()
+        (hit,) = library.search(Query(text="rotate keys"))
+        assert set(hit.places) == {"words", "vectors"}
+
+
+def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
+    on_sqlite: Library,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(vector_folder, "HELD_S", 0.1)
+    on_sqlite.create(Content(title="rotate keys"))
+    on_sqlite.search(Query(text="keys"))
+    with (tmp_path / "index" / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (hit,) = on_sqlite.search(Query(text="rotate keys"))
+        assert set(hit.places) == {"words"}
+        assert caplog.text.count("has held the vector index") == 1
+    (hit,) = on_sqlite.search(Query(text="rotate keys"))
+    assert set(hit.places) == {"words", "vectors"}

@@ -1,0 +1,118 @@
+"""What a model refuses, owes or gets wrong costs no other playbook its vector."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from contracts.errors import ModelRefused, ModelUnavailable
+from memory import index as memory_index
+from memory import keep_up
+from memory.changes import Changes
+from memory.library import Library
+from memory.types import Content, Embedder, Query
+from tests.memory.conftest import Open, WordEmbedder
+
+
+class Picky(WordEmbedder):
+    """Refuses all that is embedded together with bread; tells what it was asked."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+        self.asked: list[Sequence[str]] = []
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.append(texts)
+        if any("bread" in text for text in texts):
+            raise self.error
+        return super().__call__(texts)
+
+
+def places(library: Library, title: str) -> set[str]:
+    found = {hit.playbook.title: hit for hit in library.search(Query(text=title))}
+    return set(found[title].places)
+
+
+def bad(library: Library) -> list[str]:
+    return [finding.name for finding in library.doctor() if not finding.ok]
+
+
+@pytest.mark.parametrize("error", [ModelRefused("too long"), ValueError("no bread")])
+@pytest.mark.parametrize("first", [0, 4])
+def test_a_text_that_is_refused_leaves_the_others_their_vectors_and_is_not_asked_for_again(
+    opened: Open, words: WordEmbedder, error: Exception, first: int
+) -> None:
+    picky = Picky(error)
+    titles = ["rotate keys", "mow lawns", "sew buttons", "paint doors"]
+    titles.insert(first, "bake bread")
+    with opened() as library:
+        words.down = True
+        made = {title: library.create(Content(title=title)) for title in titles}
+    with opened(embedder=picky.embedder) as library:
+        library.reindex()
+        assert places(library, "rotate keys") == {"words", "vectors"}
+        asked = len(picky.asked)
+        for title in ("mow lawns", "sew buttons"):
+            assert places(library, title) == {"words", "vectors"}
+        assert picky.asked[asked:] == [["mow lawns"], ["sew buttons"]]
+        (told,) = [finding for finding in library.doctor() if not finding.ok]
+        assert (told.name, "bake-bread" in told.advice) == ("embeddings", True)
+        library.update(made["bake bread"].id, Changes(title="bake cake"))
+        assert places(library, "bake cake") == {"words", "vectors"}
+        assert bad(library) == []
+
+
+def test_what_is_longer_than_models_read_is_cut(library: Library, words: WordEmbedder) -> None:
+    library.create(Content(title="rotate keys", use_case="now and then " * 7_000))
+    assert places(library, "rotate keys")
+    assert bad(library) == []
+    assert max(map(len, words.texts)) <= 4_000
+
+
+def test_vectors_are_kept_by_and_by_and_an_outage_is_not_asked_again_by_each_search(
+    opened: Open, words: WordEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keep_up, "EMBEDDED", 2)
+    owed = 0
+
+    def at_its_limit(texts: Sequence[str]) -> list[list[float]]:
+        nonlocal owed
+        owed += len(texts) == 2
+        if owed > 1:
+            raise ModelUnavailable("429")
+        return words(texts)
+
+    with opened() as library:
+        words.down = True
+        for name in "abcdef":
+            library.create(Content(title=f"rotate {name}"))
+        words.down = False
+    with opened(embedder=Embedder(name="words", embed=at_its_limit)) as library:
+        for _ in range(4):
+            found = library.search(Query(text="rotate", max_distance=2.0))
+            assert sum("vectors" in hit.places for hit in found) == 2
+        assert owed == 2
+        assert bad(library) == ["waiting"]
+        monkeypatch.setattr(memory_index, "monotonic", lambda: float("inf"))
+        owed = -9
+        assert places(library, "rotate f") == {"words", "vectors"}
+
+
+def fails(texts: Sequence[str]) -> list[list[float]]:
+    raise ConnectionError(f"nobody embeds {texts}")
+
+
+@pytest.mark.parametrize(
+    "own", [fails, lambda _: [], lambda texts: [[float("nan")] * 8 for _ in texts]]
+)
+def test_a_function_of_ones_own_that_fails_costs_nothing_but_the_vectors(
+    opened: Open, own: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(embedder=Embedder(name="words", embed=own)) as library:  # type: ignore[arg-type]  # as a stranger's may be
+        library.create(Content(title="rotate keys"))
+        assert places(library, "rotate keys") == {"words"}
+        library.reindex()
+        assert bad(library) == ["waiting"]
+        assert caplog.text.count("words only until it answers: 'words' ") == 1
+    with opened() as library:
+        assert places(library, "rotate keys") == {"words", "vectors"}
