@@ -101,6 +101,15 @@ def digest(text: str) -> str:
     return hashlib.sha256(" ".join(words or [text]).encode("utf-8", "replace")).hexdigest()[:32]
 
 
+def exact_digest(text: str) -> str:
+    """A fingerprint that is the same for texts that differ in case, space and the mark at the end.
+
+    A sign anywhere else may be what matters: -1, C++, < 60.
+    """
+    words = " ".join(text.lower().split())
+    return hashlib.sha256((words.rstrip(".,;:!?… ") or words).encode()).hexdigest()[:32]
+
+
 def storable(text: str) -> str:
     """Text of a program or a model, made fit for every database: no NUL, valid Unicode."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -2,6 +2,7 @@
 
 HarnessError
 ├── StaleUpdate                  exit 1   somebody else changed the same thing in between
+├── ImportStopped                exit 1   a file is imported in part
 ├── BadInput
 │   ├── PlaybookInvalid          exit 2
 │   ├── PlaybookNotFound         exit 2
@@ -40,6 +41,10 @@ class AgentUnknown(BadInput):
 
 class StaleUpdate(HarnessError):
     """What was to be changed is no longer at the version that the change was made from."""
+
+
+class ImportStopped(HarnessError):
+    """An import ended before the end of its file; the message says how far it came, and why."""
 
 
 class StoreUnavailable(Unavailable):

@@ -24,6 +24,7 @@ from sqlalchemy.exc import IntegrityError
 
 from memory import lessons
 from memory.content import storable
+from memory.database import hold
 from memory.errors import PlaybookInvalid
 from memory.followed import completed
 from memory.tables import executions, playbooks
@@ -56,6 +57,8 @@ def restore(connection: Connection, key: int | None, execution: Execution, at: d
     """
     _check_name("id", execution.id, 36)
     _check_name("run_id", execution.run_id or "", 64)
+    if execution.run_id is not None and key is None:  # no constraint holds what has no key
+        hold(connection, f"run {execution.run_id}")
     if execution.run_id is not None and _known(connection, key, execution.run_id):
         return False
     try:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from memory.content import digest, storable
+from memory.content import exact_digest, storable
+from memory.database import hold
 from memory.tables import lessons
 
 LESSONS_A_RUN = 3
@@ -43,19 +44,22 @@ def add_lessons(
     """Add lessons that are not there yet.
 
     A run adds three at the most, over all its reflections, unless somebody asked for these. A
-    restatement that differs only in case, spaces and punctuation is the same lesson; any other
-    wording may be a correction.
+    restatement that differs only in case, spaces and the mark at its end is the same lesson; any
+    other may be a correction.
     """
+    if run_id is not None:
+        hold(connection, f"run {run_id}")
     bound = run_id is not None and not asked
     free = LESSONS_A_RUN - _taught(connection, run_id) if bound else LESSONS_A_RUN
     whose = f"of run {run_id!r}" if bound else "at a time"
     taught = Taught([], [])
+    known = _known(connection, key)
     for given in texts:
         whole = storable(given).strip()
         text, rest = whole[:LESSON_LIMIT], whole[LESSON_LIMIT:]
         if len(taught.new) >= free:
             taught.dropped.append(Dropped(whole, f"at most {LESSONS_A_RUN} are, {whose}"))
-        elif not text or not _add_lesson(connection, key, text, run_id, at):
+        elif not text or not _add_lesson(connection, key, text, known, run_id, at):
             taught.dropped.append(Dropped(whole, "it is known" if text else "it is empty"))
         else:
             taught.new.append(text)
@@ -76,20 +80,30 @@ def restore_lessons(
     connection: Connection, key: int, taught: Sequence[tuple[str, str | None]], at: datetime
 ) -> None:
     """Add lessons that another store held, with the runs that they came from."""
+    known = _known(connection, key) if taught else set()
     for text, run_id in taught:
-        _add_lesson(connection, key, storable(text)[:LESSON_LIMIT], run_id, at)
+        _add_lesson(connection, key, storable(text)[:LESSON_LIMIT], known, run_id, at)
 
 
 def _add_lesson(
-    connection: Connection, key: int, text: str, run_id: str | None, at: datetime
+    connection: Connection, key: int, text: str, known: set[str], run_id: str | None, at: datetime
 ) -> bool:
-    values = {"text": text, "digest": digest(text), "run_id": run_id, "at": at}
+    values = {"text": text, "digest": exact_digest(text), "run_id": run_id, "at": at}
+    if values["digest"] in known:
+        return False
+    known.add(exact_digest(text))
     try:
         with connection.begin_nested():
             connection.execute(insert(lessons).values(playbook_key=key, **values))
     except IntegrityError:
         return False
     return True
+
+
+def _known(connection: Connection, key: int) -> set[str]:
+    """Of the texts: what an older Harness kept beside them took `C` and `C++` for the same."""
+    texts = connection.execute(select(lessons.c.text).where(lessons.c.playbook_key == key))
+    return {exact_digest(text) for text in texts.scalars()}
 
 
 def _taught(connection: Connection, run_id: str | None) -> int:

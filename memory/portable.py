@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
+from time import sleep
 
 from sqlalchemy import Connection, delete, insert, update
 
+from contracts.errors import HarnessError, Interrupted
 from memory import journal, store
 from memory.content import content_json, content_of
-from memory.database import reading, writing
+from memory.database import alone, reading, writing
+from memory.errors import ImportStopped
 from memory.lessons import restore_lessons
 from memory.library import Library
 from memory.portable_lines import (
@@ -20,7 +24,13 @@ from memory.portable_lines import (
 )
 from memory.store import Identity
 from memory.tables import playbooks, versions
-from memory.types import Execution, Filter, Playbook
+from memory.types import Execution, Playbook
+
+AT_ONCE = 50
+"""Lines that are taken in before others have their turn to write."""
+
+PAUSE_S = 0.01
+"""Between two batches: who waits for a turn to write looks whether it is theirs, now and then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +48,23 @@ class Imported:
 
 
 def export(library: Library) -> Iterator[str]:
-    """One line a playbook, archived ones too, with its history; then one line an execution."""
+    """One line a playbook, archived ones too, with its history; then one line an execution.
+
+    Raises:
+        StoreCorrupt: a row is damaged: an export without it would look whole.
+    """
     with reading(library.engine) as connection:
-        everything = store.list_all(connection, Filter(archived=True))
-        for playbook in sorted(everything, key=lambda p: p.id):
+        for playbook in store.everything(connection):
             yield playbook_line(playbook, store.history(connection, playbook.key))
         for execution in reversed(journal.list_executions(connection)):
             yield execution_line(execution)
 
 
 def import_(library: Library, lines: Iterable[str]) -> Imported:
-    """Take a store in, all or nothing; the same file twice changes nothing.
+    """Take a store in; the same file twice changes nothing.
+
+    All lines are read before the first is taken in. They are taken in by and by, so that others
+    write in between: each playbook with its executions at once.
 
     A playbook that is here, by its id, is replaced only by a higher version of it, and stays
     archived if it is. Executions of it that are not known here are added to its counts, and those
@@ -56,22 +72,76 @@ def import_(library: Library, lines: Iterable[str]) -> Imported:
     and counts goes first.
 
     Raises:
-        PlaybookInvalid: a line that was never exported, with its number.
+        PlaybookInvalid: a line that was never exported, with its number; nothing was taken in.
+        ImportStopped, Interrupted: how far it came, and why no farther.
     """
     read = [read_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
-    playbooks_ = [line for line in read if isinstance(line, PlaybookLine)]
-    executions = [line.execution for line in read if isinstance(line, ExecutionLine)]
     done: dict[str, list[str]] = {name: [] for name in Imported.__dataclass_fields__}
-    with writing(library.engine) as connection:
-        counted: dict[str, bool] = {}
-        for line in sorted(playbooks_, key=_grown, reverse=True):
-            here, how = _take(connection, line, library.clock())
-            counted.setdefault(line.id, how == "created")
-            done[how].append(here.slug)
-        for execution in executions:
-            if _take_execution(connection, execution, counted, library.clock()):
-                done["executions"].append(execution.id)
+    taken = 0
+    try:
+        with alone(library.engine, "import"):
+            for batch in _batches(_groups(read)):
+                with writing(library.engine) as connection:
+                    new = [_take_group(connection, group, library.clock()) for group in batch]
+                for how, name in chain.from_iterable(new):
+                    done[how].append(name)
+                taken += sum(map(len, batch))
+                sleep(PAUSE_S)
+    except KeyboardInterrupt as error:
+        raise Interrupted(_stopped("interrupted", taken, len(read))) from error
+    except HarnessError as error:
+        if not taken:
+            raise
+        raise ImportStopped(_stopped(str(error), taken, len(read))) from error
     return Imported(**{how: tuple(names) for how, names in done.items()})
+
+
+def _stopped(why: str, taken: int, of: int) -> str:
+    rest = "import the same file again for the rest" if taken else "nothing was imported"
+    return f"{why}. {taken} of {of} lines were imported: {rest}"
+
+
+Group = list[PlaybookLine | Execution]
+"""A playbook's lines, the one that has grown most first, then its executions; or one execution."""
+
+
+def _groups(read: Iterable[PlaybookLine | ExecutionLine]) -> list[Group]:
+    lines = [line for line in read if isinstance(line, PlaybookLine)]
+    groups: dict[str, Group] = {}
+    others: list[Group] = []
+    for line in sorted(lines, key=_grown, reverse=True):
+        groups.setdefault(line.id, []).append(line)
+    for execution in (line.execution for line in read if isinstance(line, ExecutionLine)):
+        if execution.playbook_id in groups:
+            groups[execution.playbook_id].append(execution)
+        else:
+            others.append([execution])
+    return [*groups.values(), *others]
+
+
+def _batches(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """As many at once as take a moment."""
+    batch: list[Group] = []
+    for group in groups:
+        batch.append(group)
+        if sum(map(len, batch)) >= AT_ONCE:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _take_group(connection: Connection, group: Group, at: datetime) -> list[tuple[str, str]]:
+    """What was done, and to what."""
+    done = []
+    counted: dict[str, bool] = {}
+    for one in group:
+        if isinstance(one, PlaybookLine):
+            here, how = _take(connection, one, at)
+            counted.setdefault(one.id, how == "created")
+            done.append((how, here.slug))
+        elif _take_execution(connection, one, counted, at):
+            done.append(("executions", one.id))
+    return done
 
 
 def _grown(line: PlaybookLine) -> tuple[int, int]:
@@ -80,7 +150,7 @@ def _grown(line: PlaybookLine) -> tuple[int, int]:
 
 def _take(connection: Connection, line: PlaybookLine, at: datetime) -> tuple[Playbook, str]:
     content = line.content
-    here = store.by_id(connection, [line.id]).get(line.id)
+    here = store.hold(connection, line.id)
     if here is not None and here.status == "archived":
         content = replace(content, status="archived")
     if here is None:
@@ -91,7 +161,7 @@ def _take(connection: Connection, line: PlaybookLine, at: datetime) -> tuple[Pla
     elif content_of(here) == content:
         how = "unchanged"
     elif line.version > here.version:
-        store.change(connection, here, content, source="import", at=at)
+        store.change(connection, here, content, source="import", at=at, version=line.version)
         how = "updated"
     else:
         how = "kept"

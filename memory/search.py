@@ -39,6 +39,7 @@ _KNOWN = select(
 
 def best(engine: Engine, index: Index, query: Query) -> list[Hit]:
     """The best playbooks, best first; of equals the one made first."""
+    query = replace(query, limit=min(query.limit, store.MOST))
     depth = max(DEPTH, query.limit)
     while True:
         found = index.find(query.text, query.filter, depth=depth, max_distance=query.max_distance)

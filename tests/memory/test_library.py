@@ -54,6 +54,13 @@ def test_a_limit_of_zero_lists_nothing(library: Library) -> None:
     assert library.list(limit=0) == []
 
 
+def test_a_limit_beyond_all_numbers_lists_all(library: Library) -> None:
+    made = library.create(DEPLOY)
+    assert library.list(limit=10**20) == [made]
+    (hit,) = library.search(Query(text=DEPLOY.title, limit=10**20, max_distance=2))
+    assert set(hit.places) == {"words", "vectors"}
+
+
 def test_an_update_changes_what_it_names_and_clears_what_is_empty(library: Library) -> None:
     made = library.create(DEPLOY)
     after = library.update(made.id, Changes(notes="", category=""))
@@ -192,6 +199,10 @@ def test_only_exact_restatements_of_a_lesson_are_merged(library: Library) -> Non
     library.add_lessons(made.id, ["Use port 80"], run_id="r1")
     assert library.add_lessons(made.id, ["use  port 80!"], run_id="r2") == []
     assert library.add_lessons(made.id, ["Use port 81"], run_id="r3") == ["Use port 81"]
+    for number, (before, after) in enumerate(
+        [("retry 1 times", "retry -1 times"), ("compile C", "compile C++"), ("t > 6", "t < 6")]
+    ):
+        assert library.add_lessons(made.id, [before, after], run_id=f"s{number}") == [before, after]
 
 
 def test_lessons_are_embedded_and_those_that_fit_come_first(

@@ -1,7 +1,8 @@
 """What one process does while another is in the middle of something; on both databases."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -9,7 +10,9 @@ from sqlalchemy import event, update
 
 from memory.changes import Changes
 from memory.database import writing
-from memory.library import Library
+from memory.errors import StaleUpdate
+from memory.library import Library, open_library
+from memory.portable import Imported, export, import_
 from memory.tables import vectors
 from memory.types import Content, Embedder, Execution, Query
 from tests.memory.conftest import Clock, Open, WordEmbedder
@@ -118,6 +121,103 @@ def test_others_write_while_words_are_made_anew(
         assert order[:2] == ["words", "other"]
         assert library.get(first.id).version == 1
         assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_others_write_while_a_file_is_imported(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.portable.AT_ONCE", 1)
+    monkeypatch.setattr("memory.portable.PAUSE_S", 1.0)
+    with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
+        for title in ("keys", "seals"):
+            there.create(Content(title=title))
+        lines = list(export(there))
+    with opened() as library, opened() as other:
+        made = other.create(Content(title="locks"))
+        order: list[str] = []
+
+        def write() -> None:
+            other.update(made.id, Changes(notes="in between"))
+            order.append("other")
+
+        def one_is_kept(statement: str) -> bool:
+            mine = statement.startswith("INSERT INTO playbooks ")
+            order.extend(["line"] * mine)
+            return mine
+
+        with after(library, one_is_kept, write):
+            import_(library, lines)
+        assert order == ["line", "other", "line"]
+
+
+def test_words_are_made_anew_of_what_a_playbook_says_by_then(opened: Open) -> None:
+    def words_are_cleared(statement: str) -> bool:
+        return statement.startswith("DELETE FROM words")
+
+    with opened() as library, opened() as other:
+        made = library.create(Content(title="rotate certificates"))
+        with after(
+            library, words_are_cleared, lambda: other.update(made.id, Changes(title="bake bread"))
+        ):
+            library.reindex()
+        (hit,) = library.search(Query(text="bread", max_distance=0.0))
+        assert "words" in hit.places
+        assert library.search(Query(text="certificates", max_distance=0.0)) == []
+        with after(library, words_are_cleared, lambda: other.delete(made.id)):
+            library.reindex()
+        assert library.list() == []
+        assert [finding for finding in library.doctor() if not finding.ok] == []
+
+
+def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
+    opened: Open, tmp_path: Path
+) -> None:
+    with opened() as library, opened() as other:
+        with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
+            made = there.create(Content(title="rotate keys"))
+            lines = list(export(there))
+            there.update(made.id, Changes(notes="newer"))
+            newer = list(export(there))
+        done = [Imported()] * 2
+
+        def import_too() -> None:
+            done[1] = import_(other, lines)
+
+        with after(library, lambda said: said.startswith("INSERT INTO playbooks "), import_too):
+            done[0] = import_(library, lines)
+        assert [one.created or one.unchanged for one in done] == [("rotate-keys",)] * 2
+        assert done[0].created
+
+        def edit() -> None:
+            with suppress(StaleUpdate):
+                other.update(made.id, Changes(process="by a person"))
+
+        def it_is_read(statement: str) -> bool:
+            return statement.replace('"', "").startswith("SELECT playbooks.key, playbooks.id")
+
+        with after(library, it_is_read, edit):
+            assert import_(library, newer).updated == ("rotate-keys",)
+        assert library.get(made.id).notes == "newer"
+
+
+def test_what_one_run_leaves_behind_is_bounded_whoever_brings_it_first(opened: Open) -> None:
+    ended = Execution(run_id="r", outcome="success")
+    with opened() as library, opened() as other:
+        made = library.create(Content(title="rotate keys"))
+
+        def teach() -> None:
+            other.add_lessons(made.id, ["four", "five", "six"], run_id="r")
+
+        with after(library, lambda said: said.startswith("INSERT INTO lessons"), teach):
+            library.add_lessons(made.id, ["one", "two", "three"], run_id="r")
+        assert len(library.get(made.id).lessons) == 3
+        with after(
+            library,
+            lambda said: said.startswith("INSERT INTO executions"),
+            lambda: other.record_execution(ended),
+        ):
+            library.record_execution(ended)
+        assert len(library.list_executions()) == 1
 
 
 def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, clock: Clock) -> None:

@@ -2,12 +2,15 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from contracts.errors import Interrupted
+from memory import portable
 from memory.changes import Changes
-from memory.errors import PlaybookInvalid
+from memory.errors import ImportStopped, PlaybookInvalid, StoreUnavailable
 from memory.library import Library, open_library
 from memory.portable import Imported, export, import_
 from memory.portable_lines import FORMAT
@@ -224,6 +227,50 @@ def test_what_is_archived_here_stays_so_whatever_became_of_it_elsewhere(
         assert import_(here, lines).updated == (made.slug,)
         assert import_(here, lines).unchanged == (made.slug,)
         assert (here.get(made.id).status, here.get(made.id).notes) == ("archived", "three")
+
+
+def test_what_a_person_edits_after_an_import_stays(opened: Open, tmp_path: Path) -> None:
+    with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
+        made = here.create(Content(title="rotate certificates"))
+        import_(there, list(export(here)))
+        for number in range(6):
+            here.update(made.id, Changes(notes=f"change {number}"))
+        lines = list(export(here))
+        assert import_(there, lines).updated == (made.slug,)
+        assert there.get(made.id).version == here.get(made.id).version == 7
+        there.update(made.id, Changes(notes="by a person"))
+        assert import_(there, lines).kept == (made.slug,)
+        assert there.get(made.id).notes == "by a person"
+        assert [one.version for one in there.history(made.id)] == [8, 7, 1]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable("no room"), KeyboardInterrupt()])
+def test_an_import_that_is_stopped_says_how_far_it_came_and_is_completed_by_the_next(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(portable, "AT_ONCE", 2)
+    with opened() as library:
+        for name in "abc":
+            made = library.create(Content(title=name))
+            library.record_execution(Execution(playbook_id=made.id, run_id=name, outcome="success"))
+        lines = list(export(library))
+        known = {one.id: one.counts for one in library.list()}
+    left = 3  # playbooks, each with its execution, that ask for the time
+
+    def clock() -> datetime:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise error
+        return datetime.now(UTC)
+
+    with open_library(tmp_path / "b.db", index=tmp_path / "b", clock=clock) as other:
+        with pytest.raises((ImportStopped, Interrupted), match=r"4 of 6 lines .* the same file"):
+            import_(other, lines)
+        assert len(other.list()) == 2
+        done = import_(other, lines)
+        assert (len(done.created), len(done.unchanged)) == (1, 2)
+        assert {one.id: one.counts for one in other.list()} == known
 
 
 def test_an_execution_that_waits_here_is_settled_by_a_later_export(
