@@ -154,15 +154,15 @@ def _short(hit: Hit, found: Contrasted) -> str:
 def _entry(hit: Hit, found: Contrasted) -> str:
     parts = [_short(hit, found)]
     if hit.playbook.use_case:
-        parts.append(f"When: {inert(hit.playbook.use_case)[:_LINE_LIMIT]}")
+        parts.append(f"When: {_line(hit.playbook.use_case)}")
     if hit in found.failed:
         parts += _listed("What failed:", hit.what_failed)
     else:
-        steps = [_step(step) for step in hit.playbook.steps[:_LINES]]
-        parts += ["Steps:", *steps] if steps else []
-        parts += _process(hit.playbook.process)
-        parts += _listed("Notes:", hit.playbook.notes.splitlines()[:_LESSONS])
-    parts += _listed("Lessons learned:", hit.lessons[:_LESSONS])
+        parts += _headed("Steps:", [_step(step) for step in hit.playbook.steps], _LINES)
+        lines = [f"  | {_line(line)}" for line in hit.playbook.process.splitlines() if line.strip()]
+        parts += _headed("Process:", lines, _LINES)
+        parts += _listed("Notes:", hit.playbook.notes.splitlines())
+    parts += _listed("Lessons learned:", hit.lessons)
     return "\n".join(parts)
 
 
@@ -173,11 +173,18 @@ def _step(step: Step) -> str:
     return f"  {step.order}. {inert(step.action)}{with_tool}{expected}{fallback}"
 
 
-def _process(process: str) -> list[str]:
-    lines = [inert(line)[:_LINE_LIMIT] for line in process.splitlines() if line.strip()]
-    return ["Process:", *(f"  | {line}" for line in lines[:_LINES])] if lines else []
-
-
 def _listed(heading: str, texts: Sequence[str]) -> list[str]:
-    lines = [f"  - {inert(text)[:_LINE_LIMIT]}" for text in texts if text.strip()]
-    return [heading, *lines] if lines else []
+    return _headed(heading, [f"  - {_line(text)}" for text in texts if text.strip()], _LESSONS)
+
+
+def _headed(heading: str, lines: Sequence[str], most: int) -> list[str]:
+    """The first lines below their heading, and how many more there are, where they stand."""
+    if not lines:
+        return []
+    more = [f"  … {len(lines) - most} more: playbook_get"] if len(lines) > most else []
+    return [heading, *lines[:most], *more]
+
+
+def _line(text: str) -> str:
+    flat = inert(text)
+    return flat if len(flat) <= _LINE_LIMIT else f"{flat[:_LINE_LIMIT]} …"

@@ -24,10 +24,9 @@ def why_stale(playbook: Playbook, retention: Retention, now: datetime) -> str | 
     def old(moment: datetime) -> bool:
         return (now - moment).total_seconds() > retention.max_age_days * 86_400
 
-    if playbook.last_used_at is not None:
-        if old(playbook.last_used_at):
-            return f"not used for {days}"
-        if weak and old(playbook.updated_at):
-            return f"confidence {playbook.confidence:.2f} and unchanged for {days}"
+    used = playbook.last_used_at
+    if not old(playbook.updated_at) or (used is not None and not old(used)):
         return None
-    return f"never used in {days}" if weak and old(playbook.updated_at) else None
+    if used is None:
+        return f"never used in {days}" if weak else None
+    return f"not used for {days}"

@@ -73,6 +73,24 @@ def test_the_budget_is_never_passed(on_sqlite: Library, budget: int) -> None:
     assert len(rendered.shown) == rendered.text.count("[playbook:deploy")
 
 
+def test_what_is_cut_says_how_much_more_there_is_and_where(on_sqlite: Library) -> None:
+    on_sqlite.create(
+        Content(
+            title="deploy",
+            steps=tuple(Step(action=f"do part {number}") for number in range(59)),
+            process="\n".join([*(f"line {number}" for number in range(41)), "x" * 500]),
+            notes="\n\n\n\n\nNEVER on Friday\n" + "why\n" * 6,
+        )
+    )
+    text = render(found(on_sqlite), budget_tokens=5_000).text
+    assert findall(r"… (\d+) more: playbook_get", text) == ["19", "2", "2"]
+    assert ("NEVER on Friday" in text, "do part 39" in text, "do part 40" in text) == (
+        True,
+        True,
+        False,
+    )
+
+
 def test_the_same_store_and_task_give_the_same_bytes(on_sqlite: Library) -> None:
     for number in range(8):
         make(on_sqlite, f"deploy variant {number}", 1, 0)
