@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
@@ -78,7 +79,7 @@ class MemorySettings(Table):
     """Approve without a person what the curator is so sure of, if it only describes, denies nothing
     that is kept, and is for nobody else than the run's user or company. None: never."""
     max_age_days: float = Field(default=90.0, ge=0)
-    """`prune` archives what was not used for this long."""
+    """`prune` archives what was neither used nor changed for this long."""
     min_confidence: float = Field(default=0.3, ge=0, le=1)
     """Below this, `prune` also archives what nobody touched for that long. 0: nothing."""
     limit: int = Field(default=5, ge=0)
@@ -121,6 +122,15 @@ class MemorySettings(Table):
             holdout_share=self.holdout_share,
             contrast=self.contrast,
         )
+
+    @field_validator("chroma_url")
+    @classmethod
+    def _is_address(cls, url: str | None) -> str | None:
+        try:
+            _ = urlsplit(url or "").port
+        except ValueError as error:
+            raise PydanticCustomError("no_address", f"no address of a Chroma: {error}") from error
+        return url
 
     def database(self, home: Path) -> str | Path:
         """Where the playbooks are."""

@@ -70,10 +70,9 @@ def add_lessons(
 
 def unknown(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
     """Those of these texts that are no lessons of the playbook."""
-    query = select(lessons.c.digest).where(lessons.c.playbook_key == key)
-    held = set(connection.execute(query).scalars())
+    held = _known(connection, key)
     kept = {text: storable(text).strip()[:LESSON_LIMIT] for text in texts}
-    return {text for text, lesson in kept.items() if lesson and digest(lesson) not in held}
+    return {text for text, lesson in kept.items() if lesson and exact_digest(lesson) not in held}
 
 
 def restore_lessons(

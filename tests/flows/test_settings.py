@@ -159,6 +159,13 @@ def test_a_mistyped_variable_of_a_table_is_refused(
         load_memory_settings()
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://[::1"])
+def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
+    with pytest.raises(SettingsInvalid, match="chroma_url"):
+        load_memory_settings()
+
+
 def test_a_key_whose_variable_is_not_set_is_named_and_words_are_searched_meanwhile(
     own_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
