@@ -76,4 +76,9 @@ Raises:
 """
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Gives one vector for each text, in the order of the texts."""
+"""Gives one vector for each text, in the order of the texts.
+
+Raises:
+    ModelRefused: it does not take one of the texts.
+    ModelUnavailable: no key, unknown model, or the provider does not answer.
+"""

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine
 from contracts.errors import ModelUnavailable
 from memory import note_vectors
 from memory.database import reading
-from memory.embedding import vectors_of_each
+from memory.embedding import PLAIN, vectors_of_each
 from memory.note_content import searched_text
 from memory.note_generation import changing
 from memory.note_types import Content, Entry
@@ -64,7 +64,9 @@ class NoteEmbedding:
         with reading(self._engine) as connection:
             first = note_vectors.first_text(connection)
         now = self._embed([first]) if first is not None else None
-        if not now or not now[0] or self._embedder is None:
+        if now == [()]:
+            now = self._embed([PLAIN])
+        if not now or self._embedder is None:
             return 0
         done, last, made_by = 0, 0, Made(self._embedder.name, len(now[0]))
         while True:
@@ -74,7 +76,7 @@ class NoteEmbedding:
             if not vectors:
                 return done
             self._put(batch, vectors, made_by.model)
-            done, last = done + len(batch), batch[-1].key
+            done, last = done + sum(map(bool, vectors)), batch[-1].key
 
     def _put(self, batch: Sequence[Unembedded], vectors: Sequence[Vector], model: str) -> None:
         with changing(self._engine) as connection:
