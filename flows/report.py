@@ -37,10 +37,15 @@ def dumps(report: RunReport) -> str:
 
 
 def loads(text: str) -> RunReport:
-    """A report from what `dumps` gave; fields of a newer version are left out."""
+    """A report from what `dumps` gave; fields of a newer version are left out.
+
+    Raises:
+        ValueError: it is no report.
+    """
     data = json.loads(text)
     known = {f.name for f in fields(RunReport)}
-    return adapter().validate_python({k: v for k, v in data.items() if k in known})
+    told = {k: v for k, v in data.items() if k in known} if isinstance(data, dict) else data
+    return adapter().validate_python(told)
 
 
 def markdown(report: RunReport, diff: str) -> str:

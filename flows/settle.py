@@ -75,6 +75,9 @@ def _is_settled(tools: Workshop, run_id: str) -> bool:
     except HarnessError as error:  # the others are settled all the same
         _log.warning("run %s is not settled yet: %s", run_id, error)
         return False
+    except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
+        _log.exception("run %s could not be settled", run_id)
+        return False
 
 
 def end_tasks(flow_run_id: "UUID", message: str | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from contracts.errors import HarnessError, RunNotFound, RunNotResumable
 from flows import runs
@@ -50,8 +50,11 @@ def _told(tools: Workshop, own: Path) -> bool:
         return _tell(tools, own)
     except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
         return False
-    except (HarnessError, ValidationError) as error:
+    except HarnessError as error:
         _log.warning("memory is not told of run %s: %s", own.name, error)
+        return False
+    except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
+        _log.exception("memory could not be told of run %s", own.name)
         return False
 
 

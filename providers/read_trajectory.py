@@ -28,12 +28,12 @@ class Difference:
 
 
 def read_trajectory(path: Path) -> Iterator[Event]:
-    """The events in order; a last line that was cut short is left out.
+    """The events in order; a line that is damaged, or was cut short, is left out.
 
     Raises:
         FileNotFoundError: there is no trajectory.
     """
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             event = event_of(line)
             if event is not None:

@@ -1,0 +1,78 @@
+"""One damaged file of one run keeps nobody from the other runs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from blueprints.dsl import blueprint, deterministic
+from contracts.run import RunReport
+from flows import checkpoint, untold
+from flows.asked import begin
+from flows.run_memory import Away
+from flows.runs import finish, read_entry
+from flows.settle import settle_lost
+from flows.untold import Untold, tell_late
+from flows.workshop import Workshop
+from memory.around_run import Recorded
+from nodes.commands import command
+from sandbox.repos import open_repo
+from tests.flows.conftest import Ask
+
+SICK, WELL = "aaaa1111", "bbbb2222"
+WRITE = blueprint("write", "Write", [deterministic("write", "write", command("true"))])
+
+
+def killed(shop: Workshop, ask: Ask, run_id: str) -> Path:
+    """A run whose process is gone."""
+    own = begin(shop.runs, run_id, ask(WRITE), None)
+    asked = json.loads((own / "run.json").read_text())
+    (own / "run.json").write_text(json.dumps(asked | {"process": asked["process"] + "0"}))
+    return own
+
+
+def in_the_middle(shop: Workshop, ask: Ask, run_id: str) -> Path:
+    own = killed(shop, ask, run_id)
+    checkpoint.begin(own, open_repo(ask(WRITE).repo, None, store=shop.repos))
+    return own
+
+
+def before_it_was_recorded(shop: Workshop, ask: Ask, run_id: str) -> Path:
+    own = killed(shop, ask, run_id)
+    finish(own, RunReport(run_id=run_id, blueprint="write", status="success"), "")
+    untold.note(own, Untold(verdict_later=False, over=True))
+    return own
+
+
+@pytest.mark.parametrize("name", ["run.json", "checkpoint.json", "trajectory.jsonl"])
+@pytest.mark.parametrize("damaged", [b"\xff\n", b"null\n"])
+def test_a_killed_run_is_settled_beside_one_that_is_damaged(
+    shop: Workshop, ask: Ask, name: str, damaged: bytes
+) -> None:
+    (in_the_middle(shop, ask, SICK) / name).write_bytes(damaged)
+    in_the_middle(shop, ask, WELL)
+    settle_lost(shop)
+    assert read_entry(shop.runs, WELL).state == "failure"
+
+
+@pytest.mark.parametrize("name", ["untold.json", "report.json"])
+@pytest.mark.parametrize("damaged", [b"", b"\xff\n", b"null\n"])
+def test_memory_is_told_of_a_run_beside_one_that_is_damaged(
+    shop: Workshop, ask: Ask, name: str, damaged: bytes
+) -> None:
+    (before_it_was_recorded(shop, ask, SICK) / name).write_bytes(damaged)
+    before_it_was_recorded(shop, ask, WELL)
+    assert settle_lost(shop) == 1
+
+
+def test_a_run_that_memory_chokes_on_holds_up_no_other(shop: Workshop, ask: Ask) -> None:
+    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+        if report.run_id == SICK:
+            raise ValueError("odd")
+        return shop.memory.record(report, verdict_later)
+
+    choking = replace(shop, memory=replace(shop.memory, record=record))
+    for run_id in (SICK, WELL):
+        before_it_was_recorded(shop, ask, run_id)
+    assert [tell_late(choking), tell_late(shop)] == [1, 1]
