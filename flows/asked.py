@@ -148,23 +148,35 @@ def held(folder: Path, run_id: str) -> Iterator[None]:
 @contextmanager
 def waiting(own: Path) -> Iterator[None]:
     """Show that a process waits for its turn to do this run, until the block or it ends."""
-    with (own / _TURN).open("w") as turn:
-        flock(turn, LOCK_SH)
+    with marked(own / _TURN):
         yield
 
 
 def is_left(own: Path) -> bool:
-    """Whether no process does this run, nor waits for its turn to: also after a reboot."""
-    return not any(_is_locked(own / name) for name in (_LOCK, _TURN))
+    """Whether no process does this run, nor waits for its turn to: also after a reboot.
+
+    Where nobody can tell, one may.
+    """
+    return not any(is_marked(own / name) for name in (_LOCK, _TURN))
 
 
-def _is_locked(path: Path) -> bool:
+@contextmanager
+def marked(path: Path) -> Iterator[None]:
+    """Lock a file for others to see, who may do so too, until the block or this process ends."""
+    path.touch()
+    with path.open("r+") as file:  # NFS shares no lock on what is not open to be read
+        flock(file, LOCK_SH)
+        yield
+
+
+def is_marked(path: Path) -> bool:
+    """Whether a process holds a lock on this file, also one of elsewhere."""
     try:
-        with path.open() as lock:
+        with path.open("r+") as lock:  # NFS locks nothing that is not open to be written
             flock(lock, LOCK_EX | LOCK_NB)
     except FileNotFoundError:
         return False
-    except BlockingIOError:
+    except OSError:
         return True
     return False
 

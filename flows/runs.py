@@ -212,7 +212,7 @@ def _goes_on(own: Path, asked: Asked) -> bool:
 
 def _entry(own: Path, asked: Asked) -> RunEntry:
     done = _report(own)
-    dead = is_over(own, asked)
+    dead = done is None and is_over(own, asked)
     now: State = "lost" if dead else "queued" if asked.queued else "running"
     return RunEntry(
         run_id=asked.run_id,

@@ -1,8 +1,12 @@
+import errno
+import fcntl
 import json
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -59,6 +63,30 @@ def test_a_run_that_a_process_of_elsewhere_does_or_waits_for_is_not_lost(
     of_another_boot(begin(tmp_path, "abcd1234", REQUEST, None))
     with keep(tmp_path, "abcd1234"):
         assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
+
+
+@pytest.fixture
+def on_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFSv4 shares a lock only of what is open to be read, and holds one of what is written."""
+
+    def lock(file: IO[str], how: int) -> None:
+        mode = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
+        if mode == (os.O_WRONLY if how & fcntl.LOCK_SH else os.O_RDONLY):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        fcntl.flock(file, how)
+
+    monkeypatch.setattr("flows.asked.flock", lock)
+
+
+@pytest.mark.usefixtures("on_nfs")
+def test_runs_of_before_a_reboot_are_told_apart_on_nfs_too(tmp_path: Path) -> None:
+    for run_id in ("abcd1234", "beef1234"):
+        own = begin(tmp_path, run_id, REQUEST, None)
+        with held(tmp_path, run_id):
+            of_another_boot(own)
+    with waiting(tmp_path / "beef1234"):
+        states = {entry.run_id: entry.state for entry in list_runs(tmp_path, limit=5)}
+    assert states == {"abcd1234": "lost", "beef1234": "running"}
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"run_id": 4}'])
