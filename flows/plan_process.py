@@ -1,11 +1,13 @@
 """Which process of this machine does a plan, so that one whose process is gone can be told."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from flows.asked import write_whole
+from flows.asked import is_marked, marked, write_whole
 from policy.log import EventLog
-from sandbox.process import is_dead, process_label
+from sandbox.process import is_dead, is_known, process_label
 
 
 def plan_folder(log: EventLog) -> Path:
@@ -13,19 +15,27 @@ def plan_folder(log: EventLog) -> Path:
     return log.head.path.parent / "plans"
 
 
-def note_process(log: EventLog, run_id: str) -> None:
-    """This process does the plan from now on, until it ends."""
+@contextmanager
+def process_noted(log: EventLog, run_id: str) -> Iterator[None]:
+    """This process does the plan from now on, until it ends; those of elsewhere see the block."""
     file = _file(log, run_id)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, process_label(os.getpid()))
+    with marked(file.with_suffix(".lock")):
+        yield
 
 
 def has_process(log: EventLog, run_id: str) -> bool | None:
-    """Whether the process that did the plan last still lives; None when none did, here."""
+    """Whether the process that did the plan last still lives; None when none did, here.
+
+    One of before a reboot left no lock.
+    """
+    file = _file(log, run_id)
     try:
-        return not is_dead(_file(log, run_id).read_text())
+        label = file.read_text()
     except FileNotFoundError:
         return None
+    return not is_dead(label) if is_known(label) else is_marked(file.with_suffix(".lock"))
 
 
 def _file(log: EventLog, run_id: str) -> Path:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from contracts.chat import Complete
 from contracts.entity import CLEAN, Label
+from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.run import Decisions
 from contracts.sandbox import SnapshotId
 from flows.mail import send_mail
-from flows.plan_process import note_process
+from flows.plan_process import process_noted
 from flows.plan_report import PlanReport, PlanStatus, step_report
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_workspace import (
@@ -27,6 +28,7 @@ from policy.approvals import Approvals
 from policy.ask import Person
 from policy.asked_person import asking_in_approvals
 from policy.compose import composer
+from policy.errors import NotKept
 from policy.events import Draft, Event
 from policy.executor import OVER, PlanRun
 from policy.log import EventLog
@@ -108,10 +110,12 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
         RunNotFound: no plan was begun under this id.
     """
     request, plan = noted_plan(shop.log, run_id)
-    note_process(shop.log, run_id)
     events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
-    with _workspace(shop, request, run_id, _kept(events)) as workspace:
+    with (
+        process_noted(shop.log, run_id),
+        _workspace(shop, request, run_id, _kept(events)) as workspace,
+    ):
         registry = _registry(shop, request, workspace, run_id, lambda: run.label(f"place.{PLACE}"))
         run = PlanRun(
             plan,
@@ -126,7 +130,7 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
         yield run
         ended = [outcome.status for outcome in run.outcomes.values()]
         if "waiting" in ended:
-            _keep_files(shop, run_id, workspace)
+            _keep_files(shop, run_id, workspace, longer=True)
     if len(ended) == len(plan.steps) and set(ended) <= set(OVER):
         shop.forget_files(run_id, ())
 
@@ -206,13 +210,19 @@ def _registry(
 
 
 def _keeping(operation: Operation, keep: Callable[[], None]) -> Operation:
-    """The same operation; the files that it wrote are kept before it is noted as done."""
+    """The same operation; the files that it wrote are kept before it is noted as done.
+
+    Where they cannot be kept it was done all the same, and is not tried again.
+    """
     if operation.effect != "write" or operation.place != PLACE:
         return operation
 
     def run(**given: Json) -> Json:
         made = operation.run(**given)
-        keep()
+        try:
+            keep()
+        except HarnessError as error:
+            raise NotKept(f"it was done, but its files could not be kept: {error}") from error
         return made
 
     return replace(operation, run=run)
@@ -223,15 +233,18 @@ def _append(shop: PlanShop) -> Append:
 
 
 def _kept(events: Sequence[Event]) -> Kept | None:
-    told = [event.body for event in events if event.kind == "snapshot"]
+    told = [event for event in events if event.kind == "snapshot"]
     if not told:
         return None
-    base = told[-1].get("base")
-    return Kept(SnapshotId(str(told[-1]["checkpoint"])), None if base is None else str(base))
+    base = told[-1].body.get("base")
+    files = SnapshotId(str(told[-1].body["checkpoint"]))
+    return Kept(files, None if base is None else str(base), told[-1].at)
 
 
-def _keep_files(shop: PlanShop, run_id: str, workspace: PlanWorkspace) -> None:
-    kept = workspace.keep()
+def _keep_files(
+    shop: PlanShop, run_id: str, workspace: PlanWorkspace, *, longer: bool = False
+) -> None:
+    kept = workspace.keep_longer() if longer else workspace.keep()
     if kept is not None:
         body = {"checkpoint": kept.files, "base": kept.base}
         shop.log.append([Draft(kind="snapshot", run_id=run_id, body=body)])

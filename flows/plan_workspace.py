@@ -1,12 +1,14 @@
 """The workspace of a plan: a sandbox that is opened when the first step needs it."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from contracts.errors import RepoInvalid
+from contracts.errors import RepoInvalid, Unavailable
 from contracts.gate import Bounds
 from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
@@ -21,15 +23,24 @@ from sandbox.workspace import put_in, take_out
 MAX_FILES = 5_000
 MAX_BYTES = 64 * 1024 * 1024
 
+FRESH = timedelta(hours=1)
+"""Files that were kept so lately are not kept anew just to last longer."""
+
+_log = logging.getLogger(__name__)
+
 OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
 """Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
 
 
 class Kept(NamedTuple):
-    """The files as a plan left them, and the commit that they began as; None for a folder's."""
+    """The files as a plan left them, and the commit that they began as; None for a folder's.
+
+    `at` is when they were kept.
+    """
 
     files: SnapshotId
     base: str | None
+    at: datetime
 
 
 class PlanWorkspace:
@@ -88,8 +99,27 @@ class PlanWorkspace:
             files = self._files.keep() if self._files else None
             if files is None or (self._kept is not None and self._kept.files == files):
                 return None
-            self._kept = Kept(files, self._began_as())
+            self._kept = Kept(files, self._began_as(), datetime.now(UTC))
             return self._kept
+
+    def keep_longer(self) -> Kept | None:
+        """The same; those that did not change for an hour are kept anew, to last for `ttl_s` again.
+
+        Where that cannot be done they last as long as before.
+
+        Raises:
+            SandboxLost: as `keep`.
+        """
+        kept = self.keep()
+        if kept is not None or self._kept is None or datetime.now(UTC) - self._kept.at < FRESH:
+            return kept
+        try:
+            self._open()
+            self._soil()
+            return self.keep()
+        except Unavailable as error:
+            _log.warning("files of %s are kept no longer than before: %s", self._branch, error)
+            return None
 
     def push(self, remote: str, branch: str, bounds: Bounds | None) -> str:
         """Push what is committed as this branch; gives the commit.
@@ -121,10 +151,14 @@ class PlanWorkspace:
                 if files is None:
                     self._fill(opened.sandbox)
                 self._files = Files(opened.sandbox, files, self._ttl_s)
-                if files is None:
-                    self._files.soil()  # what was read is kept, too: the user's may change
                 self._opened = opened
+                if files is None:
+                    self._soil()  # what was read is kept, too: the user's may change
             return self._opened
+
+    def _soil(self) -> None:
+        if self._files is not None:
+            self._files.soil()
 
     def _fill(self, sandbox: Sandbox) -> None:
         if _is_git(self._repo):

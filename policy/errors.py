@@ -2,6 +2,7 @@
 
 HarnessError
 ├── LogDamaged                   exit 1   the log lacks what it once had
+├── NotKept                      exit 1   a step was done, but its files could not be kept
 ├── OperationFailed              exit 1   a step's operation could not do what it was to do
 ├── PersonAwaited                exit 1   a person has not answered yet
 ├── BadInput
@@ -16,6 +17,10 @@ from contracts.errors import BadInput, HarnessError, Unavailable
 
 class LogDamaged(HarnessError):
     """The log lacks events that it once had, or holds what was never appended."""
+
+
+class NotKept(HarnessError):
+    """An operation was done, but what it made could not be kept: no retry does it again."""
 
 
 class OperationFailed(HarnessError):

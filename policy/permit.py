@@ -9,7 +9,7 @@ from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.ask import Answer, Person, Question
-from policy.errors import OperationFailed, PersonAwaited
+from policy.errors import NotKept, OperationFailed, PersonAwaited
 from policy.held import Held
 from policy.notes import Notes
 from policy.perform import origin, passed_over, perform
@@ -112,7 +112,7 @@ class Permit:
             except PersonAwaited as error:
                 raise Stopped("waiting", Denied(reason=str(error), rule=QUESTION)) from error
             except HarnessError as error:
-                if not left:
+                if not left or isinstance(error, NotKept):
                     raise
                 name = f"step{call.index} failed"
                 why = derived(str(error), origin=name, of=resolved.used)

@@ -4,15 +4,19 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from contracts.chat import ChatRequest, Message, Reply
+from contracts.errors import SandboxLost
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
+from flows.plan_process import plan_folder
 from flows.plan_request import PlanRequest
 from flows.plan_run import PlanShop, begin, draft_plan, open_run, report_of
+from flows.plan_state import plan_state
 from flows.plan_wiring import plan_shop
 from flows.policies import POLICIES
 from flows.policy_settings import PolicySettings
@@ -101,6 +105,12 @@ def test_a_plan_works_where_it_was_agreed_to(
     assert read.entity.content == "from notes"
 
 
+WRITES = (
+    step("write_file", path="one.txt", text="1"),
+    step("write_file", 0, path="two.txt", text="2"),
+)
+
+
 class Killed(BaseException):
     """The process ends here."""
 
@@ -109,12 +119,7 @@ def test_what_finished_steps_wrote_is_there_after_a_process_was_killed(
     begun: Begun, tmp_path: Path
 ) -> None:
     (tmp_path / "notes").mkdir()
-    shop = begun(
-        tmp_path / "notes",
-        step("write_file", path="one.txt", text="1"),
-        step("write_file", 0, path="two.txt", text="2"),
-        step("run_command", 1, command="ls"),
-    )
+    shop = begun(tmp_path / "notes", *WRITES, step("run_command", 1, command="ls"))
     for written in (0, 1):
         with pytest.raises(Killed), open_run(shop, "r1") as run:
             assert run.run_step(written).status == "done"
@@ -129,17 +134,68 @@ def test_only_the_newest_files_are_kept_and_none_of_a_plan_that_is_over(
     begun: Begun, tmp_path: Path
 ) -> None:
     (tmp_path / "notes").mkdir()
-    made = begun(
-        tmp_path / "notes",
-        step("write_file", path="one.txt", text="1"),
-        step("write_file", 0, path="two.txt", text="2"),
-    )
+    made = begun(tmp_path / "notes", *WRITES)
     told: list[Collection[SnapshotId]] = []
     shop = replace(made, forget_files=lambda _, but: told.append(but))
     go(shop, 0)
     go(shop, 0, 1)
     noted = [event.body["checkpoint"] for event in shop.log.events("r1", kind="snapshot")]
     assert told == [(noted[0],), (noted[1],), ()]
+
+
+def test_the_files_that_a_plan_left_last_as_long_as_what_it_waits_for(
+    begun: Begun, clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = begun(clone, step("write_file", path="b.txt", text="b"), PUSH)
+
+    def kept() -> int:
+        assert go(shop, 0, 1)[1].status == "waiting"
+        return len(shop.log.events("r1", kind="snapshot"))
+
+    first = kept()
+    assert kept() == first
+    monkeypatch.setattr("flows.plan_workspace.FRESH", timedelta(0))
+    assert kept() == first + 1
+    approve_all(shop)
+    assert [one.status for one in go(shop, 0, 1)] == ["done", "done"]
+
+
+class FullDisk(ScriptedSandbox):
+    """Where commands run, and no files can be kept."""
+
+    def checkpoint(self, ttl_s: float) -> SnapshotId:
+        raise SandboxLost(f"no space left on device to keep them for {ttl_s:g} s")
+
+
+def test_a_step_whose_files_cannot_be_kept_is_not_done_again(begun: Begun, tmp_path: Path) -> None:
+    @contextmanager
+    def full(_: SnapshotId | None) -> Iterator[Opened]:
+        with FullDisk() as sandbox:
+            yield Opened(sandbox, {})
+
+    (tmp_path / "notes").mkdir()
+    times = tmp_path / "times"
+    counts: Json = {
+        "op": "run_command",
+        "args": {"command": f"echo once >> {times}"},
+        "tool_caps": ["RUN_COMMAND"],
+        "deps": [],
+        "retry": 3,
+    }
+    made = begun(tmp_path / "notes", counts)
+    (ran,) = go(replace(made, open_sandbox=lambda _: full), 0)
+    assert (ran.status, times.read_text()) == ("failed", "once\n")
+    assert ran.reason.startswith("it was done, but its files could not be kept: no space left")
+
+
+def test_a_plan_that_a_reboot_ended_is_lost_and_one_that_goes_on_elsewhere_is_not(
+    begun: Begun, tmp_path: Path
+) -> None:
+    shop = begun(tmp_path, *WRITES)
+    with open_run(shop, "r1"):
+        (plan_folder(shop.log) / "r1.process").write_text("another/4:12:345")
+        assert plan_state(shop, "r1").report.status == "running"
+    assert plan_state(shop, "r1").report.status == "lost"
 
 
 def test_an_approved_push_goes_out_also_when_the_user_committed_meanwhile(
