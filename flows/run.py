@@ -14,7 +14,7 @@ from flows.asked import begin, held, read_asked
 from flows.checkpoint import Checkpoint
 from flows.compared import as_inside, compared_with
 from flows.record import Record
-from flows.request import FlowRun, RunRequest, agentic_nodes
+from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
 from flows.run_notes import with_notes
 from flows.signals import undisturbed
@@ -98,10 +98,8 @@ def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) 
     """Where a run goes on: once its nodes had ended, at what a person approved since.
 
     An approved call whose work the checkpoint does not hold may be made again, unless it could
-    reach further than the sandbox.
+    reach further than the sandbox, and approved work may be pushed again.
     """
-    if not agentic_nodes(request.blueprint):
-        return kept
     folder, bounds = workshop.runs / run_id, workshop.bounds(request)
     with workshop.approvals() as approvals:
         if bounds is not None and not bounds.hosts:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from blueprints.dsl import blueprint, deterministic
+from contracts.errors import GitFailed
 from flows.event_log import event_log
 from flows.owner import owner_of
 from flows.request import RunRequest
@@ -60,6 +61,21 @@ def test_what_a_script_changed_in_ci_is_not_pushed_without_a_persons_word(
     (waits,) = approvals.list(run_id=RUN, pending=True)
     assert waits.arguments["path"] == CI
     approvals.decide(waits.id, "approved", by="ann")
+    report = run_blueprint(installs(), shop, run_id=RUN)
+    assert (report.status, report.pushed) == ("success", True)
+
+
+def test_work_that_was_approved_is_pushed_once_the_remote_is_back(
+    shop: Workshop, installs: Callable[..., RunRequest], origin: Path, log: EventLog
+) -> None:
+    run_blueprint(installs(), shop, run_id=RUN)
+    approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
+    (waits,) = approvals.list(run_id=RUN, pending=True)
+    approvals.decide(waits.id, "approved", by="ann")
+    away = origin.rename(origin.with_name("away"))
+    with pytest.raises(GitFailed):
+        run_blueprint(installs(), shop, run_id=RUN)
+    away.rename(origin)
     report = run_blueprint(installs(), shop, run_id=RUN)
     assert (report.status, report.pushed) == ("success", True)
 
