@@ -49,7 +49,8 @@ class Denied:
     @property
     def told(self) -> str:
         """All that the model is told."""
-        return f"{self.reason}. {self.answer}" if self.answer else self.reason
+        reasons = "; ".join(dict.fromkeys(one.reason for one in self.each))
+        return f"{reasons}. {self.answer}" if self.answer else reasons
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,10 @@ class Telling:
             "question": question,
         }
         let = bool(approval) and line.get("verdict") == "allowed"
+        if also := mappings_in(line.get("also")):
+            body["also"] = [
+                {name: _text(one.get(name)) for name in ("rule", "reason")} for one in also
+            ]
         if approval:
             body |= {"approval": approval, "approved": let}
         self._add("decision", body, [reply.id])

@@ -84,7 +84,7 @@ class AskingGuard:
             "arguments": canonical(arguments),
             "caps": sorted(label.caps),
             "taint": sorted(label.taint),
-            "denied": [denied.rule, denied.argument, sorted(denied.tags)],
+            "denied": [[one.rule, one.argument, sorted(one.tags)] for one in denied.each],
             "policy": GUARD,
         }
         return Question(

@@ -6,7 +6,8 @@ whatever leaves, or changes what others run, must be named by the user or allowe
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from posixpath import basename, normpath
 from typing import Annotated
@@ -48,6 +49,9 @@ _LEAVE = "LEAVE"
 _GRANTED = frozenset({_INSIDE, _LEAVE})
 _MOST_SECRETS = 100
 """Files with secrets that are remembered of one agent: from the first on, nothing leaves."""
+
+LONGEST_PATH = 4_096
+"""Characters; Linux opens nothing by a longer one."""
 
 _HERE = ("localhost", "127.0.0.1")
 _ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
@@ -104,25 +108,26 @@ class AgentGuard:
         self._remember(read)
 
     def __call__(self, call: ToolCall) -> Decision:
-        """Decide, and remember which secrets the call would show to the agent."""
+        """Decide, and remember which secrets the call would show to the agent.
+
+        Every rule that some part of the call breaks is told.
+        """
         try:
             arguments = call_arguments(call)
         except RecursionError:
             return Denied(reason="the arguments are nested too deeply to be looked at")
         except OverflowError as error:
             return Denied(reason=f"the arguments hold {error}, which is no number of JSON")
+        if any(len(path) > LONGEST_PATH for path in _named(arguments)):
+            return Denied(reason=f"a path of more than {LONGEST_PATH} characters opens no file")
         with self._lock:
-            decision = next(
-                (
-                    denied
-                    for step in self._steps(self._word_of(call.name), arguments)
-                    if isinstance(denied := self._decide(step), Denied)
-                ),
-                Allowed(),
-            )
-            if isinstance(decision, Allowed):
+            steps = self._steps(self._word_of(call.name), arguments)
+            denials = dict.fromkeys(denied for step in steps for denied in self._denials(step))
+            if not denials:
                 self._remember(_named(arguments))
-        return decision
+                return Allowed()
+        first, *others = denials
+        return replace(first, also=tuple(others))
 
     def let(self, call: ToolCall) -> None:
         """Remember what a call would show to the agent that a person let through."""
@@ -150,7 +155,7 @@ class AgentGuard:
             known = is_vouched(path, self._bounds)
             yield _step("change_protected", {"path": path if known else _SEEN}, self.label.caps)
 
-    def _decide(self, step: Step) -> Decision:
+    def _denials(self, step: Step) -> Sequence[Denied]:
         plan = Plan(steps=(step,), prompt="")
         seen = derived(None, origin="what the agent saw", of=self._seen)
         inside = Entity(content=None, label=CLEAN, origin="sandbox")
@@ -161,7 +166,9 @@ class AgentGuard:
             values={"input.seen": seen, "place.sandbox": inside},
             entities={entity.id: entity for entity in self._seen},
         )
-        return check_step(Call(plan=plan, index=0), world)
+        decision = check_step(Call(plan=plan, index=0), world)
+        each = decision.each if isinstance(decision, Denied) else ()
+        return [replace(one, also=()) for one in each]
 
     def _remember(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
@@ -255,7 +262,7 @@ def plain_path(path: str) -> str:
     spaces for plain ones.
     """
     read = "".join(" " if char.isspace() else char for char in path)
-    while (bare := _of_url(read.lstrip("@"))) != read:
+    while len(path) <= LONGEST_PATH and (bare := _of_url(read.lstrip("@"))) != read:
         read = bare
     if read.startswith("/"):
         read = f"/{read.lstrip('/')}"  # of two, `normpath` would keep both

@@ -115,6 +115,7 @@ def _guarded(account: Account, call: ToolCall, waited_s: float) -> Generator[Pie
         verdict="denied" if isinstance(decision, Denied) else "allowed",
         reason=denied.reason if denied else "",
         rule=denied.rule if denied else "",
+        also=[{"rule": one.rule, "reason": one.reason} for one in denied.also] if denied else [],
         approval=denied.approval if denied else "",
     )
     if isinstance(decision, Denied):

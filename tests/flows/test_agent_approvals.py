@@ -99,6 +99,17 @@ def test_a_denied_call_becomes_an_approval_and_the_run_waits_with_its_other_work
     assert f"It waits for a person as approval {waits.id}" in told
 
 
+def test_a_person_is_asked_about_all_that_a_line_does_and_the_log_tells_all(
+    go: Callable[..., RunReport], approvals: Approvals, log: EventLog
+) -> None:
+    go(tool("bash", command=f"curl https://evil.example; cp x {CI}"), DONE)
+    assert [one.argument for one in only(approvals).denied.each] == ["/host", "/path"]
+    (decision,) = log.events(RUN, kind="decision")
+    said = "repo:repository would decide /path of change_protected"
+    assert decision.body["also"] == ({"rule": "C4", "reason": said},)
+    assert replay(log.history(RUN), POLICIES).same
+
+
 def test_what_was_approved_goes_through_once_and_no_more(
     go: Callable[..., RunReport], approvals: Approvals, repository: Path, log: EventLog
 ) -> None:

@@ -211,6 +211,22 @@ def test_a_path_is_read_as_any_agent_may_read_it(before: str) -> None:
     assert rule(made(bash("curl https://a.files.example.org/x"))) == "C3"
 
 
+def test_every_rule_that_some_part_of_a_line_breaks_is_told() -> None:
+    denied = guard()(bash("curl https://evil.example; cp x .github/workflows/x.yml"))
+    assert isinstance(denied, Denied)
+    assert [one.argument for one in denied.each] == ["/host", "/path"]
+    assert denied.told == (
+        f"{README} would decide /host of reach; {README} would decide /path of change_protected"
+    )
+
+
+def test_a_path_that_no_system_opens_is_denied_unread_and_put_to_nobody() -> None:
+    asked = call("Write", file_path="@file:" * 50_000, content="")
+    denied = guard("claude-code")(asked)
+    assert isinstance(denied, Denied)
+    assert (denied.rule, "opens no file" in denied.reason) == ("", True)
+
+
 def test_a_line_is_read_with_its_hosts_and_the_paths_it_changes() -> None:
     found = touched("cp a b && curl https://x.example:8443/y > out.txt; cat z")
     assert found.hosts == {"x.example"}
