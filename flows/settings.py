@@ -7,7 +7,6 @@ a run works on.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -25,11 +24,11 @@ from pydantic_settings import (
 )
 
 from contracts.errors import SettingsInvalid
+from flows.refused_value import repeated
 from providers.prices import Price
 from sandbox.flags import Limits
 
 _PREFIX = "HARNESS_"
-_MAY_BE_SECRET = re.compile(r"(?i)secret|token|password|key")
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -245,8 +244,7 @@ def settings_told(table: str = "") -> Iterator[None]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(filter(None, (table, *map(str, first["loc"]))))
-        hidden = first["type"] == "extra_forbidden" or _MAY_BE_SECRET.search(place)
-        found = "" if hidden else f" is {first['input']!r}"
+        found = repeated(place, first)
         raise SettingsInvalid(f"setting {place!r}{found}: {first['msg']}. {whence}") from error
     except SettingsError as error:  # its text repeats the value
         field = str(error).partition('"')[2].partition('"')[0]

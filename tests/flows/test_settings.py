@@ -6,6 +6,7 @@ import pytest
 from contracts.errors import SettingsInvalid
 from flows.library import library
 from flows.memory_settings import load_memory_settings
+from flows.policy_settings import load_policy_settings
 from flows.settings import DEFAULT_MODEL, config_file, environment, load_settings
 from memory.types import Content, Query
 
@@ -128,6 +129,36 @@ def test_what_stands_under_a_mistyped_name_is_not_repeated(own_home: Path) -> No
     (own_home / "harness.toml").write_text('[webhooks]\nsecrt = "correct-horse"\n')
     with pytest.raises(SettingsInvalid, match="secrt") as refused:
         load_settings()
+    assert "horse" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "load"),
+    [
+        ('[policy]\nmail = "smtp://u:horse@h"', "policy.mail", load_policy_settings),
+        ('[policy.mail]\nport = "smtp://u:horse@h"', "policy.mail.port", load_policy_settings),
+        ('[memory]\ndata = ["postgresql://u:horse@h/db"]', "memory.data", load_memory_settings),
+        ('[memory]\nembedding = "sk-horse"', "memory.embedding", load_memory_settings),
+        ('[sandbox]\nenv = ["A=horse"]', "sandbox.env", load_settings),
+        (
+            '[[webhooks.rules]]\non = "check failed"\nparameters = {x = "horse"}',
+            "webhooks.rules.0.deployment",
+            load_settings,
+        ),
+        (
+            '[webhooks.repositories]\n"a/b" = ["https://x:horse@github.com/a/b"]',
+            "webhooks.repositories.a/b",
+            load_settings,
+        ),
+    ],
+)
+def test_what_may_hold_a_secret_is_not_repeated(
+    own_home: Path, lines: str, place: str, load: Callable[[], object]
+) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text(lines)
+    with pytest.raises(SettingsInvalid, match=f"'{place}'") as refused:
+        load()
     assert "horse" not in str(refused.value)
 
 
