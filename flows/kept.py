@@ -148,12 +148,15 @@ def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
     """The wanted port of `host` if nobody has it, else any free one.
 
     Raises:
-        Unavailable: there is none.
+        Unavailable: there is none, or `host` is none of this machine.
     """
-    for port in (wanted, 0):
-        with suppress(OSError), bound(host, port) as probe:
+    try:
+        with suppress(OSError), bound(host, wanted) as probe:
             return int(probe.getsockname()[1])
-    raise Unavailable(f"no free port on {host}")
+        with bound(host, 0) as probe:
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise Unavailable(f"nothing can listen on {host!r}: {error.strerror}") from error
 
 
 def _as_wanted(kept: Kept, running: Running) -> bool:

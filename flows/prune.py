@@ -7,8 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from flows.asked import read_asked
 from flows.checkpoint import bases_needed
+from flows.runs import readable
 from flows.settings import Settings
 from sandbox.branches import Branch, branches, collect_garbage, remove_branch
 from sandbox.repos import remove_base, unused_bases
@@ -53,5 +53,5 @@ def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tup
 def _lost(runs: Path, branch: Branch) -> str | None:
     """The run in which this branch's agent did not win; None of any other branch."""
     _, run_id, name = branch.name.split("/", maxsplit=2)
-    asked = read_asked(runs / run_id)
+    asked = readable(runs / run_id)
     return run_id if asked is not None and name.startswith(f"{asked.blueprint}.") else None

@@ -1,14 +1,12 @@
 """What people think of a run, and the look at it that a good rating starts."""
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from contracts.errors import HarnessError
-from contracts.run import RunReport
 from flows.curation import is_earned
 from flows.library import notebook
 from flows.memory_settings import load_memory_settings
-from flows.runs import find_run, read_report
+from flows.runs import find_run, report_in
 from flows.settings import Settings, load_settings
 from memory.rating import Rating
 
@@ -40,13 +38,9 @@ def rate_run(run: str, score: int, *, by: str = "") -> Rated:
     own = find_run(settings.runs, run)
     with notebook(options) as book:
         rating = book.runs.rate(own.name, score, by=by)
-        report = _report(settings.runs, own)
+        report = report_in(own)
         earned = report is not None and is_earned(book, report, options)
     return _look(settings, rating) if earned else Rated(rating, "none", "")
-
-
-def _report(runs: Path, own: Path) -> RunReport | None:
-    return read_report(runs, own.name) if (own / "report.json").is_file() else None
 
 
 def _look(settings: Settings, rating: Rating) -> Rated:

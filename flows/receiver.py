@@ -2,6 +2,8 @@
 
 import json
 import sys
+from contextlib import suppress
+from uuid import UUID
 
 from contracts.errors import HarnessError, WebhookRefused
 from flows import kept, local
@@ -10,6 +12,8 @@ from flows.deploy import start_deployment, without_worker
 from flows.kept import Kept, Launch
 from flows.origin import code, told_apart
 from flows.ports import address
+from flows.runs import is_known, read_entry
+from flows.server import asking
 from flows.settings import Settings, config_file, environment
 from flows.webhooks import Deliveries, check_signature, start_for
 
@@ -57,7 +61,8 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
         raise WebhookRefused(f"the body is no JSON: {error}") from error
     if start is None:
         return "no rule fits: nothing is started"
-    note = Deliveries(settings.home / "webhooks" / "taken").take(body, delivery, start.once)
+    taken = Deliveries(settings.home / "webhooks" / "taken")
+    note = taken.take(body, delivery, start.once, lambda run: _was_lost(settings, run))
     try:
         api = local.api_url(settings)
         warning = without_worker(api)
@@ -65,4 +70,22 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
     except HarnessError:
         note.unlink()
         raise
+    note.write_text(run)
     return f"started {start.deployment} as flow run {run}" + (f"; {warning}" if warning else "")
+
+
+def _was_lost(settings: Settings, flow_run: str) -> bool:
+    """Whether it was killed, or an outage ended it here before its nodes were done."""
+    from prefect.exceptions import ObjectNotFound
+
+    with suppress(ValueError, ObjectNotFound), asking(local.api_url(settings)) as client:
+        state = client.read_flow_run(UUID(flow_run)).state
+        if state is not None and state.is_failed():
+            return _goes_on(settings, flow_run[-8:])
+        return state is not None and state.is_crashed()
+    return False
+
+
+def _goes_on(settings: Settings, run_id: str) -> bool:
+    known = is_known(settings.runs, run_id)
+    return known and read_entry(settings.runs, run_id).resumable

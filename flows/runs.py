@@ -99,12 +99,23 @@ def read_report(folder: Path, run: str) -> RunReport:
         RunNotFound: no such run, several such runs, or one that has not reported yet.
     """
     own = find_run(folder, run)
-    report = _report(own)
+    report = report_in(own)
     if report is None:
         entry = read_entry(folder, run)
         hint = f"; `harness runs resume {own.name}` goes on" if entry.resumable else ""
         raise RunNotFound(f"run {own.name} has no report: it is {entry.state}{hint}")
     return report
+
+
+def report_in(own: Path) -> RunReport | None:
+    """A run's report, from its folder; None before the first, and of one that is damaged."""
+    try:
+        return loads((own / "report.json").read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        _log.warning("the report of run %s is damaged: %s", own.name, own / "report.json")
+        return None
 
 
 def is_known(folder: Path, run_id: str) -> bool:
@@ -129,7 +140,7 @@ def finished(folder: Path, run_id: str) -> RunReport | None:
     """The report of a run whose nodes came to their end; None of every other run."""
     own = folder / run_id
     asked = read_asked(own)
-    return None if asked is None or _goes_on(own, asked) else _report(own)
+    return None if asked is None or _goes_on(own, asked) else report_in(own)
 
 
 def waits(folder: Path, run_id: str) -> bool:
@@ -184,17 +195,6 @@ def _asked(own: Path) -> Asked:
     return asked
 
 
-def _report(own: Path) -> RunReport | None:
-    """The run's report; None before the first, and of one that is damaged: it is made anew."""
-    try:
-        return loads((own / "report.json").read_text())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        _log.warning("the report of run %s is damaged: %s", own.name, own / "report.json")
-        return None
-
-
 def is_over(own: Path, asked: Asked) -> bool:
     """Whether the process that did the run is gone; one of before a reboot left no lock."""
     return is_dead(asked.process) if known_process(asked.process) else is_left(own)
@@ -211,7 +211,7 @@ def _goes_on(own: Path, asked: Asked) -> bool:
 
 
 def _entry(own: Path, asked: Asked) -> RunEntry:
-    done = _report(own)
+    done = report_in(own)
     dead = done is None and is_over(own, asked)
     now: State = "lost" if dead else "queued" if asked.queued else "running"
     return RunEntry(

@@ -7,7 +7,7 @@ only for repositories and labels that the operator named.
 import hashlib
 import hmac
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -58,11 +58,18 @@ class Deliveries:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def take(self, body: bytes, delivery: str, once: str = "") -> Path:
-        """Note it; the file to remove when nothing could be made of it.
+    def take(
+        self,
+        body: bytes,
+        delivery: str,
+        once: str = "",
+        was_lost: Callable[[str], bool] = lambda _: False,
+    ) -> Path:
+        """Note it; the file to remove when nothing could be made of it, or to tell its run.
 
         What is signed counts: a replay may come with another delivery id, not with another body.
-        Where all that ask for the same are to count as one, `once` counts instead.
+        Where all that ask for the same are to count as one, `once` counts instead; whose run
+        `was_lost` may be taken again.
 
         Raises:
             WebhookRefused: it was taken before.
@@ -70,6 +77,8 @@ class Deliveries:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._forget_old()
         note = self._folder / hashlib.sha256(once.encode(errors="replace") or body).hexdigest()
+        if once and note.is_file() and was_lost(note.read_text(errors="replace")):
+            note.unlink(missing_ok=True)
         try:
             with note.open("x") as file:
                 file.write(inert(delivery)[:200])

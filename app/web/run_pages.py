@@ -70,7 +70,7 @@ def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
     folder = load_settings().runs
     own = runs.find_run(folder, run_id)
     run = runs.read_entry(folder, own.name)
-    report = runs.read_report(folder, own.name) if (own / "report.json").is_file() else None
+    report = runs.report_in(own)
     values: dict[str, object] = {"run": run, "report": report, "look": look}
     if report is not None:
         values |= _told(own, report) | _remembered(report) | _led(own.name)

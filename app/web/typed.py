@@ -21,6 +21,10 @@ Typed = Annotated[Mapping[str, str], Depends(_typed)]
 
 
 def as_typed(form: type[F], typed: Mapping[str, str]) -> F:
-    """The form filled with what was typed, whether that fits or not: to be shown, not used."""
-    known = {name: typed[name] for name in form.model_fields if name in typed}
+    """The form filled with what was typed, whether that fits or not: to be shown, not used.
+
+    What must be there and was not sent is empty.
+    """
+    fields = form.model_fields.items()
+    known = {n: typed.get(n, "") for n, field in fields if n in typed or field.is_required()}
     return form.model_construct(None, **known)

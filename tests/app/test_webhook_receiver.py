@@ -14,7 +14,9 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from app.web.webhooks import MAX_BODY, receiver_site
+from flows.runs import CHECKPOINT
 from flows.settings import Settings, WebhookSettings
+from tests.app.web.conftest import a_run
 
 pytestmark = pytest.mark.prefect
 
@@ -37,11 +39,13 @@ def deliver(prefect_api: str, own_home: Path) -> Iterator[Deliver]:
     webhooks = WebhookSettings(secret=SecretStr(SECRET), repositories={"team/app": "/srv/git/app"})
     site = receiver_site(Settings(home=own_home, webhooks=webhooks))
 
-    def send(payload: object, *, secret: str = SECRET, delivery: str = "one") -> Response:
+    def send(
+        payload: object, *, secret: str = SECRET, delivery: str = "one", event: str = "issues"
+    ) -> Response:
         body = json.dumps(payload).encode()
         signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
         headers = {
-            "X-GitHub-Event": "issues",
+            "X-GitHub-Event": event,
             "X-GitHub-Delivery": delivery,
             "X-Hub-Signature-256": f"sha256={signature}",
         }
@@ -61,21 +65,71 @@ def labelled(title: str) -> dict[str, object]:
     }
 
 
+def failed(check: str) -> dict[str, object]:
+    run = {
+        "name": check,
+        "head_sha": "c0ffee",
+        "conclusion": "failure",
+        "check_suite": {"head_branch": "main"},
+    }
+    return {
+        "action": "completed",
+        "check_run": run,
+        "repository": {"full_name": "team/app"},
+    }
+
+
+def deployed(api: str, name: str, schema: dict[str, object]) -> None:
+    """The deployment of a flow of this name, with this form."""
+    flow_id = httpx.post(f"{api}/flows/", json={"name": name}).json()["id"]
+    made = {"name": name, "flow_id": flow_id, "parameter_openapi_schema": schema}
+    httpx.post(f"{api}/deployments/", json=made).raise_for_status()
+
+
+def started(answer: Response) -> str:
+    """The flow run that the receiver says it started."""
+    assert answer.status_code == 202, answer.text
+    return str(json.loads(answer.text)["message"].split("flow run ")[1].split(";")[0])
+
+
 def test_a_labelled_issue_starts_its_deployment_once(deliver: Deliver, prefect_api: str) -> None:
     from flows.deployed import implement
 
-    flow_id = httpx.post(f"{prefect_api}/flows/", json={"name": "implement"}).json()["id"]
-    schema = implement.parameters.model_dump()
-    made = {"name": "implement", "flow_id": flow_id, "parameter_openapi_schema": schema}
-    httpx.post(f"{prefect_api}/deployments/", json=made).raise_for_status()
-    answer = deliver(labelled("Crash at noon"))
-    assert answer.status_code == 202, answer.text
-    run_id = json.loads(answer.text)["message"].split("flow run ")[1].split(";")[0]
+    deployed(prefect_api, "implement", implement.parameters.model_dump())
+    run_id = started(deliver(labelled("Crash at noon")))
     run = httpx.get(f"{prefect_api}/flow_runs/{run_id}").json()
     assert run["parameters"]["repo"] == "/srv/git/app"
     assert "Crash at noon" in run["parameters"]["intent"]
     again = deliver(labelled("Crash at noon"), delivery="two")
     assert (again.status_code, "taken before" in again.text) == (403, True)
+
+
+def test_a_check_that_is_run_again_starts_a_run_where_the_one_before_was_lost(
+    deliver: Deliver, prefect_api: str, own_home: Path
+) -> None:
+    from flows.deployed import fix_tests
+
+    deployed(prefect_api, "fix-tests", fix_tests.parameters.model_dump())
+
+    def check() -> Response:
+        return deliver(failed("tests"), event="check_run")
+
+    def end(run_id: str, state: str) -> None:
+        ended = {"state": {"type": state}, "force": True}
+        httpx.post(f"{prefect_api}/flow_runs/{run_id}/set_state", json=ended).raise_for_status()
+
+    first = started(check())
+    for state in ("RUNNING", "COMPLETED", "CANCELLED", "FAILED"):
+        end(first, state)
+        assert check().status_code == 403, state
+    end(first, "CRASHED")
+    second = started(check())
+    assert check().status_code == 403, "it is under way"
+    end(second, "FAILED")
+    a_run(own_home / "runs", second[-8:])
+    assert check().status_code == 403, "its nodes were done"
+    (own_home / "runs" / second[-8:] / CHECKPOINT).write_text("{}")
+    assert started(check()) not in (first, second)
 
 
 def test_a_wrong_signature_starts_nothing(deliver: Deliver) -> None:

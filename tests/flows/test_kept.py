@@ -55,6 +55,12 @@ def small(tmp_path: Path) -> Iterator[Kept]:
     kept.down(made)
 
 
+@pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
+def test_a_host_that_is_none_of_this_machine_is_told(host: str) -> None:
+    with pytest.raises(Unavailable, match=f"nothing can listen on '{host}': .*(known|assign)"):
+        kept.free_port(0, host)
+
+
 def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Kept) -> None:
     first = kept.up(small)
     assert kept.up(small) == first

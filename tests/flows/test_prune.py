@@ -59,6 +59,13 @@ def test_what_lost_is_pruned_by_its_age_and_the_work_is_not(bare: Path) -> None:
     assert git(bare, "branch", "--list", "harness/abcd1234/race")
 
 
+def test_what_a_damaged_run_left_stays_and_ends_nothing(bare: Path, shop: Workshop) -> None:
+    (shop.runs / "abcd1234" / "run.json").write_text("{")
+    there = lost(bare)
+    told = prune(load_settings(), datetime.now(UTC) + timedelta(minutes=1))
+    assert ([one for one in told if one.run_id], lost(bare)) == ([], there)
+
+
 def test_a_commit_is_held_as_long_as_a_run_may_go_on_from_there(
     ask: Ask, bare: Path, repository: Path
 ) -> None:

@@ -63,6 +63,15 @@ def test_a_change_is_kept_with_its_history(client: TestClient, opened: Library) 
     assert opened.get(made.id).title == "before"
 
 
+def test_a_change_that_says_no_version_is_refused_with_the_own_text(
+    client: TestClient, opened: Library
+) -> None:
+    made = opened.create(Content(title="before"))
+    answer = client.post(f"/playbooks/{made.id}", data={"title": "after"})
+    assert (answer.status_code, 'value="after"' in answer.text) == (422, True)
+    assert opened.get(made.id).title == "before"
+
+
 def test_who_was_overtaken_is_told_and_keeps_the_own_text(
     client: TestClient, opened: Library
 ) -> None:

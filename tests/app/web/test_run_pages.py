@@ -67,6 +67,15 @@ def test_a_good_rating_says_that_the_run_earned_a_look(
     assert client.post("/runs/aaaa1111/rate", data={"score": 101}).status_code == 400
 
 
+def test_a_run_whose_report_is_damaged_is_shown_and_rated_all_the_same(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    a_run(own_home / "runs", "aaaa1111")
+    (own_home / "runs" / "aaaa1111" / "report.json").write_text("{")
+    assert client.get("/runs/aaaa1111").status_code == 200
+    assert client.post("/runs/aaaa1111/rate", data={"score": 81}).status_code == 200
+
+
 def test_a_run_that_died_says_so(client: TestClient, opened: Library, own_home: Path) -> None:
     a_run(own_home / "runs", "aaaa1111")
     (own_home / "runs" / "aaaa1111" / "report.json").unlink()
