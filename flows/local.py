@@ -1,7 +1,8 @@
 """The Prefect server on this machine, as a kept process.
 
-A server that the user configured (PREFECT_API_URL or a profile) is used and never touched.
-Where none is, one server per `HARNESS_HOME` is started and outlives the run that needed it.
+A server that the user configured (PREFECT_API_URL or a profile) is used and never touched, unless
+it is the one of this `HARNESS_HOME`. Where none is, that is started, and outlives the run that
+needed it.
 """
 
 import sys
@@ -31,8 +32,8 @@ def api_url(settings: Settings) -> str:
         PrefectUnavailable: the configured server does not answer or is of another version, or
             ours does not start.
     """
-    configured = _configured_url()
-    if configured is None:
+    configured, ours = _configured_url(), status(settings)
+    if configured is None or (ours is not None and _same(configured, ours.url)):
         return up(settings).url
     if not _healthy(configured):
         raise PrefectUnavailable(
@@ -102,6 +103,10 @@ def _configured_url() -> str | None:
     from prefect.settings import get_current_settings
 
     return get_current_settings().api.url
+
+
+def _same(one: str, other: str) -> bool:
+    return one.rstrip("/").replace("//localhost:", "//127.0.0.1:") == other
 
 
 def _server_env(folder: Path, url: str) -> dict[str, str]:

@@ -12,9 +12,10 @@ import pytest
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.sandbox import SnapshotId
+from flows import local
 from flows.request import RunRequest
 from flows.run import run_blueprint
-from flows.settings import load_settings
+from flows.settings import Settings, load_settings
 from flows.start import prefect_at
 from flows.wiring import workshop
 from flows.workshop import Opened, Workshop
@@ -81,6 +82,15 @@ def api(prefect_api: str) -> Iterator[httpx.Client]:
         httpx.Client(base_url=prefect_api) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def own_server(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settings]:
+    """Settings whose local Prefect server is this test's own; stopped when it is over."""
+    made = Settings(home=tmp_path / "home", server_port=0)
+    begun(made.home)
+    yield made
+    local.down(made)
 
 
 @pytest.fixture

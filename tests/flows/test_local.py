@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,32 +19,24 @@ from flows.settings import Settings, load_settings
 pytestmark = pytest.mark.prefect
 
 
-@pytest.fixture
-def settings(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settings]:
-    made = Settings(home=tmp_path / "home", server_port=0)
-    begun(made.home)
-    yield made
-    local.down(made)
-
-
 @pytest.mark.usefixtures("from_nothing")
-def test_a_server_is_found_again_started_again_and_stopped(settings: Settings) -> None:
-    first = local.up(settings)
-    assert local.up(settings) == first
+def test_a_server_is_found_again_started_again_and_stopped(own_server: Settings) -> None:
+    first = local.up(own_server)
+    assert local.up(own_server) == first
     os.kill(first.pid, signal.SIGKILL)
     while first.alive:
         sleep(0.05)
-    second = local.up(settings)
+    second = local.up(own_server)
     assert second.pid != first.pid
-    assert local.down(settings)
+    assert local.down(own_server)
     assert not second.alive
-    assert local.status(settings) is None
-    assert not local.down(settings)
+    assert local.status(own_server) is None
+    assert not local.down(own_server)
 
 
-def test_a_state_file_that_is_no_json_is_no_server(settings: Settings) -> None:
-    (settings.home / "prefect" / "server.json").write_text("{")
-    assert local.status(settings) is None
+def test_a_state_file_that_is_no_json_is_no_server(own_server: Settings) -> None:
+    (own_server.home / "prefect" / "server.json").write_text("{")
+    assert local.status(own_server) is None
 
 
 def test_all_who_write_at_once_are_answered(prefect_api: str) -> None:

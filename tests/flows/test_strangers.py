@@ -1,14 +1,14 @@
 """Who may ask the local Prefect server: people and programs here, and no page of another site."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from socket import create_connection
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
@@ -103,24 +103,21 @@ def test_no_page_of_another_site_shows_it_in_a_frame(client: httpx.Client, place
     assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
 
 
-@pytest.fixture
-def settings(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settings]:
-    made = Settings(home=tmp_path / "home", server_port=0)
-    begun(made.home)
-    yield made
-    local.down(made)
-
-
-def test_a_server_without_the_guard_is_replaced_once_no_run_is_under_way(
-    settings: Settings,
+def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is_configured(
+    own_server: Settings,
 ) -> None:
-    before = kept.up(replace(local.server(settings), version=lambda: ""))
+    before = kept.up(replace(local.server(own_server), version=lambda: ""))
     with httpx.Client(base_url=before.url) as server:
         flow = server.post("/flows/", json={"name": "at-work"}).json()["id"]
         asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
         run = server.post("/flow_runs/", json=asked).raise_for_status().json()["id"]
-        assert local.up(settings).pid == before.pid
+        assert local.up(own_server).pid == before.pid
         done = {"state": {"type": "COMPLETED"}}
         server.post(f"/flow_runs/{run}/set_state", json=done).raise_for_status()
-    assert local.up(settings).pid != before.pid
+    configured = before.url.replace("127.0.0.1", "localhost")
+    with temporary_settings({PREFECT_API_URL: configured}):
+        api = local.api_url(own_server)
     assert not before.alive
+    now = local.status(own_server)
+    assert now is not None
+    assert now.url == api
