@@ -40,26 +40,6 @@ def near(start: str, neighbours: Neighbours, *, steps: int = 1) -> dict[str, int
     return found
 
 
-def path(start: str, end: str, neighbours: Neighbours) -> tuple[str, ...]:
-    """A shortest path, both ends included; empty when there is none."""
-    before: dict[str, str | None] = {start: None}
-    waiting = deque([start])
-    while waiting and end not in before:
-        here = waiting.popleft()
-        for name in neighbours(here):
-            if name not in before:
-                before[name] = here
-                waiting.append(name)
-    if end not in before:
-        return ()
-    way, at = [], before.get(end)
-    way.append(end)
-    while at is not None:
-        way.append(at)
-        at = before[at]
-    return tuple(reversed(way))
-
-
 def between(start: str, end: str, onward: Neighbours, back: Neighbours) -> frozenset[str]:
     """Everything that lies on any path from start to end, both included; empty without a path."""
     ahead = near(start, onward, steps=-1).keys()

@@ -75,11 +75,6 @@ def way_to(flow: DataFlow, entity: str, tag: str) -> tuple[Hop, ...]:
     return _walk(entity, before)
 
 
-def made_from(flow: DataFlow, entity: str) -> frozenset[str]:
-    """Every entity that this one was made from, over any number of steps."""
-    return _reach(entity, lambda here: (name for _, name in _inputs(flow, here)))
-
-
 def led_to(flow: DataFlow, entity: str) -> frozenset[str]:
     """Every entity that was made from this one, over any number of steps."""
     children: dict[str, list[str]] = defaultdict(list)

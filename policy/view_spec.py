@@ -1,6 +1,6 @@
 """A page about what happened, as data: any client can render it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,14 +17,6 @@ class Prose:
     """A paragraph, as plain text: whoever renders it makes it inert."""
 
     text: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """Where else to look."""
-
-    text: str
-    url: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +47,12 @@ class Graph:
     edges: tuple[GraphEdge, ...]
 
 
-Part = Table | Prose | Link | Graph
+Part = Table | Prose | Graph
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewSpec:
-    """A page about some events. `generated_from` are their ids: the page can be made again."""
+    """A page about some events."""
 
     title: str
     parts: tuple[Part, ...]
-    generated_from: tuple[str, ...] = field(repr=False)

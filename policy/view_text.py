@@ -5,7 +5,7 @@ import re
 from base64 import b64encode
 
 from policy.picture import svg
-from policy.view_spec import Graph, Link, Part, Prose, Table, ViewSpec
+from policy.view_spec import Graph, Part, Prose, Table, ViewSpec
 
 
 def markdown(view: ViewSpec, *, pictures: bool = False) -> str:
@@ -20,8 +20,6 @@ def _part(part: Part, *, pictures: bool) -> str:
             return _plain(part.text)
         case Table():
             return f"## {_plain(part.title)}\n\n{_table(part.head, part.rows)}"
-        case Link():
-            return f"[{_plain(part.text)}]({_url(part.url)})"
         case Graph():
             drawn = _picture(part) if pictures else _graph(part)
             return f"## {_plain(part.title)}\n\n{drawn}"
@@ -53,9 +51,3 @@ def _plain(text: str) -> str:
     """One line in which Markdown and HTML have no power."""
     flat = html.escape(" ".join(text.split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat) if flat != "---" else flat
-
-
-def _url(url: str) -> str:
-    """The address if it is one of the web's or of these pages, else nowhere."""
-    safe = re.match(r"(https?://|/(?!/))", url)
-    return re.sub(r"[\s()<>]", "", url) if safe else "#"

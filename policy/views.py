@@ -8,11 +8,11 @@ from operator import or_
 from policy.events import Event
 from policy.merge import History
 from policy.taint import DataFlow, data_flow
-from policy.view_spec import Graph, GraphEdge, GraphNode, Link, Prose, Table, ViewSpec
+from policy.view_spec import Graph, GraphEdge, GraphNode, Prose, Table, ViewSpec
 
 
-def run_view(history: History, run_id: str, *, links: Mapping[str, str] | None = None) -> ViewSpec:
-    """The page of one run. `links` are texts and where they lead."""
+def run_view(history: History, run_id: str) -> ViewSpec:
+    """The page of one run."""
     flow = data_flow(history)
     events = tuple(event for event in history.in_order() if event.run_id == run_id)
     origins = sorted({tag for e in events for name in e.produces for tag in flow.label(name).taint})
@@ -21,14 +21,7 @@ def run_view(history: History, run_id: str, *, links: Mapping[str, str] | None =
     )
     return ViewSpec(
         title=f"Run {run_id}",
-        parts=(
-            Prose(text=about),
-            graph_of(events, flow),
-            _decisions(events),
-            _counts(events),
-            *(Link(text=text, url=url) for text, url in (links or {}).items()),
-        ),
-        generated_from=tuple(event.id for event in events),
+        parts=(Prose(text=about), graph_of(events, flow), _decisions(events), _counts(events)),
     )
 
 
