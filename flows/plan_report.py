@@ -9,7 +9,7 @@ from contracts.json import Json
 from contracts.run import Decisions
 from flows.approval_text import SHORT, argument_lines, in_a_line
 from nodes.text import fenced, visible
-from policy.notes import Ended
+from policy.plan_log import Ended
 from policy.registry import thawed
 from policy.types import Plan, Step
 

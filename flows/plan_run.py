@@ -33,8 +33,8 @@ from policy.events import Draft, Event
 from policy.executor import OVER, PlanRun
 from policy.log import EventLog
 from policy.model_operations import model_operations
-from policy.notes import Append, Ended, Notes
 from policy.outside_operations import Outside, outside_operations
+from policy.plan_log import Append, Ended, PlanLog
 from policy.planner import Brief, make_plan
 from policy.registry import Operation, Registry
 from policy.types import Plan, Prompt
@@ -122,7 +122,7 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
             registry,
             shop.policy.authority(request.grants),
             values=request.entities(trusted=shop.policy.trust_workspace),
-            notes=Notes(run_id, _append(shop), events, entities),
+            log=PlanLog(run_id, _append(shop), events, entities),
             known=entities.values(),
             person=person or shop.approvals.person,
             propose=composer(shop.complete, shop.model),
@@ -144,7 +144,7 @@ def report_of(shop: PlanShop, run_id: str) -> PlanReport:
     request, plan = noted_plan(shop.log, run_id)
     events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
-    ended = Notes(run_id, _append(shop), events, entities).ended_before
+    ended = PlanLog(run_id, _append(shop), events, entities).ended_before
     decisions = [event.body for event in events if event.kind == "decision"]
     allowed = sum(body.get("verdict") == "allowed" for body in decisions)
     return PlanReport(

@@ -13,8 +13,9 @@ from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical
 from policy.ask import Answer, Person, Question
 from policy.database import reading, writing
+from policy.denial_json import denial_json, denial_of
 from policy.events import Draft
-from policy.notes import Append, denied_of, told
+from policy.plan_log import Append
 from policy.tables import approvals
 from policy.types import APPROVAL_TTL_S, Approval, ApprovalStatus
 
@@ -146,7 +147,7 @@ class Approvals:
             "step": question.step,
             "op": question.op,
             "arguments": json.loads(canonical(question.arguments)),
-            "denied": told(question.denied),
+            "denied": denial_json(question.denied),
             "status": "pending",
             "asked_at": _text(now),
             "expires_at": _text(now + timedelta(seconds=self.ttl_s)),
@@ -237,7 +238,7 @@ def _approval(row: Row[tuple[object, ...]]) -> Approval:
         step=row.step,
         op=row.op,
         arguments=row.arguments,
-        denied=denied_of(row.denied),
+        denied=denial_of(row.denied),
         status=row.status,
         asked_at=datetime.fromisoformat(row.asked_at),
         expires_at=datetime.fromisoformat(row.expires_at),

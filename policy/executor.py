@@ -16,9 +16,9 @@ from policy.ask import NOBODY, Person
 from policy.authority import Authority
 from policy.errors import OperationFailed
 from policy.held import Held
-from policy.notes import Notes
 from policy.perform import check_result, gathered, origin
 from policy.permit import Permit, Propose, Ready, Stopped
+from policy.plan_log import PlanLog
 from policy.references import Missing, follow
 from policy.registry import Registry
 from policy.resolve import Call, World
@@ -42,7 +42,7 @@ class Outcome:
 class PlanRun:
     """One run of one plan. `run_step` may be called from several threads.
 
-    `notes` hold what the run did, also before it was interrupted: what is over is not done
+    `log` holds what the run did, also before it was interrupted: what is over is not done
     again; `known` are the entities of that time. `propose=None` means that nobody writes the
     content of steps with `compose`.
     """
@@ -54,7 +54,7 @@ class PlanRun:
         authority: Authority,
         *,
         values: Mapping[str, Entity],
-        notes: Notes,
+        log: PlanLog,
         known: Iterable[Entity] = (),
         person: Person = NOBODY,
         propose: Propose | None = None,
@@ -62,11 +62,11 @@ class PlanRun:
         self.plan = plan
         self._registry = registry
         self._authority = authority
-        self._notes = notes
-        self._held = Held({**values, **notes.places_before}, known, note=notes.came)
-        self._permit = Permit(self.world, self._held, notes, person=person, propose=propose)
+        self._log = log
+        self._held = Held({**values, **log.places_before}, known, note=log.came)
+        self._permit = Permit(self.world, self._held, log, person=person, propose=propose)
         self._outcomes: dict[int, Outcome] = {}
-        for index, ended in notes.ended_before.items():
+        for index, ended in log.ended_before.items():
             if ended.status in OVER:
                 self._keep(
                     Outcome(
@@ -105,7 +105,7 @@ class PlanRun:
         if before is not None and before.status in OVER:
             return before
         outcome = self._outcome(index)
-        self._notes.ended(index, outcome.status, outcome.reason, outcome.entity)
+        self._log.ended(index, outcome.status, outcome.reason, outcome.entity)
         self._keep(outcome)
         return outcome
 

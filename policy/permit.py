@@ -11,8 +11,8 @@ from contracts.tool import Denied
 from policy.ask import Answer, Person, Question
 from policy.errors import NotKept, OperationFailed, PersonAwaited
 from policy.held import Held
-from policy.notes import Notes
 from policy.perform import origin, passed_over, perform
+from policy.plan_log import PlanLog
 from policy.references import Missing
 from policy.registry import Operation
 from policy.resolve import Call, Resolved, World, resolve
@@ -55,14 +55,14 @@ class Permit:
         self,
         world: Callable[[], World],
         held: Held,
-        notes: Notes,
+        log: PlanLog,
         *,
         person: Person,
         propose: Propose | None,
     ) -> None:
         self._world = world
         self._held = held
-        self._notes = notes
+        self._log = log
         self._person = person
         self._propose = propose
 
@@ -70,7 +70,7 @@ class Permit:
         """What the policy says against the call now; it is noted."""
         world = self._world()
         decision = check_step(call, world)
-        self._notes.decided(call, world, decision)
+        self._log.decided(call, world, decision)
         return decision if isinstance(decision, Denied) else None
 
     def ready(self, call: Call, number: int) -> Ready:
@@ -79,9 +79,9 @@ class Permit:
         Raises:
             Stopped: it is denied, or waits for a person.
         """
-        if self._notes.made_before(call.index, number):
+        if self._log.made_before(call.index, number):
             return Ready(call)
-        again = replace(call, earlier=self._notes.failed_before(call.index, number))
+        again = replace(call, earlier=self._log.failed_before(call.index, number))
         if call.step.compose is None:
             return self._permitted(again)
         self._permitted(call)
@@ -96,10 +96,10 @@ class Permit:
             HarnessError: it failed.
         """
         call = ready.call
-        before = self._notes.made_before(call.index, number)
+        before = self._log.made_before(call.index, number)
         if before is not None:
             return before
-        if self._notes.begun_before(call.index, number):
+        if self._log.begun_before(call.index, number):
             raise OperationFailed(
                 f"{call.step.op} was begun before the run was interrupted: it may have "
                 "happened, so it is not done again"
@@ -116,11 +116,11 @@ class Permit:
                     raise
                 name = f"step{call.index} failed"
                 why = derived(str(error), origin=name, of=resolved.used)
-                self._notes.failed(call.index, number, why)
+                self._log.failed(call.index, number, why)
                 call = replace(call, earlier=(*call.earlier, self._kept(why)))
                 ready = self._permitted(call)
             else:
-                self._notes.made(call.index, number, made)
+                self._log.made(call.index, number, made)
                 return self._kept(made)
         raise AssertionError("a step is tried at least once")
 
@@ -134,7 +134,7 @@ class Permit:
     def _once(self, call: Call, number: int, resolved: Resolved) -> Entity:
         operation = resolved.operation
         if operation.effect != "read":
-            self._notes.begins(call.index, number, resolved)
+            self._log.begins(call.index, number, resolved)
         if operation.effect == "write" and operation.place:
             self._held.put_into(
                 operation.place,
@@ -170,12 +170,12 @@ class Permit:
         for argument in dict.fromkeys(one.argument for one in question.denied.each):
             for entity in named.get(argument.removeprefix("/"), ()):
                 if entity.label.taint:
-                    self._notes.endorsed(entity, argument, answer=ready.answer, question=question)
+                    self._log.endorsed(entity, argument, answer=ready.answer, question=question)
 
     def _question(self, call: Call, resolved: Resolved, denied: Denied) -> Question:
         return Question(
             action=action_of(resolved, policy_version(self._world())),
-            run_id=self._notes.run_id,
+            run_id=self._log.run_id,
             step=call.index,
             op=call.step.op,
             arguments=resolved.arguments,
@@ -183,7 +183,7 @@ class Permit:
         )
 
     def _composed(self, call: Call, number: int) -> Mapping[str, Json]:
-        written = self._notes.written_before(call.index, number)
+        written = self._log.written_before(call.index, number)
         if written is None:
             if self._propose is None:
                 raise OperationFailed(f"step {call.index} is to be composed, by nobody")
@@ -191,7 +191,7 @@ class Permit:
             args = self._propose(call.step, resolved.operation, resolved.arguments)
             name = f"step{call.index} composed"
             written = self._kept(derived(dict(args), origin=name, of=resolved.used))
-            self._notes.wrote(call.index, number, written)
+            self._log.wrote(call.index, number, written)
         if not isinstance(written.content, Mapping):
             raise OperationFailed(f"what was composed for step {call.index} is no arguments")
         return written.content

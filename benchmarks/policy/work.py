@@ -14,8 +14,8 @@ from contracts.json import Json
 from policy.authority import Authority
 from policy.events import Draft
 from policy.executor import PlanRun
-from policy.notes import Notes
 from policy.plan_json import parse_plan
+from policy.plan_log import PlanLog
 from policy.registry import Operation, Registry, operation
 from policy.types import Plan
 
@@ -314,7 +314,7 @@ def carry_out(steps: list[dict[str, Json]]) -> Done:
                 content="files", label=Label(taint=frozenset({"repo:work"})), origin="repo:work"
             ),
         },
-        notes=Notes("r", drafts.append),
+        log=PlanLog("r", drafts.append),
         propose=lambda _, __, filled: {**filled, "body": "composed"},
     )
     ended = [made.run_step(index).status for index in range(len(steps))]

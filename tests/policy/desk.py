@@ -10,8 +10,8 @@ from policy.ask import NOBODY, Answer, Person, Question
 from policy.errors import OperationFailed
 from policy.events import Draft, Event
 from policy.executor import PlanRun
-from policy.notes import Notes
 from policy.permit import Propose
+from policy.plan_log import PlanLog
 from policy.registry import Registry, operation
 from policy.types import Plan
 from tests.policy.worlds import AUTHORITY, UNTRUSTED, entity, plan
@@ -66,7 +66,7 @@ def start(
         desk.registry,
         AUTHORITY,
         values={"input.note": NOTE, "input.names": NAMES},
-        notes=Notes("r1", append, events, made),
+        log=PlanLog("r1", append, events, made),
         person=person,
         propose=propose,
     )

@@ -11,7 +11,7 @@ from contracts.json import Json, canonical, digest
 from policy.authority import Authority
 from policy.events import Draft
 from policy.executor import PlanRun
-from policy.notes import Notes
+from policy.plan_log import PlanLog
 from policy.registry import Operation, Registry, operation
 from policy.types import Plan, Ref, Step
 
@@ -92,7 +92,7 @@ def run(plan: Plan, inputs: dict[str, Entity], grants: frozenset[str]) -> Told:
         Registry(operations(told.done)),
         authority,
         values=inputs,
-        notes=Notes("r", told.drafts.append),
+        log=PlanLog("r", told.drafts.append),
     )
     for index in range(len(plan.steps)):
         told.run.run_step(index)

@@ -15,9 +15,9 @@ from policy.authority import Authority
 from policy.events import Draft
 from policy.executor import PlanRun
 from policy.file_labels import FileLabels, matches
-from policy.notes import Notes
 from policy.outside_operations import Mail
 from policy.plan_check import check_plan
+from policy.plan_log import PlanLog
 from policy.registry import Operation, Registry
 from policy.resolve import Call, World
 from policy.step_check import check_step
@@ -109,7 +109,7 @@ def run(
         registry,
         authority,
         values={"place.workspace": place},
-        notes=Notes("r1", drafts.append),
+        log=PlanLog("r1", drafts.append),
         person=NOBODY,
     )
     for index in range(len(agreed.steps)):

@@ -1,6 +1,6 @@
 """What a run of a plan did, noted in the event log as it happens and read again after a break."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from contracts.entity import Entity, endorsed
@@ -8,6 +8,7 @@ from contracts.json import Json
 from contracts.tool import Decision, Denied
 from policy.again import POLICY, question_of
 from policy.ask import Answer, Question
+from policy.denial_json import denial_json
 from policy.events import Draft, Event, Kind
 from policy.resolve import Call, Resolved, World, resolve
 
@@ -22,8 +23,8 @@ class Ended(NamedTuple):
     entity: Entity | None
 
 
-class Notes:
-    """The notes of one run. `past` are its events so far, with the entities they produced."""
+class PlanLog:
+    """What one run of a plan did. `past` are its events so far, with the entities they produced."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class Notes:
             "question": question_of(call, world),
         }
         if isinstance(decision, Denied):
-            body |= {"verdict": "denied", **told(decision)}
+            body |= {"verdict": "denied", **denial_json(decision)}
         used = () if isinstance(resolved, Denied) else resolved.used
         self._note("decision", body, tuple(entity.id for entity in used), None)
 
@@ -154,31 +155,3 @@ class Notes:
                 self._written[index, number] = made
             case "tool_call", {"step": int(index), "item": int(number), "op": str()}:
                 self._begun.add((index, number))
-
-
-def told(denied: Denied) -> dict[str, Json]:
-    """A denial as JSON, for events and for people."""
-    return {
-        "reason": denied.reason,
-        "rule": denied.rule,
-        "argument": denied.argument,
-        "tags": sorted(denied.tags),
-        "provenance": list(denied.provenance),
-        **({"also": [told(one) for one in denied.also]} if denied.also else {}),
-    }
-
-
-def denied_of(body: Mapping[str, Json]) -> Denied:
-    """The denial that `told` gave this of."""
-    return Denied(
-        reason=str(body["reason"]),
-        rule=str(body["rule"]),
-        argument=str(body["argument"]),
-        tags=frozenset(map(str, _each(body["tags"]))),
-        provenance=tuple(map(str, _each(body["provenance"]))),
-        also=tuple(denied_of(one) for one in _each(body.get("also")) if isinstance(one, Mapping)),
-    )
-
-
-def _each(value: Json) -> Sequence[Json]:
-    return value if isinstance(value, (list, tuple)) else ()
