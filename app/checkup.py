@@ -19,7 +19,7 @@ from sandbox.images import BASE_IMAGE, is_current
 MIN_FREE_GB = 2.0
 
 
-class Finding(NamedTuple):
+class Check(NamedTuple):
     """One thing that a run needs, and what was found of it."""
 
     what: str
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
     found: str
 
 
-def checkup() -> list[Finding]:
+def checkup() -> list[Check]:
     """Look at everything that a run needs."""
     settings = load_settings()
     looks: dict[str, Callable[[Settings], str]] = {
@@ -38,18 +38,18 @@ def checkup() -> list[Finding]:
         "docker": _docker,
         "image": _image,
         "prefect": _prefect,
-        "kept": _kept,
+        "kept": _kept_processes,
         "worker": _worker,
         "model": _model,
     }
     return [_look(what, look, settings) for what, look in looks.items()]
 
 
-def _look(what: str, look: Callable[[Settings], str], settings: Settings) -> Finding:
+def _look(what: str, look: Callable[[Settings], str], settings: Settings) -> Check:
     try:
-        return Finding(what, True, look(settings))
+        return Check(what, True, look(settings))
     except (HarnessError, OSError) as error:  # the latter where the home is no folder
-        return Finding(what, False, str(error))
+        return Check(what, False, str(error))
 
 
 def _git(_: Settings) -> str:
@@ -90,7 +90,7 @@ def _prefect(settings: Settings) -> str:
         return f"{client.api_version()} at {api}"
 
 
-def _kept(settings: Settings) -> str:
+def _kept_processes(settings: Settings) -> str:
     fallen = [f"{one.title} died: see {one.log}" for one in household.fallen(settings)]
     if fallen:
         raise HarnessError(f"{'; '.join(fallen)}. `harness up` starts what is missing")

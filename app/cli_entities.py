@@ -33,11 +33,11 @@ def find(
         raise OptionInvalid("say one of: TEXT, --near ENTITY, --between ENTITY ENTITY")
     with open_event_log() as log:
         if between is not None:
-            start, end = (graph.whole_id(log.engine, one) for one in between)
+            start, end = (graph.entity_id_of(log.engine, one) for one in between)
             ahead, behind = graph.onward(log.engine), graph.backward(log.engine)
             scores = dict.fromkeys(sorted(all_between(start, end, ahead, behind)), 0.0)
         elif near is not None:
-            start = graph.whole_id(log.engine, near)
+            start = graph.entity_id_of(log.engine, near)
             found = all_near(start, graph.neighbours(log.engine), steps=steps)
             scores = {name: float(away) for name, away in found.items()}
         else:

@@ -49,15 +49,15 @@ def doctor(as_json: AsJson = False) -> None:
     """Check everything that a run needs; exits 3 when something is missing."""
     from app.checkup import checkup
 
-    findings = checkup()
+    checks = checkup()
     if as_json:
-        show_json([finding._asdict() for finding in findings])
+        show_json([check._asdict() for check in checks])
     else:
         show_table(
             ("what", "state", "found"),
-            [(f.what, "ok" if f.ok else "MISSING", f.found) for f in findings],
+            [(f.what, "ok" if f.ok else "MISSING", f.found) for f in checks],
         )
-    if not all(finding.ok for finding in findings):
+    if not all(check.ok for check in checks):
         raise typer.Exit(NOT_AVAILABLE)
 
 

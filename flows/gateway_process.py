@@ -17,7 +17,7 @@ from flows.kept import retired
 from flows.settings import environment
 from nodes.agents.allowed import TOOLS, guard_for
 from nodes.text import redactor
-from policy.agent_approvals import AskingGuard
+from policy.asking_guard import AskingGuard
 from policy.guard import AgentGuard, guarded
 from providers.gateway import gateway
 from providers.ledger import Ledger

@@ -25,7 +25,7 @@ _TEXT = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class NearEntity:
     """An entity, and how near it is to what was asked: 0 is the same, 2 the opposite."""
 
     entity: Entity
@@ -40,7 +40,7 @@ class EntitySearch:
     embed: Embed
     model: str
 
-    def by_meaning(self, text: str, *, limit: int = 10) -> list[Found]:
+    def by_meaning(self, text: str, *, limit: int = 10) -> list[NearEntity]:
         """The nearest entities, the nearest first; those without a vector get one first.
 
         Raises:
@@ -56,7 +56,8 @@ class EntitySearch:
             nearest = np.argsort(distances, kind="stable")[:limit]
             there = _entities(connection, [names[place] for place in nearest])
         return [
-            Found(entity=there[names[place]], distance=float(distances[place])) for place in nearest
+            NearEntity(entity=there[names[place]], distance=float(distances[place]))
+            for place in nearest
         ]
 
     def embed_new(self) -> int:
@@ -73,7 +74,7 @@ class EntitySearch:
         return len(new)
 
 
-def whole_id(engine: Engine, prefix: str) -> str:
+def entity_id_of(engine: Engine, prefix: str) -> str:
     """The id of the entity that begins so.
 
     Raises:

@@ -17,7 +17,7 @@ _INDEX = re.compile(r"[0-9]{1,9}")
 _KEY_REFUSED = re.compile(r"__|\$")
 
 
-class Found(NamedTuple):
+class PlacedRef(NamedTuple):
     """A reference, and where in the arguments it stands, such as `/to/0`."""
 
     place: str
@@ -63,12 +63,12 @@ def normalised(value: Json, place: str = "") -> Json:
     return value
 
 
-def refs_in(value: Json, place: str = "") -> Iterator[Found]:
+def refs_in(value: Json, place: str = "") -> Iterator[PlacedRef]:
     """Every reference in a value that `normalised` gave, at any depth."""
     if isinstance(value, Mapping):
         text = value.get("$ref")
         if isinstance(text, str):
-            yield Found(place, parse_ref(text))
+            yield PlacedRef(place, parse_ref(text))
             return
         for key, item in sorted(value.items()):
             yield from refs_in(item, f"{place}/{key}")

@@ -126,7 +126,7 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
     while running.alive:
         sleep(0.05)
     assert [one.name for one in household.fallen(settings)] == ["worker"]
-    told = {finding.what: finding for finding in checkup()}
+    told = {check.what: check for check in checkup()}
     assert not told["kept"].ok
     assert "the worker died" in told["kept"].found
     assert up(settings)["worker"].state == "started"
