@@ -50,10 +50,10 @@ def _reading_errors(engine: Engine) -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        raise LogUnavailable(f"{_name(engine)} cannot be used: {_said(error)}") from error
+        raise LogUnavailable(f"{_name(engine)} cannot be used: {_first_line(error)}") from error
     except DatabaseError as error:
         raise LogDamaged(
-            f"{_name(engine)} refuses it: {_said(error)}. `harness events verify` says more"
+            f"{_name(engine)} refuses it: {_first_line(error)}. `harness events verify` says more"
         ) from error
 
 
@@ -61,5 +61,5 @@ def _name(engine: Engine) -> str:
     return f"the event log in {engine.url.render_as_string(hide_password=True)}"
 
 
-def _said(error: DatabaseError) -> str:
+def _first_line(error: DatabaseError) -> str:
     return str(error.orig).strip().splitlines()[0]

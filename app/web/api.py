@@ -42,7 +42,7 @@ LOOK_S = 0.2
 router = APIRouter(route_class=ApiRoute, responses={"4XX": {"model": Problem}})
 
 
-def answers(request: Request) -> bool:
+def is_api_request(request: Request) -> bool:
     """Whether the path is one of the routes here, whatever the method."""
     return any(route.matches(request.scope)[0] != Match.NONE for route in router.routes)
 

@@ -73,7 +73,7 @@ def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
     report = runs.report_in(own)
     values: dict[str, object] = {"run": run, "report": report, "look": look}
     if report is not None:
-        values |= _told(own, report) | _remembered(report) | _led(own.name)
+        values |= _report_values(own, report) | _remembered(report) | _led(own.name)
     return page(request, "run", values)
 
 
@@ -103,7 +103,7 @@ def curate(request: Request, run_id: str) -> Response:
     return page(request, "curated", {"curated": curated})
 
 
-def _told(own: Path, report: RunReport) -> dict[str, object]:
+def _report_values(own: Path, report: RunReport) -> dict[str, object]:
     lines = (own / "diff.patch").read_text(errors="replace").splitlines()
     said = list(islice(_said(own / "trajectory.jsonl"), SAID + 1))
     timeline = spans(report.nodes)

@@ -41,20 +41,20 @@ _ROOMS = (
 
 
 def site(*, token: str | None = None) -> FastAPI:
-    """Every page. With `token=None` it serves this machine only (issue 6)."""
+    """Every page. With `token=None` it serves this machine only."""
     made = FastAPI(title="Harness", docs_url=None, redoc_url=None, openapi_url=None)
     made.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
-    made.middleware("http")(guarded(token, api.answers))
+    made.middleware("http")(guarded(token, api.is_api_request))
     for room in _ROOMS:
         made.include_router(room.router)
-    made.add_exception_handler(HarnessError, _told)
+    made.add_exception_handler(HarnessError, _error_page)
     made.add_exception_handler(RequestValidationError, _misfit)
     made.add_exception_handler(404, _no_page)
     made.add_exception_handler(Exception, _broken)
     return made
 
 
-def _told(request: Request, error: Exception) -> Response:
+def _error_page(request: Request, error: Exception) -> Response:
     """An error of ours: its own sentence is the page."""
     assert isinstance(error, HarnessError)  # noqa: S101 - as it is registered
     values = {"title": "That did not work", "why": str(error)}
