@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.errors import PlanInvalid
+from contracts.json import mapping_in
 from contracts.tool import Denied
 from policy.authority import Authority
 from policy.plan_check import check_plan
@@ -91,9 +92,7 @@ def _asked(asked: Prompt, brief: Brief) -> str:
 
 
 def _described(operation: Operation) -> dict[str, object]:
-    schema = operation.parameters
-    properties = schema.get("properties")
-    named = properties if isinstance(properties, Mapping) else {}
+    named = mapping_in(operation.parameters.get("properties"))
     return {
         "name": operation.name,
         "about": " ".join(operation.description.split()),

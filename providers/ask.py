@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from contracts.chat import ChatRequest
+from contracts.json import mapping_in
 from providers.wire_openai import message_out, tools_out
 
 Json = Mapping[str, object]
@@ -56,7 +57,7 @@ class Ask:
 
     @property
     def tool_names(self) -> list[str]:
-        return [str(_part(tool, "function").get("name", "")) for tool in self.tools]
+        return [str(mapping_in(tool.get("function")).get("name", "")) for tool in self.tools]
 
 
 def _size(said: Json) -> int:
@@ -64,7 +65,7 @@ def _size(said: Json) -> int:
     content = said.get("content")
     if not isinstance(content, list):
         return len(json.dumps(said))
-    rest = [part for part in content if not _part(part, "image_url")]
+    rest = [part for part in content if not mapping_in(part.get("image_url"))]
     return len(json.dumps({**said, "content": rest})) + _IMAGE * (len(content) - len(rest))
 
 
@@ -82,8 +83,3 @@ def _texts(content: object) -> Iterator[str]:
     for part in content if isinstance(content, list | tuple) else ():
         if isinstance(part, Mapping):
             yield str(part["text"]) if "text" in part else f"[{part.get('type', 'something')}]"
-
-
-def _part(raw: Json, name: str) -> Json:
-    found = raw.get(name)
-    return found if isinstance(found, Mapping) else {}

@@ -8,6 +8,7 @@ from secrets import token_hex
 from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Message, Usage
+from contracts.json import mapping_in
 from providers.ask import Ask, Json
 from providers.parts import image, not_shown
 from providers.pieces import Call, End, Piece, Text, Thought, Wait, collect
@@ -153,7 +154,7 @@ def _message(raw: Json) -> Json:
 
 
 def _part(raw: object) -> Json:
-    part = raw if isinstance(raw, Mapping) else {}
+    part = mapping_in(raw)
     match part.get("type"):
         case "text":
             return {"type": "text", "text": str(part.get("text", ""))}
