@@ -70,8 +70,8 @@ def set_(
     }
     given = {name: value for name, value in named.items() if value is not None}
     with notebook() as book:
-        # The options have the fields' own types; `set_agent` checks their values.
-        after = book.set_agent(replace(book.agent(agent), **given))  # type: ignore[arg-type]
+        asked = replace(book.agent(agent), **given)  # type: ignore[arg-type]  # the fields' own types
+        after = book.set_agent(asked)
     _tell(after, as_json)
 
 

@@ -179,8 +179,10 @@ def _model(run: Run) -> type[BaseModel]:
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[name] = (parameter.annotation, default)
     config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    made = create_model(run.__name__, __config__=config, **fields)  # type: ignore[call-overload]
-    return cast(type[BaseModel], made)  # create_model has no signature for computed fields
+    made: type[BaseModel] = create_model(  # type: ignore[call-overload]  # fields are computed
+        run.__name__, __config__=config, **fields
+    )
+    return made
 
 
 def _parameters(run: Run) -> Mapping[str, inspect.Parameter]:

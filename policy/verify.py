@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Select, inspect, select, text
 
@@ -15,6 +15,8 @@ from policy.events import name_of
 from policy.head import Head, HeadFile
 from policy.log import EventLog
 from policy.tables import APPEND_ONLY, entities, event_entities, event_heads, events
+
+_T = TypeVar("_T")
 
 _AT_ONCE = 5_000
 """Rows read in one go."""
@@ -79,7 +81,7 @@ def _rows(connection: Connection) -> Iterator[_Row]:
     return map(_Row._make, _plain(connection, query))
 
 
-def _plain(connection: Connection, query: Select[Any]) -> Iterator[tuple[Any, ...]]:
+def _plain(connection: Connection, query: Select[tuple[_T, ...]]) -> Iterator[tuple[_T, ...]]:
     """The rows, a few at a time; SQLite's as they come: texts and numbers need no making over."""
     if connection.dialect.name != "sqlite":
         for row in connection.execution_options(yield_per=_AT_ONCE).execute(query):

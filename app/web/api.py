@@ -86,7 +86,11 @@ def show(id: str, shop: Shop) -> PlanAnswer:  # noqa: A002 - the word of the pat
 
 
 @router.post("/plans/{id}/run", status_code=202)
-def run(id: str, shop: Shop, agreed: RunBody | None = None) -> Started:  # noqa: A002
+def run(
+    id: str,  # noqa: A002 - the word of the path
+    shop: Shop,
+    agreed: RunBody | None = None,
+) -> Started:
     """Agree to a plan and run it, in a process of its own; once more goes on where it stands."""
     agree(shop, id, (agreed or RunBody()).grants)
     start_plan(load_settings(), id)
@@ -94,7 +98,11 @@ def run(id: str, shop: Shop, agreed: RunBody | None = None) -> Started:  # noqa:
 
 
 @router.post("/approvals/{id}", status_code=202)
-def decide(id: str, said: DecisionBody, shop: Shop) -> ApprovalAnswer:  # noqa: A002
+def decide(
+    id: str,  # noqa: A002 - the word of the path
+    said: DecisionBody,
+    shop: Shop,
+) -> ApprovalAnswer:
     """Approve or deny exactly this action, once; its plan, or its suspended run, goes on.
 
     An agent still at work may ask again; a run of the command line goes on by

@@ -1,4 +1,4 @@
-"""Figures of issue 8: what is left of a run after a kill.
+"""What is left of a run after a kill.
 
 `python -m benchmarks.run chaos 100` kills a hundred times, each kind in its turn;
 `python -m benchmarks.chaos.rows 30 worker chroma` only these kinds.

@@ -1,4 +1,4 @@
-"""Figures of issue 8: how soon a run begins, how soon it is gone, and what a long queue costs.
+"""How soon a run begins, how soon it is gone, and what a long queue costs.
 
 `python -m benchmarks.run operate 200` is the full size;
 `python -m benchmarks.operate.rows 24 queue`

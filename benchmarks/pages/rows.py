@@ -1,4 +1,4 @@
-"""Figures of issue 6: lists of a store of 10,000 notes, asked over HTTP and seen in Chromium."""
+"""Lists of a store of 10,000 notes, asked over HTTP and seen in Chromium."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Figures of issue 2: a whole run, its start, and the command line's."""
+"""A whole run, its start, and the command line's."""
 
 import os
 import statistics
