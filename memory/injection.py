@@ -15,7 +15,7 @@ from memory.content import storable
 from memory.database import reading
 from memory.note_cache import Remembered
 from memory.note_render import Block, render
-from memory.note_search import Found, Search
+from memory.note_search import FoundEntries, Search
 from memory.note_shelf import Shelves
 from memory.note_types import Entry, Example, Note
 from memory.query_vector import query_vector
@@ -129,7 +129,7 @@ class Injector:
 
 
 def _answer(search: Search, options: Injecting) -> Injection:
-    nothing = Found(why="")
+    nothing = FoundEntries(why="")
     notes = search.notes(options) if options.inject_notes else nothing
     examples = search.examples(options) if options.inject_examples else nothing
     block = render(

@@ -25,7 +25,7 @@ _OF_WAITING: Mapping[Kind, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class FoundEntries:
     """What was found, best first; `why` says by which strategy, or why not by that one."""
 
     entries: Sequence[Entry] = ()
@@ -49,7 +49,7 @@ class Search:
     excuse: str
     at: datetime
 
-    def notes(self, options: Injecting) -> Found:
+    def notes(self, options: Injecting) -> FoundEntries:
         """The notes that the options ask for."""
         limit = options.max_notes
         match options.note_strategy:
@@ -58,7 +58,7 @@ class Search:
             case "Recent" | "All" as order:
                 return self._by_order("note", order, limit)
 
-    def examples(self, options: Injecting) -> Found:
+    def examples(self, options: Injecting) -> FoundEntries:
         """The examples that the options ask for."""
         limit = options.max_examples
         match options.example_strategy:
@@ -67,23 +67,27 @@ class Search:
             case "Recent" | "Rated" as order:
                 return self._by_order("example", order, limit)
 
-    def _by_meaning(self, kind: Kind, limit: int) -> Found:
+    def _by_meaning(self, kind: Kind, limit: int) -> FoundEntries:
         if self.vector is None:
             found = self._by_order(kind, "Recent", limit)
             why = f"{kind}s by date, not by meaning: {self.excuse}"
-            return Found(entries=found.entries, why=why)
+            return FoundEntries(entries=found.entries, why=why)
         query = Query(kind, self.viewer, self.model, self.vector, self.at)
         near = note_shelves.nearest(self.connection, self.shelves, self.generation, query, limit)
         why = f"{kind}s by meaning"
         if near.waiting:
             why += f"; {near.waiting} have no vector yet: {_OF_WAITING[kind]}"
         entries_ = in_order(self.connection, near.keys)
-        return Found(entries=entries_, why=why, distances=near.distances, waiting=near.waiting)
+        return FoundEntries(
+            entries=entries_, why=why, distances=near.distances, waiting=near.waiting
+        )
 
-    def _by_order(self, kind: Kind, order: Order, limit: int) -> Found:
+    def _by_order(self, kind: Kind, order: Order, limit: int) -> FoundEntries:
         most = limit * (1 + SPARE)
         keys = ordered(self.connection, kind, self.viewer, order, at=self.at, limit=most)
-        return Found(entries=in_order(self.connection, keys), why=f"{kind}s by strategy {order}")
+        return FoundEntries(
+            entries=in_order(self.connection, keys), why=f"{kind}s by strategy {order}"
+        )
 
 
 def ordered(

@@ -68,7 +68,7 @@ class ExampleContent(Governed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class Record:
     """What is known of a note or an example once it is kept. `version` grows with each change."""
 
     id: str
@@ -84,14 +84,14 @@ class Kept:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note(NoteContent, Kept):
+class Note(NoteContent, Record):
     """A note as it is kept. `priority` is its note type's."""
 
     priority: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example(ExampleContent, Kept):
+class Example(ExampleContent, Record):
     """An example as it is kept."""
 
 
