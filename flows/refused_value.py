@@ -13,8 +13,10 @@ _SHORT = 40
 def repeated(place: str, error: ErrorDetails) -> str:
     """` is 'many'` for one number or word that stands where one is meant; else empty."""
     value, kind = error["input"], error["type"]
-    if kind in ("missing", "extra_forbidden") or kind.endswith("_type"):
-        return ""  # it is the whole table around, or something in the place of a table
-    word = isinstance(value, str) and len(value) <= _SHORT and "://" not in value
-    shown = (word or isinstance(value, int | float)) and not _MAY_BE_SECRET.search(place)
-    return f" is {value!r}" if shown else ""
+    if kind in ("missing", "extra_forbidden") or _MAY_BE_SECRET.search(place):
+        return ""
+    if isinstance(value, int | float):
+        return f" is {value!r}"
+    is_word = isinstance(value, str) and len(value) <= _SHORT and "://" not in value
+    # A word in the place of a table may be anything.
+    return f" is {value!r}" if is_word and not kind.endswith("_type") else ""
