@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import SettingsConfigDict
 
+from flows.settings import beside_config
 from flows.tables import Table, load_table
 from memory.around_run import Surfacing
 from memory.stale import Retention
@@ -136,7 +137,7 @@ class MemorySettings(Table):
         """Where the playbooks are."""
         if self.data is None:
             return home / "harness.db"
-        return self.data if "://" in self.data else Path(self.data).expanduser().absolute()
+        return self.data if "://" in self.data else beside_config(Path(self.data))
 
 
 def load_memory_settings() -> MemorySettings:

@@ -102,7 +102,7 @@ def _own(policy: PolicySettings) -> Iterator[Operation]:
         OperationInvalid: a file is not there, or holds none.
     """
     for path in policy.operations:
-        module = load_file(str(path.expanduser()), repo=None)
+        module = load_file(str(path), repo=None)
         named = vars(module).values() if module else ()
         found = [one for one in named if isinstance(one, Operation)]
         if not found:

@@ -1,7 +1,6 @@
 """Settings of plans and policy: [policy] in `harness.toml`, and HARNESS_POLICY_… over it."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
@@ -9,6 +8,7 @@ from pydantic_settings import SettingsConfigDict
 from contracts.entity import Label
 from contracts.gate import Bounds
 from flows.request import RunRequest, repo_name
+from flows.settings import FromConfig
 from flows.tables import Table, load_table
 from policy.authority import Authority
 from policy.file_labels import FileLabels
@@ -59,7 +59,7 @@ class PolicySettings(Table):
     """What stands in the repository or folder is your own word, not an untrusted origin."""
     approval_ttl_s: float = Field(default=APPROVAL_TTL_S, gt=0)
     """An approval nobody used by then is worth nothing."""
-    operations: tuple[Path, ...] = ()
+    operations: tuple[FromConfig, ...] = ()
     """Files of Python with operations of your own, made with `policy.registry.operation`."""
     ask_for_agents: bool = True
     """What the guard denies an agent becomes an approval; if not, the denial is the last word."""

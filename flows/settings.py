@@ -14,7 +14,7 @@ from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -35,6 +35,30 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The names of this machine that no other reaches."""
 
 
+def config_file() -> Path:
+    """Where `harness.toml` is looked for, named from the root; it need not exist."""
+    home = Path(os.environ.get("HARNESS_HOME") or "~/.harness")
+    return _whole(Path(os.environ.get("HARNESS_CONFIG") or home / "harness.toml"))
+
+
+def beside_config(path: Path) -> Path:
+    """A relative path of the settings starts beside `harness.toml`, not at the current directory,
+    which may be a repository of anybody's.
+    """
+    return _whole(path, config_file().parent)
+
+
+def _whole(path: Path, start: Path = Path()) -> Path:
+    try:
+        return (start / path.expanduser()).absolute()
+    except (RuntimeError, OSError) as error:  # no such user; the current directory is gone
+        raise SettingsInvalid(f"{str(path)!r} leads nowhere: set HARNESS_HOME") from error
+
+
+FromConfig = Annotated[Path, AfterValidator(beside_config)]
+"""A path that starts beside `harness.toml` where it is relative."""
+
+
 class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """What every sandbox gets."""
 
@@ -53,7 +77,7 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """Hosts that commands may reach, such as `*.example.org`. Empty: no network at all."""
     egress_addresses: tuple[str, ...] = ()
     """Addresses off the public internet that those hosts may have, such as a mirror's."""
-    ca_bundle: Path | None = None
+    ca_bundle: FromConfig | None = None
     """Certificates to trust inside, where the host's network opens TLS with its own."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables for every command in the sandbox. Never put a secret here."""
@@ -204,19 +228,6 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         toml = TomlConfigSettingsSource(settings_cls, toml_file=config_file())
         return (init_settings, env_settings, toml)
-
-
-def config_file() -> Path:
-    """Where `harness.toml` is looked for, named from the root; it need not exist."""
-    home = Path(os.environ.get("HARNESS_HOME") or "~/.harness")
-    return _whole(Path(os.environ.get("HARNESS_CONFIG") or home / "harness.toml"))
-
-
-def _whole(path: Path) -> Path:
-    try:
-        return path.expanduser().absolute()
-    except (RuntimeError, OSError) as error:  # no such user; the current directory is gone
-        raise SettingsInvalid(f"{str(path)!r} leads nowhere: set HARNESS_HOME") from error
 
 
 def load_settings() -> Settings:

@@ -124,6 +124,18 @@ def test_a_list_or_a_table_that_is_not_json_is_named(
     assert variable.rpartition("_")[2].lower() in str(refused.value)
 
 
+def test_no_relative_path_leads_into_the_current_directory(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_home.mkdir()
+    lines = '[memory]\ndata = "books.db"\n[policy]\noperations = ["ops.py"]\n'
+    (own_home / "harness.toml").write_text(f'{lines}[sandbox]\nca_bundle = "ca.pem"\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_settings().sandbox.ca_bundle == own_home / "ca.pem"
+    assert load_policy_settings().operations == (own_home / "ops.py",)
+    assert load_memory_settings().database(own_home) == own_home / "books.db"
+
+
 def test_what_stands_under_a_mistyped_name_is_not_repeated(own_home: Path) -> None:
     own_home.mkdir()
     (own_home / "harness.toml").write_text('[webhooks]\nsecrt = "correct-horse"\n')
