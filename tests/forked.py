@@ -153,6 +153,10 @@ def _become(
     for descriptor, number in zip(aside, numbers, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    # As a new process has them: they were made for what was there before, such as a file.
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,8 @@ def served(own_home: Path, tmp_path: Path, fork: Fork) -> Serve:
         process = fork(*ui, cwd=tmp_path, env=os.environ, stdout=out, stderr=sys.stderr.fileno())
         os.close(out)
         with os.fdopen(said) as lines, process:
-            yield json.loads("".join(iter(lines.readline, "}\n")) + "}")["url"].rstrip("/")
+            told = "".join(takewhile(lambda line: line != "}\n", lines))
+            yield json.loads(f"{told}}}")["url"].rstrip("/")
             process.send_signal(signal.SIGTERM)
 
     return serve
