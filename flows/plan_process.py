@@ -21,7 +21,7 @@ def process_noted(log: EventLog, run_id: str) -> Iterator[None]:
     file = _file(log, run_id)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, process_label(os.getpid()))
-    with marked(file.with_suffix(".lock")):
+    with marked(file):
         yield
 
 
@@ -35,7 +35,7 @@ def has_process(log: EventLog, run_id: str) -> bool | None:
         label = file.read_text()
     except FileNotFoundError:
         return None
-    return not is_dead(label) if is_known(label) else is_marked(file.with_suffix(".lock"))
+    return not is_dead(label) if is_known(label) else is_marked(file)
 
 
 def _file(log: EventLog, run_id: str) -> Path:
