@@ -39,6 +39,8 @@ def show(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device, not a path of ours
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # the end would write it once more
         raise Unavailable(f"nothing can be written to stdout: {error.strerror}") from error
 
 
