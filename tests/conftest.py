@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
@@ -71,6 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         config.stash[FORKS] = os.environ[FORKED_FROM]
         return
+    # A shell has what it starts in the background ignore Ctrl-C, which what is tested must hear.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     forks = ExitStack()
     os.environ[FORKED_FROM] = config.stash[FORKS] = forks.enter_context(
         forking(at_once=bool(config.getoption("numprocesses", None)))
