@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from shutil import copy
+from tempfile import TemporaryDirectory
 
 import pytest
 from filelock import FileLock
@@ -66,19 +67,27 @@ OUTSIDE = ("docker", "prefect", "browser")
 FORKS = pytest.StashKey[str]()
 """The name of the process that others are forked from."""
 
+SHARED = pytest.StashKey[Path]()
+SHARED_FOLDER = "TESTS_SHARED_FOLDER"
+"""The variable with the folder of all workers of pytest."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """One for all workers of pytest, which ends with them all; many workers will ask."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         config.stash[FORKS] = os.environ[FORKED_FROM]
+        config.stash[SHARED] = Path(os.environ[SHARED_FOLDER])
         return
     # A shell has what it starts in the background ignore Ctrl-C, which what is tested must hear.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    forks = ExitStack()
-    os.environ[FORKED_FROM] = config.stash[FORKS] = forks.enter_context(
+    whole = ExitStack()
+    config.add_cleanup(whole.close)
+    os.environ[FORKED_FROM] = config.stash[FORKS] = whole.enter_context(
         forking(at_once=bool(config.getoption("numprocesses", None)))
     )
-    config.add_cleanup(forks.close)
+    os.environ[SHARED_FOLDER] = whole.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+    config.stash[SHARED] = Path(os.environ[SHARED_FOLDER])
+    whole.callback(lambda: local.down(Settings(home=config.stash[SHARED])))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -140,35 +149,47 @@ def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def prefect_api(
-    tmp_path_factory: pytest.TempPathFactory, new_database: Path, forked_processes: None
-) -> Iterator[str]:
-    """The address of a real Prefect server that lives as long as the session.
-
-    The first one of all workers makes its database, which takes as long as the rest of its start.
-    """
-    settings = Settings(home=tmp_path_factory.mktemp("prefect"), server_port=0)
-    with FileLock(new_database.with_suffix(".lock")):
-        if new_database.exists():
-            _begin_with(settings.home, new_database)
-        api = local.up(settings).url
-        if not new_database.exists():
-            _back_up(settings.home / "prefect" / "prefect.db", new_database)
-    yield api
-    local.down(settings)
+def shared(request: pytest.FixtureRequest) -> Path:
+    """A folder of all workers of pytest."""
+    return request.config.stash[SHARED]
 
 
 @pytest.fixture(scope="session")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prefect_api(shared: Path, new_database: Path, forked_processes: None) -> str:
+    """The address of a real Prefect server that all workers of pytest share.
+
+    A test that looks at all runs, pools or automations of a server takes `own_api`.
+    """
+    address = shared / "prefect.url"
+    with FileLock(shared / "prefect.lock"):
+        if not address.exists():
+            settings = Settings(home=shared, server_port=0)
+            address.write_text(local.up(settings).url)
+            _back_up(settings.home / "prefect" / "prefect.db", new_database)
+    return address.read_text()
+
+
+@pytest.fixture(scope="session")
+def new_database(shared: Path) -> Path:
     """Where a Prefect server's database is kept as its first start made it."""
-    mine = tmp_path_factory.getbasetemp()
-    return (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "prefect-new.db"
+    return shared / "prefect-new.db"
 
 
 @pytest.fixture(scope="session")
 def begun(prefect_api: str, new_database: Path) -> Callable[[Path], None]:
     """Gives a home the database of a new Prefect server, for what is no matter of making it."""
     return lambda home: _begin_with(home, new_database)
+
+
+@pytest.fixture(scope="module")
+def own_api(
+    tmp_path_factory: pytest.TempPathFactory, begun: Callable[[Path], None]
+) -> Iterator[str]:
+    """The address of a Prefect server that tests of one file use."""
+    settings = Settings(home=tmp_path_factory.mktemp("own"), server_port=0)
+    begun(settings.home)
+    yield local.up(settings).url
+    local.down(settings)
 
 
 def _begin_with(home: Path, database: Path) -> None:

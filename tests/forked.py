@@ -62,7 +62,12 @@ def forking(*, at_once: bool) -> Iterator[str]:
         door.bind(f"\0{name}")
         door.listen()
         env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-        env |= {"PREFECT_HOME": home, "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL"}
+        env |= {
+            "PREFECT_HOME": home,
+            "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
+            # Read once, at the import; else schedules are looked at once a minute.
+            "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2",
+        }
         argv = (sys.executable, "-m", "tests.forked", str(door.fileno()), str(at_once))
         with subprocess.Popen(
             argv, cwd=_ROOT, env=env, stdin=subprocess.PIPE, pass_fds=[door.fileno()]

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -72,26 +72,32 @@ def sleeping(repository: Path, tmp_path: Path, fork: Fork) -> Iterator[Forked]:
 
 
 @pytest.fixture
-def slot(repository: Path, api: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
-    """Holds the one slot that the repository has, until it is closed."""
+def limits(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, int]:
+    """The limit that a run of the repository comes under: one at a time."""
     monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
     any_ = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
     asked = RunRequest(blueprint=any_, repo=str(repository), agent="native", model="")
+    return limits_for(asked, load_settings().limits)
+
+
+@pytest.fixture
+def slot(limits: Mapping[str, int], api: str) -> Iterator[ExitStack]:
+    """Holds the one slot that the repository has, until it is closed."""
     with prefect_at(api), ExitStack() as stack:
-        stack.enter_context(slots(limits_for(asked, load_settings().limits)))
+        stack.enter_context(slots(limits))
         yield stack
 
 
 @pytest.fixture
 def queued(
-    slot: ExitStack, repository: Path, tmp_path: Path, fork: Fork, api: str
+    slot: ExitStack, repository: Path, tmp_path: Path, fork: Fork, asked: Harness
 ) -> Iterator[Forked]:
     """A run that waits for this slot."""
     (tmp_path / "ops.py").write_text(NAP)
     run = ("app", "run", "ops.py:nap", "--repo", "repository")
     with TemporaryFile() as out:
         process = fork(*run, cwd=tmp_path, env=os.environ, stdout=out, stderr=out)
-        assert soon(lambda: "Queued" in flow_states(api))
+        assert soon(lambda: '"queued"' in asked("runs", "list", "--json").stdout)
         yield process
         process.kill()
         process.wait()
@@ -112,18 +118,11 @@ def state_name(api: str, run: dict[str, str]) -> str:
     return str(here().get(f"{api}/flow_runs/{run['flow_run_id']}").json()["state_name"])
 
 
-def flow_states(api: str) -> list[str]:
-    """What the server says of all flow runs that go on."""
-    going_on = {"flow_runs": {"state": {"type": {"any_": ["RUNNING"]}}}}
-    return [
-        one["state_name"] for one in here().post(f"{api}/flow_runs/filter", json=going_on).json()
-    ]
-
-
-def slots_taken(api: str) -> int:
-    """How many slots of a repository are taken on the server."""
+def slots_taken(api: str, limits: Mapping[str, int]) -> int:
+    """How many slots of these limits are taken on the server."""
     found = here().post(f"{api}/v2/concurrency_limits/filter", json={}).json()
-    return sum(one["active_slots"] for one in found if "repository" in one["name"])
+    [taken] = [one["active_slots"] for one in found if one["name"] in limits]
+    return int(taken)
 
 
 def the_run(asked: Harness) -> dict[str, str]:
@@ -137,7 +136,7 @@ def soon(is_so: Callable[[], bool], within_s: float = 60.0) -> bool:
     while monotonic() < give_up:
         if is_so():
             return True
-        sleep(0.05)
+        sleep(0.1)
     return False
 
 
@@ -181,7 +180,7 @@ def test_a_cancelled_run_is_gone_at_once_and_keeps_its_work(
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "harness runs cancel"])
 def test_a_queued_run_is_cancelled_at_once_and_takes_no_slot(
-    way: str, queued: Forked, asked: Harness, api: str, slot: ExitStack
+    way: str, queued: Forked, asked: Harness, api: str, slot: ExitStack, limits: Mapping[str, int]
 ) -> None:
     run = the_run(asked)
     assert run["state"] == "queued"
@@ -193,7 +192,7 @@ def test_a_queued_run_is_cancelled_at_once_and_takes_no_slot(
     assert queued.wait(timeout=20) == 130
     assert (the_run(asked)["state"], state_name(api, run)) == ("cancelled", "Cancelled")
     slot.close()
-    assert slots_taken(api) == 0
+    assert slots_taken(api, limits) == 0
 
 
 def test_a_killed_run_goes_on_and_leaves_nothing_behind(

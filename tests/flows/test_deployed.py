@@ -29,22 +29,21 @@ TEACH = {"curate-run", "curate-runs"}
 
 
 def test_all_deployments_deploy_and_a_worker_runs_one(
-    prefect_api: str, fork: Fork, tmp_path: Path
+    own_api: str, fork: Fork, tmp_path: Path
 ) -> None:
-    # Others use this server too: its pool may be there.
-    make_pool(prefect_api, "harness")
-    taken_out(prefect_api)
-    prefect(fork, prefect_api, "deploy", "--all")
-    by_hand = taken_out(prefect_api)
+    make_pool(own_api, "harness")
+    taken_out(own_api)
+    prefect(fork, own_api, "deploy", "--all")
+    by_hand = taken_out(own_api)
     assert by_hand.keys() == BLUEPRINTS | UPKEEP | TEACH
-    deployments.make(prefect_api, PROJECT / "prefect.yaml")
-    deployments.make(prefect_api, PROJECT / "prefect.yaml")  # the second time they are there
-    assert taken_out(prefect_api) == by_hand
-    deployments.make(prefect_api, PROJECT / "prefect.yaml")
+    deployments.make(own_api, PROJECT / "prefect.yaml")
+    deployments.make(own_api, PROJECT / "prefect.yaml")  # the second time they are there
+    assert taken_out(own_api) == by_hand
+    deployments.make(own_api, PROJECT / "prefect.yaml")
     repository = make_repository(tmp_path / "opening-hours")
     given = {"repo": str(repository), "model": f"scripted/{SCRIPT}"}
-    run = start_deployment(prefect_api, "fix-tests", given)
-    assert work(fork, prefect_api, run, pool="harness", cwd=tmp_path) == "Completed"
+    run = start_deployment(own_api, "fix-tests", given)
+    assert work(fork, own_api, run, pool="harness", cwd=tmp_path) == "Completed"
     branches = git(repository, "branch", "--list", "harness/*", "--format", "%(refname:short)")
     assert "span.start <= hour < span.end" in git(
         repository, "show", f"{branches}:opening_hours.py"

@@ -103,18 +103,19 @@ def test_one_run_is_looked_at_on_request_and_twice_adds_nothing(
 
 
 def test_a_good_rating_has_the_worker_look_at_the_run(
-    run: Callable[..., str], curator: Callable[..., str], prefect_api: str
+    run: Callable[..., str], curator: Callable[..., str], own_api: str
 ) -> None:
     run_id = run("aaaa1111")
     curator(answer(FOUND))
     settings = load_settings()
-    deploy(prefect_api, settings)
-    here = worker(settings, prefect_api)
+    deploy(own_api, settings)
+    here = worker(settings, own_api)
     kept.up(here)
     try:
-        while without_worker(prefect_api) is not None:
+        while without_worker(own_api) is not None:
             sleep(0.2)
-        assert rate_run(run_id, 90).look == "started"
+        with prefect_at(own_api):
+            assert rate_run(run_id, 90).look == "started"
         while not notes():
             assert kept.status(here) is not None
             sleep(0.2)

@@ -8,7 +8,6 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from flows.server import asking
 from flows.zombies import watch_for_zombies
 
 pytestmark = pytest.mark.prefect
@@ -18,20 +17,12 @@ SILENCE_S = 10
 
 
 @pytest.fixture(scope="module")
-def server(prefect_api: str) -> Iterator[httpx.Client]:
-    """A server whose automations are impatient, and without them before and after."""
-    with httpx.Client(base_url=prefect_api, timeout=30) as client:
-        forget(prefect_api)
-        assert watch_for_zombies(prefect_api, silence_s=SILENCE_S)
-        assert not watch_for_zombies(prefect_api)
+def server(own_api: str) -> Iterator[httpx.Client]:
+    """A server whose automations are impatient."""
+    with httpx.Client(base_url=own_api, timeout=30) as client:
+        assert watch_for_zombies(own_api, silence_s=SILENCE_S)
+        assert not watch_for_zombies(own_api)
         yield client
-    forget(prefect_api)
-
-
-def forget(api: str) -> None:
-    with asking(api) as client:
-        for automation in client.read_automations():
-            client.delete_automation(automation.id)
 
 
 def once_not(server: httpx.Client, run: str, state: str) -> dict[str, str]:
