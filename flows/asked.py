@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from contracts.errors import HomeUnavailable, RunDamaged, RunNotResumable
+from contracts.errors import RunDamaged, RunNotResumable
+from flows.home import write_in_home
 from flows.request import FlowRun, RunRequest
 from sandbox.process import process_label
 
@@ -90,7 +91,7 @@ def begin(
         process=process_label(os.getpid()),
         cwd=known.cwd if known else str(Path.cwd()),
     )
-    write_whole(own / _FILE, json.dumps(asdict(asked), indent=2))
+    write_in_home(own / _FILE, json.dumps(asdict(asked), indent=2), run_id=run_id)
     (own / "report.json").unlink(missing_ok=True)
     return own
 
@@ -179,31 +180,6 @@ def is_marked(path: Path) -> bool:
     except OSError:
         return True
     return False
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half.
-
-    A first one is on the disk before it has its name; a later one replaces it in that order anyway.
-
-    Raises:
-        HomeUnavailable: it cannot be written; the old one is still there.
-    """
-    part = path.with_suffix(".part")
-    try:
-        part.touch(mode=0o600)  # an address in it may hold a password
-        with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            if not path.exists():
-                file.flush()
-                os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise HomeUnavailable(
-            f"{path} cannot be written: {error.strerror}. Make room there; "
-            f"`harness runs resume {path.parent.name}` then goes on"
-        ) from error
 
 
 @cache

@@ -18,7 +18,7 @@ from contracts.gate import Spent
 from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import SnapshotId
-from flows.asked import write_whole
+from flows.home import write_in_home
 from flows.runs import CHECKPOINT
 from nodes.agents.talk import Talk
 from sandbox.repos import Base
@@ -105,7 +105,7 @@ def begin(folder: Path, base: Base) -> Checkpoint:
     """The checkpoint of a run that has done nothing yet, written down."""
     start = Checkpoint(base=base)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / CHECKPOINT, dumps(start))
+    write_in_home(folder / CHECKPOINT, dumps(start), run_id=folder.name)
     return start
 
 

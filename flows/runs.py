@@ -11,7 +11,8 @@ from typing import Literal
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
 from flows.addresses import shown_address
-from flows.asked import Asked, is_left, read_asked, write_whole
+from flows.asked import Asked, is_left, read_asked
+from flows.home import write_in_home
 from flows.report import dumps, loads
 from sandbox.process import is_dead
 from sandbox.process import is_known as known_process
@@ -47,8 +48,8 @@ class RunEntry:
 
 def finish(folder: Path, report: RunReport, diff: str) -> None:
     """Keep the report and the whole diff."""
-    write_whole(folder / "diff.patch", diff)
-    write_whole(folder / "report.json", dumps(report))
+    write_in_home(folder / "diff.patch", diff, run_id=folder.name)
+    write_in_home(folder / "report.json", dumps(report), run_id=folder.name)
 
 
 def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:

@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 
 from contracts.errors import HarnessError, RunNotFound, RunNotResumable
 from flows import runs
-from flows.asked import held, write_whole
+from flows.asked import held
+from flows.home import write_in_home
 from flows.run_memory import Away
 from flows.workshop import Workshop
 
@@ -29,7 +30,7 @@ class Untold:
 
 def note(folder: Path, untold: Untold) -> None:
     """Write down that memory is to be told of the run's report."""
-    write_whole(folder / _FILE, json.dumps(asdict(untold)))
+    write_in_home(folder / _FILE, json.dumps(asdict(untold)), run_id=folder.name)
 
 
 def forget(folder: Path) -> None:
