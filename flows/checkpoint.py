@@ -19,7 +19,7 @@ from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import SnapshotId
 from flows.home import write_in_home
-from flows.runs import CHECKPOINT
+from flows.run_folder import CHECKPOINT
 from nodes.agents.talk import Talk
 from sandbox.repos import Base
 from sandbox.workspace import Work

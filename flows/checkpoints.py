@@ -17,7 +17,7 @@ from contracts.sandbox import LastingSandbox, SnapshotId
 from flows.checkpoint import Checkpoint, dumps
 from flows.files import Files
 from flows.home import write_in_home
-from flows.runs import CHECKPOINT
+from flows.run_folder import CHECKPOINT
 from nodes.agents.talk import Still, Talk, Talks
 from nodes.types import Agentic, Compete, Node
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.asked import is_marked, marked
 from flows.home import write_in_home
+from flows.run_lock import is_marked, marked
 from policy.log import EventLog
 from sandbox.process import is_dead, is_known, process_label
 

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contracts.run import RunReport
-from flows.asked import Asked, begin, held, read_asked, waiting
+from flows.asked import Asked, begin, read_asked
 from flows.record import reason, status_after
 from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
+from flows.run_lock import held, waiting
 from flows.runs import finish
 from flows.workshop import Workshop
 from sandbox.git import redacted

@@ -18,9 +18,10 @@ from flows.checkpoint import Checkpoint, Used
 from flows.checkpoints import Checkpoints
 from flows.delivery import Delivery
 from flows.egress import EgressLog
-from flows.model_calls import TRAJECTORY, spent
+from flows.model_calls import spent
 from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.run_events import Append, RunEvents
+from flows.run_folder import EGRESS, TRAJECTORY
 from flows.run_memory import Away
 from flows.run_notes import Notes
 from flows.signals import undisturbed
@@ -74,7 +75,7 @@ class Record:
         self._only_ends = start.ended is not None
         self._unvouched: str | None = None
         self._bounds = workshop.bounds(request)
-        self.egress = EgressLog(folder / "egress.jsonl")
+        self.egress = EgressLog(folder / EGRESS)
         asked = read_asked(folder)
         self._started_at = asked.started_at if asked else ""
         self.events = RunEvents(

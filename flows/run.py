@@ -10,12 +10,13 @@ from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows import checkpoint
 from flows.agent_approvals import go_on_from
-from flows.asked import begin, held, read_asked
+from flows.asked import begin, read_asked
 from flows.checkpoint import Checkpoint
 from flows.compared import as_inside, compared_with
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
+from flows.run_lock import held
 from flows.run_notes import with_notes
 from flows.signals import undisturbed
 from flows.workshop import Workshop

@@ -14,6 +14,7 @@ from flows.checkpoint import Checkpoint
 from flows.reads import node_of, rules_of, secrets_read
 from flows.report import to_json
 from flows.request import RunRequest, repo_name
+from flows.run_folder import EGRESS, TRAJECTORY
 from flows.run_notes import Given, Notes, Seat
 from flows.trajectory_events import Rules, Telling, text_entity
 from memory.around_run import Recall
@@ -35,7 +36,7 @@ Raises:
 _AT_ONCE = 200
 """Events that are written in one transaction, about: a trajectory may be larger than memory."""
 
-_LOGS = ("trajectory.jsonl", "egress.jsonl")
+_LOGS = (TRAJECTORY, EGRESS)
 """What events are made of, in the run's own folder."""
 
 
@@ -71,9 +72,9 @@ class RunEvents:
         self._trajectory, self._egress = (
             _Tail(folder / name, at=start.heard.get(name, 0)) for name in _LOGS
         )
-        known, upto = rules_of(request, bounds), start.heard.get(_LOGS[0], 0)
+        known, upto = rules_of(request, bounds), start.heard.get(TRAJECTORY, 0)
         self._read = {
-            without_attempt(node): secrets_read(folder / _LOGS[0], node, known, upto=upto)
+            without_attempt(node): secrets_read(folder / TRAJECTORY, node, known, upto=upto)
             for node in start.talks
         }
         self._known: set[str] = set()

@@ -12,12 +12,13 @@ from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from flows import checkpoint
-from flows.asked import Asked, held, read_asked
+from flows.asked import Asked, read_asked
 from flows.checkpoint import Checkpoint
 from flows.queued import end_queued
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import request_for, request_of
+from flows.run_lock import held
 from flows.runs import State, list_runs, read_entry, readable
 from flows.settings import load_settings
 from flows.untold import tell_late

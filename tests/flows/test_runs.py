@@ -13,8 +13,9 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.asked import begin, held, waiting
+from flows.asked import begin
 from flows.request import RunRequest, repo_name
+from flows.run_lock import held, waiting
 from flows.runs import each_run, find_run, finish, list_runs, read_diff, read_entry, read_report
 from nodes.commands import command
 
@@ -75,7 +76,7 @@ def on_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.EBADF, "Bad file descriptor")
         fcntl.flock(file, how)
 
-    monkeypatch.setattr("flows.asked.flock", lock)
+    monkeypatch.setattr("flows.run_lock.flock", lock)
 
 
 @pytest.mark.usefixtures("on_nfs")
