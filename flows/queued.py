@@ -6,7 +6,7 @@ from pathlib import Path
 
 from contracts.run import RunReport
 from flows.asked import Asked, begin, read_asked
-from flows.record import reason, status_after
+from flows.ending import reason, status_after
 from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
 from flows.run_lock import held, waiting
