@@ -101,6 +101,13 @@ class Checkpoint:
         return replace(self, talks={node: replace(talk, told=said, spent=Spent(), elapsed_s=0.0)})
 
 
+class Start(NamedTuple):
+    """Where this process takes up a run; `resumed` when an earlier one began it."""
+
+    checkpoint: Checkpoint
+    resumed: bool = False
+
+
 def begin(folder: Path, base: Base) -> Checkpoint:
     """The checkpoint of a run that has done nothing yet, written down."""
     start = Checkpoint(base=base)

@@ -8,7 +8,7 @@ from types import TracebackType
 from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunContext, RunReport
 from flows.asked import read_asked
-from flows.checkpoint import Checkpoint, Used
+from flows.checkpoint import Start, Used
 from flows.checkpoints import Checkpoints
 from flows.delivery import Delivery
 from flows.doubt import Doubt
@@ -19,9 +19,9 @@ from flows.request import FlowRun, RunRequest, agentic_nodes
 from flows.run_events import Append, RunEvents
 from flows.run_folder import EGRESS, TRAJECTORY
 from flows.run_notes import Notes
+from flows.run_recall import RunRecall
 from flows.run_report import Known, Stopped, run_report
 from flows.signals import undisturbed
-from flows.surfacing import Surfacing
 from flows.untold import Untold
 from flows.workshop import Workshop
 from policy.errors import LogDamaged
@@ -33,7 +33,7 @@ class Record:
     def __init__(
         self,
         request: RunRequest,
-        start: Checkpoint,
+        start: Start,
         folder: Path,
         run_id: str,
         flow_run: FlowRun | None,
@@ -47,13 +47,15 @@ class Record:
         self.gives_up = False  # else a run that stopped can go on
         self.kept = Checkpoints(
             folder,
-            start,
+            start.checkpoint,
             ttl_s=workshop.keep_files_s,
             forget=lambda but: workshop.forget_files(run_id, but),
         )
         bounds = workshop.bounds(request)
         self.delivery = Delivery(request, run_id, self.kept, workshop)
-        self.doubt = Doubt(request, run_id, start.base, self.delivery, bounds, workshop.approvals)
+        self.doubt = Doubt(
+            request, run_id, start.checkpoint.base, self.delivery, bounds, workshop.approvals
+        )
         self.egress = EgressLog(folder / EGRESS)
         self.events = RunEvents(
             append,
@@ -64,14 +66,13 @@ class Record:
             redact=workshop.redact,
             bounds=bounds,
         )
-        self._surfacing = Surfacing(
-            request, run_id, workshop.memory, book, resumes=bool(start.went_on)
-        )
+        self._recall = RunRecall(request, run_id, workshop.memory, book, resumed=start.resumed)
         self._ending = Ending(folder=folder, kept=self.kept, memory=workshop.memory, book=book)
         self._request = request
+        self._resumed = start.resumed
         self._flow_run = flow_run
         self._redact = workshop.redact
-        self._only_ends = start.ended is not None
+        self._only_ends = start.checkpoint.ended is not None
         asked = read_asked(folder)
         self._started_at = asked.started_at if asked else ""
 
@@ -87,9 +88,9 @@ class Record:
         in the report. Nobody asks where no agent works."""
         if not agentic_nodes(self._request.blueprint):
             return ""
-        recall = self._surfacing.recall()
+        recall = self._recall.recall()
         self.events.surfaced(recall)
-        said = self.doubt.answers() if self.kept.now.went_on else ""
+        said = self.doubt.answers() if self._resumed else ""
         return "\n\n".join(filter(None, (recall.text, said)))
 
     def keep(self, ctx: RunContext) -> None:
@@ -138,7 +139,7 @@ class Record:
 
     def _report(self, error: BaseException | None) -> RunReport:
         stopped = None if error is None else self._stopped(error)
-        return run_report(self._known(), self._surfacing.surfaced(), stopped)
+        return run_report(self._known(), self._recall.surfaced(), stopped)
 
     def _stopped(self, error: BaseException) -> Stopped:
         why = self._redact(reason(error))

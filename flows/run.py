@@ -11,7 +11,7 @@ from contracts.sandbox import Sandbox
 from flows import checkpoint
 from flows.agent_approvals import go_on_from
 from flows.asked import begin, read_asked
-from flows.checkpoint import Checkpoint
+from flows.checkpoint import Checkpoint, Start
 from flows.compared import as_inside, compared_with
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
@@ -57,7 +57,7 @@ def run_blueprint(
             workshop.notes() as book,
             Record(request, start, folder, run_id, flow_run, workshop, append, book) as record,
         ):
-            if start.ended is None:
+            if start.checkpoint.ended is None:
                 _do_nodes(
                     record,
                     request,
@@ -68,14 +68,14 @@ def run_blueprint(
                 )
             else:
                 ctx = _context(request, {}, run_id, work_dir="", memory="")
-                record.ctx = replace(ctx, results=start.ended)
+                record.ctx = replace(ctx, results=start.checkpoint.ended)
             record.delivery.publish()
             record.look_for_approvals()
             record.push_if_asked()
     return record.report
 
 
-def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | None) -> Checkpoint:
+def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | None) -> Start:
     """Where the run goes on, or the beginning: the base commit and nothing done."""
     folder = workshop.runs / run_id
     asked = read_asked(folder)
@@ -83,10 +83,11 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
         check_same(asked, request.blueprint)
     kept = checkpoint.read(folder, request.repo)
     if kept is not None:
-        return _on(checkpoint.continued(kept), request, workshop, run_id)
+        now = _on(checkpoint.continued(kept), request, workshop, run_id)
+        return Start(now, resumed=True)
     if asked is not None and not asked.queued:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
-    return checkpoint.begin(folder, base or _open(request, workshop))
+    return Start(checkpoint.begin(folder, base or _open(request, workshop)))
 
 
 def _open(request: RunRequest, workshop: Workshop) -> Base:

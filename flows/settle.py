@@ -13,7 +13,7 @@ from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavail
 from contracts.run import NodeResult, RunContext, RunReport
 from flows import checkpoint
 from flows.asked import Asked, read_asked
-from flows.checkpoint import Checkpoint
+from flows.checkpoint import Checkpoint, Start
 from flows.queued import end_queued
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
@@ -127,7 +127,7 @@ def _settled(
     request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
     with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
-        known = checkpoint.continued(start)
+        known = Start(checkpoint.continued(start), resumed=True)
         record = Record(request, known, folder, run_id, flow_run, tools, append, book)
         record.kept.now = start  # it only stopped
         record.gives_up = gives_up

@@ -9,18 +9,18 @@ from flows.run_notes import Notes
 from memory.around_run import Recall
 
 
-class Surfacing:
-    """Asks memory for one run, and tells what the run was shown in all. `resumes`: an earlier
-    process may have shown it something too."""
+class RunRecall:
+    """Asks memory for one run, and tells what the run was shown in all, by earlier processes too
+    where it is `resumed`."""
 
     def __init__(
-        self, request: RunRequest, run_id: str, memory: Memory, book: Notes, *, resumes: bool
+        self, request: RunRequest, run_id: str, memory: Memory, book: Notes, *, resumed: bool
     ) -> None:
         self._request = request
         self._run_id = run_id
         self._memory = memory
         self._book = book
-        self._resumes = resumes
+        self._resumed = resumed
         self._shown: tuple[str, ...] = ()  # by this process
 
     def recall(self) -> Recall:
@@ -32,8 +32,8 @@ class Surfacing:
 
     def surfaced(self) -> Surfaced:
         """All that the run was shown so far; nobody asks where no agent works."""
-        if not self._resumes and not agentic_nodes(self._request.blueprint):
+        if not self._resumed and not agentic_nodes(self._request.blueprint):
             return Surfaced()
-        before = self._memory.shown(self._run_id) if self._resumes else ()
+        before = self._memory.shown(self._run_id) if self._resumed else ()
         shown = tuple(dict.fromkeys((*before, *self._shown)))
         return replace(self._book.given(self._run_id), playbooks=shown)
