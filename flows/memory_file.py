@@ -4,8 +4,9 @@ from pathlib import Path
 
 from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
 from contracts.whole_file import write_whole
+from flows.environment import config_file
 from flows.memory_settings import EXAMPLE, load_memory_settings
-from flows.settings import config_file, load_settings
+from flows.settings import load_settings
 from memory.database import back_up, database_file
 from providers.embed import PRESETS, named
 

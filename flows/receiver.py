@@ -9,12 +9,13 @@ from contracts.errors import HarnessError, WebhookRefused
 from flows import kept, local
 from flows.answers import answers
 from flows.deploy import start_deployment, without_worker
+from flows.environment import config_file, environment
 from flows.kept import Kept, Launch
 from flows.origin import code, told_apart
 from flows.ports import address
 from flows.runs import is_known, read_entry
 from flows.server import asking
-from flows.settings import Settings, config_file, environment
+from flows.settings import Settings
 from flows.webhooks import Deliveries, check_signature, start_for
 
 
