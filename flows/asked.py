@@ -48,7 +48,7 @@ class Asked:
     cwd: str = "/"
 
 
-def begin(
+def write_asked(
     folder: Path,
     run_id: str,
     request: RunRequest,
@@ -92,7 +92,7 @@ def begin(
 
 
 def read_asked(own: Path) -> Asked | None:
-    """What `begin` noted in a run's folder; None when it noted nothing.
+    """What `write_asked` noted in a run's folder; None when it noted nothing.
 
     Raises:
         RunDamaged: it cannot be read.

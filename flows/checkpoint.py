@@ -108,7 +108,7 @@ class Start(NamedTuple):
     resumed: bool = False
 
 
-def begin(folder: Path, base: Base) -> Checkpoint:
+def write_first(folder: Path, base: Base) -> Checkpoint:
     """The checkpoint of a run that has done nothing yet, written down."""
     start = Checkpoint(base=base)
     folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from contracts.gate import Bounds
-from flows.agent_approvals import answers, notices, pending
+from flows.agent_approvals import decided_text, notices, pending
 from flows.approval_text import late_line
 from flows.delivery import Delivery
 from flows.request import RunRequest, agentic_nodes
@@ -48,10 +48,10 @@ class Doubt:
         """What the report says of it; a run that `suspends` itself goes on by itself."""
         return notices(self._asked, self._run_id, suspends=suspends)
 
-    def answers(self) -> str:
+    def decided_text(self) -> str:
         """What a person has said to the agents of a run that goes on; empty for nothing."""
         with self._approvals() as approvals:
-            return answers(approvals.list(run_id=self._run_id))
+            return decided_text(approvals.list(run_id=self._run_id))
 
     def look(self, *, only_ends: bool) -> None:
         """See what waits for a person now that the nodes are over, the work itself included.

@@ -34,7 +34,7 @@ class Ending:
     """Where the end of one run is kept; `folder` is the run's own."""
 
     folder: Path
-    kept: Checkpoints
+    checkpoints: Checkpoints
     memory: Memory
     book: Notes
 
@@ -49,6 +49,6 @@ class Ending:
         if teaches and self.book.earned(report):
             self.book.learn(report.run_id)
         if note.over:
-            self.kept.drop()
+            self.checkpoints.drop()
         if not isinstance(told, Away):
             untold.forget(self.folder)

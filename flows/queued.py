@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contracts.run import RunReport
-from flows.asked import Asked, begin, read_asked
+from flows.asked import Asked, read_asked, write_asked
 from flows.ending import reason, status_after
 from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
@@ -25,7 +25,7 @@ def queue(runs: Path, run_id: str, request: RunRequest, flow_run: FlowRun) -> No
         known = read_asked(runs / run_id)
         if known is not None:
             check_same(known, request.blueprint)
-        begin(runs, run_id, request, flow_run, queued=True)
+        write_asked(runs, run_id, request, flow_run, queued=True)
 
 
 @contextmanager

@@ -45,14 +45,14 @@ class Record:
         self.folder = folder
         self.book = book
         self.gives_up = False  # else a run that stopped can go on
-        self.kept = Checkpoints(
+        self.checkpoints = Checkpoints(
             folder,
             start.checkpoint,
             ttl_s=workshop.keep_files_s,
             forget=lambda but: workshop.forget_files(run_id, but),
         )
         bounds = workshop.bounds(request)
-        self.delivery = Delivery(request, run_id, self.kept, workshop)
+        self.delivery = Delivery(request, run_id, self.checkpoints, workshop)
         self.doubt = Doubt(
             request, run_id, start.checkpoint.base, self.delivery, bounds, workshop.approvals
         )
@@ -67,7 +67,9 @@ class Record:
             bounds=bounds,
         )
         self._recall = RunRecall(request, run_id, workshop.memory, book, resumed=start.resumed)
-        self._ending = Ending(folder=folder, kept=self.kept, memory=workshop.memory, book=book)
+        self._ending = Ending(
+            folder=folder, checkpoints=self.checkpoints, memory=workshop.memory, book=book
+        )
         self._request = request
         self._resumed = start.resumed
         self._flow_run = flow_run
@@ -79,7 +81,7 @@ class Record:
     @property
     def used(self) -> Used:
         """What the run's agents have used before now, also where an outage came of it."""
-        known = self.kept.now.used
+        known = self.checkpoints.now.used
         lost = spent(self.folder / TRAJECTORY)
         return known if lost is None else known._replace(cost_usd=lost.cost_usd)
 
@@ -90,13 +92,13 @@ class Record:
             return ""
         recall = self._recall.recall()
         self.events.surfaced(recall)
-        said = self.doubt.answers() if self._resumed else ""
+        said = self.doubt.decided_text() if self._resumed else ""
         return "\n\n".join(filter(None, (recall.text, said)))
 
     def keep(self, ctx: RunContext) -> None:
         """A node has ended."""
         self.ctx = ctx
-        self.events.keep(ctx, self.kept.now.files)
+        self.events.keep(ctx, self.checkpoints.now.files)
 
     def look_for_approvals(self) -> None:
         """See what waits for a person now that the nodes are over, the work itself included."""
@@ -150,7 +152,7 @@ class Record:
             request=self._request,
             ctx=self.ctx,
             folder=self.folder,
-            kept=self.kept,
+            checkpoints=self.checkpoints,
             delivery=self.delivery,
             doubt=self.doubt,
             egress=self.egress,

@@ -9,8 +9,8 @@ from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows import checkpoint
-from flows.agent_approvals import go_on_from
-from flows.asked import begin, read_asked
+from flows.agent_approvals import resume_point
+from flows.asked import read_asked, write_asked
 from flows.checkpoint import Checkpoint, Start
 from flows.compared import as_inside, compared_with
 from flows.record import Record
@@ -51,7 +51,7 @@ def run_blueprint(
     with held(workshop.runs, run_id):
         start = _start(request, workshop, run_id, base)
         workshop.memory.prepare()
-        folder = begin(workshop.runs, run_id, request, flow_run)
+        folder = write_asked(workshop.runs, run_id, request, flow_run)
         with (
             workshop.event_log() as append,
             workshop.notes() as book,
@@ -87,7 +87,7 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
         return Start(now, resumed=True)
     if asked is not None and not asked.queued:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
-    return Start(checkpoint.begin(folder, base or _open(request, workshop)))
+    return Start(checkpoint.write_first(folder, base or _open(request, workshop)))
 
 
 def _open(request: RunRequest, workshop: Workshop) -> Base:
@@ -107,7 +107,7 @@ def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) 
         if bounds is not None and not bounds.hosts:
             approvals.give_back(run_id, used_since=checkpoint.written(folder))
         asked = approvals.list(run_id=run_id)
-    return go_on_from(kept, request.blueprint, asked, folder=folder)
+    return resume_point(kept, request.blueprint, asked, folder=folder)
 
 
 def _do_nodes(
@@ -119,35 +119,35 @@ def _do_nodes(
     lanes: Callable[[], Perform],
     told: Watch,
 ) -> None:
-    kept = record.kept
+    checkpoints = record.checkpoints
     run_id = record.ctx.run_id
     with (
         workshop.agents(
-            request, run_id, record.folder, told.on_line, record.used, kept.talks
+            request, run_id, record.folder, told.on_line, record.used, checkpoints.talks
         ) as run_agent,
-        workshop.open_sandbox(request, run_id, record.egress, kept.now.files) as opened,
+        workshop.open_sandbox(request, run_id, record.egress, checkpoints.now.files) as opened,
     ):
         sandbox = opened.sandbox
-        kept.prepare(sandbox)
-        if kept.now.files is None:
-            put_in(sandbox, kept.now.base, record.delivery.branch)
-        kept.follow(sandbox)
+        checkpoints.prepare(sandbox)
+        if checkpoints.now.files is None:
+            put_in(sandbox, checkpoints.now.base, record.delivery.branch)
+        checkpoints.follow(sandbox)
         env = {**workshop.env, **opened.env}
-        asked = as_inside(request, kept.now.base)
+        asked = as_inside(request, checkpoints.now.base)
         record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recalled())
         run_node = NodeRunner(
             sandbox,
             with_notes(run_agent, record.events.following(record.book), request, run_id),
-            perform=kept.perform(perform, request.model),
+            perform=checkpoints.perform(perform, request.model),
             watch=told,
             redact=workshop.redact,
             lanes=Lanes(
-                perform=lambda name, fork: kept.beside(lanes(), request.model, name, fork),
-                files=kept.fork_of,
+                perform=lambda name, fork: checkpoints.beside(lanes(), request.model, name, fork),
+                files=checkpoints.fork_of,
                 keep=record.delivery.keep_lane,
             ),
         )
-        record.events.begin()
+        record.events.write_start()
         with _collected(record, sandbox):
             run_nodes(request.blueprint.nodes, record.ctx, run_node, checkpoint=record.keep)
 

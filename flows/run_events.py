@@ -123,7 +123,7 @@ class RunEvents:
 
         return replace(notes, give=give)
 
-    def begin(self) -> None:
+    def write_start(self) -> None:
         """Write what the run starts from: when that cannot be written, nothing is run."""
         self._flush()
 

@@ -33,7 +33,7 @@ class Known:
     ctx: RunContext
     folder: Path
     """The run's own."""
-    kept: Checkpoints
+    checkpoints: Checkpoints
     delivery: Delivery
     doubt: Doubt
     egress: EgressLog
@@ -43,7 +43,7 @@ class Known:
     @property
     def verdict(self) -> RunReport:
         """How the nodes ended, and nothing else."""
-        took = self.kept.elapsed_ms
+        took = self.checkpoints.elapsed_ms
         return report(self.request.blueprint, self.ctx, total_duration_ms=took)
 
     @property
@@ -72,7 +72,7 @@ def run_report(known: Known, surfaced: Surfaced, stopped: Stopped | None) -> Run
         intent=request.intent,
         agent=request.agent,
         model=request.model,
-        base_commit=known.kept.now.base.commit,
+        base_commit=known.checkpoints.now.base.commit,
         branch=work.branch if work else None,
         commit=work.commit if work else None,
         diff_stat=work.diff_stat if work else verdict.diff_stat,
@@ -85,7 +85,7 @@ def run_report(known: Known, surfaced: Surfaced, stopped: Stopped | None) -> Run
 
 
 def _notices(known: Known, stopped: Stopped | None) -> Iterator[str]:
-    now, work = known.kept.now, known.delivery.work
+    now, work = known.checkpoints.now, known.delivery.work
     for when in now.went_on:
         yield f"went on {when}, without running them again"
     if stopped and stopped.resumable:

@@ -140,7 +140,7 @@ def finished(folder: Path, run_id: str) -> RunReport | None:
     """The report of a run whose nodes came to their end; None of every other run."""
     own = folder / run_id
     asked = read_asked(own)
-    return None if asked is None or _goes_on(own, asked) else report_in(own)
+    return None if asked is None or _resumable(own, asked) else report_in(own)
 
 
 def waits(folder: Path, run_id: str) -> bool:
@@ -205,8 +205,8 @@ def _words(asked: Asked) -> str:
     return f"{asked.run_id} {asked.blueprint} {shown} {asked.intent}".lower()
 
 
-def _goes_on(own: Path, asked: Asked) -> bool:
-    """Whether it can, where nobody does it; one that was queued begins then."""
+def _resumable(own: Path, asked: Asked) -> bool:
+    """Whether it can go on where nobody does it; one that was queued begins then."""
     return asked.queued or (own / CHECKPOINT).is_file()
 
 
@@ -223,6 +223,6 @@ def _entry(own: Path, asked: Asked) -> RunEntry:
         state=done.status if done else now,
         flow_run_id=asked.flow_run_id,
         branch=done.branch if done else None,
-        resumable=(done is not None or dead) and _goes_on(own, asked),
+        resumable=(done is not None or dead) and _resumable(own, asked),
         suspends=asked.suspends,
     )

@@ -129,7 +129,7 @@ def _settled(
     with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
         known = Start(checkpoint.continued(start), resumed=True)
         record = Record(request, known, folder, run_id, flow_run, tools, append, book)
-        record.kept.now = start  # it only stopped
+        record.checkpoints.now = start  # it only stopped
         record.gives_up = gives_up
         with record:
             record.ctx = _so_far(request, start, run_id)
