@@ -9,9 +9,10 @@ from typing import NamedTuple
 from contracts.errors import HarnessError
 from flows import household, local
 from flows.deploy import POOL, workers
+from flows.environment import config_file, environment
 from flows.home import check_home
 from flows.server import asking
-from flows.settings import Settings, config_file, environment, load_settings
+from flows.settings import Settings, load_settings
 from flows.wiring import engine
 from providers.models import check_key
 from sandbox.images import BASE_IMAGE, is_current

@@ -177,12 +177,13 @@ def rate(
 
 
 def _show_trajectory(run: str, *, as_json: bool) -> None:
+    from flows.run_folder import TRAJECTORY
     from flows.runs import find_run
     from flows.settings import load_settings
     from nodes.text import inert
     from providers.read_trajectory import read_trajectory, shown
 
-    path = find_run(load_settings().runs, run) / "trajectory.jsonl"
+    path = find_run(load_settings().runs, run) / TRAJECTORY
     events = read_trajectory(path) if path.exists() else iter(())
     if as_json:
         show_json(list(events))

@@ -80,7 +80,7 @@ def edited(text: str, *, name: str = "playbook.json") -> str | None:
         OptionInvalid: the editor cannot be started, says that it failed, or saved no UTF-8; then
             it says where the text is.
     """
-    from flows.settings import environment
+    from flows.environment import environment
 
     editor = environment().get("VISUAL") or environment().get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="harness-edit-") as folder:

@@ -68,7 +68,7 @@ def pending(approvals: Sequence[Approval]) -> list[Approval]:
     )
 
 
-def go_on_from(
+def resume_point(
     start: Checkpoint, blueprint: Blueprint, approvals: Sequence[Approval], *, folder: Path
 ) -> Checkpoint:
     """Where a run that had ended goes on: at the first node that was allowed something since.
@@ -84,12 +84,12 @@ def go_on_from(
         names = {found.name for found in within}
         if names & may:
             again = start.again_from(finished, heard(folder))
-            return again.with_word_for(node.name, answers(approvals))
+            return again.with_word_for(node.name, decided_text(approvals))
         finished |= names | {name for found in within for name in step_names(found)}
     return start
 
 
-def answers(approvals: Sequence[Approval]) -> str:
+def decided_text(approvals: Sequence[Approval]) -> str:
     """What a person has said to this run's agents, for those that go on; empty for nothing."""
     lines = [
         f"- {'approved, once' if one.status == 'approved' else 'refused'}: "

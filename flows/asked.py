@@ -1,24 +1,20 @@
-"""What a run was asked, by which process it is done, and that only one does it."""
+"""What a run was asked, and by which process it is done."""
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from contracts.errors import HomeUnavailable, RunDamaged, RunNotResumable
+from contracts.errors import RunDamaged, RunNotResumable
+from flows.home import write_in_home
 from flows.request import FlowRun, RunRequest
+from flows.run_folder import ASKED, REPORT
 from sandbox.process import process_label
-
-_FILE = "run.json"
-_LOCK = "lock"
-_TURN = "turn"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +48,7 @@ class Asked:
     cwd: str = "/"
 
 
-def begin(
+def write_asked(
     folder: Path,
     run_id: str,
     request: RunRequest,
@@ -90,18 +86,18 @@ def begin(
         process=process_label(os.getpid()),
         cwd=known.cwd if known else str(Path.cwd()),
     )
-    write_whole(own / _FILE, json.dumps(asdict(asked), indent=2))
-    (own / "report.json").unlink(missing_ok=True)
+    write_in_home(own / ASKED, json.dumps(asdict(asked), indent=2), run_id=run_id)
+    (own / REPORT).unlink(missing_ok=True)
     return own
 
 
 def read_asked(own: Path) -> Asked | None:
-    """What `begin` noted in a run's folder; None when it noted nothing.
+    """What `write_asked` noted in a run's folder; None when it noted nothing.
 
     Raises:
         RunDamaged: it cannot be read.
     """
-    path = own / _FILE
+    path = own / ASKED
     try:
         return adapter().validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -126,84 +122,6 @@ def check_own(own: Path, flow_run_id: str) -> None:
             f"{asked.started_at} whose flow run {asked.flow_run_id} ends in the same digits. "
             "Nothing was done: start it again as a new flow run, which has another id"
         )
-
-
-@contextmanager
-def held(folder: Path, run_id: str) -> Iterator[None]:
-    """Keep every other process from doing this run, until the block or this process ends.
-
-    Raises:
-        RunNotResumable: another process is doing it.
-    """
-    own = folder / run_id
-    own.mkdir(parents=True, exist_ok=True)
-    with (own / _LOCK).open("w") as lock:
-        try:
-            flock(lock, LOCK_EX | LOCK_NB)
-        except BlockingIOError as error:
-            raise RunNotResumable(f"run {run_id} is running: another process does it") from error
-        yield
-
-
-@contextmanager
-def waiting(own: Path) -> Iterator[None]:
-    """Show that a process waits for its turn to do this run, until the block or it ends."""
-    with marked(own / _TURN):
-        yield
-
-
-def is_left(own: Path) -> bool:
-    """Whether no process does this run, nor waits for its turn to: also after a reboot.
-
-    Where nobody can tell, one may.
-    """
-    return not any(is_marked(own / name) for name in (_LOCK, _TURN))
-
-
-@contextmanager
-def marked(path: Path) -> Iterator[None]:
-    """Lock a file for others to see, who may do so too, until the block or this process ends."""
-    path.touch()
-    with path.open("r+") as file:  # NFS shares no lock on what is not open to be read
-        flock(file, LOCK_SH)
-        yield
-
-
-def is_marked(path: Path) -> bool:
-    """Whether a process holds a lock on this file, also one of elsewhere."""
-    try:
-        with path.open("r+") as lock:  # NFS locks nothing that is not open to be written
-            flock(lock, LOCK_EX | LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half.
-
-    A first one is on the disk before it has its name; a later one replaces it in that order anyway.
-
-    Raises:
-        HomeUnavailable: it cannot be written; the old one is still there.
-    """
-    part = path.with_suffix(".part")
-    try:
-        part.touch(mode=0o600)  # an address in it may hold a password
-        with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            if not path.exists():
-                file.flush()
-                os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise HomeUnavailable(
-            f"{path} cannot be written: {error.strerror}. Make room there; "
-            f"`harness runs resume {path.parent.name}` then goes on"
-        ) from error
 
 
 @cache

@@ -8,6 +8,7 @@ from time import monotonic, sleep
 
 from contracts.errors import RunNotRunning
 from flows.asked import read_asked
+from flows.run_folder import REPORT
 from flows.runs import RunEntry, find_run, read_entry
 from flows.settings import Settings
 from sandbox.process import is_dead, is_known, pid_of
@@ -40,7 +41,7 @@ def cancel(settings: Settings, run: str) -> RunEntry:
             f"run {own.name} is done by a process of another machine: cancel it there, or its "
             f"flow run {asked.flow_run_id} in the Prefect UI"
         )
-    _end(asked.process, own / "report.json")
+    _end(asked.process, own / REPORT)
     return read_entry(folder, own.name)
 
 

@@ -18,8 +18,8 @@ from contracts.gate import Spent
 from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import SnapshotId
-from flows.asked import write_whole
-from flows.runs import CHECKPOINT
+from flows.home import write_in_home
+from flows.run_folder import CHECKPOINT
 from nodes.agents.talk import Talk
 from sandbox.repos import Base
 from sandbox.workspace import Work
@@ -101,11 +101,18 @@ class Checkpoint:
         return replace(self, talks={node: replace(talk, told=said, spent=Spent(), elapsed_s=0.0)})
 
 
-def begin(folder: Path, base: Base) -> Checkpoint:
+class Start(NamedTuple):
+    """Where this process takes up a run; `resumed` when an earlier one began it."""
+
+    checkpoint: Checkpoint
+    resumed: bool = False
+
+
+def write_first(folder: Path, base: Base) -> Checkpoint:
     """The checkpoint of a run that has done nothing yet, written down."""
     start = Checkpoint(base=base)
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / CHECKPOINT, dumps(start))
+    write_in_home(folder / CHECKPOINT, dumps(start), run_id=folder.name)
     return start
 
 

@@ -14,10 +14,10 @@ from contracts.errors import SandboxLost
 from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import LastingSandbox, SnapshotId
-from flows.asked import write_whole
 from flows.checkpoint import Checkpoint, dumps
 from flows.files import Files
-from flows.runs import CHECKPOINT
+from flows.home import write_in_home
+from flows.run_folder import CHECKPOINT
 from nodes.agents.talk import Still, Talk, Talks
 from nodes.types import Agentic, Compete, Node
 
@@ -93,7 +93,7 @@ class Checkpoints:
         """Write this down as the newest state; a reader sees the old one or the new one."""
         with self._lock:
             self.now = replace(now, elapsed_ms=self.elapsed_ms)
-            write_whole(self._path, dumps(self.now))
+            write_in_home(self._path, dumps(self.now), run_id=self._path.parent.name)
 
     def drop(self) -> None:
         """The run is over: nobody goes on from here."""

@@ -5,8 +5,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from flows.answers import answers
+from flows.environment import environment
 from flows.kept import Kept, Launch
-from flows.settings import LOOPBACK, Settings, environment
+from flows.settings import LOOPBACK, Settings
 
 
 def is_ours(url: str | None) -> bool:

@@ -12,6 +12,7 @@ from flows.asked import Asked, read_asked
 from flows.complete import complete_through_gateway
 from flows.library import notebook
 from flows.memory_settings import MemorySettings, load_memory_settings
+from flows.run_folder import TRAJECTORY
 from flows.runs import find_run, read_report, reported_at, reported_since
 from flows.settings import Settings, load_settings
 from memory import curate
@@ -108,7 +109,7 @@ def story(runs: Path, run: str, book: Notebook) -> Story:
         agent=report.agent,
         viewer=checked(Scope(user=asked.user, company=asked.company)),
         rating=rated.score if rated else None,
-        said=tuple(_said(own / "trajectory.jsonl", report, asked.intent_from)),
+        said=tuple(_said(own / TRAJECTORY, report, asked.intent_from)),
     )
 
 

@@ -23,16 +23,16 @@ class Delivery:
     """What a run made of the repository, and how far it has come."""
 
     def __init__(
-        self, request: RunRequest, run_id: str, kept: Checkpoints, workshop: Workshop
+        self, request: RunRequest, run_id: str, checkpoints: Checkpoints, workshop: Workshop
     ) -> None:
         self.branch = f"harness/{run_id}/{request.blueprint.name}"
-        self.work = kept.now.work
+        self.work = checkpoints.now.work
         self.pushed = False
         self.pull_request: str | None = None
         self.notices: tuple[str, ...] = ()
         self._request = request
-        self._kept = kept
-        self._base = kept.now.base
+        self._checkpoints = checkpoints
+        self._base = checkpoints.now.base
         self._workshop = workshop
 
     def take(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
@@ -43,7 +43,9 @@ class Delivery:
         if self.work is None and ended is not None:
             self._tell(*show_all(sandbox), *ignored(sandbox))
         if ended is not None:
-            self._kept.save(replace(self._kept.now, ended=dict(ended), work=self.work))
+            self._checkpoints.save(
+                replace(self._checkpoints.now, ended=dict(ended), work=self.work)
+            )
 
     def rescue(self, sandbox: Sandbox) -> None:
         """Bring out what there is of a run that something else ends, onto its branch.
@@ -67,23 +69,23 @@ class Delivery:
         except (WorkRefused, SandboxLost) as error:
             self._tell(f"what {name} made is not kept: {self._workshop.redact(str(error))}")
             return
-        now = self._kept.now
+        now = self._checkpoints.now
         if lost is not None and branch not in now.lost:
-            self._kept.save(replace(now, lost=(*now.lost, branch)))
+            self._checkpoints.save(replace(now, lost=(*now.lost, branch)))
 
     def _tell(self, *notices: str) -> None:
-        now = self._kept.now
+        now = self._checkpoints.now
         new = [notice for notice in notices if notice not in now.notices]
         if new:
-            self._kept.save(replace(now, notices=(*now.notices, *new)))
+            self._checkpoints.save(replace(now, notices=(*now.notices, *new)))
 
     def publish(self) -> None:
         """Bring the work onto a branch of the user's repository."""
         if self.work is None:
             return
-        before = self._kept.now.published
+        before = self._checkpoints.now.published
         publish(self._base, self.work.branch, self.work.commit, replaces=before)
-        self._kept.save(replace(self._kept.now, published=self.work.commit))
+        self._checkpoints.save(replace(self._checkpoints.now, published=self.work.commit))
 
     def push(self, report: Callable[[], RunReport]) -> None:
         """Push the branch where it came from, and propose it there where a token is configured.

@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from contracts.errors import SettingsInvalid
 from flows import asked, checkpoint, report
+from flows.environment import environment
 from flows.memory_settings import load_memory_settings
 from flows.policy_settings import load_policy_settings
 from flows.run_process import FORK_SERVER
 from flows.server import speaking_to
-from flows.settings import environment, load_settings
+from flows.settings import load_settings
 from flows.worker import worker
 
 _NEEDED = (

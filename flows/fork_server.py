@@ -25,9 +25,9 @@ from sysconfig import get_path
 from threading import Event, Thread
 from typing import NamedTuple
 
+from flows.environment import environment, variables
 from flows.origin import ROOMS, changed
 from flows.run_process import FORK_SERVER, STATUS, peer
-from flows.settings import environment, variables
 
 _READ_ONCE = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
 """Variables that Python or an import has read for good."""

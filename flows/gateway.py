@@ -17,10 +17,11 @@ from typing import NamedTuple
 from contracts.errors import ModelUnavailable
 from contracts.gate import OpenGate
 from flows import kept
+from flows.environment import environment
 from flows.kept import Kept, Launch, Running
 from flows.origin import KEYS, ROOT, origin
 from flows.owner import drawn_once
-from flows.settings import Settings, environment
+from flows.settings import Settings
 from nodes.text import secrets_in
 from providers.account import RunTerms
 from providers.client import Gateway

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from contracts.gate import OURSELVES, Terms
 from contracts.tool import Allowed, Guard
 from flows.agent_approvals import approvals_in
+from flows.environment import environment
 from flows.kept import retired
-from flows.settings import environment
 from nodes.agents.allowed import TOOLS, guard_for
 from nodes.text import redactor
 from policy.asking_guard import AskingGuard

@@ -1,9 +1,10 @@
-"""Whether what Harness keeps can be kept."""
+"""The home: whether what Harness keeps can be kept there, and writing what a run needs."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from contracts.errors import HomeUnavailable
+from contracts.whole_file import write_whole
 
 
 def make_home(home: Path) -> None:
@@ -30,4 +31,19 @@ def check_home(home: Path) -> None:
         raise HomeUnavailable(
             f"nothing can be kept in {home}: {error.strerror}. Mend it, or choose another "
             "HARNESS_HOME"
+        ) from error
+
+
+def write_in_home(path: Path, text: str, *, run_id: str) -> None:
+    """Write a file of this run whole, for this user only: an address in it may hold a password.
+
+    Raises:
+        HomeUnavailable: it cannot be written; the old one is still there.
+    """
+    try:
+        write_whole(path, text, private=True)
+    except OSError as error:
+        raise HomeUnavailable(
+            f"{path} cannot be written: {error.strerror}. Make room there; "
+            f"`harness runs resume {run_id}` then goes on"
         ) from error

@@ -20,6 +20,7 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from contracts.errors import Unavailable
+from contracts.whole_file import write_whole
 from flows.detached import start_detached
 from flows.listening import listens
 from flows.ports import bound
@@ -164,7 +165,7 @@ def _as_wanted(kept: Kept, running: Running) -> bool:
 
 
 def _noted(kept: Kept, running: Running) -> Running:
-    _write(kept.state, json.dumps(asdict(running)))
+    write_whole(kept.state, json.dumps(asdict(running)), private=True)
     return running
 
 
@@ -229,15 +230,6 @@ def _stop(running: Running) -> None:
                 os.killpg(os.getpgid(running.pid), sign)
         while running.alive and monotonic() < give_up:
             sleep(0.05)
-
-
-def _write(path: Path, text: str) -> None:
-    """For this user's eyes only, and whole at once."""
-    part = path.with_suffix(".part")
-    part.unlink(missing_ok=True)
-    part.touch(mode=0o600)
-    part.write_text(text)
-    part.replace(path)
 
 
 def _never_was(process: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from contracts.chat import Embed
 from contracts.errors import ModelUnavailable, SettingsInvalid
 from flows.embed import embed_through_gateway
+from flows.environment import environment
 from flows.memory_settings import (
     EmbeddingSettings,
     MemorySettings,
@@ -15,7 +16,7 @@ from flows.memory_settings import (
     unset,
 )
 from flows.request import AGENTS
-from flows.settings import environment, load_settings
+from flows.settings import load_settings
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder

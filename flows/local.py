@@ -11,9 +11,10 @@ from pathlib import Path
 from contracts.errors import PrefectUnavailable
 from flows import kept
 from flows.answers import answers
+from flows.environment import environment
 from flows.kept import Kept, Launch, Running
 from flows.server import asking
-from flows.settings import Settings, environment
+from flows.settings import Settings
 
 _ONE_CONNECTION = "?connections=:memory:"
 """Prefect takes an address with these letters for a database in memory: one connection to it.

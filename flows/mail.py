@@ -5,9 +5,9 @@ from email.message import EmailMessage
 from email.utils import make_msgid
 from ssl import create_default_context
 
+from flows.environment import environment
 from flows.memory_settings import expand
 from flows.policy_settings import MailSettings
-from flows.settings import environment
 from policy.errors import OperationFailed
 from policy.outside_operations import Mail
 

@@ -1,11 +1,12 @@
 """What `harness memory` does with files: the table [memory], and a damaged database."""
 
-import shutil
 from pathlib import Path
 
 from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
+from contracts.whole_file import write_whole
+from flows.environment import config_file
 from flows.memory_settings import EXAMPLE, load_memory_settings
-from flows.settings import config_file, load_settings
+from flows.settings import load_settings
 from memory.database import back_up, database_file
 from providers.embed import PRESETS, named
 
@@ -72,14 +73,8 @@ def copy_database() -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, with the rights that the file had."""
-    own = path.resolve()  # it may be a link into somebody's dotfiles
-    part = own.with_suffix(".part")
     try:
-        own.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text)
-        if own.exists():
-            shutil.copymode(own, part)
-        part.replace(own)
+        path.resolve().parent.mkdir(parents=True, exist_ok=True)  # it may be somebody's dotfile
+        write_whole(path, text)
     except OSError as error:
         raise HomeUnavailable(f"cannot write {path}: {error.strerror}") from error

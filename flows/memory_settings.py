@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import SettingsConfigDict
 
-from flows.settings import beside_config
+from flows.environment import beside_config
 from flows.tables import Table, load_table
 from memory.around_run import Surfacing
 from memory.stale import Retention

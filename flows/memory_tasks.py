@@ -79,7 +79,7 @@ def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
 def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
     shown = plain.surface(run_id, task)
     create_markdown_artifact(
-        explain(shown, pages_url(load_settings())),
+        recall_markdown(shown, pages_url(load_settings())),
         key=f"playbooks-{run_id}",
         description="Playbooks shown, and why",
     )
@@ -121,7 +121,7 @@ def taught(curated: "Curated") -> str:
     return "\n".join([*kept, *same, *refused]) or "The run taught nothing."
 
 
-def explain(shown: Recall, site: str | None = None) -> str:
+def recall_markdown(shown: Recall, site: str | None = None) -> str:
     """What a run was shown and why, as Markdown; `site` is where the pages are."""
     if shown.held_out:
         why = "This run was drawn to be shown no playbook, so that the lift can be measured."

@@ -19,11 +19,12 @@ from prometheus_client.registry import Collector
 from contracts.chat import Usage
 from flows import kept
 from flows.answers import answers
+from flows.environment import environment
 from flows.kept import Kept, Launch
 from flows.origin import code
 from flows.report import loads
 from flows.runs import list_runs
-from flows.settings import Settings, environment, load_settings
+from flows.settings import Settings, load_settings
 
 Labels = tuple[str, ...]
 

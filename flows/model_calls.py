@@ -10,9 +10,6 @@ from contracts.chat import Usage
 from providers.read_trajectory import read_trajectory
 from providers.usage import usage_from
 
-TRAJECTORY = "trajectory.jsonl"
-"""In a run's folder."""
-
 
 class ModelCall(NamedTuple):
     """One answered call; nothing of what was said."""

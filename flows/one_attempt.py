@@ -14,6 +14,7 @@ from flows.node_tasks import logged, task_runner
 from flows.queued import queue, queued
 from flows.request import FlowRun, RunRequest
 from flows.run import run_blueprint
+from flows.run_folder import TRAJECTORY
 from flows.runs import is_known, read_diff, read_entry, read_report, reported_at
 from flows.settings import load_settings
 from flows.settle import settle
@@ -58,7 +59,7 @@ def run_once(
 
 def _tell(report: RunReport, tools: Workshop, trace: Trace) -> None:
     """Tell telemetry and Prefect how the run stands."""
-    trace.ended(report, tools.runs / report.run_id / "trajectory.jsonl")
+    trace.ended(report, tools.runs / report.run_id / TRAJECTORY)
     publish_report(report, read_diff(tools.runs, report.run_id))
     publish_view(tools.view(report.run_id), report.run_id)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, SecretStr
 
-from flows.settings import environment
+from flows.environment import environment
 
 KEYS = re.compile(
     r"(_API_KEY|_AUTH_TOKEN|_API_BASE|_BASE_URL|_API_VERSION|_PROXY)$"

@@ -6,10 +6,11 @@ from functools import partial
 
 from flows import kept
 from flows.answers import answers
+from flows.environment import config_file, environment
 from flows.kept import Kept, Launch
 from flows.origin import code, told_apart
 from flows.ports import address
-from flows.settings import LOOPBACK, Settings, config_file, environment
+from flows.settings import LOOPBACK, Settings
 
 
 def pages(settings: Settings) -> Kept:

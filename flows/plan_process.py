@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.asked import is_marked, marked, write_whole
+from flows.home import write_in_home
+from flows.run_lock import is_marked, marked
 from policy.log import EventLog
 from sandbox.process import is_dead, is_known, process_label
 
@@ -20,7 +21,7 @@ def process_noted(log: EventLog, run_id: str) -> Iterator[None]:
     """This process does the plan from now on, until it ends; those of elsewhere see the block."""
     file = _file(log, run_id)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, process_label(os.getpid()))
+    write_in_home(file, process_label(os.getpid()), run_id=run_id)
     with marked(file):
         yield
 

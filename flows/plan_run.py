@@ -17,9 +17,9 @@ from flows.plan_process import process_noted
 from flows.plan_report import PlanReport, PlanStatus, step_report
 from flows.plan_request import PlanRequest, note_plan, noted_plan
 from flows.plan_workspace import (
-    Kept,
     OpenSandbox,
     PlanWorkspace,
+    Snapshot,
     check_workspace,
     plan_workspace,
 )
@@ -169,7 +169,7 @@ def _status(plan: Plan, ended: Mapping[int, Ended]) -> PlanStatus:
 
 @contextmanager
 def _workspace(
-    shop: PlanShop, request: PlanRequest, run_id: str, kept: Kept | None
+    shop: PlanShop, request: PlanRequest, run_id: str, kept: Snapshot | None
 ) -> Iterator[PlanWorkspace]:
     with plan_workspace(
         request.repo,
@@ -232,13 +232,13 @@ def _append(shop: PlanShop) -> Append:
     return lambda draft: shop.log.append([draft])
 
 
-def _kept(events: Sequence[Event]) -> Kept | None:
+def _kept(events: Sequence[Event]) -> Snapshot | None:
     told = [event for event in events if event.kind == "snapshot"]
     if not told:
         return None
     base = told[-1].body.get("base")
     files = SnapshotId(str(told[-1].body["checkpoint"]))
-    return Kept(files, None if base is None else str(base), told[-1].at)
+    return Snapshot(files, None if base is None else str(base), told[-1].at)
 
 
 def _keep_files(

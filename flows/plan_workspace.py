@@ -32,7 +32,7 @@ OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
 """Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
 
 
-class Kept(NamedTuple):
+class Snapshot(NamedTuple):
     """The files as a plan left them, and the commit that they began as; None for a folder's.
 
     `at` is when they were kept.
@@ -57,7 +57,7 @@ class PlanWorkspace:
         *,
         branch: str,
         store: Path,
-        kept: Kept | None,
+        kept: Snapshot | None,
         ttl_s: float,
     ) -> None:
         self._repo = repo
@@ -89,7 +89,7 @@ class PlanWorkspace:
         """The variables that commands need to find the way out."""
         return self._open().env
 
-    def keep(self) -> Kept | None:
+    def keep(self) -> Snapshot | None:
         """The files as they are, for whoever goes on; None when they did not change since the last.
 
         Raises:
@@ -99,10 +99,10 @@ class PlanWorkspace:
             files = self._files.keep() if self._files else None
             if files is None or (self._kept is not None and self._kept.files == files):
                 return None
-            self._kept = Kept(files, self._began_as(), datetime.now(UTC))
+            self._kept = Snapshot(files, self._began_as(), datetime.now(UTC))
             return self._kept
 
-    def keep_longer(self) -> Kept | None:
+    def keep_longer(self) -> Snapshot | None:
         """The same; those that did not change for an hour are kept anew, to last for `ttl_s` again.
 
         Where that cannot be done they last as long as before.
@@ -185,7 +185,7 @@ def plan_workspace(
     *,
     branch: str,
     store: Path,
-    kept: Kept | None = None,
+    kept: Snapshot | None = None,
     ttl_s: float,
 ) -> Iterator[PlanWorkspace]:
     """The workspace, gone when the block ends."""

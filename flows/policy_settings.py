@@ -7,8 +7,8 @@ from pydantic_settings import SettingsConfigDict
 
 from contracts.entity import Label
 from contracts.gate import Bounds
+from flows.environment import FromConfig
 from flows.request import RunRequest, repo_name
-from flows.settings import FromConfig
 from flows.tables import Table, load_table
 from policy.authority import Authority
 from policy.file_labels import FileLabels

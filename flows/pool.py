@@ -11,11 +11,12 @@ import threading
 
 from contracts.errors import Unavailable
 from flows import kept
+from flows.environment import environment
 from flows.kept import Kept, Launch
 from flows.origin import code
 from flows.request import CLI_AGENTS
 from flows.sandboxes import spec_for
-from flows.settings import Settings, environment, load_settings
+from flows.settings import Settings, load_settings
 from flows.wiring import engine
 from sandbox.pool import POOL_RUN, Pool
 

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contracts.run import RunReport
-from flows.asked import Asked, begin, held, read_asked, waiting
-from flows.record import reason, status_after
+from flows.asked import Asked, read_asked, write_asked
+from flows.ending import reason, status_after
 from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
+from flows.run_lock import held, waiting
 from flows.runs import finish
 from flows.workshop import Workshop
 from sandbox.git import redacted
@@ -24,7 +25,7 @@ def queue(runs: Path, run_id: str, request: RunRequest, flow_run: FlowRun) -> No
         known = read_asked(runs / run_id)
         if known is not None:
             check_same(known, request.blueprint)
-        begin(runs, run_id, request, flow_run, queued=True)
+        write_asked(runs, run_id, request, flow_run, queued=True)
 
 
 @contextmanager

@@ -9,12 +9,13 @@ from contracts.errors import HarnessError, WebhookRefused
 from flows import kept, local
 from flows.answers import answers
 from flows.deploy import start_deployment, without_worker
+from flows.environment import config_file, environment
 from flows.kept import Kept, Launch
 from flows.origin import code, told_apart
 from flows.ports import address
 from flows.runs import is_known, read_entry
 from flows.server import asking
-from flows.settings import Settings, config_file, environment
+from flows.settings import Settings
 from flows.webhooks import Deliveries, check_signature, start_for
 
 
@@ -81,11 +82,11 @@ def _was_lost(settings: Settings, flow_run: str) -> bool:
     with suppress(ValueError, ObjectNotFound), asking(local.api_url(settings)) as client:
         state = client.read_flow_run(UUID(flow_run)).state
         if state is not None and state.is_failed():
-            return _goes_on(settings, flow_run[-8:])
+            return _resumable(settings, flow_run[-8:])
         return state is not None and state.is_crashed()
     return False
 
 
-def _goes_on(settings: Settings, run_id: str) -> bool:
+def _resumable(settings: Settings, run_id: str) -> bool:
     known = is_known(settings.runs, run_id)
     return known and read_entry(settings.runs, run_id).resumable

@@ -15,9 +15,9 @@ from flows.asked import read_asked
 from flows.checkpoint import Used
 from flows.compared import as_inside, compared_with
 from flows.egress import EgressLog
-from flows.model_calls import TRAJECTORY
 from flows.request import RunRequest, new_run_id
 from flows.resume import request_for
+from flows.run_folder import EGRESS, TRAJECTORY
 from flows.runs import find_run, read_report
 from flows.workshop import Workshop
 from nodes.agents.talk import NO_TALKS
@@ -94,7 +94,7 @@ def _do(request: RunRequest, base: Base, shop: Workshop, folder: Path, watch: Wa
     branch = f"harness/{run_id}/{request.blueprint.name}"
     with (
         shop.agents(request, run_id, folder, watch.on_line, Used(), NO_TALKS) as run_agent,
-        shop.open_sandbox(request, run_id, EgressLog(folder / "egress.jsonl"), None) as opened,
+        shop.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
     ):
         put_in(opened.sandbox, base, branch)
         ctx = RunContext(

@@ -7,9 +7,11 @@ from typing import NamedTuple
 from blueprints.find import find_blueprint
 from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotResumable
-from flows.asked import Asked, held, read_asked
+from flows.asked import Asked, read_asked
 from flows.request import RunRequest
-from flows.runs import CHECKPOINT, find_run, read_entry
+from flows.run_folder import CHECKPOINT
+from flows.run_lock import held
+from flows.runs import find_run, read_entry
 
 
 class Resumed(NamedTuple):

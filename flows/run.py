@@ -9,13 +9,14 @@ from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows import checkpoint
-from flows.agent_approvals import go_on_from
-from flows.asked import begin, held, read_asked
-from flows.checkpoint import Checkpoint
+from flows.agent_approvals import resume_point
+from flows.asked import read_asked, write_asked
+from flows.checkpoint import Checkpoint, Start
 from flows.compared import as_inside, compared_with
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import check_same
+from flows.run_lock import held
 from flows.run_notes import with_notes
 from flows.signals import undisturbed
 from flows.workshop import Workshop
@@ -50,13 +51,13 @@ def run_blueprint(
     with held(workshop.runs, run_id):
         start = _start(request, workshop, run_id, base)
         workshop.memory.prepare()
-        folder = begin(workshop.runs, run_id, request, flow_run)
+        folder = write_asked(workshop.runs, run_id, request, flow_run)
         with (
             workshop.event_log() as append,
             workshop.notes() as book,
             Record(request, start, folder, run_id, flow_run, workshop, append, book) as record,
         ):
-            if start.ended is None:
+            if start.checkpoint.ended is None:
                 _do_nodes(
                     record,
                     request,
@@ -67,14 +68,14 @@ def run_blueprint(
                 )
             else:
                 ctx = _context(request, {}, run_id, work_dir="", memory="")
-                record.ctx = replace(ctx, results=start.ended)
+                record.ctx = replace(ctx, results=start.checkpoint.ended)
             record.delivery.publish()
             record.look_for_approvals()
             record.push_if_asked()
     return record.report
 
 
-def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | None) -> Checkpoint:
+def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | None) -> Start:
     """Where the run goes on, or the beginning: the base commit and nothing done."""
     folder = workshop.runs / run_id
     asked = read_asked(folder)
@@ -82,10 +83,11 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
         check_same(asked, request.blueprint)
     kept = checkpoint.read(folder, request.repo)
     if kept is not None:
-        return _on(checkpoint.continued(kept), request, workshop, run_id)
+        now = _on(checkpoint.continued(kept), request, workshop, run_id)
+        return Start(now, resumed=True)
     if asked is not None and not asked.queued:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
-    return checkpoint.begin(folder, base or _open(request, workshop))
+    return Start(checkpoint.write_first(folder, base or _open(request, workshop)))
 
 
 def _open(request: RunRequest, workshop: Workshop) -> Base:
@@ -105,7 +107,7 @@ def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) 
         if bounds is not None and not bounds.hosts:
             approvals.give_back(run_id, used_since=checkpoint.written(folder))
         asked = approvals.list(run_id=run_id)
-    return go_on_from(kept, request.blueprint, asked, folder=folder)
+    return resume_point(kept, request.blueprint, asked, folder=folder)
 
 
 def _do_nodes(
@@ -117,35 +119,35 @@ def _do_nodes(
     lanes: Callable[[], Perform],
     told: Watch,
 ) -> None:
-    kept = record.kept
+    checkpoints = record.checkpoints
     run_id = record.ctx.run_id
     with (
         workshop.agents(
-            request, run_id, record.folder, told.on_line, record.used, kept.talks
+            request, run_id, record.folder, told.on_line, record.used, checkpoints.talks
         ) as run_agent,
-        workshop.open_sandbox(request, run_id, record.egress, kept.now.files) as opened,
+        workshop.open_sandbox(request, run_id, record.egress, checkpoints.now.files) as opened,
     ):
         sandbox = opened.sandbox
-        kept.prepare(sandbox)
-        if kept.now.files is None:
-            put_in(sandbox, kept.now.base, record.delivery.branch)
-        kept.follow(sandbox)
+        checkpoints.prepare(sandbox)
+        if checkpoints.now.files is None:
+            put_in(sandbox, checkpoints.now.base, record.delivery.branch)
+        checkpoints.follow(sandbox)
         env = {**workshop.env, **opened.env}
-        asked = as_inside(request, kept.now.base)
+        asked = as_inside(request, checkpoints.now.base)
         record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recalled())
         run_node = NodeRunner(
             sandbox,
             with_notes(run_agent, record.events.following(record.book), request, run_id),
-            perform=kept.perform(perform, request.model),
+            perform=checkpoints.perform(perform, request.model),
             watch=told,
             redact=workshop.redact,
             lanes=Lanes(
-                perform=lambda name, fork: kept.beside(lanes(), request.model, name, fork),
-                files=kept.fork_of,
+                perform=lambda name, fork: checkpoints.beside(lanes(), request.model, name, fork),
+                files=checkpoints.fork_of,
                 keep=record.delivery.keep_lane,
             ),
         )
-        record.events.begin()
+        record.events.write_start()
         with _collected(record, sandbox):
             run_nodes(request.blueprint.nodes, record.ctx, run_node, checkpoint=record.keep)
 

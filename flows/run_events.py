@@ -10,10 +10,11 @@ from contracts.gate import Bounds
 from contracts.json import Json
 from contracts.names import without_attempt
 from contracts.run import NodeResult, RunContext, RunReport
-from flows.checkpoint import Checkpoint
+from flows.checkpoint import Start
 from flows.reads import node_of, rules_of, secrets_read
 from flows.report import to_json
 from flows.request import RunRequest, repo_name
+from flows.run_folder import EGRESS, TRAJECTORY
 from flows.run_notes import Given, Notes, Seat
 from flows.trajectory_events import Rules, Telling, text_entity
 from memory.around_run import Recall
@@ -35,7 +36,7 @@ Raises:
 _AT_ONCE = 200
 """Events that are written in one transaction, about: a trajectory may be larger than memory."""
 
-_LOGS = ("trajectory.jsonl", "egress.jsonl")
+_LOGS = (TRAJECTORY, EGRESS)
 """What events are made of, in the run's own folder."""
 
 
@@ -49,7 +50,7 @@ class RunEvents:
     """Follows one run. What is made in view of untrusted content is tainted by it, whoever made it:
     a node sees the workspace, an agent the intent and memory too.
 
-    A run that goes on, at `start`, has told of what is finished there before.
+    Where the run is resumed, what is finished at `start` was told of before.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class RunEvents:
         request: RunRequest,
         *,
         run_id: str,
-        start: Checkpoint,
+        start: Start,
         folder: Path,
         redact: Redact,
         bounds: Bounds | None = None,
@@ -68,27 +69,28 @@ class RunEvents:
         self._run_id = run_id
         self._redact = redact
         self._bounds = bounds
+        checkpoint = start.checkpoint
         self._trajectory, self._egress = (
-            _Tail(folder / name, at=start.heard.get(name, 0)) for name in _LOGS
+            _Tail(folder / name, at=checkpoint.heard.get(name, 0)) for name in _LOGS
         )
-        known, upto = rules_of(request, bounds), start.heard.get(_LOGS[0], 0)
+        known, upto = rules_of(request, bounds), checkpoint.heard.get(TRAJECTORY, 0)
         self._read = {
-            without_attempt(node): secrets_read(folder / _LOGS[0], node, known, upto=upto)
-            for node in start.talks
+            without_attempt(node): secrets_read(folder / TRAJECTORY, node, known, upto=upto)
+            for node in checkpoint.talks
         }
         self._known: set[str] = set()
         self._intent = self._read_intent()
         self._memory: Entity | None = None
         self._given: dict[str, Entity] = {}
         self._files: str | None = None
-        self._workspace = self._read_repository(start.base.commit)
-        self._told = frozenset(start.results if start.went_on else ())
+        self._workspace = self._read_repository(checkpoint.base.commit)
+        self._told = frozenset(checkpoint.results if start.resumed else ())
         self._waiting: list[Draft] = []
-        if not start.went_on:
+        if not start.resumed:
             asked = {"blueprint": request.blueprint.name}
             self._waiting = [
                 self._draft("prompt", asked, made=(self._intent,)),
-                self._draft("source", {"commit": start.base.commit}, made=(self._workspace,)),
+                self._draft("source", {"commit": checkpoint.base.commit}, made=(self._workspace,)),
             ]
 
     def surfaced(self, recall: Recall) -> None:
@@ -121,7 +123,7 @@ class RunEvents:
 
         return replace(notes, give=give)
 
-    def begin(self) -> None:
+    def write_start(self) -> None:
         """Write what the run starts from: when that cannot be written, nothing is run."""
         self._flush()
 

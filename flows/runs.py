@@ -11,15 +11,15 @@ from typing import Literal
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
 from flows.addresses import shown_address
-from flows.asked import Asked, is_left, read_asked, write_whole
+from flows.asked import Asked, read_asked
+from flows.home import write_in_home
 from flows.report import dumps, loads
+from flows.run_folder import ASKED, CHECKPOINT, DIFF, REPORT
+from flows.run_lock import is_left
 from sandbox.process import is_dead
 from sandbox.process import is_known as known_process
 
 _log = logging.getLogger(__name__)
-
-CHECKPOINT = "checkpoint.json"
-"""Stands in a run's folder as long as the run can go on."""
 
 State = Literal["success", "failure", "cancelled", "waiting", "queued", "running", "lost"]
 
@@ -47,8 +47,8 @@ class RunEntry:
 
 def finish(folder: Path, report: RunReport, diff: str) -> None:
     """Keep the report and the whole diff."""
-    write_whole(folder / "diff.patch", diff)
-    write_whole(folder / "report.json", dumps(report))
+    write_in_home(folder / DIFF, diff, run_id=folder.name)
+    write_in_home(folder / REPORT, dumps(report), run_id=folder.name)
 
 
 def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:
@@ -62,7 +62,7 @@ def each_run(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
     A report is read only when its run's turn comes. One that is damaged is left out, and the log
     says so.
     """
-    owns = (path.parent for path in folder.glob("*/run.json"))
+    owns = (path.parent for path in folder.glob(f"*/{ASKED}"))
     asked = [(known, own) for own in owns if (known := readable(own)) is not None]
     asked.sort(key=lambda pair: pair[0].started_at, reverse=True)
     return (_entry(own, known) for known, own in asked if about.lower() in _words(known))
@@ -79,7 +79,7 @@ def readable(own: Path) -> Asked | None:
 
 def count_runs(folder: Path) -> int:
     """How many runs there are."""
-    return sum(1 for _ in folder.glob("*/run.json"))
+    return sum(1 for _ in folder.glob(f"*/{ASKED}"))
 
 
 def read_entry(folder: Path, run: str) -> RunEntry:
@@ -110,29 +110,29 @@ def read_report(folder: Path, run: str) -> RunReport:
 def report_in(own: Path) -> RunReport | None:
     """A run's report, from its folder; None before the first, and of one that is damaged."""
     try:
-        return loads((own / "report.json").read_text())
+        return loads((own / REPORT).read_text())
     except FileNotFoundError:
         return None
     except ValueError:
-        _log.warning("the report of run %s is damaged: %s", own.name, own / "report.json")
+        _log.warning("the report of run %s is damaged: %s", own.name, own / REPORT)
         return None
 
 
 def is_known(folder: Path, run_id: str) -> bool:
     """Whether somebody noted this run."""
-    return (folder / run_id / "run.json").is_file()
+    return (folder / run_id / ASKED).is_file()
 
 
 def reported_at(folder: Path, run_id: str) -> int | None:
     """When this run reported last, as the file system tells; None before its first report."""
-    path = folder / run_id / "report.json"
+    path = folder / run_id / REPORT
     return path.stat().st_mtime_ns if path.is_file() else None
 
 
 def reported_since(folder: Path, at: datetime) -> list[str]:
     """The runs whose report was written then or later, as the file system tells."""
     from_ns = at.timestamp() * 1e9
-    names = [path.parent.name for path in folder.glob("*/report.json")]
+    names = [path.parent.name for path in folder.glob(f"*/{REPORT}")]
     return [name for name in names if (reported_at(folder, name) or 0) >= from_ns]
 
 
@@ -140,7 +140,7 @@ def finished(folder: Path, run_id: str) -> RunReport | None:
     """The report of a run whose nodes came to their end; None of every other run."""
     own = folder / run_id
     asked = read_asked(own)
-    return None if asked is None or _goes_on(own, asked) else report_in(own)
+    return None if asked is None or _resumable(own, asked) else report_in(own)
 
 
 def waits(folder: Path, run_id: str) -> bool:
@@ -155,7 +155,7 @@ def read_diff(folder: Path, run: str) -> str:
         RunNotFound: as `read_report`.
     """
     read_report(folder, run)
-    patch = (find_run(folder, run) / "diff.patch").read_bytes()  # read as text, CRLF would be LF
+    patch = (find_run(folder, run) / DIFF).read_bytes()  # read as text, CRLF would be LF
     return patch.decode("utf-8", "surrogateescape")
 
 
@@ -185,7 +185,7 @@ def whole_id(folder: Path, run: str) -> str:
 
 def _beginning_with(folder: Path, run: str) -> Iterator[Path]:
     if run.isalnum():
-        yield from sorted(path.parent for path in folder.glob(f"{run}*/run.json"))
+        yield from sorted(path.parent for path in folder.glob(f"{run}*/{ASKED}"))
 
 
 def _asked(own: Path) -> Asked:
@@ -205,8 +205,8 @@ def _words(asked: Asked) -> str:
     return f"{asked.run_id} {asked.blueprint} {shown} {asked.intent}".lower()
 
 
-def _goes_on(own: Path, asked: Asked) -> bool:
-    """Whether it can, where nobody does it; one that was queued begins then."""
+def _resumable(own: Path, asked: Asked) -> bool:
+    """Whether it can go on where nobody does it; one that was queued begins then."""
     return asked.queued or (own / CHECKPOINT).is_file()
 
 
@@ -223,6 +223,6 @@ def _entry(own: Path, asked: Asked) -> RunEntry:
         state=done.status if done else now,
         flow_run_id=asked.flow_run_id,
         branch=done.branch if done else None,
-        resumable=(done is not None or dead) and _goes_on(own, asked),
+        resumable=(done is not None or dead) and _resumable(own, asked),
         suspends=asked.suspends,
     )

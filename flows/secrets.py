@@ -8,7 +8,8 @@ from typing import cast
 from prefect.blocks.system import Secret
 
 from contracts.errors import SecretMissing
-from flows.settings import load_settings, variables
+from flows.environment import variables
+from flows.settings import load_settings
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Every setting of Harness, and the only place that reads the environment.
+"""Every setting of Harness.
 
 Order, strongest first: `HARNESS_…` variables (`HARNESS_SANDBOX__LIMITS__MEMORY_MB=2048`), then
 `harness.toml` in `HARNESS_HOME` or at `HARNESS_CONFIG`, then the defaults below. A
@@ -6,15 +6,14 @@ Order, strongest first: `HARNESS_…` variables (`HARNESS_SANDBOX__LIMITS__MEMOR
 a run works on.
 """
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from tomllib import TOMLDecodeError
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, SecretStr, ValidationError
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,39 +23,15 @@ from pydantic_settings import (
 )
 
 from contracts.errors import SettingsInvalid
+from flows.environment import PREFIX, FromConfig, Sources, config_file, from_root, sources
 from flows.refused_value import repeated
 from providers.prices import Price
 from sandbox.flags import Limits
 
-_PREFIX = "HARNESS_"
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The names of this machine that no other reaches."""
-
-
-def config_file() -> Path:
-    """Where `harness.toml` is looked for, named from the root; it need not exist."""
-    home = Path(os.environ.get("HARNESS_HOME") or "~/.harness")
-    return _whole(Path(os.environ.get("HARNESS_CONFIG") or home / "harness.toml"))
-
-
-def beside_config(path: Path) -> Path:
-    """A relative path of the settings starts beside `harness.toml`, not at the current directory,
-    which may be a repository of anybody's.
-    """
-    return _whole(path, config_file().parent)
-
-
-def _whole(path: Path, start: Path = Path()) -> Path:
-    try:
-        return (start / path.expanduser()).absolute()
-    except (RuntimeError, OSError) as error:  # no such user; the current directory is gone
-        raise SettingsInvalid(f"{str(path)!r} leads nowhere: set HARNESS_HOME") from error
-
-
-FromConfig = Annotated[Path, AfterValidator(beside_config)]
-"""A path that starts beside `harness.toml` where it is relative."""
 
 
 class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
@@ -170,7 +145,7 @@ class Settings(BaseSettings):
     """All settings. Frozen; `home` holds everything that Harness keeps on this machine."""
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid",
+        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid",
         env_ignore_empty=True,  # an empty HARNESS_HOME would be the current directory
     )  # fmt: skip
 
@@ -238,7 +213,7 @@ def load_settings() -> Settings:
     """
     with settings_told():
         settings = _read(sources())
-    return settings.model_copy(update={"home": _whole(settings.home)})
+    return settings.model_copy(update={"home": from_root(settings.home)})
 
 
 @contextmanager
@@ -248,7 +223,7 @@ def settings_told(table: str = "") -> Iterator[None]:
     Raises:
         SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
     """
-    variable = f"HARNESS_{table.upper()}_" if table else _PREFIX
+    variable = f"HARNESS_{table.upper()}_" if table else PREFIX
     whence = f"It comes from {config_file()} or a {variable} variable"
     try:
         yield
@@ -269,40 +244,7 @@ def settings_told(table: str = "") -> Iterator[None]:
         raise SettingsInvalid(f"{config_file()} cannot be read: {error.strerror}") from error
 
 
-class Sources(NamedTuple):
-    """All that settings are read from: the same, the same settings."""
-
-    environ: tuple[tuple[str, str], ...]
-    file: bytes
-
-
-def sources() -> Sources:
-    """What settings would be read from now."""
-    file = config_file()
-    ours = (pair for pair in os.environ.items() if pair[0].upper().startswith(_PREFIX))
-    return Sources(tuple(sorted(ours)), file.read_bytes() if file.is_file() else b"")
-
-
 @lru_cache(maxsize=2)
 def _read(_: Sources) -> Settings:
     """A run asks seven times, and pydantic takes 10 ms."""
     return Settings()
-
-
-@contextmanager
-def variables(given: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of this process, and of those it starts, until the block ends."""
-    before = {name: os.environ[name] for name in given if name in os.environ}
-    os.environ.update(given)
-    try:
-        yield
-    finally:
-        for name in given:
-            os.environ.pop(name, None)
-        os.environ.update(before)
-
-
-def environment() -> Mapping[str, str]:
-    """The environment, for those who look up keys, redact secrets or start what is elsewhere."""
-    named = (name for name in ("HARNESS_HOME", "HARNESS_CONFIG") if os.environ.get(name))
-    return {**os.environ, **{name: str(_whole(Path(os.environ[name]))) for name in named}}

@@ -12,12 +12,13 @@ from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from flows import checkpoint
-from flows.asked import Asked, held, read_asked
-from flows.checkpoint import Checkpoint
+from flows.asked import Asked, read_asked
+from flows.checkpoint import Checkpoint, Start
 from flows.queued import end_queued
 from flows.record import Record
 from flows.request import FlowRun, RunRequest
 from flows.resume import request_for, request_of
+from flows.run_lock import held
 from flows.runs import State, list_runs, read_entry, readable
 from flows.settings import load_settings
 from flows.untold import tell_late
@@ -126,9 +127,9 @@ def _settled(
     request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
     with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
-        known = checkpoint.continued(start)
+        known = Start(checkpoint.continued(start), resumed=True)
         record = Record(request, known, folder, run_id, flow_run, tools, append, book)
-        record.kept.now = start  # it only stopped
+        record.checkpoints.now = start  # it only stopped
         record.gives_up = gives_up
         with record:
             record.ctx = _so_far(request, start, run_id)

@@ -68,7 +68,7 @@ def run_in_prefect(
             "company": request.company or "",
             "intent_from": request.intent_from,
         }
-        state = go_on(flow, parameters, flow_run_id)
+        state = run_in_flow_run(flow, parameters, flow_run_id)
         result = state.result(raise_on_failure=False)
     if isinstance(result, RunReport):
         return result
@@ -89,7 +89,7 @@ def _checked(_: RunRequest) -> tuple[str, ...]:
     return ()
 
 
-def go_on(
+def run_in_flow_run(
     flow: "RunFlow", parameters: dict[str, object], flow_run_id: str | None
 ) -> "State[RunReport]":
     """Run the flow in the flow run that it was begun in; in a new one if there is none.

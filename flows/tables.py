@@ -8,7 +8,8 @@ from typing import ClassVar, TypeVar
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from contracts.errors import SettingsInvalid
-from flows.settings import Sources, config_file, settings_told, sources
+from flows.environment import Sources, config_file, sources
+from flows.settings import settings_told
 
 
 class Table(BaseSettings):

@@ -10,11 +10,11 @@ from pydantic import TypeAdapter
 
 from contracts.errors import HarnessError, RunNotFound, RunNotResumable
 from flows import runs
-from flows.asked import held, write_whole
+from flows.home import write_in_home
+from flows.run_folder import CHECKPOINT, REPORT, UNTOLD
+from flows.run_lock import held
 from flows.run_memory import Away
 from flows.workshop import Workshop
-
-_FILE = "untold.json"
 
 _log = logging.getLogger(__name__)
 
@@ -29,12 +29,12 @@ class Untold:
 
 def note(folder: Path, untold: Untold) -> None:
     """Write down that memory is to be told of the run's report."""
-    write_whole(folder / _FILE, json.dumps(asdict(untold)))
+    write_in_home(folder / UNTOLD, json.dumps(asdict(untold)), run_id=folder.name)
 
 
 def forget(folder: Path) -> None:
     """Memory knows."""
-    (folder / _FILE).unlink(missing_ok=True)
+    (folder / UNTOLD).unlink(missing_ok=True)
 
 
 def tell_late(tools: Workshop) -> int:
@@ -59,7 +59,7 @@ def _told(tools: Workshop, own: Path) -> bool:
 
 
 def _noted(folder: Path) -> Iterator[Path]:
-    for path in folder.glob(f"*/{_FILE}"):
+    for path in folder.glob(f"*/{UNTOLD}"):
         asked = runs.readable(path.parent)
         if asked is not None and runs.is_over(path.parent, asked):
             yield path.parent
@@ -67,7 +67,7 @@ def _noted(folder: Path) -> Iterator[Path]:
 
 def _tell(tools: Workshop, own: Path) -> bool:
     with held(tools.runs, own.name):
-        path, report = own / _FILE, own / "report.json"
+        path, report = own / UNTOLD, own / REPORT
         if not path.is_file() or not report.is_file():
             return False
         untold = TypeAdapter(Untold).validate_json(path.read_bytes())
@@ -75,7 +75,7 @@ def _tell(tools: Workshop, own: Path) -> bool:
         if isinstance(tools.memory.record(known, untold.verdict_later), Away):
             return False
         if untold.over:
-            (own / runs.CHECKPOINT).unlink(missing_ok=True)
+            (own / CHECKPOINT).unlink(missing_ok=True)
             tools.forget_files(own.name, ())
         forget(own)
         return True

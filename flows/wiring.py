@@ -12,9 +12,9 @@ from contracts.gate import Bounds
 from flows.agent_approvals import approvals_at
 from flows.checkpoint import Used
 from flows.compared import compared_with
+from flows.environment import environment
 from flows.event_log import appending, event_log, view_of
 from flows.memory_settings import load_memory_settings
-from flows.model_calls import TRAJECTORY
 from flows.owner import owner_of
 from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
@@ -29,10 +29,11 @@ from flows.request import (
     models,
 )
 from flows.request import agents as agents_of
+from flows.run_folder import TRAJECTORY
 from flows.run_memory import OpenTools, memory
 from flows.run_notes import notes
 from flows.sandboxes import forgetting, sandboxes
-from flows.settings import Settings, environment, load_settings
+from flows.settings import Settings, load_settings
 from flows.workshop import Tell, Workshop
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.agents.talk import Talks, redacting

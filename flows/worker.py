@@ -9,9 +9,10 @@ from pathlib import Path
 from flows import gateway, kept, local
 from flows.answers import answers
 from flows.deploy import UPKEEP
+from flows.environment import config_file, environment
 from flows.kept import Kept, Launch
 from flows.origin import KEYS, ROOMS, origin
-from flows.settings import Settings, config_file, environment
+from flows.settings import Settings
 
 LOOK_S = 2
 """Between two questions of the worker for work, besides one whenever a run is over."""

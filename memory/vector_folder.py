@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from contracts.whole_file import write_whole
 from memory.chroma_door import VectorsAway
 from memory.held import hold
 
@@ -74,7 +75,7 @@ class VectorFolder:
         """A new generation. Before the write: a writer that dies must be noticed as well."""
         new = uuid4().hex
         with _writable():
-            self._write("generation", new)
+            write_whole(self.path / "generation", new)
         return new
 
     def start_anew(self) -> str:
@@ -82,7 +83,7 @@ class VectorFolder:
         with _writable():
             shutil.rmtree(self.data, ignore_errors=True)
             # A new name: chromadb remembers a folder that it failed to open, and fails again.
-            self._write("current", f"chroma-{uuid4().hex[:8]}")
+            write_whole(self.path / "current", f"chroma-{uuid4().hex[:8]}")
         generation = self.change()
         self.trust()
         return generation
@@ -90,12 +91,6 @@ class VectorFolder:
     def can_kill(self) -> bool:
         """Whether Chroma has a graph in it, which it maps into memory as it finds it."""
         return any(self.data.glob("*/data_level0.bin"))
-
-    def _write(self, name: str, text: str) -> None:
-        """Whole or not at all."""
-        part = self.path / f"{name}.part"
-        part.write_text(text)
-        part.replace(self.path / name)
 
     @property
     def _mark(self) -> Path:

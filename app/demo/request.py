@@ -5,8 +5,9 @@ from pathlib import Path
 
 from blueprints.find import find_blueprint
 from contracts.errors import ModelUnavailable
+from flows.environment import environment
 from flows.request import RunRequest
-from flows.settings import Settings, environment
+from flows.settings import Settings
 from providers.models import check_key
 from sandbox.git import git
 

@@ -16,6 +16,7 @@ from flows.curation import curate_run
 from flows.library import library, notebook
 from flows.rate import Look, rate_run
 from flows.report import tools_line
+from flows.run_folder import DIFF, TRAJECTORY
 from flows.settings import load_settings
 from flows.wiring import open_event_log
 from memory.errors import NoteNotFound, PlaybookNotFound
@@ -104,8 +105,8 @@ def curate(request: Request, run_id: str) -> Response:
 
 
 def _report_values(own: Path, report: RunReport) -> dict[str, object]:
-    lines = (own / "diff.patch").read_text(errors="replace").splitlines()
-    said = list(islice(_said(own / "trajectory.jsonl"), SAID + 1))
+    lines = (own / DIFF).read_text(errors="replace").splitlines()
+    said = list(islice(_said(own / TRAJECTORY), SAID + 1))
     timeline = spans(report.nodes)
     return {
         "timeline": timeline,

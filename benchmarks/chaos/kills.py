@@ -22,6 +22,7 @@ from flows.checkpoint import read
 from flows.chroma import chroma
 from flows.deploy import start_deployment
 from flows.kept import Running
+from flows.run_folder import ASKED, CHECKPOINT, REPORT
 from flows.server import asking
 from flows.worker import worker
 
@@ -52,7 +53,7 @@ Strike = Callable[[Stage, Process], None]
 def over(made: Stage, run_id: str) -> bool:
     """Whether the run has come to its end."""
     folder = made.settings.runs / run_id
-    return (folder / "report.json").exists() and not (folder / "checkpoint.json").exists()
+    return (folder / REPORT).exists() and not (folder / CHECKPOINT).exists()
 
 
 def _of_command(strike: Strike, mend: Callable[[Stage], None] | None = None) -> Kill:
@@ -61,7 +62,7 @@ def _of_command(strike: Strike, mend: Callable[[Stage], None] | None = None) -> 
     def kill(made: Stage, at_s: float) -> Death:
         run_id = token_hex(4)
         with made.start(run_id, SIX) as process:
-            wait_for(made.settings.runs / run_id / "run.json", process)
+            wait_for(made.settings.runs / run_id / ASKED, process)
             sleep(at_s)
             strike(made, process)
             process.wait(timeout=300)
@@ -79,7 +80,7 @@ def _of_command(strike: Strike, mend: Callable[[Stage], None] | None = None) -> 
 
 def _again(made: Stage, run_id: str) -> Process:
     """Go on with the run; one that the command line refused to begin is asked for anew."""
-    if (made.settings.runs / run_id / "run.json").exists():
+    if (made.settings.runs / run_id / ASKED).exists():
         return made.command("runs", "resume", run_id, "--json")
     return made.start(run_id, SIX)
 

@@ -19,6 +19,7 @@ from benchmarks.chaos.kills import KILLS, SIX
 from benchmarks.chaos.stage import Stage, stage, wait_for
 from benchmarks.row import Row
 from flows.library import library
+from flows.run_folder import ASKED
 from flows.wiring import owner
 from sandbox.engine import Engine
 from sandbox.reap import list_sandboxes
@@ -87,7 +88,7 @@ def _whole(made: Stage) -> tuple[str, float]:
     """An undisturbed run: its tree, and how long it took from the first sign of it."""
     run_id = token_hex(4)
     with made.start(run_id, SIX) as process:
-        wait_for(made.settings.runs / run_id / "run.json", process)
+        wait_for(made.settings.runs / run_id / ASKED, process)
         began = monotonic()
         if process.wait(timeout=300):
             raise RuntimeError(f"an undisturbed run failed: {_last_said(made)}")

@@ -17,6 +17,7 @@ import httpx
 from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
 from contracts.gate import Terms
+from flows.run_folder import TRAJECTORY
 from providers.account import AT_ONCE, RunTerms
 from providers.client import Gateway
 from providers.litellm_door import litellm
@@ -60,7 +61,7 @@ def _bench() -> Iterator[Bench]:
         pid, url = start(stack, "benchmarks.gateway.process", env)
         client = Gateway(url, SECRET)
         stack.callback(client.close)
-        terms = RunTerms(run_id="bench", trajectory=folder / "trajectory.jsonl")
+        terms = RunTerms(run_id="bench", trajectory=folder / TRAJECTORY)
         open_gate = stack.enter_context(client.run(terms))
 
         def token(model: str) -> str:

@@ -12,6 +12,7 @@ from time import monotonic, sleep
 from benchmarks.chaos.stage import Process, Stage
 from benchmarks.operate.worked import WAITS, deployment_id, start
 from benchmarks.row import Row
+from flows.run_folder import REPORT
 from flows.runs import read_report
 from flows.server import asking
 from flows.wiring import owner
@@ -52,7 +53,7 @@ def _cancelled(made: Stage, begin: Callable[[], Began], way: str) -> float:
         tell()
         _until(lambda: not _containers(made, run_id))
         took = monotonic() - began
-        _until((made.settings.runs / run_id / "report.json").exists)
+        _until((made.settings.runs / run_id / REPORT).exists)
     print(f"  cancelled {way} in {took:.2f} s", file=sys.stderr, flush=True)
     assert read_report(made.settings.runs, run_id).status == "cancelled"
     return took

@@ -21,7 +21,8 @@ from flows.deploy import start_deployment
 from flows.household import bring_up, take_down
 from flows.library import library
 from flows.plan_wiring import plan_shop
-from flows.runs import CHECKPOINT, read_report
+from flows.run_folder import CHECKPOINT
+from flows.runs import read_report
 from flows.settings import SandboxSettings, Settings, load_settings
 from flows.wiring import engine, owner
 from sandbox.process import is_dead, pid_of

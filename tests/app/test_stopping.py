@@ -15,7 +15,7 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from flows.limits import limits_for, slots
 from flows.request import RunRequest
-from flows.runs import CHECKPOINT
+from flows.run_folder import CHECKPOINT
 from flows.settings import load_settings
 from flows.start import prefect_at
 from flows.wiring import engine, owner

@@ -14,7 +14,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from app.web.webhooks import MAX_BODY, receiver_site
-from flows.runs import CHECKPOINT
+from flows.run_folder import CHECKPOINT
 from flows.settings import Settings, WebhookSettings
 from tests.app.web.conftest import a_run
 

@@ -18,8 +18,8 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
 from flows.request import RunRequest
 from flows.run import run_blueprint
+from flows.run_folder import CHECKPOINT
 from flows.run_memory import Away
-from flows.runs import CHECKPOINT
 from flows.workshop import Workshop
 from memory.around_run import Recorded
 from nodes.commands import command, shell

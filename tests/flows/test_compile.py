@@ -28,7 +28,7 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.compile import compile_blueprint
 from flows.secrets import secrets_set
-from flows.start import go_on
+from flows.start import run_in_flow_run
 from flows.wiring import workshop
 from flows.workshop import Workshop
 from nodes.commands import command, shell
@@ -225,7 +225,7 @@ def test_a_flow_run_that_an_outage_ended_tells_what_it_knows_and_goes_on_when_it
     assert f"report-{str(flow_run_id)[-8:]}" in keys
     assert ("harness.runs" in collector.metrics(), "run breaks" in collector.spans()) == (True,) * 2
     for _ in range(2):
-        state = go_on(flow, {"repo": str(repository)}, str(flow_run_id))
+        state = run_in_flow_run(flow, {"repo": str(repository)}, str(flow_run_id))
         assert state.name == "Completed"
     assert done == ["first", "second", "second"]
     record = api.get(f"/flow_runs/{flow_run_id}").json()

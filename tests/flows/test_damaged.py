@@ -9,7 +9,7 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.run import RunReport
 from flows import checkpoint, untold
-from flows.asked import begin
+from flows.asked import write_asked
 from flows.run_memory import Away
 from flows.runs import finish, read_entry
 from flows.settle import settle_lost
@@ -26,7 +26,7 @@ WRITE = blueprint("write", "Write", [deterministic("write", "write", command("tr
 
 def killed(shop: Workshop, ask: Ask, run_id: str) -> Path:
     """A run whose process is gone."""
-    own = begin(shop.runs, run_id, ask(WRITE), None)
+    own = write_asked(shop.runs, run_id, ask(WRITE), None)
     asked = json.loads((own / "run.json").read_text())
     (own / "run.json").write_text(json.dumps(asked | {"process": asked["process"] + "0"}))
     return own
@@ -34,7 +34,7 @@ def killed(shop: Workshop, ask: Ask, run_id: str) -> Path:
 
 def in_the_middle(shop: Workshop, ask: Ask, run_id: str) -> Path:
     own = killed(shop, ask, run_id)
-    checkpoint.begin(own, open_repo(ask(WRITE).repo, None, store=shop.repos))
+    checkpoint.write_first(own, open_repo(ask(WRITE).repo, None, store=shop.repos))
     return own
 
 

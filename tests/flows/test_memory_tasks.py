@@ -15,7 +15,7 @@ from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import NodeReport, RunReport
 from flows.library import library
 from flows.memory_settings import EmbeddingSettings, MemorySettings
-from flows.memory_tasks import explain, memory_in_prefect
+from flows.memory_tasks import memory_in_prefect, recall_markdown
 from flows.run_memory import Away, Memory, memory
 from flows.start import prefect_at
 from memory.around_run import Recorded
@@ -119,11 +119,11 @@ def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> N
 
 def test_what_was_shown_is_explained(slug: str) -> None:
     shown = memory(WORDS).surface("r1", "rotate the keys")
-    assert f"| {slug} | yes |" in explain(shown)
-    assert "words #1" in explain(shown)
+    assert f"| {slug} | yes |" in recall_markdown(shown)
+    assert "words #1" in recall_markdown(shown)
     (hit,) = shown.found.hits
     page = f"http://127.0.0.1:4280/playbooks/{hit.playbook.id}"
-    assert f"| [{slug}]({page}) | yes |" in explain(shown, "http://127.0.0.1:4280/")
+    assert f"| [{slug}]({page}) | yes |" in recall_markdown(shown, "http://127.0.0.1:4280/")
 
 
 @pytest.fixture

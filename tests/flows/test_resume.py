@@ -16,12 +16,13 @@ from blueprints.types import Blueprint
 from contracts.errors import GitFailed, ModelUnavailable, RunNotResumable, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
-from flows.asked import held
 from flows.queued import queue
 from flows.request import FlowRun
 from flows.resume import resumed
 from flows.run import run_blueprint
-from flows.runs import CHECKPOINT, finished, list_runs, read_entry
+from flows.run_folder import CHECKPOINT
+from flows.run_lock import held
+from flows.runs import finished, list_runs, read_entry
 from flows.settle import settle
 from flows.workshop import Workshop
 from nodes.commands import shell

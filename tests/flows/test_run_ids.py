@@ -9,7 +9,7 @@ from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunNotResumable
 from flows.request import new_run_id
 from flows.runs import read_entry, read_report
-from flows.start import go_on, prefect_at
+from flows.start import prefect_at, run_in_flow_run
 from flows.workshop import Workshop
 from nodes.commands import command
 
@@ -25,14 +25,14 @@ def test_a_flow_run_whose_id_ends_as_another_runs_is_refused_and_leaves_that_run
     asked: dict[str, object] = {"repo": str(repository), "model": "scripted/none"}
     with prefect_at(prefect_api):
         flow_run = str(flow(**asked, return_state=True).state_details.flow_run_id)
-        again = go_on(flow, asked, flow_run)
+        again = run_in_flow_run(flow, asked, flow_run)
         assert again.is_completed(), "its own flow run, tried again, ends as it did"
         note = shop.runs / flow_run[-8:] / "run.json"
         known = json.loads(note.read_text())
         other = f"00000000-0000-4000-8000-0000{flow_run[-8:]}"
         note.write_text(json.dumps({**known, "flow_run_id": other, "repo": "/srv/other"}))
         before = read_report(shop.runs, flow_run[-8:])
-        refused = go_on(flow, asked, flow_run).result(raise_on_failure=False)
+        refused = run_in_flow_run(flow, asked, flow_run).result(raise_on_failure=False)
     assert isinstance(refused, RunNotResumable)
     assert f"run id {flow_run[-8:]} is taken" in str(refused)
     assert read_report(shop.runs, flow_run[-8:]) == before

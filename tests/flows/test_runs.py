@@ -13,8 +13,9 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.asked import begin, held, waiting
+from flows.asked import write_asked
 from flows.request import RunRequest, repo_name
+from flows.run_lock import held, waiting
 from flows.runs import each_run, find_run, finish, list_runs, read_diff, read_entry, read_report
 from nodes.commands import command
 
@@ -30,17 +31,17 @@ WITH_PASSWORD = "https://bot:ghp_SECRET@example.org/team/app"
 
 def a_run(runs: Path, run_id: str) -> None:
     """A run that has ended."""
-    own = begin(runs, run_id, REQUEST, None)
+    own = write_asked(runs, run_id, REQUEST, None)
     finish(own, RunReport(run_id=run_id, blueprint="look", status="success"), "+line\n")
 
 
 def test_a_run_that_has_begun_is_running(tmp_path: Path) -> None:
-    begin(tmp_path, "abcd1234", REQUEST, None)
+    write_asked(tmp_path, "abcd1234", REQUEST, None)
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
 
 
 def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
-    own = begin(tmp_path, "abcd1234", REQUEST, None)
+    own = write_asked(tmp_path, "abcd1234", REQUEST, None)
     asked = json.loads((own / "run.json").read_text())
     (own / "run.json").write_text(json.dumps(asked | {"process": asked["process"] + "0"}))
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
@@ -52,7 +53,7 @@ def of_another_boot(own: Path) -> None:
 
 
 def test_a_run_that_a_reboot_ended_is_lost(tmp_path: Path) -> None:
-    of_another_boot(begin(tmp_path, "abcd1234", REQUEST, None))
+    of_another_boot(write_asked(tmp_path, "abcd1234", REQUEST, None))
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
 
 
@@ -60,7 +61,7 @@ def test_a_run_that_a_reboot_ended_is_lost(tmp_path: Path) -> None:
 def test_a_run_that_a_process_of_elsewhere_does_or_waits_for_is_not_lost(
     tmp_path: Path, keep: Callable[[Path, str], AbstractContextManager[None]]
 ) -> None:
-    of_another_boot(begin(tmp_path, "abcd1234", REQUEST, None))
+    of_another_boot(write_asked(tmp_path, "abcd1234", REQUEST, None))
     with keep(tmp_path, "abcd1234"):
         assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
 
@@ -75,13 +76,13 @@ def on_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.EBADF, "Bad file descriptor")
         fcntl.flock(file, how)
 
-    monkeypatch.setattr("flows.asked.flock", lock)
+    monkeypatch.setattr("flows.run_lock.flock", lock)
 
 
 @pytest.mark.usefixtures("on_nfs")
 def test_runs_of_before_a_reboot_are_told_apart_on_nfs_too(tmp_path: Path) -> None:
     for run_id in ("abcd1234", "beef1234"):
-        own = begin(tmp_path, run_id, REQUEST, None)
+        own = write_asked(tmp_path, run_id, REQUEST, None)
         with held(tmp_path, run_id):
             of_another_boot(own)
     with waiting(tmp_path / "beef1234"):
@@ -141,13 +142,13 @@ def test_an_ambiguous_beginning_names_the_runs(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_report_says_why(tmp_path: Path) -> None:
-    begin(tmp_path, "abcd1234", REQUEST, None)
+    write_asked(tmp_path, "abcd1234", REQUEST, None)
     with pytest.raises(RunNotFound, match="it is running"):
         read_report(tmp_path, "abcd1234")
 
 
 def test_the_password_of_an_address_is_shown_to_nobody(tmp_path: Path) -> None:
-    begin(tmp_path, "abcd1234", replace(REQUEST, repo=WITH_PASSWORD), None)
+    write_asked(tmp_path, "abcd1234", replace(REQUEST, repo=WITH_PASSWORD), None)
     (entry,) = each_run(tmp_path, about="TEAM/app")
     assert entry.repo == "https://***@example.org/team/app"
     assert list(each_run(tmp_path, about="ghp_SECRET")) == []

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsInvalid
+from flows.environment import config_file, environment
 from flows.library import library
 from flows.memory_settings import load_memory_settings
 from flows.policy_settings import load_policy_settings
-from flows.settings import DEFAULT_MODEL, config_file, environment, load_settings
+from flows.settings import DEFAULT_MODEL, load_settings
 from memory.types import Content, Query
 
 

@@ -16,7 +16,7 @@ from blueprints.engine import Watch
 from contracts.errors import PrefectUnavailable, RepoInvalid
 from flows.runs import read_report
 from flows.settings import load_settings
-from flows.start import go_on, prefect_at, run_in_prefect
+from flows.start import prefect_at, run_in_flow_run, run_in_prefect
 from flows.workshop import Workshop
 from nodes.commands import command
 from tests.flows.conftest import DONE, Ask
@@ -73,7 +73,7 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
     with prefect_at(prefect_api), asking(prefect_api) as client:
         given = {"blueprint": "ops.py:look", **asked, "intent": "as it was asked"}
         begun = client.create_flow_run(flow, parameters=given)
-        state = go_on(flow, {**asked, "intent": ""}, str(begun.id))
+        state = run_in_flow_run(flow, {**asked, "intent": ""}, str(begun.id))
     assert state.is_completed()
     assert read_report(shop.runs, "b2").intent == "as it was asked"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint
-from flows.checkpoint import Checkpoint
+from flows.checkpoint import Checkpoint, Start
 from flows.event_log import event_log
 from flows.request import RunRequest
 from flows.run_events import RunEvents
@@ -27,13 +27,13 @@ def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
         options = Surfacing(holdout_share=0.0)
         recall = surface(library, run_id="r1", task="rotate keys", options=options)
     request = ask(blueprint("one", "One", [agentic("mend", "mend", prompt=lambda _: "mend")]))
-    start = Checkpoint(base=open_repo(request.repo, None, store=shop.repos))
+    start = Start(Checkpoint(base=open_repo(request.repo, None, store=shop.repos)))
     with event_log(own_home, "test") as log:
         events = RunEvents(
             log.append, request, run_id="r1", start=start, folder=shop.runs, redact=str
         )
         events.surfaced(recall)
-        events.begin()
+        events.write_start()
         (told,) = log.events("r1", kind="memory")
         shown = log.history("r1").entities[told.produces[0]]
     assert told.body["playbooks"] == ("rotate-keys", "rotate-keys-well")

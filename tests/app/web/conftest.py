@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from app.web.site import site
 from blueprints.dsl import agentic, blueprint
 from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
-from flows.asked import begin
+from flows.asked import write_asked
 from flows.library import library, notebook
 from flows.request import RunRequest
 from flows.runs import finish
@@ -73,7 +73,7 @@ def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "
         agent="native",
         model="scripted/x",
     )
-    own = begin(runs, run_id, request, None)
+    own = write_asked(runs, run_id, request, None)
     report = RunReport(
         run_id=run_id,
         blueprint="mend",
