@@ -5,9 +5,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# No shell's `&`: it would leave the process deaf to SIGINT, by which Prefect's worker ends.
+# Prefect's worker ends by SIGINT, to which a shell's `&` leaves a process and all it starts deaf.
 _START = """
-import os, subprocess, sys
+import os, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 cwd, log, *argv = sys.argv[1:]
 said = open(log, "ab")
 started = subprocess.Popen(argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
