@@ -5,11 +5,11 @@ state the dead one left behind, or whether it died of it.
 """
 
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import TimeoutExpired, run
 from uuid import uuid4
 
 from contracts.whole_file import write_whole
@@ -101,8 +101,8 @@ def is_sound(data: Path, *, timeout_s: float = 300.0) -> bool:
     """Whether Chroma opens this folder and finds its records; tried in a process of its own."""
     argv = (sys.executable, "-P", "-m", "memory.probe", str(data))
     try:
-        tried = subprocess.run(argv, check=False, capture_output=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
+        tried = run(argv, check=False, capture_output=True, timeout=timeout_s)
+    except TimeoutExpired:
         return False
     return tried.returncode == 0
 

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
-from functools import partial
 from pathlib import Path
 from shutil import copy
 from tempfile import TemporaryDirectory
@@ -20,7 +19,7 @@ from flows import detached, gateway, local
 from flows.settings import Settings
 from sandbox.engine import Engine
 from sandbox.reap import reap
-from tests.forked import STARTING, forking, start_forked
+from tests.forked import STARTING, forking, start_all_by
 from tests.forks import FORKED_FROM, Fork, fork_from
 
 LONGEST = (
@@ -137,8 +136,7 @@ def fork(request: pytest.FixtureRequest) -> Fork:
 @pytest.fixture(scope="session", autouse=True)
 def forked_processes(fork: Fork) -> None:
     """What tests have Harness keep is begun so too."""
-    for room in STARTING:
-        vars(room).update(start_detached=partial(start_forked, fork))
+    start_all_by(fork)
 
 
 @pytest.fixture

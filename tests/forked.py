@@ -30,6 +30,7 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 from flows import detached, fork_server, kept, plan_background
+from memory import vector_folder
 from tests.forks import NUMBER, Fork, Forked, fork_from
 
 _GATEWAY = "flows.gateway_process"
@@ -43,7 +44,8 @@ _NEEDED = (
     "app.cli", "app.live", "app.tree", "app.web.serve", "flows.cancel", "flows.compile",
     "flows.engine_process", "flows.metrics", "flows.plan_background", "flows.pool", "flows.replay",
     "flows.resume", "flows.runs", "flows.start", "flows.wiring", "flows.follow_cancelled",
-    "flows.fork_server", "flows.server_process", "prefect.cli.worker", "prefect.server.api.server",
+    "flows.fork_server", "flows.server_process", "memory.probe",
+    "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "providers.litellm_door", "providers.scripted",
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
@@ -106,6 +108,30 @@ def popen_forked(
     return begun
 
 
+def run_forked(
+    fork: Fork, argv: Sequence[str], *, check: bool, capture_output: bool, timeout: float
+) -> "subprocess.CompletedProcess[bytes]":
+    """As `subprocess.run` of a module of this Python, where only how it ends matters."""
+    assert capture_output
+    assert not check
+    module, *args = argv[argv.index("-m") + 1 :]
+    with Path(os.devnull).open("wb") as nowhere:
+        streams = {"stdout": nowhere, "stderr": nowhere}
+        begun = fork(module, *args, cwd=Path.cwd(), env=os.environ, safe_path=True, **streams)
+    try:
+        return subprocess.CompletedProcess(argv, begun.wait(timeout))
+    except TimeoutError as error:
+        begun.kill()
+        raise subprocess.TimeoutExpired(argv, timeout) from error
+
+
+def start_all_by(fork: Fork) -> None:
+    """Have this process begin by forks what else would be Pythons of their own."""
+    for room in STARTING:
+        vars(room).update(start_detached=partial(start_forked, fork))
+    vars(vector_folder).update(run=partial(run_forked, fork))
+
+
 def _serve(listener: socket.socket) -> str:
     """Fork for each who asks; in the child, become what was asked for, and tell which module."""
     while True:
@@ -134,8 +160,7 @@ def _serve(listener: socket.socket) -> str:
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     fork = fork_from(name)
-    for room in STARTING:
-        vars(room).update(start_detached=partial(start_forked, fork))
+    start_all_by(fork)
     vars(fork_server).update(Popen=partial(popen_forked, fork))
     return _become(given, **json.loads(asked))
 

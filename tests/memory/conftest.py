@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -60,12 +59,6 @@ class WordEmbedder:
     @property
     def embedder(self) -> Embedder:
         return Embedder(name=self.name, embed=self)
-
-
-def spread(texts: Sequence[str]) -> list[list[float]]:
-    """Vectors that no two texts share, each as far from the next as from any."""
-    drawn = (Random(said) for said in texts)  # noqa: S311 - no secrets
-    return [[one.gauss() for _ in range(16)] for one in drawn]
 
 
 @pytest.fixture

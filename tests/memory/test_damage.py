@@ -2,11 +2,11 @@
 
 import fcntl
 import logging
-import subprocess
-import sys
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from uuid import UUID
 
 import pytest
@@ -21,37 +21,30 @@ from memory.portable import export
 from memory.store import mark_outdated
 from memory.tables import playbooks, vectors
 from memory.types import Content, Filter, Query
-from tests.memory.conftest import Open, WordEmbedder, spread
+from tests.forks import Fork
+from tests.memory.conftest import Open, WordEmbedder
+from tests.memory.spread import spread
 from tests.stores import new_store
 
+ROOT = Path(__file__).parents[2]
 MANY = 1_500
 """From a thousand on Chroma keeps a graph, which it maps into memory as it finds it."""
 
-LOOK = """
-import sys
-from pathlib import Path
-from memory.library import open_library
-from memory.types import Query
-from memory.types import Embedder
-from tests.memory.conftest import spread
-
-home = Path(sys.argv[1])
-embedder = Embedder(name="spread", embed=spread)
-with open_library(home / "harness.db", index=home / "index", embedder=embedder) as library:
-    if sys.argv[2] == "search":
-        found = library.search(Query(text="item 7", max_distance=2.0, limit=200))
-        print(sum("vectors" in hit.places for hit in found))
-    else:
-        found = library.doctor(repair=sys.argv[2] == "repair")
-        print(*(finding.name for finding in found if not finding.ok))
-"""
+Look = Callable[[str], str]
 
 
-def look(home: Path, what: str) -> str:
-    """What another process sees; "died" when that was its end."""
-    argv = [sys.executable, "-c", LOOK, str(home), what]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    return done.stdout.strip() if done.returncode == 0 else "died"
+@pytest.fixture
+def look(tmp_path: Path, fork: Fork) -> Look:
+    """What another process sees in the test's home; "died" when that was its end."""
+
+    def look_for(what: str) -> str:
+        with TemporaryFile() as out, TemporaryFile() as err:
+            streams = {"stdout": out, "stderr": err}
+            argv = ("tests.memory.looking", str(tmp_path), what)
+            code = fork(*argv, cwd=ROOT, env=os.environ, **streams).wait(120)
+            return os.pread(out.fileno(), 1 << 16, 0).decode().strip() if code == 0 else "died"
+
+    return look_for
 
 
 def fill(home: Path) -> None:
@@ -77,22 +70,22 @@ def graph(home: Path) -> Path:
 
 
 def test_a_graph_that_kills_who_looks_at_it_is_made_anew_by_the_next_who_does(
-    tmp_path: Path,
+    tmp_path: Path, look: Look
 ) -> None:
     fill(tmp_path)
-    assert look(tmp_path, "search") == "200"
+    assert look("search") == "200"
     whole = graph(tmp_path).read_bytes()
     broken = bytearray(whole)
     for start in range(0, len(broken) - 64, 64 * 50):
         broken[start : start + 64] = b"\xfe" * 64
     graph(tmp_path).write_bytes(broken)
-    look(tmp_path, "search")
-    assert look(tmp_path, "search") == "200"
+    look("search")
+    assert look("search") == "200"
     for bad in (bytes(broken), bytes(len(whole))):
         graph(tmp_path).write_bytes(bad)
-        assert look(tmp_path, "doctor") == "words vectors"
-        assert look(tmp_path, "repair") == "words"
-        assert look(tmp_path, "search") == "200"
+        assert look("doctor") == "words vectors"
+        assert look("repair") == "words"
+        assert look("search") == "200"
 
 
 @pytest.fixture(params=["steps = '[{\"acti'", "status = 'actixe'", "updated_at = '2O26-01-01'"])
