@@ -41,14 +41,16 @@ _GIVEN_AT_MOST = 8
 _ASIDE = 512
 """Where no descriptor is that was asked for by its number."""
 _NEEDED = (
-    "app.cli", "app.live", "app.tree", "app.web.serve", "flows.cancel", "flows.compile",
-    "flows.engine_process", "flows.metrics", "flows.plan_background", "flows.pool", "flows.replay",
-    "flows.resume", "flows.runs", "flows.start", "flows.wiring", "flows.follow_cancelled",
-    "flows.fork_server", "flows.server_process", "memory.probe",
-    "prefect.cli.worker", "prefect.server.api.server",
-    "prefect.workers.process", "providers.litellm_door", "providers.scripted",
-    "uvicorn.lifespan.on",
-    "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
+    "alembic.command", "app.cli", "app.live", "app.tree", "app.web.serve",
+    "chromadb.api.client", "chromadb.api.rust",
+    "flows.agents", "flows.cancel", "flows.compile", "flows.engine_process",
+    "flows.follow_cancelled", "flows.fork_server", "flows.metrics", "flows.plan_background",
+    "flows.pool", "flows.replay", "flows.resume", "flows.runs", "flows.server_process",
+    "flows.start", "flows.wiring", "memory.probe",
+    "prefect.cli.worker", "prefect.server.api.server", "prefect.workers.process",
+    "providers.litellm_door", "providers.scripted",
+    "uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
     _GATEWAY,
 )  # fmt: skip
 
@@ -65,6 +67,7 @@ def forking(*, at_once: bool) -> Iterator[str]:
         door.listen()
         env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
         env |= {
+            "OPENBLAS_NUM_THREADS": "1",  # who has threads is not forked
             "PREFECT_HOME": home,
             "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
             # Read once, at the import; else schedules are looked at once a minute.

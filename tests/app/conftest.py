@@ -15,6 +15,7 @@ from app.cli import main
 from tests.flows.repositories import make_repository
 from tests.forks import Fork
 from tests.mailbox import Mailbox, mail_server
+from tests.stores import new_store
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -28,6 +29,7 @@ CHROMIUM = next(
 @pytest.fixture
 def harness(own_home: Path, tmp_path: Path, fork: Fork) -> Harness:
     """Run `harness` with these arguments; `env` adds variables."""
+    new_store(own_home / "harness.db")
 
     def run(*args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
         with TemporaryFile() as out, TemporaryFile() as err:

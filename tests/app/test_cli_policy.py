@@ -25,7 +25,7 @@ CARELESS = step("send_email", "SEND_EMAIL", to="step0.result", subject="Q2", bod
 
 @pytest.fixture
 def mailbox(own_home: Path) -> Iterator[Mailbox]:
-    own_home.mkdir()
+    own_home.mkdir(exist_ok=True)
     with mail_server() as box:
         (own_home / "harness.toml").write_text(f"[policy.mail]\nport = {box.port}\n")
         yield box

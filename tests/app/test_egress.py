@@ -51,7 +51,7 @@ def test_a_dependency_is_installed_from_an_allowed_index(
 ) -> None:
     hosts = pip_hosts()
     bundle = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
-    own_home.mkdir()
+    own_home.mkdir(exist_ok=True)
     (own_home / "harness.toml").write_text(
         f"[sandbox]\negress = {json.dumps(hosts)}\n"
         f"egress_addresses = {json.dumps(off_the_internet(hosts))}\n"
