@@ -66,6 +66,14 @@ def show_json(document: object) -> None:
         say(f"note: the document could not be written to stdout: {error.strerror}")
 
 
+def tell(document: object, line: str, as_json: bool) -> None:
+    """A result: the document with `--json`, else the line."""
+    if as_json:
+        show_json(document)
+    else:
+        show(line)
+
+
 def untold() -> bool:
     """Whether a document of `--json` is due."""
     kept = _DOCUMENT.get()
