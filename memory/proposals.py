@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
+from contracts.agents import NATIVE
 from memory.note_types import DESCRIPTIVE, Content, ExampleContent, NoteContent, Type
 from memory.render import inert
 from memory.scope import Scope
@@ -49,7 +50,7 @@ class Story:
     status: str
     intent: str = ""
     intent_from: str = ""
-    agent: str = "native"
+    agent: str = NATIVE
     viewer: Scope = field(default_factory=Scope)
     rating: int | None = None
     said: tuple[str, ...] = ()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS
@@ -27,7 +28,7 @@ WORDS = ("read", "write", "edit", "search", "shell", PLAYBOOKS)
 
 TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "native": {
+        NATIVE: {
             "bash": "shell",
             "read_file": "read",
             "write_file": "write",
@@ -108,7 +109,7 @@ def tools_for(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
     """The native tools to offer: those of which at least some use is allowed."""
     may = parse_allowed(allowed)
     words = may.words | ({"shell"} if may.commands else set())
-    return tuple(tool for tool in native_tools() if TOOLS["native"][tool.name] in words)
+    return tuple(tool for tool in native_tools() if TOOLS[NATIVE][tool.name] in words)
 
 
 def names_for(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
@@ -118,7 +119,7 @@ def names_for(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for name, word in TOOLS[agent].items() if word in words)
 
 
-def guard_for(allowed: Sequence[str] | None, agent: str = "native") -> Guard:
+def guard_for(allowed: Sequence[str] | None, agent: str = NATIVE) -> Guard:
     """Decides about calls of this agent's tools; what no rule allows is denied.
 
     Raises:
@@ -126,7 +127,7 @@ def guard_for(allowed: Sequence[str] | None, agent: str = "native") -> Guard:
     """
     check_allowed(agent, allowed)
     may = parse_allowed(allowed)
-    command = _native_command if agent == "native" else _plain_command
+    command = _native_command if agent == NATIVE else _plain_command
     return lambda call: _decide(may, call, TOOLS[agent].get(call.name), command)
 
 
