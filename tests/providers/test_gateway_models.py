@@ -220,9 +220,9 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
 def test_silence_is_timed_out(
     agent: Open, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
 ) -> None:
-    from providers import wire_anthropic
+    from providers import wire_anthropic_request
 
-    monkeypatch.setattr(wire_anthropic, "SILENCE_S", 1.0)
+    monkeypatch.setattr(wire_anthropic_request, "SILENCE_S", 1.0)
     hung = Answer(events=openai_events.text("late"), pause_s=3)
     with provider(hung) as served:
         at(served, monkeypatch)
