@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
+from contracts.json import mappings_in
 from providers.ask import SILENCE_S, Ask, Json, text_of
 from providers.parts import image, not_shown
 
@@ -128,16 +129,14 @@ def _result(block: Mapping[str, JsonValue]) -> Json:
     }
 
 
-def _images(content: object) -> Iterator[Mapping[str, JsonValue]]:
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and block.get("type") == "image":
-            yield block
+def _images(content: object) -> Iterator[Mapping[str, object]]:
+    return (block for block in mappings_in(content) if block.get("type") == "image")
 
 
-def _part(block: Mapping[str, JsonValue]) -> Json | None:
+def _part(block: Mapping[str, object]) -> Json | None:
     source = block.get("source")
     if block.get("type") == "text":
         return {"type": "text", "text": block.get("text", "")} if block.get("text") else None
-    if block.get("type") == "image" and isinstance(source, dict):
+    if block.get("type") == "image" and isinstance(source, Mapping):
         return image(f"data:{source.get('media_type')};base64,{source.get('data')}")
     return not_shown(block.get("type"))

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
+from contracts.json import mapping_in
 from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS
 from nodes.agents.command_tools import Bash
@@ -180,7 +181,7 @@ def _plain_command(call: ToolCall) -> str:
         found = json.loads(call.arguments)
     except (ValueError, RecursionError) as error:
         raise CallMalformed(f"bad arguments for {call.name}: {error}") from error
-    command = found.get("command") if isinstance(found, dict) else None
+    command = mapping_in(found).get("command")
     if not isinstance(command, str):
         raise CallMalformed(f"bad arguments for {call.name}: no command in them")
     return command
