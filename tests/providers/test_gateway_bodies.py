@@ -1,7 +1,7 @@
 """What one agent may have the gateway hold: it is one process for all runs of a host."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from time import monotonic, sleep
@@ -14,9 +14,8 @@ from contracts.tool import Allowed
 from providers.account import AT_ONCE, HELD, RunTerms
 from providers.gateway import MAX_BODY, gateway
 from providers.ledger import Ledger
-from tests.providers.conftest import AgentClient, Open
+from tests.providers.conftest import AgentClient, Open, Script
 
-Script = Callable[..., str]
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
 
