@@ -138,7 +138,7 @@ def rewrite(
     version: int | None,
     as_json: bool,
 ) -> None:
-    """Change one; without anything to change, in $EDITOR. Who comes too late loses nothing."""
+    """Change one; without anything to change, in $EDITOR. No text of a late comer is lost."""
     from flows.library import notebook
 
     with notebook() as book:

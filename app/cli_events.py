@@ -89,7 +89,7 @@ def verify(
 
 @app.command("replay")
 def replay(run: Run = None, as_json: AsJson = False) -> None:
-    """Decide everything again by the policy of then; compare decisions and labels."""
+    """Decide everything again by the policy of that time; compare decisions and labels."""
     from flows.policies import POLICIES
     from flows.wiring import open_event_log
     from policy.replay import replay as again

@@ -27,7 +27,7 @@ def say(line: str) -> None:
 
 
 def show(text: str) -> None:
-    """A result, on stdout, at once: who reads it may wait for it.
+    """A result, on stdout, at once: a reader may be waiting for it.
 
     Raises:
         Unavailable: there is no room where it goes.

@@ -14,14 +14,14 @@ FILE_LIMIT = 64 * 1024 * 1024
 
 
 class Committer(NamedTuple):
-    """Who a commit is by."""
+    """The author of a commit."""
 
     name: str
     email: str
 
 
 COMMITS_AS = Committer("Harness", "harness@localhost")
-"""Who commits in a sandbox are by, where nobody said otherwise."""
+"""The author of commits in a sandbox, unless the repository names another."""
 
 SnapshotId = NewType("SnapshotId", str)
 Stream = Literal["stdout", "stderr"]

@@ -58,7 +58,7 @@ def curate_run(
 def curate_new(
     book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
 ) -> Curated | None:
-    """The same for whom nobody asked: None where somebody looked already.
+    """The same for a run that nobody asked about: None where somebody looked already.
 
     A look that costs more than it may is a fault of the run, which is not looked at again.
 

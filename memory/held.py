@@ -1,4 +1,4 @@
-"""A lock file that is waited for, though not for ever: who holds it may have been stopped."""
+"""A lock file that is waited for, though not for ever: its holder may have been stopped."""
 
 import fcntl
 from io import TextIOWrapper

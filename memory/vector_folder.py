@@ -1,7 +1,7 @@
 """The folder that Chroma's own folder lies in: a lock, a generation, and a mark of doubt.
 
-The mark stands while Chroma is opened or written. Who finds it left there does not know what
-state the dead one left behind, or whether it died of it.
+The mark stands while Chroma is opened or written. A process that finds it left there does not
+know what state a dead one left behind, or whether it died of it.
 """
 
 import shutil
