@@ -17,8 +17,8 @@ from contracts.gate import Terms
 from contracts.sandbox import Command
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentTask
-from providers.account import RunTerms
 from providers.client import Gateway
+from providers.run_account import RunTerms
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec

@@ -18,9 +18,10 @@ from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
 from contracts.agents import NATIVE
 from contracts.gate import Terms
-from providers.account import AT_ONCE, RunTerms
+from providers.account import AT_ONCE
 from providers.client import Gateway
 from providers.litellm_door import litellm
+from providers.run_account import RunTerms
 
 CALLS = 100
 BATCHES = 5

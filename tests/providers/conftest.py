@@ -11,8 +11,8 @@ import pytest
 
 from contracts.chat import ChatRequest, Message
 from contracts.gate import Gate, Terms
-from providers.account import RunTerms
 from providers.client import Gateway
+from providers.run_account import RunTerms
 from tests.providers.running_gateway import running_gateway
 
 

@@ -11,9 +11,10 @@ from starlette.testclient import TestClient
 
 from contracts.gate import Terms
 from contracts.tool import Allowed
-from providers.account import AT_ONCE, HELD, RunTerms
+from providers.account import AT_ONCE, HELD
 from providers.gateway import MAX_BODY, gateway
 from providers.ledger import Ledger
+from providers.run_account import RunTerms
 from tests.providers.conftest import AgentClient, Open, Script
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}

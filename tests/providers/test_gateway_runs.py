@@ -11,9 +11,10 @@ import pytest
 
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Terms
-from providers.account import AT_ONCE, RunTerms
+from providers.account import AT_ONCE
 from providers.client import Gateway
 from providers.read_trajectory import first_difference
+from providers.run_account import RunTerms
 from tests.providers.conftest import ASK, LS, USAGE, Open, Script
 from tests.providers.running_gateway import running_gateway
 
