@@ -10,7 +10,7 @@ OUTPUT_LIMIT = 256 * 1024
 """Bytes kept of each stream: the first quarter and the last three quarters of this."""
 
 FILE_LIMIT = 64 * 1024 * 1024
-"""Bytes that one `read_file` gives at the most, unless the caller says otherwise."""
+"""Bytes that one `read_file` gives at most, unless the caller says otherwise."""
 
 
 class Committer(NamedTuple):

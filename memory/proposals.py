@@ -20,7 +20,7 @@ WRITES_A_RUN = 5
 """Notes and examples that may come of one run."""
 
 _EVIDENCE = 8
-"""Characters that a quote has at the least."""
+"""Characters that a quote has at least."""
 
 _ORDERS = re.compile(
     r"\b(?:(?:always|never|must(?:n\Wt| not)?|shall|should|have to|do not|don\Wt|ignore"

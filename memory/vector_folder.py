@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from memory.chroma_door import VectorsAway
-from memory.held import hold
+from memory.lock_file import hold
 
 HELD_S = 10.0
 """How long who wants to use the folder waits for others that do."""

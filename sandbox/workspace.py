@@ -21,7 +21,7 @@ from sandbox.left_out import JUNK, LIST_LIMIT, ignored, show_all
 from sandbox.repos import Base
 
 WORK_LIMIT = 512 * 1024 * 1024
-"""Bytes of a bundle that is taken out at the most."""
+"""Bytes of a bundle that is taken out at most."""
 
 _BUNDLE = ".git/harness.bundle"
 
