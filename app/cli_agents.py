@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli_tell import tell
 from app.options import AsJson
 from app.present import show_table
-from app.terminal import show_json
+from app.terminal import show_json, tell
 
 if TYPE_CHECKING:
     from memory.agent_settings import AgentSettings

@@ -9,6 +9,7 @@ import typer
 from app.options import AsJson
 from app.present import show_table
 from app.terminal import show, show_json
+from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def show_(blueprint: Ref, as_json: AsJson = False) -> None:
 def check(
     blueprint: Ref,
     intent: Annotated[str, typer.Option(help="The intent that prompts are made with.")] = "…",
-    agent: Annotated[str, typer.Option(help="Who is to do nodes that name no agent.")] = "native",
+    agent: Annotated[str, typer.Option(help="Who is to do nodes that name no agent.")] = NATIVE,
     as_json: AsJson = False,
 ) -> None:
     """Dry run: show every node and prompt; nothing is executed."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli_tell import edited, kept_when_refused, tell
+from app.editor import edited, kept_when_refused
 from app.options import AsJson
 from app.present import show_table
-from app.terminal import show, show_json
+from app.terminal import show, show_json, tell
 from app.who import who
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def rewrite(
     version: int | None,
     as_json: bool,
 ) -> None:
-    """Change one; without anything to change, in $EDITOR. Who comes too late loses nothing."""
+    """Change one; without anything to change, in $EDITOR. No text of a late comer is lost."""
     from flows.library import notebook
 
     with notebook() as book:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli_tell import tell, whole_run, write_file
+from app.files import write_file
 from app.options import MOST, AsJson
-from app.terminal import say, show, show_json
+from app.run_ids import whole_run
+from app.terminal import say, show, show_json, tell
 
 if TYPE_CHECKING:
     from policy.events import Event, Kind
@@ -88,7 +89,7 @@ def verify(
 
 @app.command("replay")
 def replay(run: Run = None, as_json: AsJson = False) -> None:
-    """Decide everything again by the policy of then; compare decisions and labels."""
+    """Decide everything again by the policy of that time; compare decisions and labels."""
     from flows.policies import POLICIES
     from flows.wiring import open_event_log
     from policy.replay import replay as again

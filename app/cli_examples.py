@@ -24,8 +24,10 @@ from app.cli_governed import (
     governed,
     regoverned,
 )
-from app.cli_tell import read_file, tell, whole_run
+from app.files import read_file
 from app.options import AsJson
+from app.run_ids import whole_run
+from app.terminal import tell
 
 if TYPE_CHECKING:
     from memory.note_types import Content, Entry

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app import cli_memory_care
-from app.cli_tell import edited, kept_when_refused, read_file, tell
+from app.editor import edited, kept_when_refused
+from app.files import read_file
 from app.options import MOST, AsJson
 from app.present import show_table
-from app.terminal import show, show_json
+from app.terminal import show, show_json, tell
 from contracts.errors import OptionInvalid
 from nodes.text import visible
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli_tell import read_file, tell, write_file
+from app.files import read_file, write_file
 from app.options import AsJson
-from app.terminal import say, show, show_json
+from app.terminal import say, show, show_json, tell
 from contracts.errors import OptionInvalid
 from nodes.text import visible
 

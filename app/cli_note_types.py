@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from app.cli_tell import tell
 from app.options import AsJson
 from app.present import show_table
-from app.terminal import show_json
+from app.terminal import show_json, tell
 
 app = typer.Typer(help="Note types and their priorities.", no_args_is_help=True)
 

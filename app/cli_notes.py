@@ -26,8 +26,10 @@ from app.cli_governed import (
     governed,
     regoverned,
 )
-from app.cli_tell import read_file, tell, whole_run
+from app.files import read_file
 from app.options import AsJson
+from app.run_ids import whole_run
+from app.terminal import say, tell
 
 if TYPE_CHECKING:
     from memory.note_types import Content, Entry, Note, NoteContent, Type
@@ -182,7 +184,6 @@ def _typed(book: "Notebook", content: "N", type_: str | None, note_type: str | N
 
 def _warn(book: "Notebook", made: "Note") -> None:
     """Say it when some agent could never be given the note."""
-    from app.terminal import say
     from memory.note_render import fits
 
     for name in book.agents:

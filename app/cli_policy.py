@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.asking import asking, confirmed, who_sits_here
-from app.cli_tell import intent_text, tell
+from app.files import intent_text
 from app.options import AsJson
 from app.present import show_table
-from app.terminal import say, show, show_json
+from app.terminal import say, show, show_json, tell
 from app.who import who
 from contracts.errors import HarnessError, OptionInvalid
 from contracts.text import check_text

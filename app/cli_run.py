@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from app.cli_tell import intent_text
+from app.files import intent_text
 from app.present import show_report
 from app.terminal import say, show, show_json
 from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound

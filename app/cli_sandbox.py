@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from app.cli_tell import tell
 from app.options import AsJson
 from app.present import show_table
-from app.terminal import say, show, show_json
+from app.terminal import say, show, show_json, tell
 
 app = typer.Typer(help="The base image and the containers of ours.", no_args_is_help=True)
 

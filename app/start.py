@@ -10,8 +10,8 @@ def main() -> None:
     """Import the command line and run it.
 
     A Ctrl-C while it is imported finds nothing begun: the process ends by the signal, as a
-    shell's own commands do, without a traceback. Who starts us with Ctrl-C ignored (`nohup`, a
-    job in the background) is obeyed.
+    shell's own commands do, without a traceback. If Ctrl-C was ignored when we were started
+    (by `nohup`, or as a background job), it stays ignored.
     """
     _open_streams()
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler

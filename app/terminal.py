@@ -27,7 +27,7 @@ def say(line: str) -> None:
 
 
 def show(text: str) -> None:
-    """A result, on stdout, at once: who reads it may wait for it.
+    """A result, on stdout, at once: a reader may be waiting for it.
 
     Raises:
         Unavailable: there is no room where it goes.
@@ -64,6 +64,14 @@ def show_json(document: object) -> None:
             stdout.write(f"{text}\n")
     except OSError as error:  # nobody reads it, or there is no room: what was done is done
         say(f"note: the document could not be written to stdout: {error.strerror}")
+
+
+def tell(document: object, line: str, as_json: bool) -> None:
+    """A result: the document with `--json`, else the line."""
+    if as_json:
+        show_json(document)
+    else:
+        show(line)
 
 
 def untold() -> bool:

@@ -108,7 +108,7 @@ class NodeRunner:
                 run_node=self,
                 run_lanes=self._run_lanes,
             )
-            return _tidy(_late(result, node, inside), self.redact)
+            return _tidy(_with_timeout(result, node, inside), self.redact)
 
     def _run_lanes(self, node: Parallel | Compete, ctx: RunContext) -> NodeResult:
         if isinstance(node, Parallel):
@@ -188,7 +188,7 @@ def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
     )
 
 
-def _late(result: NodeResult, node: Node, inside: NodeSandbox) -> NodeResult:
+def _with_timeout(result: NodeResult, node: Node, inside: NodeSandbox) -> NodeResult:
     if result.status != "failure" or not inside.out_of_time:
         return result
     return replace(result, error=f"timed out after {node.timeout_s:g} s: {result.error}")

@@ -1,8 +1,8 @@
 """Nodes beside each other: lanes in the same files, and agents that compete in forks of them.
 
 A lane runs in a thread of its own with the context of the one that began it, so that what
-makes nodes visible sees them as children. Who is interrupted does not wait for its lanes:
-they end with their sandbox.
+makes nodes visible sees them as children. A run that is interrupted does not wait for
+its lanes: they end with their sandbox.
 """
 
 from collections.abc import Callable, Iterator, Sequence

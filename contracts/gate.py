@@ -17,9 +17,8 @@ DENIED_TOOL = "denied"
 BUDGET_EXCEEDED = "budget_exceeded"
 """Stop reason of a reply that was not asked for any more; its content says what was spent."""
 
-
 OURSELVES = "harness"
-"""The agent of terms that no agent is under: our own code asks, and judges tool calls itself."""
+"""Stands for an agent where our own code asks the model, and judges tool calls itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

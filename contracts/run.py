@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
+from contracts.agents import NATIVE
 from contracts.chat import Usage
 
 NodeStatus = Literal["success", "failure", "skipped"]
@@ -81,7 +82,7 @@ class RunContext:
     intent: str = ""
     repo: str = ""
     push: bool = False
-    agent: str = "native"
+    agent: str = NATIVE
     model: str = ""
     memory: str = ""
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -148,7 +149,7 @@ class RunReport:
     flow_run_url: str | None = None
     repo: str = ""
     intent: str = ""
-    agent: str = "native"
+    agent: str = NATIVE
     model: str = ""
     started_at: str = ""
     total_duration_ms: int = 0

@@ -10,18 +10,18 @@ OUTPUT_LIMIT = 256 * 1024
 """Bytes kept of each stream: the first quarter and the last three quarters of this."""
 
 FILE_LIMIT = 64 * 1024 * 1024
-"""Bytes that one `read_file` gives at the most, unless the caller says otherwise."""
+"""Bytes that one `read_file` gives at most, unless the caller says otherwise."""
 
 
 class Committer(NamedTuple):
-    """Who a commit is by."""
+    """The author of a commit."""
 
     name: str
     email: str
 
 
 COMMITS_AS = Committer("Harness", "harness@localhost")
-"""Who commits in a sandbox are by, where nobody said otherwise."""
+"""The author of commits in a sandbox, unless the repository names another."""
 
 SnapshotId = NewType("SnapshotId", str)
 Stream = Literal["stdout", "stderr"]

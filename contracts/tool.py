@@ -29,7 +29,7 @@ class Denied:
     A rule of the policy also says which it was (`C4`), which argument breaks it (`/to`), by
     which tags, and by which way those came there, the origin first. `approval` is the id of the
     question that waits for a person; `answer` is what is said of that, or by whom it is refused.
-    `also` are the other rules that the same call breaks: who lifts one lifts them all.
+    `also` are the other rules that the same call breaks: whoever lifts one lifts them all.
     """
 
     reason: str

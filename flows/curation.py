@@ -16,7 +16,8 @@ from flows.run_folder import TRAJECTORY
 from flows.runs import find_run, read_report, reported_at, reported_since
 from flows.settings import Settings, load_settings
 from memory import curate
-from memory.curate import Curated, Rule
+from memory.curate import Curated
+from memory.curation_rule import Rule
 from memory.notebook import Notebook
 from memory.proposals import Story
 from memory.scope import Scope, checked

@@ -11,11 +11,12 @@ from pydantic import Field, WithJsonSchema
 from pydantic.config import JsonDict
 
 from blueprints.types import Blueprint
+from contracts.agents import AgentName
 from flows.request import LONGEST, MOST_USD
 from memory.scope import ID_LIMIT
 
 CONFIGURED: Final = "configured"
-AgentName = Literal["configured", "native", "claude-code", "pi"]
+AgentChoice = Literal["configured", AgentName]
 RunFunction = TypeVar("RunFunction", bound=Callable[..., object])
 
 
@@ -69,7 +70,7 @@ Ref = Annotated[
     ),
 ]
 Agent = Annotated[
-    AgentName,
+    AgentChoice,
     Field(json_schema_extra=_shown("Agent", "Who does agentic nodes that name nobody.")),
 ]
 Model = Annotated[

@@ -23,8 +23,8 @@ from flows.origin import KEYS, ROOT, origin
 from flows.owner import drawn_once
 from flows.settings import Settings
 from nodes.text import secrets_in
-from providers.account import RunTerms
 from providers.client import Gateway
+from providers.run_account import RunTerms
 from sandbox.process import process_label
 
 _ROOMS = tuple(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from contracts.agents import AGENTS
 from contracts.chat import Embed
 from contracts.errors import ModelUnavailable, SettingsInvalid
 from flows.embed import embed_through_gateway
@@ -15,7 +16,6 @@ from flows.memory_settings import (
     load_memory_settings,
     unset,
 )
-from flows.request import AGENTS
 from flows.settings import load_settings
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook

@@ -10,10 +10,10 @@ from contracts.json import Json
 from contracts.tool import Decision, ToolCall
 from flows.trajectory_events import ALLOWED_TOOLS
 from nodes.agents.allowed import TOOLS, guard_for
-from policy.again import POLICY, decide_again
 from policy.guard import GUARD, AgentGuard, guarded
 from policy.registry import thawed
 from policy.replay import Decide
+from policy.step_question import POLICY, decide_again
 
 
 class _Call(BaseModel, frozen=True, extra="forbid"):

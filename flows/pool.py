@@ -9,12 +9,12 @@ import signal
 import sys
 import threading
 
+from contracts.agents import CLI_AGENTS
 from contracts.errors import Unavailable
 from flows import kept
 from flows.environment import environment
 from flows.kept import Kept, Launch
 from flows.origin import code
-from flows.request import CLI_AGENTS
 from flows.sandboxes import spec_for
 from flows.settings import Settings, load_settings
 from flows.wiring import engine

@@ -16,12 +16,6 @@ from nodes.projects.options import OPTIONS, option_argv
 from nodes.types import Agentic, inner
 from sandbox.git import redacted
 
-AGENTS = ("native", "claude-code", "pi")
-"""Agents that can be asked for."""
-
-CLI_AGENTS = frozenset({"claude-code", "pi"})
-"""Those that are programs in the sandbox."""
-
 LONGEST = {"repo": 2_000, "intent": 20_000, "intent_from": 200, "ref": 500, "model": 500}
 """Characters that a run takes in each of these."""
 

@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 
+from contracts.agents import CLI_AGENTS
 from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.sandbox import SnapshotId
 from flows.owner import owner_of
-from flows.request import CLI_AGENTS, RunRequest, agents
+from flows.request import RunRequest, agents
 from flows.settings import Settings
 from flows.workshop import Opened
 from sandbox.container import DockerSandbox

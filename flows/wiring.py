@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.agents import AGENTS
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.gate import Bounds
 from flows.agent_approvals import approvals_at
@@ -20,7 +21,6 @@ from flows.policy_settings import load_policy_settings
 from flows.pull_requests import proposer
 from flows.reads import rules_of, secrets_read
 from flows.request import (
-    AGENTS,
     RunRequest,
     check_agents,
     check_fits,

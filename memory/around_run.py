@@ -10,7 +10,7 @@ class Surfacing:
     """How much memory a run is shown, and what is searched for it."""
 
     limit: int = 5
-    """Playbooks of each group at the most."""
+    """Playbooks of each group at most."""
     budget_tokens: int = 2_000
     """The prompt block never takes more."""
     max_distance: float = 0.7

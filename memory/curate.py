@@ -4,38 +4,28 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import delete, insert, select
 
 from contracts.chat import Complete
 from contracts.errors import BudgetExceeded
 from memory import curator, likeness, note_store
+from memory.curation_rule import NO_RULE, Rule
 from memory.database import alone, reading, writing
 from memory.errors import NoteInvalid, NoteNotFound
 from memory.likeness import Neighbour
 from memory.note_content import searched_text
 from memory.note_tables import curations
-from memory.note_types import DESCRIPTIVE, Author, Content, Entry, Flag, NoteContent, Where
+from memory.note_types import Author, Content, Entry, Flag, Where
 from memory.notebook import Notebook
-from memory.proposals import WRITES_A_RUN, Finding, Refused, Story, gives_order, judge
-from memory.scope import Scope, label
+from memory.proposals import WRITES_A_RUN, Finding, Refused, Story, judge
+from memory.scope import label
 
 KNOWN = 30
 """Kept notes that a curator is told of."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """The operator's: what is approved without a person. By default nothing is."""
-
-    confidence: int | None = None
-    """Approve what the curator is at least so sure of, if it describes and gives no order, was
-    compared and has no flag, and is for nobody else than the person or company that asked for
-    the run. None: a person approves everything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +38,6 @@ class Curated:
     refused: tuple[Refused, ...] = ()
     fault: str | None = None
     """Why nothing could be read out of the run."""
-
-
-NO_RULE = Rule()
 
 
 def curate_run(
@@ -71,7 +58,7 @@ def curate_run(
 def curate_new(
     book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
 ) -> Curated | None:
-    """The same for whom nobody asked: None where somebody looked already.
+    """The same for a run that nobody asked about: None where somebody looked already.
 
     A look that costs more than it may is a fault of the run, which is not looked at again.
 
@@ -109,87 +96,86 @@ def _look(book: Notebook, complete: Complete, model: str, story: Story, rule: Ru
     if found is None:
         curated = Curated(run_id=story.run_id, fault=f"model {model} gave no answer of this shape")
     else:
-        desk = _Desk(book, story, known, Author("curator", model), rule)
+        look = _Look(book, story, known, Author("curator", model), rule)
         with alone(book.engine, "curate"):  # two runs may teach the same at once
-            curated = _keep(desk, found.findings)
+            curated = _keep_all(look, found.findings)
     _log_curation(book, curated)
     return curated
 
 
-class _Desk(NamedTuple):
-    """What findings of one run are judged and kept with."""
+class _Look(NamedTuple):
+    """One look at a run: where what it found is kept, and what that is judged by."""
 
     book: Notebook
     story: Story
     known: Sequence[Entry]
+    """What the curator was told of, in this order."""
     author: Author
     rule: Rule
 
 
-def _keep(desk: _Desk, findings: Sequence[Finding]) -> Curated:
+@dataclass(frozen=True)
+class _Merged:
+    """A finding that an entry says exactly so already."""
+
+    id: str
+
+
+def _keep_all(look: _Look, findings: Sequence[Finding]) -> Curated:
+    """Keep each finding that holds, the surest first, while the run has room."""
     written: list[Entry] = []
     merged: list[str] = []
     refused: list[Refused] = []
-    run_id = desk.story.run_id
-    room = WRITES_A_RUN - _written_before(desk.book, run_id)
+    run_id = look.story.run_id
+    room = WRITES_A_RUN - _written_before(look.book, run_id)
     for finding in sorted(findings, key=lambda one: -one.confidence):
-        content = judge(finding, desk.story)
-        if isinstance(content, Refused):
-            refused.append(content)
-        elif same := _same(desk.book, content):
-            if same.status == "Revoked":
-                refused.append(Refused(finding.words, f"a person revoked the same: {same.id}"))
-            else:
-                merged.append(same.id)
-        elif len(written) >= room:
-            refused.append(Refused(finding.words, f"a run may teach {WRITES_A_RUN} things at most"))
-        else:
-            try:
-                written.append(_propose(desk, content, finding))
-            except NoteInvalid as error:
-                refused.append(Refused(finding.words, str(error)))
-    for one in refused:
-        _log.info("run %s: not proposed: %r: %s", run_id, one.words[:80], one.why)
+        match _keep(look, finding, has_room=len(written) < room):
+            case _Merged(same):
+                merged.append(same)
+            case Refused() as found:
+                _log.info("run %s: not proposed: %r: %s", run_id, found.words[:80], found.why)
+                refused.append(found)
+            case entry:
+                written.append(entry)
     return Curated(
         run_id=run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
     )
 
 
-def _propose(desk: _Desk, content: Content, finding: Finding) -> Entry:
-    near = desk.book.neighbours(content)
-    flags = _flags(content, finding, near.entries, desk.known)
-    made = desk.book.add(
+def _keep(look: _Look, finding: Finding, *, has_room: bool) -> Entry | _Merged | Refused:
+    content = judge(finding, look.story)
+    if isinstance(content, Refused):
+        return content
+    same = _same(look.book, content)
+    if same is not None and same.status == "Revoked":
+        return Refused(finding.words, f"a person revoked the same: {same.id}")
+    if same is not None:
+        return _Merged(same.id)
+    if not has_room:
+        return Refused(finding.words, f"a run may teach {WRITES_A_RUN} things at most")
+    try:
+        return _propose(look, content, finding)
+    except NoteInvalid as error:
+        return Refused(finding.words, str(error))
+
+
+def _propose(look: _Look, content: Content, finding: Finding) -> Entry:
+    near = look.book.neighbours(content)
+    flags = _flags(content, finding, near.entries, look.known)
+    made = look.book.add(
         content,
-        author=desk.author,
-        source_run=desk.story.run_id,
+        author=look.author,
+        source_run=look.story.run_id,
         confidence=finding.confidence,
         flags=flags,
     )
     for flag in flags:
         if flag.kind == "contradicts":
             with suppress(NoteNotFound):  # it was removed meanwhile
-                desk.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
-    if near.whole and _fits(desk.rule, made, desk.story):
-        return desk.book.approve(made.id, author=Author("curator", "rule"))
+                look.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
+    if near.whole and look.rule.approves(made, look.story):
+        return look.book.approve(made.id, author=Author("curator", "rule"))
     return made
-
-
-def _fits(rule: Rule, made: Entry, story: Story) -> bool:
-    """Whether the operator's rule approves it, so far as it was compared."""
-    describes = not isinstance(made, NoteContent) or made.type in DESCRIPTIVE
-    sure = rule.confidence is not None and (made.confidence or 0) >= rule.confidence
-    harmless = describes and not gives_order(made) and not made.flags
-    return sure and harmless and _stays_at_home(made.scope, story)
-
-
-def _stays_at_home(scope: Scope, story: Story) -> bool:
-    """Whether a person asked for the run, and nobody is told who could not have seen it."""
-    viewer = story.viewer
-    if story.intent_from:
-        return False
-    if viewer.user is not None:
-        return scope.user == viewer.user
-    return viewer.company is not None and scope.company == viewer.company
 
 
 def _same(book: Notebook, content: Content) -> Entry | None:
@@ -229,19 +215,14 @@ def _written_before(book: Notebook, run_id: str) -> int:
 
 
 def _log_curation(book: Notebook, curated: Curated) -> None:
+    """Note that somebody looked at the run, and what came of it; the last look counts."""
     outcome = {
         "written": [entry.id for entry in curated.written],
         "merged": list(curated.merged),
         "refused": [asdict(one) for one in curated.refused],
         "fault": curated.fault,
     }
+    row = {"run_id": curated.run_id, "at": book.clock(), "written": len(curated.written)}
     with writing(book.engine) as connection:
-        _put(connection, curated, outcome, book.clock())
-
-
-def _put(
-    connection: Connection, curated: Curated, outcome: dict[str, object], at: datetime
-) -> None:
-    connection.execute(delete(curations).where(curations.c.run_id == curated.run_id))
-    row = {"run_id": curated.run_id, "at": at, "written": len(curated.written)}
-    connection.execute(insert(curations).values(**row, outcome=outcome))
+        connection.execute(delete(curations).where(curations.c.run_id == curated.run_id))
+        connection.execute(insert(curations).values(**row, outcome=outcome))

@@ -48,7 +48,7 @@ class Injection(Block):
     distances: Mapping[int, float] = field(default_factory=dict)
     """By key, of what was found by meaning."""
     waiting: int = 0
-    """How many could not be compared with the task, for want of a vector."""
+    """How many could not be compared with the task: there is no vector."""
 
     @property
     def shown(self) -> tuple[Entry, ...]:
@@ -100,7 +100,7 @@ class Injector:
             )
             made = _answer(search, options)
         until = min((e.expires_at for e in made.shown if e.expires_at), default=None)
-        # Under the generation that was read first: who wrote since then made this stale.
+        # Under the generation that was read first: a write since then made this stale.
         return self._results.put(generation, request, made, until=until)
 
     def _options(self, connection: Connection, generation: int, viewer: Scope) -> Injecting:

@@ -43,7 +43,7 @@ def add_lessons(
 ) -> Taught:
     """Add lessons that are not there yet.
 
-    A run adds three at the most, over all its reflections, unless somebody asked for these. A
+    A run adds three at most, over all its reflections, unless somebody asked for these. A
     restatement that differs only in case, spaces and the mark at its end is the same lesson; any
     other may be a correction.
     """

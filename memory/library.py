@@ -238,7 +238,7 @@ class Library:
     def add_lessons(
         self, ref: str, texts: Sequence[str], *, run_id: str | None = None
     ) -> Sequence[str]:
-        """Add lessons that the playbook does not have yet, three a run at the most."""
+        """Add lessons that the playbook does not have yet, three a run at most."""
         return self._teach(ref, texts, run_id)
 
     def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:

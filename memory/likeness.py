@@ -16,7 +16,7 @@ NEAR = 0.35
 """Cosine distance below which two notes are shown side by side."""
 
 MOST = 3
-"""Near ones that are named at the most."""
+"""Near ones that are named at most."""
 
 _DENIAL = re.compile(
     r"\b(no|not|never|none|without|cannot|can't|don't|doesn't|isn't|aren't|won't)\b"

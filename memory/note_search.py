@@ -33,7 +33,7 @@ class FoundEntries:
     distances: Mapping[int, float] = field(default_factory=dict)
     """By key, where it was found by meaning: 0 is the same, 2 the opposite."""
     waiting: int = 0
-    """How many could not be compared for want of a vector."""
+    """How many could not be compared: there is no vector."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ from memory.scope import Scope
 PERSON = Author("person")
 
 IN_ONE_QUESTION = 500
-"""Ids that one SQL statement names at the most."""
+"""Ids that one SQL statement names at most."""
 
 
 def add(

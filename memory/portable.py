@@ -30,7 +30,7 @@ AT_ONCE = 50
 """Lines that are taken in before others have their turn to write."""
 
 PAUSE_S = 0.01
-"""Between two batches: who waits for a turn to write looks whether it is theirs, now and then."""
+"""Between two batches: other writers only look now and then whether it is their turn."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,8 @@ def export(library: Library) -> Iterator[str]:
 def import_(library: Library, lines: Iterable[str]) -> Imported:
     """Take a store in; the same file twice changes nothing.
 
-    All lines are read before the first is taken in. They are taken in by and by, so that others
-    write in between: each playbook with its executions at once.
+    All lines are read before the first is taken in. They are taken in bit by bit, so that others
+    can write in between: each playbook at once with its executions.
 
     A playbook that is here, by its id, is replaced only by a higher version of it, and stays
     archived if it is. Executions of it that are not known here are added to its counts, and those

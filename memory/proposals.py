@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
+from contracts.agents import NATIVE
 from memory.note_types import DESCRIPTIVE, Content, ExampleContent, NoteContent, Type
 from memory.render import inert
 from memory.scope import Scope
@@ -19,7 +20,7 @@ WRITES_A_RUN = 5
 """Notes and examples that may come of one run."""
 
 _EVIDENCE = 8
-"""Characters that a quote has at the least."""
+"""Characters that a quote has at least."""
 
 _ORDERS = re.compile(
     r"\b(?:(?:always|never|must(?:n\Wt| not)?|shall|should|have to|do not|don\Wt|ignore"
@@ -49,7 +50,7 @@ class Story:
     status: str
     intent: str = ""
     intent_from: str = ""
-    agent: str = "native"
+    agent: str = NATIVE
     viewer: Scope = field(default_factory=Scope)
     rating: int | None = None
     said: tuple[str, ...] = ()

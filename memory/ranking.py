@@ -8,7 +8,7 @@ WORDS_WEIGH = 2.0
 """What a word score of 1 would add to a similarity of 0 to 1 if no vector were near at all."""
 
 WORDS_DECIDE = 0.02
-"""What it adds at the least: of playbooks that are equally near, words tell which is meant."""
+"""The least that it adds: of playbooks that are equally near, words tell which is meant."""
 
 NEARNESS = 4
 """How fast words lose that weight as the nearest vector comes near; `docs/why/memory.md`."""

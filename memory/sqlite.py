@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from memory.errors import StoreUnavailable
-from memory.held import hold
+from memory.lock_file import hold
 
 BUSY_S = 60
 """How long a writer waits for its turn."""

@@ -34,7 +34,7 @@ _BY_KEY = select(playbooks).where(playbooks.c.key.in_(KEYS))
 
 
 class Identity(NamedTuple):
-    """Who a playbook is, apart from what it says; kept by export and import."""
+    """What names a playbook, apart from what it says; kept by export and import."""
 
     id: str
     slug: str

@@ -21,7 +21,7 @@ from memory.tables import executions, playbooks
 from memory.types import Counts, Filter, Playbook, Stats
 
 PAUSE_S = 0.01
-"""Between two batches: who waits for a turn to write looks whether it is theirs, now and then."""
+"""Between two batches: other writers only look now and then whether it is their turn."""
 
 
 def totals(connection: Connection) -> Stats:

@@ -1,7 +1,7 @@
 """The folder that Chroma's own folder lies in: a lock, a generation, and a mark of doubt.
 
-The mark stands while Chroma is opened or written. Who finds it left there does not know what
-state the dead one left behind, or whether it died of it.
+The mark stands while Chroma is opened or written. A process that finds it left there does not
+know what state a dead one left behind, or whether it died of it.
 """
 
 import shutil
@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from contracts.whole_file import write_whole
 from memory.chroma_door import VectorsAway
-from memory.held import hold
+from memory.lock_file import hold
 
 HELD_S = 10.0
 """How long who wants to use the folder waits for others that do."""

@@ -1,1 +1,1 @@
-"""Room of floor 1: the four node types and how one is executed."""
+"""Room of floor 1: the node types and how a node is executed."""

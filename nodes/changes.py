@@ -28,12 +28,12 @@ def commit_since(base: str) -> Work:
     """
 
     def work(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-        same = same_bytes(partial(_looked, sandbox))
+        same = same_bytes(partial(_git_quietly, sandbox))
         staged = _result(sandbox, "add", "--all")
         if staged.status == "failure":
             return staged
         if same:
-            _looked(sandbox, ("update-index", "-z", "--index-info"), b"".join(same.values()))
+            _git_quietly(sandbox, ("update-index", "-z", "--index-info"), b"".join(same.values()))
         if not _git(sandbox, "diff", "--cached", "--quiet").ok:
             return _commit(sandbox, commit_message(ctx))
         if head(ctx, sandbox).output == ctx.results[base].output:
@@ -60,18 +60,18 @@ def unchanged_since(base: str) -> Work:
 def uncommitted(sandbox: Sandbox) -> NodeResult:
     """The files that were changed, added or removed since the last commit, each on a line as
     `git status` has it; a failure where git cannot tell."""
-    status = _looked(sandbox, _STATUS)
+    status = _git_quietly(sandbox, _STATUS)
     if not status.ok:
         return to_result(status, ("git", *_STATUS))
     entries = [entry for entry in status.stdout.split(b"\0") if entry]
-    same = same_bytes(partial(_looked, sandbox)) if entries else {}
+    same = same_bytes(partial(_git_quietly, sandbox)) if entries else {}
     changed = [entry for entry in entries if entry[:3] != b" M " or entry[3:] not in same]
     return NodeResult.success(b"\n".join(changed).decode(errors="replace"))
 
 
 def commit_now(sandbox: Sandbox) -> str:
     """The hash of the commit that is checked out; empty where there is none."""
-    found = _looked(sandbox, ("rev-parse", "--verify", "HEAD"))
+    found = _git_quietly(sandbox, ("rev-parse", "--verify", "HEAD"))
     return found.text.strip() if found.ok else ""
 
 
@@ -80,7 +80,7 @@ def same_as(commit: str, sandbox: Sandbox) -> bool:
     changed = uncommitted(sandbox)
     if changed.status == "failure" or changed.output:
         return False
-    return _looked(sandbox, ("diff", "--quiet", "--no-ext-diff", commit, "HEAD")).ok
+    return _git_quietly(sandbox, ("diff", "--quiet", "--no-ext-diff", commit, "HEAD")).ok
 
 
 def commit_message(ctx: RunContext) -> str:
@@ -101,8 +101,8 @@ def _commit(sandbox: Sandbox, message: str) -> NodeResult:
     return _result(sandbox, "show", "--stat", "--format=%h %s", "HEAD")
 
 
-def _looked(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes = b"") -> ExecResult:
-    """What git says, which nobody who follows the run is told."""
+def _git_quietly(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes = b"") -> ExecResult:
+    """What git says; whoever follows the run is not shown it."""
     return sandbox.exec(Command(argv=("git", *args), stdin=stdin), quiet)
 
 

@@ -1,4 +1,4 @@
-"""The four node types. A node is data: what to do, never how it is run."""
+"""The node types. A node is data: what to do, never how it is run."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -136,7 +136,7 @@ Judge = Callable[[RunContext, Sequence[Entry]], str]
 
 
 def smallest(_: RunContext, entries: Sequence[Entry]) -> str:
-    """The judge for want of another: the fewest lines changed, the first of equals."""
+    """The default judge: the fewest lines changed; of equals, the first."""
     return min(entries, key=lambda entry: entry.lines).name
 
 

@@ -1,4 +1,4 @@
-"""The heads of a log, kept outside its database: who cuts the log short would have to cut both."""
+"""The heads of a log, kept outside its database: to cut the log short takes cutting both."""
 
 import json
 import os
@@ -65,7 +65,7 @@ class HeadFile:
             ) from error
 
     def write(self, heads: Iterable[str], clock: Clock) -> None:
-        """Keep these. Who holds the lock sees the old head or the new one.
+        """Keep these. Whoever holds the lock sees the old head or the new one.
 
         It is written over in one go: to put a new file in its place makes some file systems
         write the old one out first, which takes ten times as long as all the rest of an append.

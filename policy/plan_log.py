@@ -6,11 +6,11 @@ from typing import NamedTuple
 from contracts.entity import Entity, endorsed
 from contracts.json import Json
 from contracts.tool import Decision, Denied
-from policy.again import POLICY, question_of
 from policy.ask import Answer, Question
 from policy.denial_json import denial_json
 from policy.events import Draft, Event, Kind
 from policy.resolve import Call, Resolved, World, resolve
+from policy.step_question import POLICY, question_of
 
 Append = Callable[[Draft], object]
 

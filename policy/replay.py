@@ -1,4 +1,4 @@
-"""Decides again what was decided, by the policy of then, and compares decisions and state. Pure."""
+"""Decides again what was decided, by the policy of that time, and compares the outcomes. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

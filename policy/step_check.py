@@ -4,7 +4,7 @@ C1  it uses exactly the tools that its operation requires, and the user granted 
 C2  every reference leads to a labelled entity, with no tag that the step did not declare
 C3  the recipients may have data with every tag that the step declared
 C4  no untrusted origin has a say in what happens or who gets it
-C5  it is the step of the plan that was agreed on; a model wrote content at the most
+C5  it is the step of the plan that was agreed on; a model wrote no more than content
 C6  what decides whether it runs counts as used: no untrusted origin decides about an effect
 
 What no rule allows is denied. Pure: the same labels give the same decision, whatever the

@@ -62,7 +62,7 @@ class Ref:
 class Step:
     """One operation. `args` is JSON in which `{"$ref": …}` stands for a value of run time.
 
-    `data_caps` are the tags that the data it works on may carry at the most. `when` must be
+    `data_caps` are the tags that the data it works on may carry at most. `when` must be
     true at run time, `foreach` is a list of which each item is worked on, `retry` says how
     often it is tried again. `compose` asks a model to write the content, in these words.
     """

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import or_
 
+from contracts.json import mapping_in
 from policy.events import Event
 from policy.merge import History
 from policy.taint import DataFlow, data_flow
@@ -149,7 +150,7 @@ def _asked(event: Event) -> str:
     if not isinstance(question, Mapping):
         return _said(event, "op")
     asked = question.get("call") or question.get("operation")
-    return _inert(str(asked.get("name") or "")) if isinstance(asked, Mapping) else ""
+    return _inert(str(mapping_in(asked).get("name") or ""))
 
 
 def _said(event: Event, name: str) -> str:

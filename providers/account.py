@@ -1,36 +1,29 @@
-"""What a run, and one token of it, may spend and what they spent."""
+"""What one token may spend, and what was spent with it."""
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import TypeAdapter
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES, Spent, Terms, limit_reached
 from contracts.run import Decisions
 from contracts.tool import Decision, Denied, Guard, ToolCall
-from providers.answer import Pause, RunModels
-from providers.ask import Ask
-from providers.pieces import Piece
-from providers.prices import Price
 from providers.refusals import Refusals
-from providers.scripted import PREFIX
+from providers.run_account import RunAccount
 from providers.stream import MAX_ARGUMENTS
-from providers.trajectory import Redact, Trajectory
 
 SPENT = TypeAdapter(Spent)
 """How what was spent crosses the wire."""
 
 AT_ONCE = 8
-"""Requests that one agent may have under way; what they spend is known at their end only. As many
-besides may ask what costs nothing."""
+"""Requests that one agent may have under way: what they spend is only known when they end. As
+many again may be under way that cost nothing."""
 
 REFUSED_IN_A_ROW = 10
 """Requests that a model may find malformed, one after the other, before its agent is given up."""
@@ -42,29 +35,6 @@ HELD = 128 << 20
 """Bytes of requests that one agent may have here before they are answered."""
 
 
-class RunTerms(BaseModel, frozen=True, extra="forbid"):
-    """What a run may spend in all, and where its trajectory goes."""
-
-    run_id: str = Field(min_length=1)
-    trajectory: Path
-    budget_usd: float | None = None
-    """All tokens of the run together spend this much, give or take the replies under way."""
-    ttl_s: float = Field(default=6 * 3600.0, gt=0)
-    """Tokens are worth nothing after this long, whether the run was closed or not."""
-    prices: Mapping[str, Price] = Field(default_factory=dict)
-    """Prices that go before litellm's."""
-    spent_usd: float = 0.0
-    """What was spent before the run went on; it counts towards the budget."""
-    replay: Path | None = None
-    """An old trajectory: its replies are played, whatever model is named."""
-    said: Mapping[str, int] = Field(default_factory=dict)
-    """Replies, by model, that were given before the run went on: scripts begin after them."""
-    secrets: tuple[str, ...] = ()
-    """Values that are blanked out in the trajectory, besides the gateway's own."""
-    process: str = ""
-    """Who the run belongs to, as `IsOver` knows it: when it is over, the run is."""
-
-
 class Refused(Exception):
     """A request that is not served. `kind` is for our own clients, the message for agents."""
 
@@ -72,49 +42,6 @@ class Refused(Exception):
         super().__init__(message)
         self.kind = kind
         self.status = status
-
-
-class RunAccount:
-    """One open run: its models, its trajectory and its purse."""
-
-    def __init__(self, terms: RunTerms, redact: Redact, pause: Pause) -> None:
-        self.terms = terms
-        self._models = RunModels(terms.prices, pause=pause, said=terms.said)
-        self.masked = [secret for secret in terms.secrets if secret]
-        self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._mask(redact(t)))
-        self.ends_at = time.monotonic() + terms.ttl_s
-        self._usage = Usage(cost_usd=terms.spent_usd)
-        self._lock = threading.Lock()
-
-    def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
-        """The model's answer, or the next of the trajectory that is replayed.
-
-        Raises:
-            ModelUnavailable, OptionInvalid: as `RunModels.answer`.
-        """
-        replay = self.terms.replay
-        return self._models.answer(model if replay is None else f"{PREFIX}{replay}", ask)
-
-    def count(self, usage: Usage) -> None:
-        """Add one reply of any of the run's agents, who may spend at the same time."""
-        with self._lock:
-            self._usage += usage
-
-    def spent(self) -> Usage:
-        """What all its agents spent together."""
-        return self._usage
-
-    def exceeded(self) -> str | None:
-        """Why no more may be spent, or None."""
-        budget, spent = self.terms.budget_usd, self._usage
-        if budget is None or spent.cost_usd < budget:
-            return None
-        return f"budget exceeded: ${spent.cost_usd:.4f} of ${budget:g}, {spent.total} tokens"
-
-    def _mask(self, text: str) -> str:
-        for secret in self.masked:
-            text = text.replace(secret, "[redacted]")
-        return text
 
 
 @dataclass
@@ -161,7 +88,7 @@ class Account:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """A request that is no turn, and takes a thread of all agents nevertheless.
+        """A request that is no turn, yet takes one of the threads that all agents share.
 
         Raises:
             Refused: `AT_ONCE` of them are under way.
@@ -246,7 +173,7 @@ class Account:
     def broke(self, why: str, *, again: bool) -> None:
         """Remember why the model did not answer, or not to the end; `again`: it still may.
 
-        An agent whose requests are all refused pays for none: it may go on like that for so long.
+        An agent whose requests are all refused pays for none: no budget would ever stop it.
         """
         with self._lock:
             self._spent = replace(self._spent, outage=why)

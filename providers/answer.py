@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
+from contracts.json import text_in
 from providers.ask import Ask
 from providers.failures import OVERFLOW, broken_off, outage, patience, unwrapped, wait_s
 from providers.litellm_door import litellm
@@ -142,8 +143,7 @@ def _thoughts(message: Mapping[str, object]) -> Iterator[Thought]:
     if not isinstance(blocks, list):
         blocks = [{"thinking": message.get("reasoning_content")}]
     for block in blocks:
-        text = block.get("thinking") if isinstance(block, Mapping) else None
-        if isinstance(text, str) and text:
+        if text := text_in(block, "thinking"):
             yield Thought(text)
         yield from thoughts([block])
 

@@ -11,6 +11,9 @@ from providers.wire_openai import message_out, tools_out
 
 Json = Mapping[str, object]
 
+SILENCE_S = 180.0
+"""How long a streaming model may say nothing."""
+
 _IMAGE = 6_400
 """As many characters as an image of the usual size has tokens, four times 1,600."""
 

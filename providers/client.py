@@ -13,9 +13,10 @@ from pydantic import BaseModel, Field
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import BadInput, HarnessError, ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Gate, OpenGate, Spent, Terms
-from providers.account import SPENT, RunTerms
+from providers.account import SPENT
 from providers.ask import response_format
 from providers.embed import EmbedAsk
+from providers.run_account import RunTerms
 from providers.scripted import PREFIX, is_scripted, script_path
 from providers.usage import usage_from
 from providers.wire_openai import message_in, message_out, tools_out

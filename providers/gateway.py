@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
-from providers import wire_anthropic, wire_chat
+from providers import wire_anthropic_answer, wire_anthropic_request, wire_chat
 from providers.account import Refused
 from providers.ask import Ask, Json
 from providers.embed import EmbedAsk
@@ -55,11 +55,11 @@ class Wire(NamedTuple):
 
 
 _ANTHROPIC = Wire(
-    wire_anthropic.ask_from,
-    wire_anthropic.body_from,
-    wire_anthropic.events_from,
-    wire_anthropic.error_body,
-    wire_anthropic.error_event,
+    wire_anthropic_request.ask_from,
+    wire_anthropic_answer.body_from,
+    wire_anthropic_answer.events_from,
+    wire_anthropic_answer.error_body,
+    wire_anthropic_answer.error_event,
     "prompt is too long: the model cannot hold this conversation",
 )
 _OPENAI = Wire(

@@ -22,9 +22,10 @@ from starlette.routing import Route
 from contracts.chat import Usage
 from contracts.errors import BadInput, HarnessError
 from contracts.gate import Spent, Terms
-from providers.account import SPENT, Refused, RunTerms
+from providers.account import SPENT, Refused
 from providers.ledger import Ledger
 from providers.prices import is_priced
+from providers.run_account import RunTerms
 
 CheckModel = Callable[[str], None]
 """Raises OptionInvalid or ModelUnavailable for a model that cannot answer here."""

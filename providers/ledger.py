@@ -7,8 +7,9 @@ from secrets import token_urlsafe
 
 from contracts.chat import Usage
 from contracts.gate import MakeGuard, Spent, Terms
-from providers.account import Account, Refused, RunAccount, RunTerms
+from providers.account import Account, Refused
 from providers.answer import Pause
+from providers.run_account import RunAccount, RunTerms
 from providers.trajectory import Redact
 
 TOKEN_PREFIX = "hrn-"  # noqa: S105 - what a token begins with, not one

@@ -1,9 +1,10 @@
 """A model's answer as it arrives: text at once, tool calls whole, the end last."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from contracts.chat import Message, Reply, Usage
+from contracts.json import mappings_in, text_in
 from contracts.tool import ToolCall
 
 KEPT_TEXT = 4_000_000
@@ -36,13 +37,11 @@ class Thought:
 
 def thoughts(blocks: object) -> Iterator[Thought]:
     """The signatures and redacted thoughts in litellm's `thinking_blocks`."""
-    for block in blocks if isinstance(blocks, list) else ():
-        if isinstance(block, Mapping):
-            signature, data = block.get("signature"), block.get("data")
-            if isinstance(signature, str) and signature:
-                yield Thought(signature=signature)
-            if isinstance(data, str) and data:
-                yield Thought(redacted=data)
+    for block in mappings_in(blocks):
+        if signature := text_in(block, "signature"):
+            yield Thought(signature=signature)
+        if data := text_in(block, "data"):
+            yield Thought(redacted=data)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _WINDOW = 64
-"""Parts that wait to be sent, at the most; then the thread waits too."""
+"""Parts that wait to be sent, at most; then the thread waits too."""
 
 
 class Pump(Generic[T]):

@@ -9,11 +9,10 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Message, Usage
 from contracts.json import mapping_in
-from providers.ask import Ask, Json
+from providers.ask import SILENCE_S, Ask, Json
 from providers.parts import image, not_shown
 from providers.pieces import Call, End, Piece, Text, Thought, Wait, collect
 from providers.sse import COMMENT, event
-from providers.wire_anthropic import SILENCE_S
 from providers.wire_openai import message_out
 
 DONE = b"data: [DONE]\n\n"

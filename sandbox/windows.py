@@ -10,7 +10,7 @@ from sandbox.wire import Frame
 
 
 class Inbox:
-    """What one channel has received and not yet taken, `window` bytes at the most."""
+    """What one channel has received and not yet taken, `window` bytes at most."""
 
     def __init__(self, window: int = WINDOW) -> None:
         self._window = window

@@ -21,7 +21,7 @@ from sandbox.left_out import JUNK, LIST_LIMIT, ignored, show_all
 from sandbox.repos import Base
 
 WORK_LIMIT = 512 * 1024 * 1024
-"""Bytes of a bundle that is taken out at the most."""
+"""Bytes of a bundle that is taken out at most."""
 
 _BUNDLE = ".git/harness.bundle"
 
@@ -111,7 +111,7 @@ def _unlock(sandbox: Sandbox) -> None:
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     """Commit every change in the workspace; gives what could not be added, as notices."""
-    same = same_bytes(partial(_looked, sandbox))
+    same = same_bytes(partial(_git_listing, sandbox))
     added = tried_in(sandbox, "add", "--all", "--ignore-errors")
     if same:
         git_in(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(same.values()))
@@ -122,7 +122,7 @@ def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     return () if added.ok else (f"not all is in the branch: {last_words(added.stderr)}",)
 
 
-def _looked(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes) -> ExecResult:
+def _git_listing(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes) -> ExecResult:
     return tried_in(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
 
 

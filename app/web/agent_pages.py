@@ -58,7 +58,7 @@ def try_out(request: Request, name: str, typed: Typed) -> Response:
 
 @router.post("/agents/{name}")
 def change_agent(request: Request, name: str, typed: Typed) -> Response:
-    """Keep the settings; who was overtaken is told."""
+    """Keep the settings; a person who was overtaken is told."""
     with notebook() as opened:
         now = opened.agent(name)
         try:

@@ -88,7 +88,7 @@ def entry_router(shape: Shape) -> APIRouter:
 
     @router.post("/{ref}")
     def change(request: Request, ref: str, typed: Typed) -> Response:
-        """Keep the change; who was overtaken is told, with the own text still in the form."""
+        """Keep the change; a person who was overtaken is told, and keeps their text in the form."""
         with notebook() as opened:
             one = opened.get(ref, shape.kind)
             try:

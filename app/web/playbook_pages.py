@@ -122,7 +122,7 @@ def edit_playbook(request: Request, ref: str) -> Response:
 
 @router.post("/playbooks/{ref}")
 def change_playbook(request: Request, ref: str, typed: Typed) -> Response:
-    """Keep the change; who was overtaken is told, with the own text still in the form."""
+    """Keep the change; a person who was overtaken is told, and keeps their text in the form."""
     with library() as opened:
         now = opened.get(ref)
         try:

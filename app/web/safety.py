@@ -64,7 +64,7 @@ def _knows(request: Request, token: str) -> bool:
 
 
 class _Refused(Exception):
-    """Who asks is not served; the message says why."""
+    """The request is not served; the message says why."""
 
     def __init__(self, why: str, *, status: int = 403) -> None:
         super().__init__(why)

@@ -54,7 +54,7 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
             site(token=where.token),
             log_level="warning",
             access_log=False,
-            timeout_graceful_shutdown=1,  # who follows events would hold it up for ever
+            timeout_graceful_shutdown=1,  # whoever follows events would hold it up for ever
         )
         uvicorn.Server(config).run(sockets=[listening])
 

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from benchmarks.agents.tasks import COUNT, DONE, SET_UP, commands
 from benchmarks.gateway.process import SECRET
+from contracts.agents import NATIVE
 from contracts.chat import ChatRequest, Reply
 from contracts.gate import Terms
 from contracts.sandbox import Command
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentTask
-from providers.account import RunTerms
 from providers.client import Gateway
+from providers.run_account import RunTerms
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
@@ -33,7 +34,7 @@ def main(url: str, image: str, folder: Path) -> list[float]:
         model = f"scripted/{_script(folder, number)}"
         with (
             gateway.run(terms) as open_gate,
-            open_gate(Terms(node="n", agent="native", model=model)) as gate,
+            open_gate(Terms(node="n", agent=NATIVE, model=model)) as gate,
             DockerSandbox.start(engine, spec) as sandbox,
         ):
             sandbox.exec(Command(argv=("bash", "-c", SET_UP)))

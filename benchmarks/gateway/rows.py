@@ -16,11 +16,13 @@ import httpx
 
 from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
+from contracts.agents import NATIVE
 from contracts.gate import Terms
 from flows.run_folder import TRAJECTORY
-from providers.account import AT_ONCE, RunTerms
+from providers.account import AT_ONCE
 from providers.client import Gateway
 from providers.litellm_door import litellm
+from providers.run_account import RunTerms
 
 CALLS = 100
 BATCHES = 5
@@ -65,7 +67,7 @@ def _bench() -> Iterator[Bench]:
         open_gate = stack.enter_context(client.run(terms))
 
         def token(model: str) -> str:
-            gate = open_gate(Terms(node="n", agent="native", model=model))
+            gate = open_gate(Terms(node="n", agent=NATIVE, model=model))
             return stack.enter_context(gate).token
 
         limits = httpx.Limits(max_connections=64)

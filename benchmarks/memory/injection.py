@@ -14,6 +14,7 @@ from sqlalchemy import insert
 from benchmarks.memory import corpus
 from benchmarks.memory.surface import Times, timed, times
 from benchmarks.row import Row
+from contracts.agents import AGENTS, NATIVE
 from memory import scope
 from memory.content import digest
 from memory.note_generation import changing
@@ -26,9 +27,8 @@ from providers import mpnet
 NOTES = 10_000
 EXAMPLES = 5_000
 ROUNDS = 100
-AGENTS = ("claude-code", "native", "pi")
 TYPES = ("Constraint", "Preference", "Issue", "Context")
-ME = Scope(agent="native", user="user 1", company="company 1")
+ME = Scope(agent=NATIVE, user="user 1", company="company 1")
 
 
 def rows() -> Iterator[Row]:

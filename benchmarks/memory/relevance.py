@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.memory.retrieval import PROCEDURES, read
 from benchmarks.row import Row
+from contracts.agents import NATIVE
 from memory.note_types import NoteContent, Type
 from memory.notebook import Notebook, open_notebook
 from memory.scope import LEVELS, Scope
@@ -25,7 +26,7 @@ from memory.types import Embedder
 from providers import mpnet
 
 RULES = Path(__file__).with_name("notes.txt")
-ME = Scope(agent="native", user="ann", company="acme")
+ME = Scope(agent=NATIVE, user="ann", company="acme")
 MIXED: tuple[Type, ...] = ("Constraint", "Preference", "Issue", "Context", "Example")
 
 
@@ -46,7 +47,7 @@ def _book() -> Iterator[Notebook]:
     model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
     with (
         tempfile.TemporaryDirectory(prefix="harness-bench-") as folder,
-        open_notebook(Path(folder) / "h.db", agents=("native",), embedder=model) as book,
+        open_notebook(Path(folder) / "h.db", agents=(NATIVE,), embedder=model) as book,
     ):
         yield book
 

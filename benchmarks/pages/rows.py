@@ -15,8 +15,9 @@ from time import perf_counter
 import httpx
 from playwright.sync_api import sync_playwright
 
-from benchmarks.memory.injection import AGENTS, fill
+from benchmarks.memory.injection import fill
 from benchmarks.row import Row
+from contracts.agents import AGENTS
 from memory.notebook import open_notebook
 
 ROUNDS = 20

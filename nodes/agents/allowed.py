@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
+from contracts.json import mapping_in
 from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS
 from nodes.agents.command_tools import Bash
@@ -27,7 +29,7 @@ WORDS = ("read", "write", "edit", "search", "shell", PLAYBOOKS)
 
 TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "native": {
+        NATIVE: {
             "bash": "shell",
             "read_file": "read",
             "write_file": "write",
@@ -108,7 +110,7 @@ def tools_for(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
     """The native tools to offer: those of which at least some use is allowed."""
     may = parse_allowed(allowed)
     words = may.words | ({"shell"} if may.commands else set())
-    return tuple(tool for tool in native_tools() if TOOLS["native"][tool.name] in words)
+    return tuple(tool for tool in native_tools() if TOOLS[NATIVE][tool.name] in words)
 
 
 def names_for(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
@@ -118,7 +120,7 @@ def names_for(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for name, word in TOOLS[agent].items() if word in words)
 
 
-def guard_for(allowed: Sequence[str] | None, agent: str = "native") -> Guard:
+def guard_for(allowed: Sequence[str] | None, agent: str = NATIVE) -> Guard:
     """Decides about calls of this agent's tools; what no rule allows is denied.
 
     Raises:
@@ -126,7 +128,7 @@ def guard_for(allowed: Sequence[str] | None, agent: str = "native") -> Guard:
     """
     check_allowed(agent, allowed)
     may = parse_allowed(allowed)
-    command = _native_command if agent == "native" else _plain_command
+    command = _native_command if agent == NATIVE else _plain_command
     return lambda call: _decide(may, call, TOOLS[agent].get(call.name), command)
 
 
@@ -179,7 +181,7 @@ def _plain_command(call: ToolCall) -> str:
         found = json.loads(call.arguments)
     except (ValueError, RecursionError) as error:
         raise CallMalformed(f"bad arguments for {call.name}: {error}") from error
-    command = found.get("command") if isinstance(found, dict) else None
+    command = mapping_in(found).get("command")
     if not isinstance(command, str):
         raise CallMalformed(f"bad arguments for {call.name}: no command in them")
     return command

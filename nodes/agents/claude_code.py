@@ -12,7 +12,7 @@ from types import MappingProxyType
 from contracts.gate import OpenGate
 from contracts.json import text_in
 from nodes.agents.allowed import names_for
-from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
+from nodes.agents.cli import GATEWAY_PORT, Cli, LaunchOrder, cli_agent
 from nodes.agents.events import Event, blocks, result_of
 from nodes.agents.lines import one_line
 from nodes.agents.session import Launch
@@ -44,28 +44,28 @@ def claude_code(
     return cli_agent(CLAUDE_CODE, open_gate, port=port, on_line=on_line)
 
 
-def _launch(call: Call) -> Launch:
-    task = call.task
+def _launch(order: LaunchOrder) -> Launch:
+    task = order.task
     own = names_for("claude-code", task.allowed_tools)
-    led = call.toolbox.tools if call.toolbox else ()
+    led = order.toolbox.tools if order.toolbox else ()
     named = [*own, *(f"mcp__{SERVER}__{tool.name}" for tool in led)]
     offered = ("--tools", ",".join(own), "--allowedTools", ",".join(named))
-    system, mcp = f"{call.home}/system.md", f"{call.home}/mcp.json"
-    closed = ("--mcp-config", mcp) if call.toolbox else ("--safe-mode",)
-    files = {system: call.system} if call.system else {}
-    session = ("--resume" if call.goes_on else "--session-id", call.session)
+    system, mcp = f"{order.home}/system.md", f"{order.home}/mcp.json"
+    closed = ("--mcp-config", mcp) if order.toolbox else ("--safe-mode",)
+    files = {system: order.system} if order.system else {}
+    session = ("--resume" if order.goes_on else "--session-id", order.session)
     turns = () if task.limits.turns is None else ("--max-turns", str(task.limits.turns))
-    added = ("--append-system-prompt-file", system) if call.system else ()
+    added = ("--append-system-prompt-file", system) if order.system else ()
     return Launch(
         argv=("claude", *_FLAGS, *session, *closed, *offered, "--model", _MODEL, *turns, *added),
         env={
             **_ENV,
-            "ANTHROPIC_BASE_URL": call.url,
-            "ANTHROPIC_API_KEY": call.token,
-            "CLAUDE_CONFIG_DIR": f"{call.home}/config",
+            "ANTHROPIC_BASE_URL": order.url,
+            "ANTHROPIC_API_KEY": order.token,
+            "CLAUDE_CONFIG_DIR": f"{order.home}/config",
         },
-        stdin=call.prompt,
-        files={**files, mcp: call.toolbox.mcp_config()} if call.toolbox else files,
+        stdin=order.prompt,
+        files={**files, mcp: order.toolbox.mcp_config()} if order.toolbox else files,
     )
 
 

@@ -27,10 +27,11 @@ _GO_ON = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
-    """What a launch is made for: `home` is a folder of the agent's own, outside the workspace.
+class LaunchOrder:
+    """What an agent is launched with: its task, and its way to the model.
 
-    There it keeps its conversation as `session`, a UUID; `goes_on` when that is there already.
+    `home` is a folder of its own, outside the workspace. There it keeps its conversation as
+    `session`, a UUID; `goes_on` says that this is there already.
     """
 
     task: AgentTask
@@ -63,7 +64,7 @@ class Cli:
     """One command-line agent."""
 
     name: str
-    launch: Callable[[Call], Launch]
+    launch: Callable[[LaunchOrder], Launch]
     reading: Callable[[LiveStory], Reading]
 
 
@@ -89,7 +90,7 @@ def cli_agent(
         before = task.so_far or Talk(session=str(uuid4()), model=task.model)
         with open_gate(terms(cli.name, task)) as gate:
             story = LiveStory(on_line)
-            ongoing = _Work(
+            ongoing = _Ongoing(
                 cli=cli,
                 task=task,
                 sandbox=sandbox,
@@ -99,7 +100,7 @@ def cli_agent(
                 began=began,
             )
             session = Session(sandbox, ongoing.home, cli.reading(story), first_byte_s, ongoing.keep)
-            ended = session.run(cli.launch(ongoing.call(port)), ongoing.left_s)
+            ended = session.run(cli.launch(ongoing.order(port)), ongoing.left_s)
             spent = before.spent + gate.settled()
         return ongoing.result(ended, session, spent)
 
@@ -107,8 +108,8 @@ def cli_agent(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Work:
-    """One task of one agent, from its launch to its result; `began` by the monotonic clock."""
+class _Ongoing:
+    """One task under way, from its launch to its result; `began` is by the monotonic clock."""
 
     cli: Cli
     task: AgentTask
@@ -129,9 +130,8 @@ class _Work:
         limit_s = self.task.limits.time_s
         return None if limit_s is None else limit_s - self.before.elapsed_s
 
-    def call(self, port: int) -> Call:
-        """What it is launched for."""
-        return Call(
+    def order(self, port: int) -> LaunchOrder:
+        return LaunchOrder(
             task=self.task,
             token=self.gate.token,
             url=f"http://127.0.0.1:{port}",

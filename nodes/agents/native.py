@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from contracts.agents import NATIVE
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import ModelUnavailable
 from contracts.gate import BUDGET_EXCEEDED, OpenGate
@@ -38,7 +39,7 @@ def gated_native(
     """The native agent, asking through a gateway, whose guard decides before it does."""
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-        with open_gate(terms("native", task)) as gate:
+        with open_gate(terms(NATIVE, task)) as gate:
             return native_agent(gate.complete, on_line=on_line, clock=clock)(task, sandbox)
 
     return work

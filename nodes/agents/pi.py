@@ -9,7 +9,7 @@ import json
 from contracts.gate import OpenGate
 from contracts.json import text_in
 from nodes.agents.allowed import names_for
-from nodes.agents.cli import GATEWAY_PORT, Call, Cli, cli_agent
+from nodes.agents.cli import GATEWAY_PORT, Cli, LaunchOrder, cli_agent
 from nodes.agents.events import Event, blocks, result_of
 from nodes.agents.lines import one_line
 from nodes.agents.session import Launch
@@ -34,32 +34,32 @@ def pi(open_gate: OpenGate, *, port: int = GATEWAY_PORT, on_line: OnLine = lambd
     return cli_agent(PI, open_gate, port=port, on_line=on_line)
 
 
-def _launch(call: Call) -> Launch:
-    task, config = call.task, f"{call.home}/config"
-    toolbox = call.toolbox
+def _launch(order: LaunchOrder) -> Launch:
+    task, config = order.task, f"{order.home}/config"
+    toolbox = order.toolbox
     added = [tool.name for tool in toolbox.tools] if toolbox else []
     tools = ",".join((*names_for("pi", task.allowed_tools), *added))
-    system = f"{call.home}/system.md"
+    system = f"{order.home}/system.md"
     files = {
-        f"{config}/models.json": _models(call),
-        **({system: call.system} if call.system else {}),
-        **(toolbox.pi_files(call.home) if toolbox else {}),
+        f"{config}/models.json": _models(order),
+        **({system: order.system} if order.system else {}),
+        **(toolbox.pi_files(order.home) if toolbox else {}),
     }
     return Launch(
         argv=("pi", *_FLAGS, "--provider", _PROVIDER, "--model", _MODEL)
-        + ("--session-dir", f"{call.home}/sessions", "--session-id", call.session)
+        + ("--session-dir", f"{order.home}/sessions", "--session-id", order.session)
         + (("--tools", tools) if tools else ("--no-tools",))
-        + (("--extension", f"{call.home}/playbooks.js") if toolbox else ())
-        + (("--append-system-prompt", system) if call.system else ()),
+        + (("--extension", f"{order.home}/playbooks.js") if toolbox else ())
+        + (("--append-system-prompt", system) if order.system else ()),
         env={"PI_CODING_AGENT_DIR": config, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
-        stdin=call.prompt,
+        stdin=order.prompt,
         files=files,
     )
 
 
-def _models(call: Call) -> str:
+def _models(order: LaunchOrder) -> str:
     model = {"id": _MODEL, "contextWindow": _CONTEXT, "maxTokens": _MOST_OUTPUT}
-    provider = {"baseUrl": call.url, "api": "anthropic-messages", "apiKey": call.token}
+    provider = {"baseUrl": order.url, "api": "anthropic-messages", "apiKey": order.token}
     return json.dumps({"providers": {_PROVIDER: {**provider, "models": [model]}}})
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from contracts.errors import SandboxFileError
+from contracts.json import mapping_in
 from contracts.sandbox import Command, Sandbox
 from nodes.node_sandbox import quiet
 
@@ -68,5 +69,5 @@ class ProjectFiles:
 def table(data: object, *keys: str) -> Table:
     """The table found by following `keys`; empty when there is none on the way."""
     for key in keys:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data if isinstance(data, dict) else {}
+        data = mapping_in(data).get(key)
+    return mapping_in(data)

@@ -107,7 +107,7 @@ class Disk:
         return max(0, all_of_it - known)
 
     def culprits(self, growth: int, written: dict[str, int]) -> list[Any]:
-        """Who wrote most of the growth; everybody, where what can be seen does not explain it."""
+        """The jobs that wrote most of the growth; all jobs, where those do not explain it."""
         more, explained = self.by_living(written), self.by_ended()
         found: list[Any] = []
         for job in sorted(more, key=lambda job: -more[job]):

@@ -1,8 +1,8 @@
 """The processes of one job, found by a mark that none of them can take off.
 
-The mark is a supplementary group. Who has no privilege cannot leave a group, and hands it
-on to every child: so neither a new session nor a double fork nor an empty environment hides
-a process.
+The mark is a supplementary group. A process without privilege cannot leave a group,
+and hands it on to every child: so neither a new session nor a double fork nor an empty
+environment hides a process.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from nodes.agents.pi import pi
 from nodes.agents.talk import KeepTalk, Talk
 from nodes.agents.types import Agent, AgentLimits, AgentResult, AgentTask, OnLine
 from nodes.node_sandbox import NodeSandbox
-from providers.account import RunTerms
 from providers.client import Gateway
+from providers.run_account import RunTerms
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec

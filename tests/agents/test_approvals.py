@@ -8,6 +8,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from contracts.agents import AGENTS
 from contracts.gate import Bounds, Spent
 from contracts.run import Decisions
 from flows.event_log import event_log
@@ -22,7 +23,6 @@ from tests.providers.running_gateway import running_gateway
 
 pytestmark = pytest.mark.docker
 
-AGENTS = ("claude-code", "pi", "native")
 CI = "/workspace/.github/workflows/ci.yml"
 
 
@@ -91,6 +91,7 @@ def test_an_agent_that_does_not_wait_may_try_again_once_it_is_approved(
 def test_an_agent_goes_on_with_its_conversation_once_somebody_decided(
     bench: Bench, approvals: Approvals, agent: str
 ) -> None:
+    inside(bench.sandbox, "rm -rf /tmp/harness-agent")  # conversations of other tests
     asks = reply("", write(agent, CI, f"on: later # {agent}\n"))
     first = bench(agent, asks, reply("Later."), bounds=bounds(wait_s=0))
     assert first.talk is not None
@@ -103,7 +104,8 @@ def test_an_agent_goes_on_with_its_conversation_once_somebody_decided(
     asked = str(bench.events("request")[before]["messages"])
     assert "Now it is approved." in asked
     assert "SECRET-PROMPT" not in asked, "that was said before"
-    assert inside(bench.sandbox, f"cat {CI}; ls /tmp/harness-agent") == f"on: later # {agent}"
+    seen = inside(bench.sandbox, f"cat {CI}; ls /tmp/harness-agent 2>/dev/null")
+    assert seen == f"on: later # {agent}", "its file, and no conversation left"
 
 
 @contextmanager

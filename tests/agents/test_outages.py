@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.agents import AGENTS, CLI_AGENTS
 from contracts.errors import ModelUnavailable
 from flows import gateway
 from flows.settings import load_settings
@@ -30,7 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Accessing the"),
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict"),
 ]
-AGENTS = ("claude-code", "pi", "native")
 
 REFUSED = Answer({"error": {"message": "Incorrect API key", "type": "x"}}, 401)
 BUSY = Answer({"error": {"message": "slow down", "type": "x"}}, 429)
@@ -79,7 +79,7 @@ def test_a_model_that_goes_away_is_an_outage(
     assert inside(bench.sandbox, "ls /tmp/harness-agent 2>/dev/null") == ""
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+@pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
 def test_an_answer_that_broke_off_is_replayed_as_it_was(
     bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,7 +98,7 @@ def test_an_answer_that_broke_off_is_replayed_as_it_was(
     assert cut["message"] == {"role": "assistant", "content": "I see that it "}
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+@pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
 def test_a_conversation_too_long_fails_the_node(
     bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +110,7 @@ def test_a_conversation_too_long_fails_the_node(
     assert "prompt is too long" in str(result.error).lower()
 
 
-@pytest.mark.parametrize("agent", ["claude-code", "pi"])
+@pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
 def test_a_model_that_thinks_for_long_is_waited_for(
     bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from contracts.agents import AGENTS, CLI_AGENTS
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from contracts.gate import Bounds
@@ -14,8 +15,7 @@ from tests.agents.conftest import Bench
 from tests.agents.hostile import inside, set_up_hostile_repository
 
 pytestmark = pytest.mark.docker
-AGENTS = ("claude-code", "pi", "native")
-COMMAND_LINES = ("claude-code", "pi")
+COMMAND_LINES = sorted(CLI_AGENTS)
 
 
 def processes(sandbox: DockerSandbox, word: str) -> str:

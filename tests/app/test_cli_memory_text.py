@@ -7,7 +7,7 @@ from sqlalchemy import update
 from typer.testing import CliRunner
 
 from app.cli_memory import app
-from app.cli_tell import write_file
+from app.files import write_file
 from flows.library import library
 from memory.database import writing
 from memory.editing import as_document, changes_from

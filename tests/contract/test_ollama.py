@@ -17,9 +17,9 @@ from contracts.chat import ChatRequest, Message
 from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES, Gate, Terms
 from contracts.tool import Tool
-from providers.account import RunTerms
 from providers.client import Gateway
 from providers.embed import EmbedAsk
+from providers.run_account import RunTerms
 from tests.providers.conftest import read_events
 from tests.providers.fake_ollama import Ollama, ollama
 from tests.providers.running_gateway import running_gateway

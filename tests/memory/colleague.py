@@ -4,10 +4,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from contracts.agents import AGENTS
 from memory.note_types import NoteContent
 from memory.notebook import Notebook, open_notebook
 from memory.scope import Scope
-from tests.memory.conftest import AGENTS, WordEmbedder
+from tests.memory.conftest import WordEmbedder
 
 ME = Scope(agent="native", user="ann", company="acme")
 TASK = "tidy the code"

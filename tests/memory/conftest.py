@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.agents import AGENTS
 from contracts.errors import ModelUnavailable
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
@@ -112,9 +113,6 @@ def on_sqlite(tmp_path: Path, clock: Clock, words: WordEmbedder) -> Iterator[Lib
         store, index=tmp_path / "index", embedder=words.embedder, clock=clock
     ) as made:
         yield made
-
-
-AGENTS = ("claude-code", "native", "pi")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memory.curate import Rule
+from memory.curation_rule import Rule
 from memory.note_types import NoteContent
 from memory.notebook import Notebook
 from memory.proposals import Story

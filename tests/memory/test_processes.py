@@ -1,8 +1,7 @@
-"""Many processes on one store, some killed in the middle: nothing is lost, the indexes agree."""
+"""Many processes on one store, some killed in the middle or forked: nothing is lost."""
 
 import fcntl
 import multiprocessing
-import shutil
 import subprocess
 import sys
 import threading
@@ -14,18 +13,10 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
-from memory import index as memory_index
-from memory import keep_up
-from memory.changes import Changes
-from memory.chroma_door import Entry
 from memory.library import Library, open_library
-from memory.types import Arm, Content, Execution, Filter, Query
-from memory.vectors import Batch, FolderVectors
+from memory.types import Content, Execution, Query
 from tests.memory.busy import work
 from tests.memory.conftest import Open, WordEmbedder
-from tests.stores import new_store
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["chromadb", "alembic.command", "pytest", "tests.memory.busy"])
@@ -161,159 +152,6 @@ def test_threads_share_one_library(on_sqlite: Library) -> None:
         thread.join()
     assert failures == []
     assert on_sqlite.get(shared.id)
-
-
-def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -> None:
-    one, two = (FolderVectors(tmp_path / "index", "test") for _ in range(2))
-    for number in range(5):
-        vector = [1.0, float(number), 0.5]
-        one.write(Batch([Entry(number, vector, "", ())]))
-        assert two.nearest(vector, Filter(), 1)[0][0] == number
-    two.write(Batch([], gone=[0, 1, 2]))
-    assert one.keys() == ({3, 4}, set())
-    one.close()
-    two.close()
-
-
-def test_clustered_records_all_find_themselves(tmp_path: Path) -> None:
-    embed = WordEmbedder(length=32)
-    texts = [f"deploy service number {n % 40} of customer {n}" for n in range(600)]
-    entries = [Entry(n, v, "", ()) for n, v in enumerate(embed(texts))]
-    index = FolderVectors(tmp_path / "index", "test")
-    for _ in range(3):
-        index.write(Batch(entries))
-    lost = [entry.key for entry in entries if index.nearest(entry.vector, Filter(), 1)[0][1] > 1e-4]
-    index.close()
-    assert lost == []
-
-
-def found(library: Library, text: str) -> list[tuple[str, set[Arm]]]:
-    """Titles, and the arms that found each."""
-    return [(hit.playbook.title, set(hit.places)) for hit in library.search(Query(text=text))]
-
-
-def test_an_index_that_is_gone_is_made_again_by_the_next_search(
-    opened: Open, tmp_path: Path, words: WordEmbedder
-) -> None:
-    with opened() as library:
-        library.create(Content(title="rotate keys"))
-        assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
-    for gone in (tmp_path / "index" / "chroma", tmp_path / "index"):
-        shutil.rmtree(gone)
-        with opened() as library:
-            assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
-    assert words.texts.count("rotate keys") == 2  # once to keep it, once to ask for it
-
-
-def test_who_waits_while_a_long_index_is_completed_is_told(
-    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(keep_up, "BATCH", 1)
-    monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
-    with opened() as library:
-        for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
-            library.create(Content(title=title))
-            assert found(library, title)
-    assert caplog.text == ""
-    shutil.rmtree(tmp_path / "index")
-    with opened() as library:
-        assert found(library, "bake bread") == [("bake bread", {"words", "vectors"})]
-    assert caplog.text.count("bringing 3 changes into the vector index first") == 1
-
-
-def test_every_index_of_a_store_is_complete(opened: Open, tmp_path: Path) -> None:
-    with opened() as one, opened(index=tmp_path / "another") as two:
-        made = [one.create(Content(title=f"rotate {name}")).id for name in ("keys", "locks")]
-        for library in (one, two):
-            assert found(library, "keys") == [("rotate keys", {"words", "vectors"})]
-        two.delete(made[0])
-        two.update(made[1], Changes(title="rotate bolts"))
-        for library in (two, one):
-            assert found(library, "rotate bolts") == [("rotate bolts", {"words", "vectors"})]
-            assert library.index.keys() == ({one.get(made[1]).key}, set())
-
-
-@pytest.mark.parametrize("move", [shutil.copytree, lambda one, other: other.symlink_to(one)])
-def test_a_home_that_was_copied_or_is_linked_to_has_its_index(
-    tmp_path: Path, words: WordEmbedder, move: Callable[[Path, Path], object]
-) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    new_store(one / "harness.db")
-    for home, titles in ((one, ["rotate keys"]), (other, ["rotate keys", "bake bread"])):
-        with open_library(
-            home / "harness.db", index=home / "index", embedder=words.embedder
-        ) as library:
-            library.create(Content(title=titles[-1]))
-            for title in titles:
-                assert found(library, title) == [(title, {"words", "vectors"})]
-        if home is one:
-            move(one, other)
-
-
-def test_a_database_that_was_put_back_takes_its_index_along(
-    tmp_path: Path, words: WordEmbedder
-) -> None:
-    store, index, copy = tmp_path / "harness.db", tmp_path / "index", tmp_path / "copy"
-    new_store(store)
-    for title in ("rotate keys", "bake bread"):
-        with open_library(store, index=index, embedder=words.embedder) as library:
-            library.create(Content(title=title))
-            assert found(library, title) == [(title, {"words", "vectors"})]
-        if not copy.exists():
-            shutil.copy(store, copy)
-    shutil.copy(copy, store)
-    with open_library(store, index=index, embedder=words.embedder) as library:
-        library.create(Content(title="paint doors"))  # has the number that the bread had
-        assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
-        assert [finding for finding in library.doctor() if not finding.ok] == []
-
-
-def test_two_stores_in_one_home_leave_each_others_vectors_alone(
-    tmp_path: Path, words: WordEmbedder
-) -> None:
-    index = tmp_path / "index"
-    stores = [tmp_path / name for name in ("keys.db", "locks.db")]
-    for store in stores:  # each with an id of its own: no copy of an empty one
-        with open_library(store, index=index, embedder=words.embedder) as library:
-            library.create(Content(title=store.stem))
-            assert found(library, store.stem) == [(store.stem, {"words", "vectors"})]
-            library.reindex()
-    with open_library(stores[0], index=index, embedder=words.embedder) as library:
-        assert library.index.keys() == ({1}, set())
-        assert found(library, "keys") == [("keys", {"words", "vectors"})]
-
-
-@pytest.mark.parametrize("damage", ["garbage", "no vectors"])
-def test_a_damaged_index_is_made_anew(opened: Open, tmp_path: Path, damage: str) -> None:
-    with opened() as library:
-        made = library.create(Content(title="rotate certificates"))
-        assert library.search(Query(text="rotate certificates"))
-    data = tmp_path / "index" / "chroma"
-    match damage:
-        case "garbage":
-            (data / "chroma.sqlite3").write_bytes(b"no database" * 500)
-        case _:
-            for folder in data.iterdir():
-                if folder.is_dir():
-                    shutil.rmtree(folder)
-    with opened() as library:
-        findings = library.doctor(repair=True)
-        assert [finding for finding in findings if not finding.ok] == []
-        (hit,) = library.search(Query(text="rotate certificates"))
-        assert (hit.playbook.id, set(hit.places)) == (made.id, {"words", "vectors"})
-
-
-def test_an_index_that_a_dead_writer_damaged_is_made_anew_by_the_next_search(
-    opened: Open, tmp_path: Path
-) -> None:
-    with opened() as library:
-        library.create(Content(title="rotate certificates"))
-        library.search(Query(text="rotate certificates"))
-    (tmp_path / "index" / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 500)
-    (tmp_path / "index" / "writing").touch()
-    with opened() as library:
-        (hit,) = library.search(Query(text="rotate certificates"))
-        assert set(hit.places) == {"words", "vectors"}
 
 
 FORK = """

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from contracts.agents import AGENTS
 from memory.agent_settings import Injecting
 from memory.errors import NoteInvalid
 from memory.note_types import ExampleContent, NoteContent
 from memory.notebook import Notebook, open_notebook
 from memory.scope import LEVELS, Scope, checked, key, label, level, visible
-from tests.memory.conftest import AGENTS, WordEmbedder
+from tests.memory.conftest import WordEmbedder
 
 EIGHT = tuple(
     Scope(

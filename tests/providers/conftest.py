@@ -9,9 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from contracts.chat import ChatRequest, Message
 from contracts.gate import Gate, Terms
-from providers.account import RunTerms
 from providers.client import Gateway
+from providers.run_account import RunTerms
 from tests.providers.running_gateway import running_gateway
 
 
@@ -42,6 +43,10 @@ class AgentClient:
 
 
 Open = Callable[..., AgentClient]
+Script = Callable[..., str]
+USAGE = {"input": 10, "output": 2, "cache_read": 3, "cache_write": 4, "cost_usd": 0.004}
+LS = {"id": "c1", "function": {"name": "Bash", "arguments": {"command": "ls"}}}
+ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +81,7 @@ def agent(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Callable[..., str]:
+def script(tmp_path: Path) -> Script:
     """Writes replies to a file and names the model that gives them."""
 
     def write(*replies: object) -> str:

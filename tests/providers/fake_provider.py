@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -89,3 +91,8 @@ def serving(face: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def use_as_openai(served: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have litellm ask this one for every model of OpenAI's."""
+    monkeypatch.setenv("OPENAI_API_BASE", served.url)

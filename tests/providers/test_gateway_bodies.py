@@ -1,7 +1,7 @@
 """What one agent may have the gateway hold: it is one process for all runs of a host."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from time import monotonic, sleep
@@ -11,12 +11,12 @@ from starlette.testclient import TestClient
 
 from contracts.gate import Terms
 from contracts.tool import Allowed
-from providers.account import AT_ONCE, HELD, RunTerms
+from providers.account import AT_ONCE, HELD
 from providers.gateway import MAX_BODY, gateway
 from providers.ledger import Ledger
-from tests.providers.conftest import AgentClient, Open
+from providers.run_account import RunTerms
+from tests.providers.conftest import AgentClient, Open, Script
 
-Script = Callable[..., str]
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
 

@@ -48,7 +48,8 @@ def remote_engine(remote: OwnEngine, monkeypatch: pytest.MonkeyPatch) -> Engine:
 def test_the_contract_suite_passes_on_a_remote_engine(remote: OwnEngine) -> None:
     done = subprocess.run(
         (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "docker",
-         "tests/contract/test_sandbox.py", "tests/contract/test_forward.py"),
+         "tests/contract/test_sandbox_commands.py", "tests/contract/test_sandbox_files.py",
+         "tests/contract/test_forward.py"),
         cwd=ROOT, env={**os.environ, **remote.env}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]

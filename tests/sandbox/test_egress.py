@@ -1,6 +1,5 @@
 """The way out: names on the list and no others, whatever a client says."""
 
-import ipaddress
 import socket
 import ssl
 import threading
@@ -16,8 +15,7 @@ from contracts.errors import OptionInvalid
 from sandbox import egress as egress_module
 from sandbox.egress import Egress, EgressEvent
 from sandbox.http_head import BadHead, parse_head
-from sandbox.routes import NoRoute, Routes, is_ours, is_public
-from sandbox.sni import NotTls, server_name
+from tests.sandbox.client_hello import hello_for
 from tests.self_signed import self_signed
 
 HERE = "127.0.0.1"
@@ -70,49 +68,6 @@ class Out:
         return client
 
 
-def hello_for(name: str | None) -> bytes:
-    """A real ClientHello."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    said = ssl.MemoryBIO()
-    with suppress(ssl.SSLWantReadError):
-        context.wrap_bio(ssl.MemoryBIO(), said, server_hostname=name).do_handshake()
-    return said.read()
-
-
-@pytest.mark.parametrize(
-    ("rule", "host", "port", "covered"),
-    [
-        ("example.org", "example.org", 443, True),
-        ("example.org", "example.org", 80, True),
-        ("example.org", "example.org", 8443, False),
-        ("example.org:8443", "example.org", 8443, True),
-        ("example.org:8443", "example.org", 443, False),
-        ("example.org", "a.example.org", 443, False),
-        ("*.example.org", "a.b.example.org", 443, True),
-        ("*.example.org", "example.org", 443, False),
-        ("*.example.org", "evil-example.org", 443, False),
-        ("Example.ORG", "example.org", 443, True),
-        ("example.org", "example.org.evil.test", 443, False),
-    ],
-)
-def test_a_rule_covers_what_it_says(rule: str, host: str, port: int, covered: bool) -> None:
-    try:
-        Routes((rule,)).check(host, port)
-        found = True
-    except NoRoute:
-        found = False
-    assert found is covered
-
-
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "[::1]", "2130706433", "0x7f.1", "", "a..b", "a b", "*.example.org"]
-)
-def test_only_names_are_hosts(host: str) -> None:
-    with pytest.raises(NoRoute, match="not a host name"):
-        Routes(("*.org", "a")).check(host, 443)
-
-
 @pytest.mark.parametrize("rule", ["*", "", "10.0.0.1", "https://x.org", "a.*.org", "x.org:0"])
 def test_what_is_no_rule_is_refused(rule: str) -> None:
     with pytest.raises(OptionInvalid, match="no host to allow"):
@@ -122,38 +77,6 @@ def test_what_is_no_rule_is_refused(rule: str) -> None:
 def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(OptionInvalid, match="no address"):
         Egress((), print, addresses=("mirror.example.org",))
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("1.1.1.1", True),
-        ("2606:4700::1111", True),
-        ("127.0.0.1", False),
-        ("10.1.2.3", False),
-        ("172.17.0.1", False),
-        ("192.168.1.1", False),
-        ("169.254.169.254", False),
-        ("100.64.0.1", False),
-        ("0.0.0.0", False),
-        ("224.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::1", False),
-        ("fe80::1", False),
-        ("fd00:ec2::254", False),
-        ("ff02::1", False),
-        ("::ffff:169.254.169.254", False),
-        ("64:ff9b::a9fe:a9fe", False),
-        ("2002:7f00:1::", False),
-    ],
-)
-def test_only_the_public_internet_is_public(address: str, public: bool) -> None:
-    assert is_public(ipaddress.ip_address(address)) is public
-
-
-def test_this_machines_own_addresses_are_known() -> None:
-    assert is_ours("127.0.0.1")
-    assert not is_ours("192.0.2.254")
 
 
 def test_a_name_that_leads_back_to_this_machine_is_refused() -> None:
@@ -320,54 +243,6 @@ def test_a_closed_proxy_ends_what_is_connected_and_takes_no_more(certificate: Pa
             assert client.recv(100) == b""
         with pytest.raises(ConnectionRefusedError):
             out.egress.connect()
-
-
-@pytest.mark.parametrize("cut", [1, 5, 100])
-def test_a_name_is_read_however_the_hello_is_cut(cut: int) -> None:
-    hello = hello_for("Files.Example.org")
-    body = hello[5:]
-    pieces = [body[start : start + cut] for start in range(0, len(body), cut)]
-    records = [b"\x16\x03\x01" + len(piece).to_bytes(2, "big") + piece for piece in pieces]
-    assert server_name(b"".join(records)) == "files.example.org"
-    assert server_name(b"".join(records[:-1])) is None
-    assert server_name(b"".join(records)[:-1]) is None
-
-
-def with_extension(hello: bytes, kind: int, data: bytes) -> bytes:
-    """The same ClientHello with one extension more; all its lengths are right."""
-    extra = kind.to_bytes(2, "big") + len(data).to_bytes(2, "big") + data
-    body = hello[9:]
-    at = 34
-    at += 1 + body[at]
-    at += 2 + int.from_bytes(body[at : at + 2], "big")
-    at += 1 + body[at]
-    size = int.from_bytes(body[at : at + 2], "big") + len(extra)
-    body = body[:at] + size.to_bytes(2, "big") + body[at + 2 :] + extra
-    message = b"\x01" + len(body).to_bytes(3, "big") + body
-    return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
-
-
-def test_a_hidden_name_is_refused() -> None:
-    with pytest.raises(NotTls, match="ECH"):
-        server_name(with_extension(hello_for("example.org"), 0xFE0D, b"hidden"))
-
-
-def test_two_names_are_refused() -> None:
-    one = hello_for("example.org")
-    other = b"\0\0\x09evil.test"
-    with pytest.raises(NotTls, match="twice"):
-        server_name(with_extension(one, 0, len(other).to_bytes(2, "big") + other))
-    pair = b"\0\0\x04a.it" + other
-    with pytest.raises(NotTls, match="more than one"):
-        server_name(with_extension(hello_for(None), 0, len(pair).to_bytes(2, "big") + pair))
-
-
-@given(st.binary(max_size=400))
-def test_any_bytes_are_a_hello_or_refused(tail: bytes) -> None:
-    for head in (b"", hello_for("example.org")[:60]):
-        with suppress(NotTls):
-            name = server_name(head + tail)
-            assert name is None or name
 
 
 @given(st.text(max_size=300))

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from contracts.agents import AGENTS
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Denied, ToolCall
 from nodes.agents.allowed import (
+    TOOLS,
     check_allowed,
     guard_for,
     names_for,
@@ -181,6 +183,10 @@ def test_each_agent_is_offered_its_own_names(
 def test_a_tool_of_another_agent_is_denied() -> None:
     assert isinstance(guard_for(None, "claude-code")(call("bash", command="ls")), Denied)
     assert isinstance(guard_for(None, "claude-code")(call("WebFetch", url="x")), Denied)
+
+
+def test_every_agent_that_can_be_asked_for_has_its_tools_named() -> None:
+    assert set(TOOLS) == set(AGENTS)
 
 
 def test_an_agent_that_nobody_knows_is_refused() -> None:

@@ -12,7 +12,7 @@ from contracts.chat import ChatRequest, Reply, Usage
 from contracts.errors import BlueprintInvalid, ModelUnavailable
 from contracts.gate import Gate, Spent, Terms
 from nodes.agents.claude_code import CLAUDE_CODE
-from nodes.agents.cli import Call, Cli, cli_agent
+from nodes.agents.cli import Cli, LaunchOrder, cli_agent
 from nodes.agents.pi import PI
 from nodes.agents.session import Launch
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
@@ -42,8 +42,8 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
         first_byte_s: float = 20.0,
         lines: list[str] | None = None,
     ) -> AgentResult:
-        def launch(call: Call) -> Launch:
-            real = cli.launch(call)
+        def launch(order: LaunchOrder) -> Launch:
+            real = cli.launch(order)
             return replace(real, argv=("sh", "-c", script))
 
         @contextmanager
@@ -213,7 +213,7 @@ def test_what_is_asked_is_in_no_argv(cli: Cli) -> None:
         node="n", prompt="PROMPT", system="SYSTEM", model="m", allowed_tools=["read", "shell(ls)"]
     )
     url = "http://127.0.0.1:4180"
-    launch = cli.launch(Call(task=task, token="TOKEN", url=url, home="/h", session="S"))
+    launch = cli.launch(LaunchOrder(task=task, token="TOKEN", url=url, home="/h", session="S"))
     assert launch.stdin == "PROMPT"
     assert "SYSTEM" in launch.files.values()
     assert not any(word in " ".join(launch.argv) for word in ("PROMPT", "SYSTEM", "TOKEN"))

@@ -1,4 +1,4 @@
-"""A decision about a step as a question that holds all it was made from, to be asked again."""
+"""The question that a decision about a step answered: all it was made from, to decide again."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -22,7 +22,7 @@ POLICY = f"plan/{RULES}"
 
 
 def question_of(call: Call, world: World) -> dict[str, Json]:
-    """All that `check_step` goes by. Content is left out where no rule looks at it."""
+    """All that `check_step` decides by. Content is left out where no rule looks at it."""
     operation = world.registry.get(call.step.op)
     values = {
         name: _described(held, with_content=looked_at)

@@ -1,90 +1,22 @@
-"""The gateway over real HTTP: both wires, tokens, limits, the guard and the trajectory."""
+"""Runs at the gateway over real HTTP: who may ask, how much, and what is written down."""
 
 import json
 import stat
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
-from contracts.chat import ChatRequest, Message, Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Terms
-from contracts.run import Decisions
-from contracts.tool import Tool
-from providers.account import AT_ONCE, RunTerms
+from providers.account import AT_ONCE
 from providers.client import Gateway
 from providers.read_trajectory import first_difference
-from tests.providers.conftest import Open, read_events
+from providers.run_account import RunTerms
+from tests.providers.conftest import ASK, LS, USAGE, Open, Script
 from tests.providers.running_gateway import running_gateway
-
-Script = Callable[..., str]
-USAGE = {"input": 10, "output": 2, "cache_read": 3, "cache_write": 4, "cost_usd": 0.004}
-LS = {"id": "c1", "function": {"name": "Bash", "arguments": {"command": "ls"}}}
-RM = {"id": "c2", "function": {"name": "Bash", "arguments": {"command": "rm -rf ."}}}
-BASH = {"name": "Bash", "description": "runs", "input_schema": {"type": "object"}}
-ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
-
-
-def test_messages_are_answered_whole(agent: Open, script: Script) -> None:
-    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
-    body = client.messages(tools=[BASH]).json()
-    assert body["type"] == "message"
-    assert body["content"] == [
-        {"type": "text", "text": "look"},
-        {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}},
-    ]
-    assert body["stop_reason"] == "tool_use"
-    assert body["usage"] == {
-        "input_tokens": 10,
-        "output_tokens": 2,
-        "cache_read_input_tokens": 3,
-        "cache_creation_input_tokens": 4,
-    }
-
-
-def test_messages_are_streamed_as_events(agent: Open, script: Script) -> None:
-    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
-    response = client.messages(stream=True)
-    assert response.headers["content-type"].startswith("text/event-stream")
-    events = read_events(response)
-    assert [event["type"] for event in events] == [
-        "message_start",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-        "message_delta",
-        "message_stop",
-    ]
-    assert events[5]["delta"] == {"type": "input_json_delta", "partial_json": '{"command": "ls"}'}
-
-
-def test_chat_completions_are_answered_whole(agent: Open, script: Script) -> None:
-    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
-    body = client.chat().json()
-    message = body["choices"][0]["message"]
-    assert message["content"] == "look"
-    assert message["tool_calls"][0]["function"]["arguments"] == '{"command": "ls"}'
-    assert body["usage"]["prompt_tokens"] == 17
-    assert body["usage"]["prompt_tokens_details"]["cached_tokens"] == 3
-
-
-def test_chat_completions_are_streamed(agent: Open, script: Script) -> None:
-    client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
-    response = client.chat(stream=True)
-    assert response.text.endswith("data: [DONE]\n\n")
-    *chunks, usage = read_events(response)
-    deltas = [chunk["choices"][0] for chunk in chunks]  # type: ignore[index]  # plain JSON
-    assert deltas[1]["delta"] == {"content": "look"}
-    assert deltas[2]["delta"]["tool_calls"][0]["id"] == "c1"
-    assert deltas[-1]["finish_reason"] == "tool_calls"
-    assert usage["choices"] == []
 
 
 def test_the_token_of_an_agent_makes_no_vectors(agent: Open, script: Script) -> None:
@@ -93,53 +25,6 @@ def test_the_token_of_an_agent_makes_no_vectors(agent: Open, script: Script) -> 
     response = client.post("/v1/embeddings", {"input": ["a"], "harness_api_base": "http://x"})
     assert response.status_code == 403
     assert "for a model that chats" in response.json()["error"]["message"]
-
-
-def test_tokens_are_counted_before_they_are_sent(agent: Open, script: Script) -> None:
-    client = agent(script({"content": "x"}))
-    turn = {"role": "user", "content": "x" * 4000}
-    counted = client.post("/v1/messages/count_tokens?beta=true", {"messages": [turn]}).json()
-    assert 1000 <= counted["input_tokens"] <= 1020
-    assert client.gate.spent().turns == 0
-
-
-def test_an_image_is_as_many_tokens_as_it_is_shown_as(agent: Open, script: Script) -> None:
-    client = agent(script({"content": "x"}))
-    source = {"type": "base64", "media_type": "image/png", "data": "A" * 5_000_000}
-    turn = {"role": "user", "content": [{"type": "image", "source": source}]}
-    counted = client.post("/v1/messages/count_tokens", {"messages": [turn]}).json()
-    assert 1600 <= counted["input_tokens"] <= 1620
-
-
-def test_a_conversation_comes_back_in_our_form(agent: Open, script: Script) -> None:
-    client = agent(script({"content": "done"}))
-    image = {"type": "base64", "media_type": "image/png", "data": "aGk="}
-    turns = [
-        {"role": "user", "content": [{"type": "text", "text": "go hunter2"}]},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "hm", "signature": "s"},
-                {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "ls"}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "c1",
-                    "is_error": True,
-                    "content": [{"type": "text", "text": "no"}, {"type": "image", "source": image}],
-                },
-                {"type": "text", "text": "hurry", "cache_control": {"type": "ephemeral"}},
-            ],
-        },
-    ]
-    assert client.post("/v1/messages", {"messages": turns, "system": "be brief"}).is_success
-    result, request = client.events("result", "request")
-    assert (result["call"], result["text"]) == ("c1", "error: no\n[image]")
-    assert request["messages"] == [{"role": "user", "content": "hurry\n[image_url]"}]
 
 
 def test_a_run_spends_its_budget_and_no_more(agent: Open, script: Script) -> None:
@@ -169,47 +54,6 @@ def test_turns_are_a_limit_of_the_token(agent: Open, script: Script) -> None:
     client = agent(script({"content": "a"}, {"content": "b"}, {"content": "c"}), turns=2)
     assert [client.messages().status_code for _ in range(3)] == [200, 200, 400]
     assert str(client.gate.spent().stopped).startswith("turn limit of 2 reached")
-
-
-def test_a_denied_call_becomes_a_refusal_and_the_model_learns_why(
-    agent: Open, script: Script
-) -> None:
-    client = agent(
-        script({"tool_calls": [RM, LS]}, {"content": "ok"}), allowed=("read", "shell(ls*)")
-    )
-    denied, ls = client.messages(tools=[BASH]).json()["content"]
-    assert (denied["name"], denied["id"], denied["input"]["call"]) == ("denied", "c2", "Bash")
-    assert "this command is not allowed here" in denied["input"]["reason"]
-    assert ls["name"] == "Bash"
-    results = [
-        {"type": "tool_result", "tool_use_id": "c2", "content": "no such tool: denied"},
-        {"type": "tool_result", "tool_use_id": "c1", "content": "a.py"},
-    ]
-    turns = [
-        {"role": "user", "content": "go"},
-        {"role": "assistant", "content": [denied, ls]},
-        {"role": "user", "content": results},
-    ]
-    client.post("/v1/messages", {"messages": turns})
-    texts = [str(event["text"]) for event in client.events("result")]
-    assert texts[0].startswith("denied: this command is not allowed here; allowed: read, shell(ls*")
-    assert texts[1] == "a.py"
-    assert client.gate.spent().decisions == Decisions(allowed=1, denied=1)
-    verdicts = [(event["call"], event["verdict"]) for event in client.events("decision")]
-    assert verdicts == [("c2", "denied"), ("c1", "allowed")]
-
-
-def test_malformed_arguments_reach_the_agent_as_an_object(agent: Open, script: Script) -> None:
-    call = {"function": {"name": "Bash", "arguments": "{oops"}}
-    body = agent(script({"tool_calls": [call]})).messages().json()
-    assert body["content"][0]["input"] == {"malformed": "{oops"}
-
-
-def test_megabytes_of_arguments_are_refused(agent: Open, script: Script) -> None:
-    call = {"function": {"name": "Write", "arguments": {"content": "x" * 10_000_000}}}
-    body = agent(script({"tool_calls": [call], "content": "y" * 10_000_000})).messages().json()
-    assert len(body["content"][0]["text"]) == 10_000_000
-    assert "more than 4000000 characters" in body["content"][1]["input"]["reason"]
 
 
 def test_only_a_token_opens_and_only_while_its_run_lives(
@@ -261,28 +105,6 @@ def test_runs_do_not_see_each_other(agent: Open, script: Script) -> None:
     assert first.messages().status_code == 400
     assert second.messages().json()["content"][0]["text"] == "one"
     assert second.gate.spent().turns == 1
-
-
-@pytest.mark.parametrize("body", [b"{oops", b"[]", b'{"messages": []}', b'{"messages": "x"}'])
-def test_a_malformed_request_is_told(agent: Open, script: Script, body: bytes) -> None:
-    client = agent(script({"content": "x"}))
-    for path in ("/v1/messages", "/v1/chat/completions"):
-        response = client.http.post(
-            path, content=body, headers={"authorization": f"Bearer {client.gate.token}"}
-        )
-        assert response.status_code == 400
-        assert "the request is malformed" in response.json()["error"]["message"]
-
-
-def test_our_own_client_gets_replies_with_money(agent: Open, script: Script) -> None:
-    call = {"id": "c", "function": {"name": "bash", "arguments": "{oops"}}
-    client = agent(script({"tool_calls": [call], "usage": USAGE}), name="native")
-    tool = Tool(name="bash", description="runs", parameters={"type": "object"})
-    request = ChatRequest(model="m", messages=ASK.messages, tools=[tool], max_tokens=9)
-    reply = client.gate.complete(request)
-    assert reply.usage == Usage(input=10, output=2, cache_read=3, cache_write=4, cost_usd=0.004)
-    assert reply.message.tool_calls[0].arguments == "{oops"
-    assert client.events("request")[0]["tools"] == ["bash"]
 
 
 def test_a_model_that_cannot_answer_is_known_before(gateway: Gateway, script: Script) -> None:

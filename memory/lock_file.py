@@ -1,4 +1,4 @@
-"""A lock file that is waited for, though not for ever: who holds it may have been stopped."""
+"""A lock file that is waited for, though not for ever: its holder may have been stopped."""
 
 import fcntl
 from io import TextIOWrapper
@@ -8,7 +8,7 @@ _AGAIN_S = 0.002
 
 
 def hold(lock: TextIOWrapper, within_s: float) -> bool:
-    """Lock an open file; False when another has held it for so long. To close it lets go."""
+    """Lock an open file; False when another held it for all of `within_s`. Closing it lets go."""
     until = monotonic() + within_s
     while True:
         try:

@@ -1,0 +1,72 @@
+"""Where the way out may lead: names by a rule, and addresses of the public internet."""
+
+import ipaddress
+
+import pytest
+
+from sandbox.routes import NoRoute, Routes, is_ours, is_public
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "port", "covered"),
+    [
+        ("example.org", "example.org", 443, True),
+        ("example.org", "example.org", 80, True),
+        ("example.org", "example.org", 8443, False),
+        ("example.org:8443", "example.org", 8443, True),
+        ("example.org:8443", "example.org", 443, False),
+        ("example.org", "a.example.org", 443, False),
+        ("*.example.org", "a.b.example.org", 443, True),
+        ("*.example.org", "example.org", 443, False),
+        ("*.example.org", "evil-example.org", 443, False),
+        ("Example.ORG", "example.org", 443, True),
+        ("example.org", "example.org.evil.test", 443, False),
+    ],
+)
+def test_a_rule_covers_what_it_says(rule: str, host: str, port: int, covered: bool) -> None:
+    try:
+        Routes((rule,)).check(host, port)
+        found = True
+    except NoRoute:
+        found = False
+    assert found is covered
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]", "2130706433", "0x7f.1", "", "a..b", "a b", "*.example.org"]
+)
+def test_only_names_are_hosts(host: str) -> None:
+    with pytest.raises(NoRoute, match="not a host name"):
+        Routes(("*.org", "a")).check(host, 443)
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("1.1.1.1", True),
+        ("2606:4700::1111", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.17.0.1", False),
+        ("192.168.1.1", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("fe80::1", False),
+        ("fd00:ec2::254", False),
+        ("ff02::1", False),
+        ("::ffff:169.254.169.254", False),
+        ("64:ff9b::a9fe:a9fe", False),
+        ("2002:7f00:1::", False),
+    ],
+)
+def test_only_the_public_internet_is_public(address: str, public: bool) -> None:
+    assert is_public(ipaddress.ip_address(address)) is public
+
+
+def test_this_machines_own_addresses_are_known() -> None:
+    assert is_ours("127.0.0.1")
+    assert not is_ours("192.0.2.254")
