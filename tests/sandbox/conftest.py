@@ -38,9 +38,20 @@ def start_sandbox(engine: Engine) -> Iterator[StartSandbox]:
         yield start
 
 
+@pytest.fixture(scope="module")
+def limited_sandbox() -> Iterator[DockerSandbox]:
+    """One for the tests of a file, with less of everything."""
+    limits = Limits(memory_mb=512, pids=128, file_size_mb=8)
+    spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", limits=limits)
+    with DockerSandbox.start(Engine(), spec) as sandbox:
+        yield sandbox
+
+
 @pytest.fixture
-def docker_sandbox(start_sandbox: StartSandbox) -> DockerSandbox:
-    return start_sandbox(Limits(memory_mb=512, pids=128, file_size_mb=8))
+def docker_sandbox(limited_sandbox: DockerSandbox) -> DockerSandbox:
+    """The one of this file, with nothing in its folders."""
+    inside(limited_sandbox, "find . /tmp -mindepth 1 -delete")
+    return limited_sandbox
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,9 @@ _ENV = {
     "GIT_AUTHOR_EMAIL": "ada@example.test",
     "GIT_COMMITTER_NAME": "Ada",
     "GIT_COMMITTER_EMAIL": "ada@example.test",
+    "GIT_CONFIG_COUNT": "1",  # a commit begins no other process that looks for what to tidy up
+    "GIT_CONFIG_KEY_0": "maintenance.auto",
+    "GIT_CONFIG_VALUE_0": "false",
 }
 
 

@@ -3,7 +3,6 @@
 The canary is a directory on the host that the container cannot see: what changes it ran here.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,11 @@ from contracts.sandbox import Command
 from sandbox.branches import publish
 from sandbox.container import DockerSandbox
 from sandbox.diffs import diff
-from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
-from sandbox.repos import Base, open_repo
+from sandbox.repos import Base
 from sandbox.workspace import put_in, take_out
-from tests.sandbox.git_repos import every_byte, make_repo, run_git
+from tests.sandbox.git_repos import every_byte, run_git
 
 pytestmark = pytest.mark.docker
 
@@ -118,11 +116,6 @@ ATTACKS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return Engine()
-
-
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
     canary = tmp_path / "canary"
@@ -132,20 +125,9 @@ def canary(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    return make_repo(tmp_path / "shop", {"hello.txt": b"hello\n", "src/a.py": b"a = 1\n"})
-
-
-@pytest.fixture
-def base(tmp_path: Path, repo: Path) -> Base:
-    return open_repo(str(repo), store=tmp_path / "store")
-
-
-@pytest.fixture
-def work_in(engine: Engine, base: Base) -> Iterator[DockerSandbox]:
-    with DockerSandbox.start(engine, SPEC) as sandbox:
-        put_in(sandbox, base, BRANCH)
-        yield sandbox
+def attacked(docker_sandbox: DockerSandbox, base: Base) -> DockerSandbox:
+    put_in(docker_sandbox, base, BRANCH)
+    return docker_sandbox
 
 
 def collect(sandbox: DockerSandbox, base: Base) -> bool:
@@ -171,16 +153,16 @@ def outside_objects(repo: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_host_runs_nothing_and_writes_nothing_but_the_branch(
-    work_in: DockerSandbox, base: Base, repo: Path, canary: Path, tmp_path: Path, attack: str
+    attacked: DockerSandbox, base: Base, repo: Path, canary: Path, tmp_path: Path, attack: str
 ) -> None:
     evil = f"touch {canary}/ran; rm -f {canary}/file"
     env = {"EVIL": evil, "CANARY": str(canary)}
     line = f"cp hello.txt changed.txt; {ATTACKS[attack]}"
-    prepared = work_in.exec(Command(argv=("sh", "-c", line), env=env, timeout_s=30))
+    prepared = attacked.exec(Command(argv=("sh", "-c", line), env=env, timeout_s=30))
     assert prepared.ok, prepared.text
     before, places = outside_objects(repo), set(tmp_path.iterdir())
 
-    taken = collect(work_in, base)
+    taken = collect(attacked, base)
 
     assert every_byte(canary) == {"file": b"untouched"}
     assert outside_objects(repo) == before

@@ -1,6 +1,7 @@
 """Each limit can be set, is hit here, and what runs into it says so."""
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,11 +12,33 @@ from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
-from tests.sandbox.conftest import StartSandbox
+from tests.sandbox.conftest import OWNER, StartSandbox
+from tests.sandbox.working import inside
 
 pytestmark = pytest.mark.docker
 
 HOG = "x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1"
+
+
+@pytest.fixture(scope="module")
+def started_tight() -> Iterator[DockerSandbox]:
+    limits = Limits(memory_mb=128, cpus=0.25, pids=32, nofile=256, file_size_mb=2, shm_mb=1)
+    spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", limits=limits)
+    with DockerSandbox.start(Engine(), spec) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def tight(started_tight: DockerSandbox) -> DockerSandbox:
+    """Has little of all but disk, and nothing in its folders."""
+    inside(started_tight, "find . /tmp /dev/shm -mindepth 1 -delete")
+    return started_tight
+
+
+@pytest.fixture
+def small(start_sandbox: StartSandbox) -> DockerSandbox:
+    """Has a disk of 64 MB; of one test only, as a disk that was full is measured seldom."""
+    return start_sandbox(Limits(disk_mb=64, nofile=256))
 
 
 def sh(sandbox: DockerSandbox, line: str, timeout_s: float = 60.0) -> ExecResult:
@@ -26,42 +49,39 @@ def python(sandbox: DockerSandbox, program: str) -> ExecResult:
     return sandbox.exec(Command(argv=("python3", "-c", program), timeout_s=60))
 
 
-def test_who_exceeds_the_memory_limit_is_killed_and_told(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(memory_mb=128))
-    hog = python(sandbox, HOG)
+def test_who_exceeds_the_memory_limit_is_killed_and_told(tight: DockerSandbox) -> None:
+    hog = python(tight, HOG)
     assert (hog.exit_code, hog.out_of_memory) == (137, True)
-    after = sh(sandbox, "exit 1")
+    after = sh(tight, "exit 1")
     assert (after.exit_code, after.out_of_memory) == (1, False)
 
 
-def test_memory_of_a_child_is_told_too(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(memory_mb=128))
-    assert sh(sandbox, f"python3 -c '{HOG}' || exit 3").out_of_memory
+def test_memory_of_a_child_is_told_too(tight: DockerSandbox) -> None:
+    assert sh(tight, f"python3 -c '{HOG}' || exit 3").out_of_memory
 
 
 def test_who_fails_beside_a_command_killed_for_memory_is_not_suspected(
-    start_sandbox: StartSandbox,
+    tight: DockerSandbox,
 ) -> None:
-    sandbox = start_sandbox(Limits(memory_mb=256))
     with ThreadPoolExecutor(4) as threads:
-        beside = [threads.submit(sh, sandbox, "sleep 3; exit 1") for _ in range(3)]
+        beside = [threads.submit(sh, tight, "sleep 3; exit 1") for _ in range(3)]
         time.sleep(0.3)
-        assert python(sandbox, HOG).out_of_memory
+        assert python(tight, HOG).out_of_memory
         found = [(b.result().exit_code, b.result().out_of_memory) for b in beside]
     assert found == [(1, False)] * 3
 
 
-def test_a_command_gets_no_more_processors_than_the_limit(start_sandbox: StartSandbox) -> None:
+def test_a_command_gets_no_more_processors_than_the_limit(tight: DockerSandbox) -> None:
     program = (
         "import time\n"
         "end = time.monotonic() + 2\n"
         "while time.monotonic() < end: pass\n"
         "print(time.process_time())"
     )
-    assert float(python(start_sandbox(Limits(cpus=0.25)), program).stdout) < 1.0
+    assert float(python(tight, program).stdout) < 1.0
 
 
-def test_no_more_processes_start_than_the_limit(start_sandbox: StartSandbox) -> None:
+def test_no_more_processes_start_than_the_limit(tight: DockerSandbox) -> None:
     program = (
         "import os, time\n"
         "for n in range(1000):\n"
@@ -69,35 +89,33 @@ def test_no_more_processes_start_than_the_limit(start_sandbox: StartSandbox) -> 
         "        if not os.fork(): time.sleep(60)\n"
         "    except OSError: print(n); break"
     )
-    assert 16 < int(python(start_sandbox(Limits(pids=32)), program).stdout) < 32
+    assert 16 < int(python(tight, program).stdout) < 32
 
 
-def test_no_more_files_open_than_the_limit(start_sandbox: StartSandbox) -> None:
+def test_no_more_files_open_than_the_limit(tight: DockerSandbox) -> None:
     program = "files = [open('/dev/null') for _ in range(1000)]"
-    assert b"Too many open files" in python(start_sandbox(Limits(nofile=256)), program).stderr
+    assert b"Too many open files" in python(tight, program).stderr
 
 
-def test_no_file_grows_past_the_limit(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(file_size_mb=1))
-    assert not sh(sandbox, "head -c 2000000 /dev/zero > big").ok
-    assert sh(sandbox, "stat -c %s big").stdout == b"1048576\n"
+def test_no_file_grows_past_the_limit(tight: DockerSandbox) -> None:
+    assert not sh(tight, "head -c 3000000 /dev/zero > big").ok
+    assert sh(tight, "stat -c %s big").stdout == b"2097152\n"
 
 
-def test_shared_memory_is_limited(start_sandbox: StartSandbox) -> None:
-    result = sh(start_sandbox(Limits(shm_mb=1)), "head -c 2000000 /dev/zero > /dev/shm/big")
+def test_shared_memory_is_limited(tight: DockerSandbox) -> None:
+    result = sh(tight, "head -c 2000000 /dev/zero > /dev/shm/big")
     assert b"No space left" in result.stderr
 
 
 @pytest.mark.parametrize("hidden", ["", "; exec 9> gone; rm gone; head -c 90000000 /dev/zero >&9"])
-def test_who_fills_the_disk_is_killed_and_told(start_sandbox: StartSandbox, hidden: str) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64))
+def test_who_fills_the_disk_is_killed_and_told(small: DockerSandbox, hidden: str) -> None:
     write = hidden or "; head -c 90000000 /dev/zero > big"
-    result = sh(sandbox, f"true {write}; sync; sleep 50")
+    result = sh(small, f"true {write}; sync; sleep 50")
     assert (result.exit_code, result.timed_out) == (137, False)
     assert result.out_of_disk
     assert result.duration_ms < 40_000
-    assert sh(sandbox, "rm -f big").ok
-    assert sh(sandbox, "echo fine").stdout == b"fine\n"
+    assert sh(small, "rm -f big").ok
+    assert sh(small, "echo fine").stdout == b"fine\n"
 
 
 FILL = "head -c 90000000 /dev/zero > big"
@@ -118,17 +136,15 @@ OUT_OF_SIGHT = {
 
 
 @pytest.mark.parametrize("where", OUT_OF_SIGHT)
-def test_what_is_out_of_sight_takes_room_too(start_sandbox: StartSandbox, where: str) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64, nofile=256))
-    assert sh(sandbox, f"({OUT_OF_SIGHT[where]}); sync; sleep 50").out_of_disk
+def test_what_is_out_of_sight_takes_room_too(small: DockerSandbox, where: str) -> None:
+    assert sh(small, f"({OUT_OF_SIGHT[where]}); sync; sleep 50").out_of_disk
 
 
-def test_deep_folders_let_nobody_write_more(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64, nofile=256))
-    assert sh(sandbox, DEEP).ok
-    assert sh(sandbox, f"{FILL}; sleep 50").out_of_disk
-    assert sh(sandbox, "sleep 1; echo fine").stdout == b"fine\n"
-    assert sh(sandbox, "cp big bigger; sleep 50").out_of_disk
+def test_deep_folders_let_nobody_write_more(small: DockerSandbox) -> None:
+    assert sh(small, DEEP).ok
+    assert sh(small, f"{FILL}; sleep 50").out_of_disk
+    assert sh(small, "sleep 1; echo fine").stdout == b"fine\n"
+    assert sh(small, "cp big bigger; sleep 50").out_of_disk
 
 
 FILLERS = {
@@ -139,48 +155,42 @@ FILLERS = {
 
 @pytest.mark.parametrize("who", FILLERS)
 def test_who_fills_the_disk_is_ended_and_who_works_beside_it_goes_on(
-    start_sandbox: StartSandbox, who: str
+    small: DockerSandbox, who: str
 ) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64))
     work = "for n in 1 2 3 4; do echo $n >> /tmp/small; sleep 1; done; echo done"
     with ThreadPoolExecutor(2) as threads:
-        beside = threads.submit(sh, sandbox, work)
-        filler = sh(sandbox, f"{FILLERS[who]}; sleep 50")
+        beside = threads.submit(sh, small, work)
+        filler = sh(small, f"{FILLERS[who]}; sleep 50")
         assert (filler.exit_code, filler.out_of_disk) == (137, True)
         assert (beside.result().stdout, beside.result().out_of_disk) == (b"done\n", False)
 
 
 def test_where_nobody_can_be_found_who_filled_the_disk_all_are_ended(
-    start_sandbox: StartSandbox,
+    small: DockerSandbox,
 ) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64))
     with ThreadPoolExecutor(2) as threads:
-        beside = threads.submit(sh, sandbox, "sleep 50")
-        assert sh(sandbox, "fallocate -l 90000000 /tmp/big; sleep 50").out_of_disk
+        beside = threads.submit(sh, small, "sleep 50")
+        assert sh(small, "fallocate -l 90000000 /tmp/big; sleep 50").out_of_disk
         assert beside.result().out_of_disk
 
 
-def test_who_starts_when_the_disk_is_full_may_clear_up(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64))
-    assert sh(sandbox, "head -c 90000000 /dev/zero > big; sleep 50").out_of_disk
-    assert sh(sandbox, "sleep 1; rm big; echo fine").stdout == b"fine\n"
+def test_who_starts_when_the_disk_is_full_may_clear_up(small: DockerSandbox) -> None:
+    assert sh(small, "head -c 90000000 /dev/zero > big; sleep 50").out_of_disk
+    assert sh(small, "sleep 1; rm big; echo fine").stdout == b"fine\n"
 
 
-def test_the_files_of_another_user_count(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64))
+def test_the_files_of_another_user_count(small: DockerSandbox) -> None:
     line = "umask 077; mkdir /tmp/own; head -c 90000000 /dev/zero > /tmp/own/big; sleep 50"
-    result = sandbox.exec(Command(argv=("sh", "-c", line), user="nobody", timeout_s=60))
+    result = small.exec(Command(argv=("sh", "-c", line), user="nobody", timeout_s=60))
     assert (result.exit_code, result.out_of_disk) == (137, True)
 
 
-def test_files_in_a_directory_made_read_only_count(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64))
+def test_files_in_a_directory_made_read_only_count(small: DockerSandbox) -> None:
     line = "mkdir d; >d/big; chmod 555 d; head -c 90000000 /dev/zero > d/big; sleep 50"
-    assert sh(sandbox, line, timeout_s=30).out_of_disk
+    assert sh(small, line, timeout_s=30).out_of_disk
 
 
-def test_nobody_can_stop_the_measuring(start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits(disk_mb=64))
+def test_nobody_can_stop_the_measuring(small: DockerSandbox) -> None:
     program = (
         "import os, threading\n"
         "def kill():\n"
@@ -191,16 +201,16 @@ def test_nobody_can_stop_the_measuring(start_sandbox: StartSandbox) -> None:
         "open('big', 'wb').write(bytes(90 << 20))\n"
         "threading.Event().wait()"
     )
-    assert python(sandbox, program).out_of_disk
+    assert python(small, program).out_of_disk
 
 
-def test_a_command_past_its_time_is_killed(start_sandbox: StartSandbox) -> None:
-    result = sh(start_sandbox(Limits()), "sleep 60", timeout_s=0.3)
+def test_a_command_past_its_time_is_killed(tight: DockerSandbox) -> None:
+    result = sh(tight, "sleep 60", timeout_s=0.3)
     assert result.timed_out
     assert result.duration_ms < 3000
 
 
 def test_a_sandbox_past_its_time_is_gone(engine: Engine) -> None:
-    spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="test", ttl_s=2)
+    spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", ttl_s=2)
     with DockerSandbox.start(engine, spec) as sandbox, pytest.raises(SandboxLost):
         sh(sandbox, "sleep 60")

@@ -14,9 +14,10 @@ from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec
+from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
+from tests.sandbox.conftest import StartSandbox
 
 pytestmark = pytest.mark.docker
 
@@ -24,26 +25,28 @@ SLEEP = Command(argv=("sleep", "60"))
 
 
 def test_a_container_removed_under_a_command_is_lost(
-    engine: Engine, docker_sandbox: DockerSandbox
+    engine: Engine, start_sandbox: StartSandbox
 ) -> None:
+    sandbox = start_sandbox(Limits())
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(docker_sandbox.exec, SLEEP)
+        running = threads.submit(sandbox.exec, SLEEP)
         time.sleep(0.3)
-        engine.remove(docker_sandbox.container_id)
+        engine.remove(sandbox.container_id)
         with pytest.raises(SandboxLost):
             running.result(timeout=20)
     with pytest.raises(SandboxLost):
-        docker_sandbox.exec(Command(argv=("true",)))
+        sandbox.exec(Command(argv=("true",)))
     with pytest.raises(SandboxLost):
-        docker_sandbox.snapshot()
+        sandbox.snapshot()
 
 
-def test_a_killed_supervisor_is_lost(engine: Engine, docker_sandbox: DockerSandbox) -> None:
+def test_a_killed_supervisor_is_lost(engine: Engine, start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(Limits())
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(docker_sandbox.exec, SLEEP)
+        running = threads.submit(sandbox.exec, SLEEP)
         time.sleep(0.3)
         with engine.client("kill process 1 from outside") as client:
-            client.api.kill(docker_sandbox.container_id, signal.SIGKILL)
+            client.api.kill(sandbox.container_id, signal.SIGKILL)
         with pytest.raises(SandboxLost):
             running.result(timeout=20)
 
@@ -82,7 +85,7 @@ def test_a_killed_harness_leaves_no_container(engine: Engine) -> None:
     program = (
         "from sandbox.container import DockerSandbox\n"
         "from sandbox.engine import Engine\n"
-        "from sandbox.flags import SandboxSpec\n"
+        "from sandbox.flags import Limits, SandboxSpec\n"
         "from contracts.sandbox import Command\n"
         f"spec = SandboxSpec(image={BASE_IMAGE!r}, owner='harness-tests-killed', run_id='r')\n"
         "sandbox = DockerSandbox.start(Engine(), spec)\n"

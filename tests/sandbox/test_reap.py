@@ -131,6 +131,7 @@ from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.snapshots import Shelf
+from tests.sandbox.working import slim
 
 class Dying(Engine):
     def remove(self, container):
@@ -138,7 +139,9 @@ class Dying(Engine):
 
 spec = SandboxSpec(image=sys.argv[1], owner=sys.argv[2], run_id="r")
 shelf = Shelf(engine := Dying(), max_layers=0)
-DockerSandbox(engine, spec, shelf).opened().__enter__().checkpoint(600)
+sandbox = DockerSandbox(engine, spec, shelf).opened().__enter__()
+slim(engine, sandbox.container_id)
+sandbox.checkpoint(600)
 """
 """Puts files down as one layer, and is killed before the container that this took is removed."""
 

@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -46,23 +45,33 @@ print(looked, found)
 """
 
 
-@pytest.fixture
-def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def set_secrets(patch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
-        monkeypatch.setenv(name, f"{SECRET}-{name}")
+        patch.setenv(name, f"{SECRET}-{name}")
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerSandbox]:
+    """A sandbox that was started among secrets and has worked."""
+    place = tmp_path_factory.mktemp("full")
+    with pytest.MonkeyPatch.context() as patch:
+        set_secrets(patch)
+        repo = make_repo(place / "shop")
+        run_git(repo, "config", "http.extraHeader", f"Authorization: {SECRET}")
+        run_git(repo, "remote", "add", "origin", f"https://user:{SECRET}@example.test/shop.git")
+        base = open_repo(str(repo), store=place / "store")
+        spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-secrets", run_id="r")
+        with DockerSandbox.start(Engine(), spec) as sandbox:
+            put_in(sandbox, base, "harness/r/fix-tests")
+            patch.undo()
+            yield sandbox
 
 
 @pytest.fixture
-def full_sandbox(secrets: None, tmp_path: Path) -> Iterator[DockerSandbox]:
-    """A sandbox that was started among secrets and has worked."""
-    repo = make_repo(tmp_path / "shop")
-    run_git(repo, "config", "http.extraHeader", f"Authorization: {SECRET}")
-    run_git(repo, "remote", "add", "origin", f"https://user:{SECRET}@example.test/shop.git")
-    base = open_repo(str(repo), store=tmp_path / "store")
-    spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-secrets", run_id="r")
-    with DockerSandbox.start(Engine(), spec) as sandbox:
-        put_in(sandbox, base, "harness/r/fix-tests")
-        yield sandbox
+def full_sandbox(started: DockerSandbox, monkeypatch: pytest.MonkeyPatch) -> DockerSandbox:
+    """The same for every test, which works with it among secrets too."""
+    set_secrets(monkeypatch)
+    return started
 
 
 def search(sandbox: DockerSandbox) -> tuple[int, str]:
@@ -83,11 +92,6 @@ def test_no_secret_is_in_the_environment_in_proc_or_in_any_file(
     assert found == "[]"
 
 
-def test_the_search_would_find_one(full_sandbox: DockerSandbox) -> None:
-    full_sandbox.write_file("left-behind", f"x={SECRET}".encode())
-    assert search(full_sandbox)[1] == "['/workspace/left-behind']"
-
-
 def test_no_secret_is_in_the_container_or_the_image_as_docker_tells_them(
     full_sandbox: DockerSandbox,
 ) -> None:
@@ -98,7 +102,9 @@ def test_no_secret_is_in_the_container_or_the_image_as_docker_tells_them(
     assert SECRET not in json.dumps((container, image))
 
 
-def test_a_snapshot_keeps_no_variable_of_a_command(full_sandbox: DockerSandbox) -> None:
+def test_a_snapshot_keeps_no_variable_of_a_command_and_the_search_would_find_it(
+    full_sandbox: DockerSandbox,
+) -> None:
     command = Command(argv=("sh", "-c", 'test -n "$TOKEN"'), env={"TOKEN": SECRET})
     assert full_sandbox.exec(command).ok
     snapshot = full_sandbox.snapshot()
@@ -106,4 +112,5 @@ def test_a_snapshot_keeps_no_variable_of_a_command(full_sandbox: DockerSandbox) 
         told = client.api.inspect_image(snapshot), client.api.history(snapshot)
     assert SECRET not in json.dumps(told)
     full_sandbox.restore(snapshot)
-    assert search(full_sandbox)[1] == "[]"
+    full_sandbox.write_file("left-behind", f"x={SECRET}".encode())
+    assert search(full_sandbox)[1] == "['/workspace/left-behind']"

@@ -1,10 +1,12 @@
 """Work in a sandbox as an agent does it, and what comes out."""
 
 from contracts.sandbox import Command, Sandbox
+from sandbox.engine import Engine
 from sandbox.repos import Base
 from sandbox.workspace import Work, take_out
 
 BRANCH = "harness/r-1/fix-tests"
+LARGE = "/usr/share /usr/lib/git-core /usr/lib/python3 /usr/lib/*/libnode* /usr/lib/*/libicu*"
 
 
 def inside(sandbox: Sandbox, line: str) -> str:
@@ -19,3 +21,11 @@ def taken(sandbox: Sandbox, base: Base) -> Work:
     work = take_out(sandbox, base, BRANCH, message="Leftovers")
     assert work is not None
     return work
+
+
+def slim(engine: Engine, container: str) -> None:
+    """Remove most files of the image, so that those left are soon put down as one layer."""
+    stream, _ = engine.run(container, ("sh", "-c", f"rm -r {LARGE}"))
+    while stream.receive():
+        pass
+    stream.close()
