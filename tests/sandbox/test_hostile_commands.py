@@ -7,6 +7,8 @@ import pytest
 
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
+from sandbox.flags import Limits
+from tests.sandbox.conftest import StartSandbox
 
 pytestmark = pytest.mark.docker
 
@@ -58,6 +60,12 @@ def python(
 ) -> ExecResult:
     command = Command(argv=("python3", "-c", program), timeout_s=timeout_s, user=user)
     return sandbox.exec(command)
+
+
+@pytest.fixture
+def docker_sandbox(start_sandbox: StartSandbox) -> DockerSandbox:
+    """One of its own: what may be left of an attack is for no other test."""
+    return start_sandbox(Limits(memory_mb=512, pids=128, file_size_mb=8))
 
 
 def processes_of_users(sandbox: DockerSandbox) -> int:

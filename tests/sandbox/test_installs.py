@@ -90,7 +90,7 @@ def test_pip_installs_from_an_allowed_index(
     docker_sandbox: DockerSandbox, stack: ExitStack
 ) -> None:
     installer = Installer(docker_sandbox, stack, pip_hosts())
-    result = installer.run("pip install -q --target v six && PYTHONPATH=v python3 -m six")
+    result = installer.run("python3 -m venv v && v/bin/pip install -q six && v/bin/python -m six")
     assert result.ok, result.text
     assert installer.kinds() == {"allowed"}
 

@@ -85,7 +85,7 @@ def test_a_killed_harness_leaves_no_container(engine: Engine) -> None:
     program = (
         "from sandbox.container import DockerSandbox\n"
         "from sandbox.engine import Engine\n"
-        "from sandbox.flags import Limits, SandboxSpec\n"
+        "from sandbox.flags import SandboxSpec\n"
         "from contracts.sandbox import Command\n"
         f"spec = SandboxSpec(image={BASE_IMAGE!r}, owner='harness-tests-killed', run_id='r')\n"
         "sandbox = DockerSandbox.start(Engine(), spec)\n"
