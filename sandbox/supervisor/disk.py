@@ -21,6 +21,8 @@ MEASURE_S = 15.0
 """Between two measurements of a disk that gets no fuller."""
 STEP = 16
 """A fall of the free space by a 16th of the limit is a reason to measure."""
+OVERRUNS = 8
+"""How often more may be found than ever before, with nobody clearing up, until all is ended."""
 
 
 class Disk:
@@ -29,7 +31,7 @@ class Disk:
     def __init__(self, pump: Any) -> None:
         self.pump = pump
         self.limit = 0
-        self.used = self.most = 0
+        self.used = self.most = self.overruns = 0
         self.written: dict[str, int] = {}
         self.written_by_ended = self.ended_before = 0
         self.free, self.fallen = free(), 0
@@ -67,7 +69,8 @@ class Disk:
         self.pump.watch(told, lambda: self.learn(told))
 
     def learn(self, told: int) -> None:
-        """Take the numbers; too much ends who adds to it, and not who clears up.
+        """Take the numbers; too much ends who adds to it, and not who clears up. Those who come
+        again and again, and each time leave more behind, end the sandbox.
 
         What was written while we looked may be in the files or not: it counts this time, and
         the next time again. Where folders were moved about so that not all was seen, all that
@@ -83,10 +86,14 @@ class Disk:
         if not saw_all:
             used = max(used, self.used + max(self.fallen, self.written_since(written)))
         if used > self.most:
-            self.most = used
+            self.most, self.overruns = used, self.overruns + 1
+            if self.overruns > OVERRUNS:
+                self.pump.give_up(
+                    f"its files take {used >> 20} MiB of the {self.limit >> 20} that they may"
+                )
             self.pump.jobs.out_of_disk(self.culprits(used - self.used, written))
         elif used <= self.limit:
-            self.most = self.limit
+            self.most, self.overruns = self.limit, 0
         self.used, self.written = used, before
         self.written_by_ended = self.ended_before
 

@@ -12,6 +12,7 @@ from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
+from sandbox.supervisor.disk import OVERRUNS
 from tests.sandbox.conftest import OWNER, StartSandbox
 from tests.sandbox.working import inside
 
@@ -177,6 +178,14 @@ def test_where_nobody_can_be_found_who_filled_the_disk_all_are_ended(
 def test_who_starts_when_the_disk_is_full_may_clear_up(small: DockerSandbox) -> None:
     assert sh(small, "head -c 90000000 /dev/zero > big; sleep 50").out_of_disk
     assert sh(small, "sleep 1; rm big; echo fine").stdout == b"fine\n"
+
+
+def test_who_fills_the_disk_again_and_again_loses_the_sandbox(small: DockerSandbox) -> None:
+    assert sh(small, f"{FILL}; sleep 50").out_of_disk
+    with pytest.raises(SandboxLost, match=r"its files take \d+ MiB of the 64 that they may"):
+        for n in range(20):
+            assert sh(small, f"head -c 8000000 /dev/zero > more-{n}; sleep 50").out_of_disk
+    assert n == OVERRUNS - 1, "the first came before"
 
 
 def test_the_files_of_another_user_count(small: DockerSandbox) -> None:
