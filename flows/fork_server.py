@@ -26,6 +26,7 @@ from threading import Event, Thread
 from typing import NamedTuple
 
 from flows.environment import environment, variables
+from flows.leaving import leaving
 from flows.origin import ROOMS, changed
 from flows.run_process import FORK_SERVER, STATUS, peer
 
@@ -107,7 +108,8 @@ def main() -> None:
     sys.argv[1:] = []
     if _beginning() != began_with:
         os.execv(sys.executable, (sys.executable, "-P", "-m", module))  # noqa: S606 - no shell is meant
-    room.main()
+    with leaving():
+        room.main()
 
 
 def _serve(listener: socket.socket) -> int | None:

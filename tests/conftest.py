@@ -84,6 +84,7 @@ SHARED_FOLDER = "TESTS_SHARED_FOLDER"
 
 def pytest_configure(config: pytest.Config) -> None:
     """One for all workers of pytest, which ends with them all; many workers will ask."""
+    gc.disable()  # what is imported and collected now, stays
     if "PYTEST_XDIST_WORKER" in os.environ:
         config.stash[FORKS] = os.environ[FORKED_FROM]
         config.stash[SHARED] = Path(os.environ[SHARED_FOLDER])
@@ -113,6 +114,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

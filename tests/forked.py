@@ -30,10 +30,11 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 from flows import detached, fork_server, kept, plan_background
+from flows.leaving import leaving
 from memory import vector_folder
 from tests.forks import NUMBER, Fork, Forked, fork_from
 
-_GATEWAY = "flows.gateway_process"
+_NOT_PREFECTS = ("flows.gateway_process", "memory.probe")
 
 _ROOT = Path(__file__).parents[1]
 _ASKED_AT_MOST = 1 << 17
@@ -46,12 +47,12 @@ _NEEDED = (
     "flows.agents", "flows.cancel", "flows.compile", "flows.engine_process",
     "flows.follow_cancelled", "flows.fork_server", "flows.metrics", "flows.plan_background",
     "flows.pool", "flows.replay", "flows.resume", "flows.runs", "flows.server_process",
-    "flows.start", "flows.wiring", "memory.probe",
+    "flows.start", "flows.wiring",
     "prefect.cli.worker", "prefect.server.api.server", "prefect.workers.process",
     "providers.litellm_door", "providers.scripted",
     "uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
-    _GATEWAY,
+    *_NOT_PREFECTS,
 )  # fmt: skip
 
 STARTING = (kept, plan_background)
@@ -137,35 +138,41 @@ def start_all_by(fork: Fork) -> None:
 
 def _serve(listener: socket.socket) -> str:
     """Fork for each who asks; in the child, become what was asked for, and tell which module."""
+    begun: dict[int, tuple[int, socket.socket]] = {}
     while True:
-        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        ready, _, _ = select.select([listener, sys.stdin, *begun], [], [])
         if sys.stdin in ready:  # whoever tests is gone
             raise SystemExit
-        told, _ = listener.accept()
-        with told:
-            if os.fork() == 0:
-                name = listener.getsockname().decode().lstrip("\0")
-                listener.close()
-                asked, given, _, _ = socket.recv_fds(told, _ASKED_AT_MOST, _GIVEN_AT_MOST)
-                pid = os.fork()
-                if pid == 0:
-                    break
-                for number in (1, 2, *given):  # whose end others wait for
-                    os.close(number)
-                with suppress(BrokenPipeError):
-                    told.send(NUMBER.pack(pid))
-                    _, status = os.waitpid(pid, 0)
-                    told.send(NUMBER.pack(status))
-                os._exit(0)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        for ended in begun.keys() & ready:
+            _tell_end(ended, *begun.pop(ended))
+        if listener in ready:
+            told, _ = listener.accept()
+            pid = os.fork()
+            if pid == 0:
+                break
+            with suppress(BrokenPipeError):
+                told.send(NUMBER.pack(pid))
+            begun[os.pidfd_open(pid)] = pid, told
+    for descriptor, (_, other) in begun.items():
+        os.close(descriptor)
+        other.close()
+    name = listener.getsockname().decode().lstrip("\0")
+    listener.close()
+    with told:
+        asked, given, _, _ = socket.recv_fds(told, _ASKED_AT_MOST, _GIVEN_AT_MOST)
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     fork = fork_from(name)
     start_all_by(fork)
     vars(fork_server).update(Popen=partial(popen_forked, fork))
     return _become(given, **json.loads(asked))
+
+
+def _tell_end(ended: int, pid: int, told: socket.socket) -> None:
+    os.close(ended)
+    _, status = os.waitpid(pid, 0)
+    with told, suppress(BrokenPipeError):
+        told.send(NUMBER.pack(status))
 
 
 def _become(
@@ -195,7 +202,7 @@ def _become(
     os.environ.update(env)
     sys.path[:1], sys.argv[1:] = (str(_ROOT),) if safe_path else (cwd, str(_ROOT)), args
     random.seed()
-    if module != _GATEWAY:
+    if module not in _NOT_PREFECTS:
         refresh_global_settings_context()
     if not hasattr(sys.modules.get(module), "__path__"):
         sys.modules.pop(module, None)  # what is there already, runpy warns of
@@ -215,7 +222,9 @@ def main() -> None:
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()
     gc.freeze()
-    runpy.run_module(_serve(listener), run_name="__main__", alter_sys=True)
+    module = _serve(listener)
+    with leaving():
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

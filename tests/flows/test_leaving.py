@@ -1,0 +1,58 @@
+"""A process that leaves its objects to the kernel ends as any other, for all who look at it."""
+
+import sys
+from pathlib import Path
+from subprocess import PIPE, CompletedProcess, run
+from typing import IO
+
+import pytest
+
+
+def left(last: str, stdout: int | IO[str] = PIPE) -> "CompletedProcess[str]":
+    """What is seen of a Python whose last lines are these, within the block that is tested."""
+    lines = ("import atexit, sys, threading, time", "from flows.leaving import leaving")
+    program = "\n".join((*lines, "with leaving():", f"    {last}"))
+    argv = (sys.executable, "-c", program)
+    return run(argv, stdout=stdout, stderr=PIPE, env={}, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("way", ["pass", "sys.exit()", "sys.exit(0)"])
+def test_what_ends_well_gives_zero(way: str) -> None:
+    assert left(way).returncode == 0
+
+
+def test_its_exit_code_is_its_own() -> None:
+    assert left("sys.exit(3)").returncode == 3
+
+
+def test_a_reason_is_told() -> None:
+    ended = left("sys.exit('there is no engine')")
+    assert ended.returncode == 1
+    assert ended.stderr == "there is no engine\n"
+
+
+def test_an_error_keeps_its_traceback() -> None:
+    ended = left("1 / 0")
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+def test_nothing_that_was_printed_is_lost() -> None:
+    assert left("print('x' * 5_000, end='')").stdout == "x" * 5_000
+
+
+def test_threads_and_what_is_done_at_exit_are_waited_for() -> None:
+    thread = "threading.Thread(target=lambda: (time.sleep(0.3), print('thread'))).start()"
+    assert left(f"atexit.register(print, 'at exit'); {thread}").stdout == "thread\nat exit\n"
+
+
+def test_a_full_disk_is_told_as_python_tells_it() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = left("print('lost')", stdout=full)
+    assert ended.returncode == 120
+    assert "No space left on device" in ended.stderr
+
+
+def test_nothing_is_taken_apart() -> None:
+    kept = "kept = type('Kept', (), {'__del__': lambda self: print('taken apart')})()"
+    assert left(kept).stdout == ""
