@@ -12,7 +12,7 @@ from policy.authority import Authority
 from policy.events import Draft
 from policy.executor import PlanRun
 from policy.plan_log import PlanLog
-from policy.registry import Operation, Registry, operation
+from policy.registry import Registry, operation
 from policy.types import Plan, Ref, Step
 
 CLEAN, WEB = Label(), Label(taint=frozenset({"web:x.example"}))
@@ -37,38 +37,45 @@ class Told:
         return [key for key, _ in groupby(tuple(b.get(k) for k in kept) for b in bodies)]
 
 
-def operations(done: Done) -> tuple[Operation, ...]:
-    """Each gives something that depends on all it was given, in the shape of the inputs."""
+_DONE: Done = []
+"""What the run that goes on has done."""
 
-    @operation(effect="read", requires=["READ"])
-    def look(at: Annotated[object, "content"], what: Annotated[object, "query"] = None) -> Json:
-        """Look."""
-        return shaped(lambda: digest(f"{at}{what}")[:6])
 
-    @operation(effect="read", requires=["READ"], label_of=lambda _: WEB)
-    def browse(url: Annotated[object, "authority"]) -> Json:
-        """Browse."""
-        done.append(("browse", canonical(f"{url}")))
-        return shaped(lambda: digest(f"{url}")[:6])
+@operation(effect="read", requires=["READ"])
+def look(at: Annotated[object, "content"], what: Annotated[object, "query"] = None) -> Json:
+    """Look."""
+    return shaped(lambda: digest(f"{at}{what}")[:6])
 
-    @operation(effect="write", requires=["WRITE"], place="shelf")
-    def put(where: Annotated[object, "authority"], what: Annotated[object, "content"]) -> Json:
-        """Put."""
-        done.append(("put", f"{where}"))
-        return shaped(lambda: digest(f"{where}")[:6])
 
-    @operation(effect="read", requires=["READ"], place="shelf")
-    def take(what: Annotated[object, "query"] = None) -> Json:
-        """Take."""
-        return shaped(lambda: digest(f"{what}")[:6])
+@operation(effect="read", requires=["READ"], label_of=lambda _: WEB)
+def browse(url: Annotated[object, "authority"]) -> Json:
+    """Browse."""
+    _DONE.append(("browse", canonical(f"{url}")))
+    return shaped(lambda: digest(f"{url}")[:6])
 
-    @operation(effect="egress", requires=["SEND"])
-    def send(to: Annotated[object, "recipient"], text: Annotated[object, "content"]) -> Json:
-        """Send."""
-        done.append(("send", f"{to}"))
-        return shaped(lambda: "sent")
 
-    return (look, browse, put, take, send)
+@operation(effect="write", requires=["WRITE"], place="shelf")
+def put(where: Annotated[object, "authority"], what: Annotated[object, "content"]) -> Json:
+    """Put."""
+    _DONE.append(("put", f"{where}"))
+    return shaped(lambda: digest(f"{where}")[:6])
+
+
+@operation(effect="read", requires=["READ"], place="shelf")
+def take(what: Annotated[object, "query"] = None) -> Json:
+    """Take."""
+    return shaped(lambda: digest(f"{what}")[:6])
+
+
+@operation(effect="egress", requires=["SEND"])
+def send(to: Annotated[object, "recipient"], text: Annotated[object, "content"]) -> Json:
+    """Send."""
+    _DONE.append(("send", f"{to}"))
+    return shaped(lambda: "sent")
+
+
+_REGISTRY = Registry((look, browse, put, take, send))
+"""Each gives something that depends on all it was given, in the shape of the inputs."""
 
 
 def shaped(leaf: Callable[[], Json]) -> Json:
@@ -84,18 +91,20 @@ def random_plan(drawn: random.Random) -> Plan:
 def run(plan: Plan, inputs: dict[str, Entity], grants: frozenset[str]) -> Told:
     """Run all steps in order; nobody approves anything."""
     told = Told()
+    _DONE.clear()
     authority = Authority(
         grants=grants, principals={"bob": frozenset({"bob"})}, tags=frozenset({"pii"})
     )
     told.run = PlanRun(
         plan,
-        Registry(operations(told.done)),
+        _REGISTRY,
         authority,
         values=inputs,
         log=PlanLog("r", told.drafts.append),
     )
     for index in range(len(plan.steps)):
         told.run.run_step(index)
+    told.done.extend(_DONE)
     return told
 
 
