@@ -21,6 +21,7 @@ from sandbox.engine import Engine
 from sandbox.reap import reap
 from tests.forked import STARTING, forking, start_all_by
 from tests.forks import FORKED_FROM, Fork, fork_from
+from tests.stores import new_store
 
 LONGEST = (
     "tests/agents/test_real_agents.py",  # may have to build the image that others need too
@@ -132,6 +133,12 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     if (home / "owner").exists():
         with suppress(Unavailable):  # without an engine there is nothing of its either
             reap(Engine(), (home / "owner").read_text(), everything=True)
+
+
+@pytest.fixture
+def own_store(own_home: Path) -> Path:
+    """The store of the test's home, with nothing in it."""
+    return new_store(own_home / "harness.db")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -5,19 +5,23 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
+import typer.testing
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+from typer.testing import CliRunner, Result
 
-from app.cli import main
+from app.cli import app, main
+from contracts.errors import HarnessError
 from tests.flows.repositories import make_repository
 from tests.forks import Fork
 from tests.mailbox import Mailbox, mail_server
-from tests.stores import new_store
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
+Cli = Callable[..., Result]
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome")
@@ -26,10 +30,32 @@ CHROMIUM = next(
 )  # fmt: skip
 
 
+@pytest.fixture(scope="session", autouse=True)
+def commands_made_once() -> None:
+    """Else typer makes all of them anew each time that one is called here."""
+    made = cache(typer.main.get_command)
+    vars(typer.main).update(get_command=made)
+    vars(typer.testing).update(_get_command=made)
+
+
 @pytest.fixture
-def harness(own_home: Path, tmp_path: Path, fork: Fork) -> Harness:
+def cli(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command without an embedding model; errors come out as they are."""
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+
+    def run(*argv: str, **options: str) -> Result:
+        result = CliRunner().invoke(app, list(argv), **options)  # type: ignore[arg-type]  # input=
+        if isinstance(result.exception, HarnessError):
+            raise result.exception
+        assert result.exception is None or isinstance(result.exception, SystemExit), result
+        return result
+
+    return run
+
+
+@pytest.fixture
+def harness(own_store: Path, tmp_path: Path, fork: Fork) -> Harness:
     """Run `harness` with these arguments; `env` adds variables."""
-    new_store(own_home / "harness.db")
 
     def run(*args: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
         with TemporaryFile() as out, TemporaryFile() as err:

@@ -1,34 +1,24 @@
 """`harness events` as a person and a script use it, on the logs of two machines."""
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from app.cli import app
 from contracts.entity import Entity, Label
-from contracts.errors import HarnessError, OptionInvalid, SettingsInvalid
+from contracts.errors import OptionInvalid, SettingsInvalid
 from flows.event_log import event_log
 from policy.errors import EntityNotFound, EventsInvalid
 from policy.events import Draft
-
-Cli = Callable[..., Result]
+from tests.app.conftest import Cli
 
 
 @pytest.fixture
-def cli() -> Cli:
-    """Runs a command; errors come out as they are."""
-
-    def run(*argv: str) -> Result:
-        result = CliRunner().invoke(app, ["events", *argv])
-        if isinstance(result.exception, HarnessError):
-            raise result.exception
-        assert result.exception is None or isinstance(result.exception, SystemExit), result
-        return result
-
-    return run
+def cli(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command of `harness events`, some of which search by meaning."""
+    monkeypatch.delenv("HARNESS_MEMORY_EMBEDDING__PROVIDER")
+    return partial(cli, "events")
 
 
 @pytest.fixture

@@ -2,38 +2,26 @@
 
 import json
 import os
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from app.cli_memory import app
 from app.terminal import set_up_logging
 from contracts.errors import (
-    HarnessError,
     OptionInvalid,
     RunNotFound,
 )
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
 from providers import mpnet
-
-Cli = Callable[..., Result]
+from tests.app.conftest import Cli
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command without an embedding model; errors come out as they are."""
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
-
-    def run(*argv: str, **options: str) -> Result:
-        result = CliRunner().invoke(app, list(argv), **options)  # type: ignore[arg-type]  # input=
-        if isinstance(result.exception, HarnessError):
-            raise result.exception
-        assert result.exception is None or isinstance(result.exception, SystemExit), result
-        return result
-
-    return run
+def cli(cli: Cli) -> Cli:
+    """Runs a command of `harness memory`."""
+    return partial(cli, "memory")
 
 
 def data(result: Result) -> dict[str, object]:

@@ -1,38 +1,21 @@
 """`harness notes`, `examples`, `agents` and `runs rate` as a person and a script use them."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from app.cli import app
 from contracts.errors import HarnessError, OptionInvalid, RunNotFound
 from flows.library import notebook
 from flows.settings import load_settings
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.note_types import NoteContent
+from tests.app.conftest import Cli
 
-Cli = Callable[..., Result]
 MARKUP = "<script>alert(1)</script> [bold]x[/bold] \"'; DROP TABLE entries; --"
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command without an embedding model; errors come out as they are."""
-    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
-
-    def run(*argv: str, **options: str) -> Result:
-        result = CliRunner().invoke(app, list(argv), **options)  # type: ignore[arg-type]  # input=
-        if isinstance(result.exception, HarnessError):
-            raise result.exception
-        assert result.exception is None or isinstance(result.exception, SystemExit), result
-        return result
-
-    return run
 
 
 def data(result: Result) -> Any:

@@ -22,7 +22,7 @@ Talk = Callable[..., str]
 
 
 @pytest.fixture
-def talk(own_home: Path, tmp_path: Path) -> Talk:
+def talk(own_store: Path, tmp_path: Path) -> Talk:
     """What is said to these lines, by a planner that writes these plans."""
 
     def said(

@@ -23,7 +23,6 @@ from sandbox.egress import Egress, OnEvent
 from sandbox.installs import let_out
 from sandbox.scripted import ScriptedSandbox
 from tests.flows.repositories import make_repository
-from tests.stores import new_store
 
 Ask = Callable[..., RunRequest]
 
@@ -44,9 +43,8 @@ def answer(*findings: object) -> dict[str, object]:
 
 
 @pytest.fixture
-def shop(own_home: Path) -> Workshop:
+def shop(own_store: Path) -> Workshop:
     """The real workshop, but for the sandbox."""
-    new_store(own_home / "harness.db")
     return scripted_shop()
 
 

@@ -48,7 +48,7 @@ Begun = Callable[..., PlanShop]
 
 
 @pytest.fixture
-def begun(own_home: Path) -> Iterator[Begun]:
+def begun(own_store: Path) -> Iterator[Begun]:
     """Has a plan of these steps agreed to, as run r1."""
     policy = PolicySettings(principals=ORIGIN)
     with plan_shop(

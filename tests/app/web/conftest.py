@@ -51,13 +51,13 @@ def served(own_home: Path, tmp_path: Path, fork: Fork) -> Serve:
 
 
 @pytest.fixture
-def client() -> Iterator[TestClient]:
+def client(own_store: Path) -> Iterator[TestClient]:
     with TestClient(site(), base_url=HERE, raise_server_exceptions=False) as client:
         yield client
 
 
 @pytest.fixture
-def opened(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
+def opened(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     """The library that the pages show, without vectors."""
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
     with library() as opened:
