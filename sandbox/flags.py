@@ -61,6 +61,9 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
     The supervisor is process 1, which no command can kill, and reaps as an init does. It is
     root with three capabilities: it must be able to change its user, and to kill. Asked to
     stop it is killed: nothing in it is worth the ten seconds that an engine would wait.
+
+    An engine that is told of no network at all makes the same empty namespace with a loopback,
+    in half the time; nor does it tell the sandbox by which servers the host resolves names.
     """
     limits = spec.limits
     argv = supervisor_argv(idle_s or spec.ttl_s)
@@ -76,6 +79,7 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
         "labels": labels(spec),
         "auto_remove": True,
         "network_mode": "none",
+        "network_disabled": True,
         "ipc_mode": "private",
         "cap_drop": ["ALL"],
         "cap_add": ["SETUID", "SETGID", "KILL"],

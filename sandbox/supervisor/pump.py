@@ -69,6 +69,7 @@ class Pump:
         from fcntl import fcntl
 
         from sandbox.supervisor.disk import Disk
+        from sandbox.supervisor.hosts import know_localhost
         from sandbox.supervisor.jobs import Jobs
 
         self.jobs, self.disk = Jobs(self), Disk(self)
@@ -76,6 +77,7 @@ class Pump:
             self.disk.bound(self.disk_mb << 20)
         with suppress(OSError):
             fcntl(1, F_SETPIPE_SZ, FLUSH)
+        know_localhost()
 
     def send(self, kind: int, channel: int, payload: bytes) -> None:
         self.outgoing += (HEADER.pack(MAGIC, kind, channel, len(payload)), payload)

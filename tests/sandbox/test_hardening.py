@@ -54,10 +54,24 @@ def test_there_is_no_network(docker_sandbox: DockerSandbox) -> None:
     assert run(docker_sandbox, "ls", "/sys/class/net") == "lo"
 
 
+def test_localhost_is_the_only_name_and_leads_to_the_sandbox(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    script = (
+        "import socket\n"
+        "door = socket.create_server(('localhost', 0))\n"
+        "socket.create_connection(('localhost', door.getsockname()[1]))\n"
+        "print(*sorted({one[4][0] for one in socket.getaddrinfo('localhost', 80)}))\n"
+    )
+    assert run(docker_sandbox, "python3", "-c", script) == "127.0.0.1 ::1"
+    assert run(docker_sandbox, "sh", "-c", "cat /etc/resolv.conf || true") == ""
+    assert run(docker_sandbox, "sh", "-c", "test -w /etc/hosts || echo read only") == "read only"
+
+
 def test_nothing_of_the_host_is_mounted(docker_sandbox: DockerSandbox) -> None:
     lines = run(docker_sandbox, "cat", "/proc/self/mountinfo").splitlines()
     mounts = {line.split()[4] for line in lines}
-    of_docker = {"/etc/resolv.conf", "/etc/hostname", "/etc/hosts"}
+    of_docker = {"/etc/hostname"}
     of_kernel = ("/proc", "/sys", "/dev")
     others = {m for m in mounts - of_docker if not m.startswith(of_kernel)}
     others = {m for m in others if not m.endswith("/docker-init")}

@@ -1,0 +1,23 @@
+"""The only name that is known without a network: this machine's own."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+HOSTS = "/etc/hosts"
+LOCALHOST = b"127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+LARGE = 1 << 16
+FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def know_localhost() -> None:
+    """Write the name where the image has none: docker does so only for what has a network.
+
+    An image whose file is another user's keeps it: root here has no power over files.
+    """
+    with suppress(OSError):
+        hosts = os.open(HOSTS, FLAGS, 0o644)
+        if b"localhost" not in os.read(hosts, LARGE):
+            os.write(hosts, LOCALHOST)
+        os.close(hosts)
