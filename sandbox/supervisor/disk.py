@@ -114,11 +114,17 @@ class Disk:
         return max(0, all_of_it - known)
 
     def culprits(self, growth: int, written: dict[str, int]) -> list[Any]:
-        """The jobs that wrote most of the growth; all jobs, where those do not explain it."""
+        """The jobs that wrote most of the growth; all jobs, where those do not explain it.
+
+        Where the disk was too full before, all that wrote noticeably: what a job that was ended
+        for it still wrote meanwhile, excuses nobody.
+        """
         more, explained = self.by_living(written), self.by_ended()
+        was_too_full = self.used > self.limit
         found: list[Any] = []
         for job in sorted(more, key=lambda job: -more[job]):
-            if 2 * explained >= growth:
+            excused = not was_too_full or more[job] <= self.limit // STEP
+            if 2 * explained >= growth and excused:
                 return found
             explained += more[job]
             found.append(job)
