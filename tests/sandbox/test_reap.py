@@ -152,7 +152,7 @@ def test_who_dies_while_it_makes_one_layer_leaves_nothing_for_long(
 ) -> None:
     argv = (sys.executable, "-c", DIES, BASE_IMAGE, owner)
     assert subprocess.run(argv, cwd=ROOT, check=False).returncode == -signal.SIGKILL
-    assert len(list_sandboxes(engine, owner)) == 2
+    assert list_sandboxes(engine, owner), "the sandbox ends by itself, the other never began"
     reap(engine, owner)
     assert list_sandboxes(engine, owner) == ()
 
