@@ -21,7 +21,10 @@ from sandbox.engine import Engine
 from sandbox.reap import reap
 from tests.forked import STARTING, forking, start_all_by
 from tests.forks import FORKED_FROM, Fork, fork_from
+from tests.postgres import pytest_unconfigure
 from tests.stores import new_store
+
+__all__ = ["pytest_unconfigure"]
 
 LONGEST = (
     "tests/agents/test_real_agents.py",  # may have to build the image that others need too

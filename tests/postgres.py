@@ -1,4 +1,4 @@
-"""A real Postgres for the tests that run on one; ends with the session whose conftest says so."""
+"""A real Postgres for the tests that run on one; it ends with the session."""
 
 import os
 import shutil

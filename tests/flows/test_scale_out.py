@@ -14,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from flows import kept
+from flows import gateway, kept
 from flows.answers import answers
 from flows.deploy import POOL
 from flows.kept import Kept
@@ -157,7 +157,8 @@ def workers(
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", embedding_url)
     monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
     make_pool(known(api), POOL)
-    one, two = (worker(Settings(home=tmp_path / name, max_runs=1), api) for name in ("one", "two"))
+    homes = [Settings(home=tmp_path / name, max_runs=1) for name in ("one", "two")]
+    one, two = (worker(home, api) for home in homes)
     try:
         kept.up(one)
         for name, value in second_engine.env.items():
@@ -167,6 +168,8 @@ def workers(
     finally:
         kept.down(one)
         kept.down(two)
+        for home in homes:
+            gateway.down(home)
 
 
 def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(

@@ -13,10 +13,8 @@ from contracts.errors import ModelUnavailable
 from memory.library import Library, open_library
 from memory.notebook import Notebook, open_notebook
 from memory.types import Embedder
-from tests.postgres import new_postgres_database, new_postgres_store, pytest_unconfigure
+from tests.postgres import new_postgres_database, new_postgres_store
 from tests.stores import new_store
-
-__all__ = ["pytest_unconfigure"]
 
 Open = Callable[..., AbstractContextManager[Library]]
 

@@ -15,10 +15,8 @@ from memory.database import open_database
 from policy.events import Draft, Kind
 from policy.head import HeadFile
 from policy.log import EventLog
-from tests.postgres import new_postgres_store, pytest_unconfigure
+from tests.postgres import new_postgres_store
 from tests.stores import new_store
-
-__all__ = ["pytest_unconfigure"]
 
 settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")
