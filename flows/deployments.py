@@ -88,12 +88,13 @@ def make(api: str, file: Path) -> None:
     Raises:
         PrefectUnavailable: the server does not answer or refuses one of them.
     """
+    from prefect.context import SyncClientContext
     from prefect.utilities.templating import apply_values
 
     found = _read(file)
     filled = apply_values({"steps": found.pull}, {}, remove_notset=False)
     pull = _PullSteps(cast("dict[str, Steps]", filled)["steps"])  # NotSet is for a mere name
-    with speaking_to(api), _told(api):
+    with speaking_to(api), _told(api), SyncClientContext.get_or_create():  # else a client for each
         for entry in found.deployments:
             _make(entry, pull)
 

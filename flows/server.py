@@ -3,6 +3,8 @@
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from contracts.errors import PrefectUnavailable
@@ -12,8 +14,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def speaking_to(api: str) -> Iterator[None]:
-    """Prefect's settings with this server, and without Prefect's own heartbeat, in the block."""
+def speaking_to(api: str, *, home: Path | None = None) -> Iterator[None]:
+    """Prefect's settings with this server, and without Prefect's own heartbeat, in the block.
+
+    With a `home` each client that Prefect makes in the block spares 20 ms; a run makes five.
+    """
     from prefect.context import SettingsContext, get_settings_context
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -23,8 +28,25 @@ def speaking_to(api: str) -> Iterator[None]:
         profile, settings = get_settings_context().profile, get_settings_context().settings
         flows = settings.flows.model_copy(update={"heartbeat_frequency": None})
         meant = settings.model_copy(update={"flows": flows})
+        if home is not None and api.startswith("http:"):
+            spared = meant.api.model_copy(update={"ssl_cert_file": one_certificate(home)})
+            meant = meant.model_copy(update={"api": spared})
         with SettingsContext(profile=profile, settings=meant):
             yield
+
+
+def one_certificate(home: Path) -> str:
+    """A file with one certificate, for clients of a server without TLS: to read all takes 20 ms."""
+    import certifi
+
+    one = home / "prefect" / "one-certificate.pem"
+    if not one.exists():
+        one.parent.mkdir(parents=True, exist_ok=True)
+        end = "-----END CERTIFICATE-----\n"
+        with NamedTemporaryFile("w", dir=one.parent, delete=False) as whole:
+            whole.write(certifi.contents().partition(end)[0] + end)
+        Path(whole.name).replace(one)
+    return str(one)
 
 
 @contextmanager

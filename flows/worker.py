@@ -12,6 +12,7 @@ from flows.deploy import UPKEEP
 from flows.environment import config_file, environment
 from flows.kept import Kept, Launch
 from flows.origin import KEYS, ROOMS, origin
+from flows.server import one_certificate
 from flows.settings import Settings
 
 LOOK_S = 2
@@ -101,16 +102,5 @@ def _spared(settings: Settings, api: str) -> dict[str, str]:
     if ours is not None and ours.url == api:
         spared = dict.fromkeys(_OURS_NEEDS_NOT, "false")
     if api.startswith("http:"):
-        # To read all certificates takes 20 ms, and a server without TLS has none.
-        one = settings.home / "prefect" / "one-certificate.pem"
-        one.parent.mkdir(parents=True, exist_ok=True)
-        one.write_text(_first_certificate())
-        spared["PREFECT_API_SSL_CERT_FILE"] = str(one)
+        spared["PREFECT_API_SSL_CERT_FILE"] = one_certificate(settings.home)
     return spared
-
-
-def _first_certificate() -> str:
-    import certifi
-
-    end = "-----END CERTIFICATE-----"
-    return certifi.contents().partition(end)[0] + end + "\n"

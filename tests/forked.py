@@ -217,8 +217,8 @@ def main() -> None:
         return
     for name in _NEEDED:
         import_module(name)
-    sys.modules["flows.engine_process"].get_ready()
     sys.modules["providers.litellm_door"].litellm()
+    sys.modules["flows.engine_process"].get_ready()  # last: else each fork builds litellm's models
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()
     gc.freeze()

@@ -76,7 +76,7 @@ def _p50(client: httpx.Client, path: str) -> float:
 def _first_paint(url: str) -> float:
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_playwright() as playwright:
-        path = shutil.which("chromium") or "chromium"
+        path = shutil.which("chromium") or shutil.which("chromium-headless-shell") or "chromium"
         browser = playwright.chromium.launch(executable_path=path, args=flags)
         page = browser.new_page()
         page.goto(url)

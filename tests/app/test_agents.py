@@ -12,6 +12,9 @@ from tests.flows.repositories import git
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 
+FIX_TESTS = ("run", "fix-tests", "--set", "install=true", "--model", "scripted/replies.jsonl")
+"""A run of a project that needs no install: seconds of pip, which other tests have."""
+
 
 @pytest.mark.parametrize("agent", ["claude-code", "pi"])
 def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
@@ -24,8 +27,8 @@ def test_a_real_agent_fixes_the_test_and_its_work_is_on_the_branch(
         reply("A shop is closed now."),
     ]
     (tmp_path / "replies.jsonl").write_text("".join(json.dumps(r) + "\n" for r in replies))
-    args = ("run", "fix-tests", "--repo", str(repository), "--agent", agent, "--json")
-    done = harness(*args, "--model", "scripted/replies.jsonl", env={"PREFECT_API_URL": prefect_api})
+    args = (*FIX_TESTS, "--repo", str(repository), "--agent", agent, "--json")
+    done = harness(*args, env={"PREFECT_API_URL": prefect_api})
     report = json.loads(done.stdout)
     assert (done.returncode, report["status"]) == (0, "success"), report
     assert report["agent"] == agent
@@ -47,11 +50,8 @@ def test_a_budget_of_a_cent_stops_the_agent_and_says_so(
     repository = make_repository(tmp_path / "opening-hours")
     costly = {**reply("Look.", shell("claude-code", "ls")), "usage": {"cost_usd": 0.02}}
     (tmp_path / "replies.jsonl").write_text((json.dumps(costly) + "\n") * 9)
-    args = ("run", "fix-tests", "--repo", str(repository), "--agent", "claude-code", "--json")
-    done = harness(
-        *(*args, "--model", "scripted/replies.jsonl", "--budget-usd", "0.01"),
-        env={"PREFECT_API_URL": prefect_api},
-    )
+    args = (*FIX_TESTS, "--repo", str(repository), "--agent", "claude-code", "--json")
+    done = harness(*args, "--budget-usd", "0.01", env={"PREFECT_API_URL": prefect_api})
     report = json.loads(done.stdout)
     assert (done.returncode, report["status"]) == (1, "failure")
     assert "budget exceeded" in report["error"]
@@ -70,8 +70,8 @@ def test_every_tool_is_told_live_on_the_terminal(
         reply("A shop is closed now."),
     ]
     (tmp_path / "replies.jsonl").write_text("".join(json.dumps(r) + "\n" for r in replies))
-    args = ("run", "fix-tests", "--repo", str(repository), "--agent", "claude-code")
-    done = harness(*args, "--model", "scripted/replies.jsonl", env={"PREFECT_API_URL": prefect_api})
+    args = (*FIX_TESTS, "--repo", str(repository), "--agent", "claude-code")
+    done = harness(*args, env={"PREFECT_API_URL": prefect_api})
     assert done.returncode == 0, done.stderr
     told = [line.strip().rpartition(" · ")[0] for line in done.stderr.splitlines()]
     live = [line for line in told if line.startswith(("Read ", "Edit ", "Bash "))]
@@ -85,8 +85,8 @@ def test_a_model_that_goes_away_is_an_outage_for_the_whole_run(
     repository = make_repository(tmp_path / "opening-hours")
     first = reply("Let me look.", shell(agent, "ls"))
     (tmp_path / "replies.jsonl").write_text(json.dumps(first) + "\n")
-    args = ("run", "fix-tests", "--repo", str(repository), "--agent", agent, "--json")
-    done = harness(*args, "--model", "scripted/replies.jsonl", env={"PREFECT_API_URL": prefect_api})
+    args = (*FIX_TESTS, "--repo", str(repository), "--agent", agent, "--json")
+    done = harness(*args, env={"PREFECT_API_URL": prefect_api})
     assert done.returncode == 3, done.stderr
     report = json.loads(done.stdout)
     assert "no reply left: 1 replies, call 2" in report["error"]

@@ -46,8 +46,8 @@ def test_a_run_is_replayed_in_a_sandbox_without_a_model(
 ) -> None:
     script = tmp_path / "wrong.jsonl"
     script.write_text("".join(json.dumps(reply) + "\n" for reply in WRONG))
-    model = ("--model", "scripted/wrong.jsonl")
-    report = json.loads(harness("run", "fix-tests", "--repo", str(hours), *model, "--json").stdout)
+    args = ("--model", "scripted/wrong.jsonl", "--set", "install=true", "--json")
+    report = json.loads(harness("run", "fix-tests", "--repo", str(hours), *args).stdout)
     script.unlink()
     done = harness("runs", "replay", report["run_id"])
     assert done.returncode == 0

@@ -27,7 +27,7 @@ from flows.settings import SandboxSettings, Settings, load_settings
 from flows.wiring import engine, owner
 from sandbox.process import is_dead, pid_of
 from sandbox.reap import list_sandboxes
-from tests.app.conftest import Harness
+from tests.app.conftest import BY_WORDS, Harness
 from tests.flows.repositories import git
 from tests.here import here
 
@@ -76,6 +76,8 @@ def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(home / "profile"))
         patch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{home}/nap.py:*"]))
+        for name, value in BY_WORDS.items():
+            patch.setenv(name, value)
         bring_up(settings, lambda _: None)
         yield local.up(settings).url
         take_down(settings)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,7 +20,7 @@ from flows.start import prefect_at
 from flows.wiring import engine, owner
 from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
-from tests.app.conftest import Harness, harness_argv
+from tests.app.conftest import Harness
 from tests.flows.repositories import git
 from tests.forks import Fork, Forked
 from tests.here import here
@@ -245,15 +244,16 @@ def says(*lines: str) -> str:
 
 
 def test_an_agent_that_was_killed_in_the_middle_goes_on_there(
-    started: Harness, asked: Harness, repository: Path, tmp_path: Path
+    fork: Fork, started: Harness, asked: Harness, repository: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "ops.py").write_text(TALK)
     script = tmp_path / "replies.jsonl"
     script.write_text(says("echo one | tee -a lines.txt ~/out", "echo 2 >> lines.txt; sleep 300"))
     talk = ("run", "ops.py:talk", "--repo", "repository", "--model", f"scripted/{script}")
-    with subprocess.Popen(
-        harness_argv(*talk), cwd=tmp_path, env=os.environ, stderr=subprocess.DEVNULL
-    ) as process:
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        fork("app", *talk, cwd=tmp_path, env=os.environ, stdout=nowhere, stderr=nowhere) as process,
+    ):
         assert soon(lambda: bool(talks()))
         sleep(1.0)
         process.kill()

@@ -15,11 +15,11 @@ import pytest
 from contracts.errors import PrefectUnavailable
 from flows import deploy, local
 from flows.settings import Settings, load_settings
+from tests.here import here
 
 pytestmark = pytest.mark.prefect
 
 
-@pytest.mark.usefixtures("from_nothing")
 def test_a_server_is_found_again_started_again_and_stopped(own_server: Settings) -> None:
     first = local.up(own_server)
     assert local.up(own_server) == first
@@ -41,14 +41,13 @@ def test_a_state_file_that_is_no_json_is_no_server(own_server: Settings) -> None
 
 def test_all_who_write_at_once_are_answered(prefect_api: str) -> None:
     def run(number: int) -> None:
-        with httpx.Client(base_url=prefect_api, timeout=30) as server:
+        def ask(path: str, **body: object) -> str:
+            said = here().post(f"{prefect_api}{path}", json=body).raise_for_status()
+            return str(said.json().get("id"))
 
-            def ask(path: str, **body: object) -> str:
-                return str(server.post(path, json=body).raise_for_status().json().get("id"))
-
-            made = ask("/flow_runs/", flow_id=ask("/flows/", name=f"busy-{number % 2}"))
-            for state in ("PENDING", "RUNNING", "COMPLETED"):
-                ask(f"/flow_runs/{made}/set_state", state={"type": state})
+        made = ask("/flow_runs/", flow_id=ask("/flows/", name=f"busy-{number % 2}"))
+        for state in ("PENDING", "RUNNING", "COMPLETED"):
+            ask(f"/flow_runs/{made}/set_state", state={"type": state})
 
     with ThreadPoolExecutor(16) as threads:
         list(threads.map(run, range(32)))

@@ -3,8 +3,8 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ import yaml
 
 from flows import gateway, kept
 from flows.answers import answers
-from flows.deploy import POOL
+from flows.deploy import COMMAND, POOL
 from flows.kept import Kept
 from flows.library import library
 from flows.settings import Settings
@@ -26,6 +26,7 @@ from sandbox.images import BASE_IMAGE
 from tests.chroma_server import chroma
 from tests.flows.repositories import make_repository
 from tests.flows.workers import make_pool
+from tests.forks import Fork
 from tests.postgres import free_port, new_postgres_database
 from tests.providers.fake_ollama import ollama
 from tests.sandbox.own_engine import OwnEngine, own_engine
@@ -66,7 +67,7 @@ both = blueprint("both", "Wait for the other", [
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def api(tmp_path: Path, fork: Fork, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A Prefect server on Postgres and Redis, with the settings of the compose file."""
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", KNOWN)
     if shutil.which("redis-server") is None:
@@ -86,19 +87,19 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "PREFECT_REDIS_MESSAGING_PORT": str(redis),
         "PREFECT_SERVER_DOCKET_URL": f"redis://127.0.0.1:{redis}/1",
     }
-    serve = (sys.executable, "-m", "prefect", "server", "start", "--port", str(port))
+    serve = ("prefect", "server", "start", "--port", str(port))
     keep = ("redis-server", "--port", str(redis), "--save", "", "--dir", str(tmp_path))
     log = (tmp_path / "server.log").open("w")
     with (
         log,
         subprocess.Popen(keep, stdout=subprocess.DEVNULL) as store,
-        subprocess.Popen(serve, env=env, stdout=log, stderr=log) as server,
+        fork(*serve, cwd=tmp_path, env=env, stdout=log, stderr=log) as server,
     ):
         try:
             _wait_for(url)
             yield url
         finally:
-            server.terminate()
+            server.send_signal(signal.SIGTERM)
             server.wait(60)
             store.terminate()
 
@@ -156,7 +157,7 @@ def workers(
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", embedding_url)
     monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
-    make_pool(known(api), POOL)
+    make_pool(known(api), POOL, runs_by=COMMAND)
     homes = [Settings(home=tmp_path / name, max_runs=1) for name in ("one", "two")]
     one, two = (worker(home, api) for home in homes)
     try:

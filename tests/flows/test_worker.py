@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import pytest
 from anyio import CapacityLimiter
 
 from benchmarks.operate import bare
-from flows.deploy import POOL
+from flows.deploy import COMMAND, POOL
 from flows.kept import Kept, Running, free_port
 from flows.origin import KEYS, origin
 from flows.server import asking
@@ -24,6 +25,7 @@ from flows.settings import Settings
 from flows.worker import worker
 from sandbox.process import process_label
 from tests.flows.workers import make_pool
+from tests.forks import Fork
 
 
 @pytest.fixture
@@ -104,10 +106,10 @@ def test_a_run_that_is_retried_before_it_is_gone_waits_and_ends_no_worker() -> N
 
 @pytest.mark.prefect
 def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
-    prefect_api: str, tmp_path: Path
+    prefect_api: str, tmp_path: Path, fork: Fork
 ) -> None:
     """One run at a time, and an hour between two looks."""
-    make_pool(prefect_api, POOL)
+    make_pool(prefect_api, POOL, runs_by=COMMAND)
     copy(bare.__file__, tmp_path / "bare.py")
     step = {"prefect.deployments.steps.set_working_directory": {"directory": str(tmp_path)}}
     env = {
@@ -116,7 +118,8 @@ def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the pool runs `python`
         "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
     }
-    argv = (sys.executable, "-P", "-m", "flows.worker_process", "in-turn", "1", "in-turn")
+    argv = ("flows.worker_process", "in-turn", "1", "in-turn")
+    streams = {"stdout": 1, "stderr": 2}
     with asking(prefect_api) as client:
         deployment = client.create_deployment(
             flow_id=client.create_flow_from_name("bare"),
@@ -127,7 +130,7 @@ def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
             pull_steps=[step],
         )
         runs = [client.create_flow_run_from_deployment(deployment).id for _ in range(2)]
-        with subprocess.Popen(argv, env={**os.environ, **env}) as asker:
+        with fork(*argv, cwd=tmp_path, env={**os.environ, **env}, **streams) as asker:
             try:
                 for run in runs:
                     while not (state := client.read_flow_run(run).state) or not state.is_final():
@@ -135,4 +138,4 @@ def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
                         sleep(0.2)
                     assert state.is_completed()
             finally:
-                asker.terminate()
+                asker.send_signal(signal.SIGTERM)
