@@ -7,6 +7,7 @@ import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
+from importlib import import_module
 from pathlib import Path
 from shutil import copy
 from tempfile import TemporaryDirectory
@@ -74,6 +75,14 @@ LONGEST = (
 wait much, as for an agent that tries again, stand among those that compute."""
 
 
+ROOT = Path(__file__).parents[1]
+
+_BLOCKS_ARE_THERE = """
+active = "begun"
+[profiles.begun]
+PREFECT_SERVER_REGISTER_BLOCKS_ON_START = "false"
+"""
+
 OUTSIDE = ("docker", "prefect", "browser")
 """Marks of what works with real servers: tried once more, and told, before it is called wrong."""
 
@@ -103,6 +112,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[SHARED_FOLDER] = whole.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
     config.stash[SHARED] = Path(os.environ[SHARED_FOLDER])
     whole.callback(lambda: local.down(Settings(home=config.stash[SHARED])))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Of a new clone's tests each worker compiles a share, where else all would compile all."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is None or session.config.args != session.config.getini("testpaths"):
+        return
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    for file in files[int(worker[2:]) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
+        with suppress(Exception):  # the collection tells
+            import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -216,6 +237,7 @@ def own_api(
 def _begin_with(home: Path, database: Path) -> None:
     (home / "prefect").mkdir(parents=True, exist_ok=True)
     copy(database, home / "prefect" / "prefect.db")
+    (home / "prefect" / "profiles.toml").write_text(_BLOCKS_ARE_THERE)
 
 
 def _back_up(database: Path, to: Path) -> None:

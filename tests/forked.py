@@ -42,13 +42,14 @@ _GIVEN_AT_MOST = 8
 _ASIDE = 512
 """Where no descriptor is that was asked for by its number."""
 _NEEDED = (
-    "alembic.command", "app.cli", "app.live", "app.tree", "app.web.serve",
+    "alembic.command", "app.cli", "app.live", "app.tree", "app.web.serve", "app.web.site",
     "chromadb.api.client", "chromadb.api.rust",
     "flows.agents", "flows.cancel", "flows.compile", "flows.engine_process",
     "flows.follow_cancelled", "flows.fork_server", "flows.metrics", "flows.plan_background",
     "flows.pool", "flows.replay", "flows.resume", "flows.runs", "flows.server_process",
     "flows.start", "flows.wiring",
-    "prefect.cli.worker", "prefect.server.api.server", "prefect.workers.process",
+    "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
+    "prefect.workers.process", "prefect_redis",
     "providers.litellm_door", "providers.scripted",
     "uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
