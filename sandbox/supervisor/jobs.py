@@ -13,7 +13,7 @@ from sandbox.supervisor.disk import LOOK_S
 from sandbox.supervisor.frames import CHUNK, DONE, STOP, brief
 from sandbox.supervisor.job import Job
 from sandbox.supervisor.launch import Launcher, LaunchFailed
-from sandbox.supervisor.tree import FIRST_MARK, MARKS, Tree, children
+from sandbox.supervisor.tree import FIRST_MARK, MARKS, Tree, children, orphans
 from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
@@ -129,7 +129,9 @@ class Jobs:
 
     def clear(self, job: Job) -> None:
         if job.tree.end(self.marks) and job.pid not in self.leaders:
-            self.end(job)
+            others = self.marks - {job.tree.mark}
+            if not orphans(self.leaders, others):
+                self.end(job)
 
     def end(self, job: Job) -> None:
         self.marks.discard(job.tree.mark)

@@ -36,7 +36,7 @@ class Tree:
         self.spreading = bool(alive - self.seen) and self.rounds <= FREEZES
         self.seen |= alive
         self.rounds += 1
-        if self.rounds > FREEZES:
+        if alive and self.rounds > FREEZES:
             kill_all_of(self.uid)
         for pid in alive:
             kill(pid, signal.SIGSTOP if self.spreading else signal.SIGKILL)
@@ -44,21 +44,45 @@ class Tree:
 
 
 def marked(*, zombies: bool = False) -> list[tuple[int, int]]:
-    """Living processes that bear a mark, with it; and, when asked, zombies."""
+    """Living processes that bear a mark, with it; and, when asked, zombies.
+
+    Who is born while we look may be missing: `orphans` tells.
+    """
     found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  no pathlib
-        try:
-            with open(f"/proc/{name}/status", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
-                status = file.read()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        groups = status.partition(b"\nGroups:")[2].partition(b"\n")[0].split()
-        dead = status.partition(b"\nState:\t")[2][:1] in (b"Z", b"X")
-        if len(groups) == 1 and (zombies or not dead) and name != "1":
-            mark = int(groups[0])
-            if FIRST_MARK <= mark < FIRST_MARK + MARKS:
-                found.append((int(name), mark))
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):  # noqa: PTH208  no pathlib
+        mark, lives = look(pid)
+        if mark and (zombies or lives):
+            found.append((pid, mark))
     return found
+
+
+def look(pid: int) -> tuple[int, bool]:
+    """The mark of a process, 0 for none, and whether it lives: without its first thread, too."""
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
+            status = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0, False
+    groups = field(status, b"Groups").split()
+    mark = int(groups[0]) if len(groups) == 1 and pid != 1 else 0
+    over = field(status, b"State")[:1] in (b"Z", b"X") and int(field(status, b"Threads") or 1) < 2
+    return mark if FIRST_MARK <= mark < FIRST_MARK + MARKS else 0, not over
+
+
+def field(status: bytes, name: bytes) -> bytes:
+    return status.partition(b"\n%b:" % name)[2].partition(b"\n")[0].strip()
+
+
+def orphans(leaders: Container[int], others: Container[int]) -> bool:
+    """Whether a child of ours is, or may have left us, one that bears no mark of these others.
+
+    A list of all processes is no proof that nobody is left: one that is born after it was made,
+    by a parent that is dead when we come to it, is not in it. But whoever outlives its parents is
+    a child of ours from that moment on; and one that has ended meanwhile may have left us more,
+    until it is reaped.
+    """
+    seen = [look(pid) for pid in children() if pid not in leaders]
+    return any(not lives or (mark and mark not in others) for mark, lives in seen)
 
 
 def children() -> set[int]:

@@ -44,6 +44,24 @@ while True:
         os.kill(-1, signal.SIGCONT)
     except OSError: pass
 """
+LEADERLESS = """
+import ctypes, os, signal, sys, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+heard, say = os.pipe()
+if "orphaned" in sys.argv and os.fork():
+    os.read(heard, 1)
+    os._exit(0)
+def go_on():
+    time.sleep(0.2)
+    os.write(say, b".")
+    time.sleep(600)
+threading.Thread(target=go_on).start()
+EXIT = 60 if os.uname().machine == "x86_64" else 93
+ctypes.CDLL(None).syscall(EXIT, 0)  # of this thread alone, the first
+"""
+CROWD = (
+    "for _ in $(seq 100); do sleep 600 & done; touch full; until test -e over; do sleep 0.1; done"
+)
 COUNT = """
 from contextlib import suppress
 from pathlib import Path
@@ -109,6 +127,38 @@ def test_a_double_fork_with_its_own_session_is_gone_after_return(
     result = python(docker_sandbox, DOUBLE_FORK)
     assert (result.exit_code, result.timed_out) == (0, False)
     assert result.killed_children >= 1
+    assert processes_of_users(docker_sandbox) == 0
+
+
+def test_one_that_is_born_while_it_is_looked_for_is_gone_after_return(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    with ThreadPoolExecutor(1) as beside:  # among many, looking takes as long as a fork
+        crowd = beside.submit(docker_sandbox.exec, Command(argv=("sh", "-c", CROWD)))
+        docker_sandbox.exec(Command(argv=("sh", "-c", "until test -e full; do sleep 0.1; done")))
+        killed = [python(docker_sandbox, DOUBLE_FORK).killed_children for _ in range(30)]
+        docker_sandbox.exec(Command(argv=("touch", "over")))
+    assert set(killed) == {1}
+    assert crowd.result().killed_children >= 100
+    assert processes_of_users(docker_sandbox) == 0
+
+
+def test_a_process_without_its_first_thread_is_gone_after_return(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    orphaned = Command(argv=("python3", "-c", LEADERLESS, "orphaned"), timeout_s=20)
+    result = docker_sandbox.exec(orphaned)
+    assert (result.timed_out, result.killed_children) == (False, 1)
+    assert processes_of_users(docker_sandbox) == 0
+
+
+def test_a_command_without_its_first_thread_is_gone_after_its_timeout_and_no_other(
+    docker_sandbox: DockerSandbox,
+) -> None:
+    with ThreadPoolExecutor(1) as beside:
+        steady = beside.submit(docker_sandbox.exec, Command(argv=("sleep", "3")))
+        result = python(docker_sandbox, LEADERLESS, 0.5)
+        assert (result.timed_out, steady.result().exit_code) == (True, 0)
     assert processes_of_users(docker_sandbox) == 0
 
 
