@@ -73,8 +73,9 @@ class Disk:
         again and again, and each time leave more behind, end the sandbox.
 
         What was written while we looked may be in the files or not: it counts this time, and
-        the next time again. Where folders were moved about so that not all was seen, all that
-        was written since the last time is taken to be there, or what the free space fell by.
+        the next time again. Where not all was seen, as folders were moved about or a process
+        holds what nobody may look at, all that was written since the last time is taken to be
+        there, or what the free space fell by.
         """
         found = os.read(told, CHUNK)
         self.pump.unwatch(told)

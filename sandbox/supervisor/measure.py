@@ -12,6 +12,7 @@ from contextlib import suppress
 from pwd import struct_passwd
 from typing import NoReturn
 
+from sandbox.supervisor.held import add_held, content
 from sandbox.supervisor.tree import marked
 
 TOLD = 500
@@ -42,7 +43,7 @@ def be_measure(tell: int, users: Collection[struct_passwd]) -> NoReturn:
             os.seteuid(user.pw_uid)
             before |= written()
             saw_all &= add_named(files, user.pw_uid)
-            files.update(unlinked())
+            saw_all &= add_held(files, user.pw_uid)
             after |= written() | written()  # a child reaped during one of them is in the other
             os.seteuid(0)
         wrote = [dict(count.most_common(TOLD)) for count in (before, after)]
@@ -189,25 +190,12 @@ def may_write(folder: int) -> bool:
         return False
 
 
-def unlinked() -> Iterator[tuple[tuple[int, int], int]]:
-    """Inode and bytes of what is open and has no name any more."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  no pathlib
-        try:
-            for name in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208  no pathlib
-                found = os.stat(f"/proc/{pid}/fd/{name}")  # noqa: PTH116  no pathlib
-                if found.st_nlink == 0:
-                    yield (found.st_dev, found.st_ino), found.st_blocks * 512
-        except OSError:
-            continue
-
-
 def written() -> Counter[int]:
     """Of each mark, what its processes and the children they waited for have written."""
     found: Counter[int] = Counter()
     for pid, mark in marked(zombies=True):
         try:
-            with open(f"/proc/{pid}/io", "rb", buffering=0) as file:  # noqa: PTH123  no pathlib
-                words = file.read().split()
+            words = content(f"/proc/{pid}/io").split()
         except OSError:
             continue
         found[mark] += int(words[words.index(b"write_bytes:") + 1])

@@ -141,6 +141,40 @@ def test_what_is_out_of_sight_takes_room_too(small: DockerSandbox, where: str) -
     assert sh(small, f"({OUT_OF_SIGHT[where]}); sync; sleep 50").out_of_disk
 
 
+HOLD = """
+import ctypes, os, socket, threading, time
+libc, size = ctypes.CDLL(None), 90_000_000
+fd = os.open("held", os.O_RDWR | os.O_CREAT)
+os.unlink("held")
+def fill():
+    for _ in range(9):
+        os.write(fd, bytes(size // 9))
+    os.fsync(fd)
+"""
+BY_A_PROCESS = {
+    "that nobody may look into": "libc.prctl(4, 0); fill(); time.sleep(50)",  # not dumpable
+    "whose first thread is gone": (
+        "threading.Thread(target=lambda: (fill(), time.sleep(50))).start()\n"
+        "libc.syscall(60 if os.uname().machine == 'x86_64' else 93, 0)"
+    ),
+    "that sent it to itself": (
+        "ours, theirs = socket.socketpair()\n"
+        "socket.send_fds(ours, [b'.'], [fd]); fill(); os.close(fd); time.sleep(50)"
+    ),
+    "that has it mapped": (
+        "os.ftruncate(fd, size)\n"
+        "libc.mmap.restype, where = ctypes.c_void_p, ctypes.c_void_p(None)\n"
+        "at = libc.mmap(where, ctypes.c_size_t(size), 3, 1, fd, ctypes.c_long(0)); os.close(fd)\n"
+        "ctypes.memset(at, 1, size); os.sync(); time.sleep(50)"
+    ),
+}
+
+
+@pytest.mark.parametrize("process", BY_A_PROCESS)
+def test_what_is_held_by_a_process_takes_room_too(small: DockerSandbox, process: str) -> None:
+    assert python(small, HOLD + BY_A_PROCESS[process]).out_of_disk
+
+
 def test_deep_folders_let_nobody_write_more(small: DockerSandbox) -> None:
     assert sh(small, DEEP).ok
     assert sh(small, f"{FILL}; sleep 50").out_of_disk
