@@ -138,7 +138,7 @@ def test_one_that_is_born_while_it_is_looked_for_is_gone_after_return(
         docker_sandbox.exec(Command(argv=("sh", "-c", "until test -e full; do sleep 0.1; done")))
         killed = [python(docker_sandbox, DOUBLE_FORK).killed_children for _ in range(30)]
         docker_sandbox.exec(Command(argv=("touch", "over")))
-    assert set(killed) == {1}
+    assert 0 not in killed
     assert crowd.result().killed_children >= 100
     assert processes_of_users(docker_sandbox) == 0
 
