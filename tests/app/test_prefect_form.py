@@ -26,7 +26,7 @@ from flows.runs import read_report
 from flows.settings import SandboxSettings, Settings, load_settings
 from flows.wiring import engine, owner
 from sandbox.process import is_dead, pid_of
-from sandbox.reap import list_sandboxes
+from sandbox.reap import list_sandboxes, reap
 from tests.app.conftest import BY_WORDS, Harness
 from tests.flows.repositories import git
 from tests.here import here
@@ -81,6 +81,7 @@ def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
         bring_up(settings, lambda _: None)
         yield local.up(settings).url
         take_down(settings)
+        reap(engine(), owner(settings), everything=True)  # a run that crashed keeps its files
 
 
 def deployment(api: str, name: str) -> str:
