@@ -101,7 +101,7 @@ class Stage:
 
     def command(self, *args: str) -> Process:
         """The command line, begun. A run asks a server that is away once only, to save time."""
-        env = self.env if args == ("up",) else {**self.env, "PREFECT_CLIENT_MAX_RETRIES": "0"}
+        env = self.env if args in (("up",), ("down",)) else {**self.env, "PREFECT_CLIENT_MAX_RETRIES": "0"}
         with self.said.open("ab") as said:
             return self.begin(args, env, self.place, said)
 
@@ -148,7 +148,8 @@ def stage(
             made.up()
             yield made
         finally:
-            subprocess.run((*_HARNESS, "down"), env=made.env, check=False, capture_output=True)
+            with made.command("down") as process:
+                process.wait(timeout=300)
 
 
 def wait_for(path: Path, process: Process, within_s: float = 120.0) -> bool:
