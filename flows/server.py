@@ -43,6 +43,7 @@ def one_certificate(home: Path) -> str:
     if not one.exists():
         one.parent.mkdir(parents=True, exist_ok=True)
         end = "-----END CERTIFICATE-----\n"
+        # Many runs may begin at once: each writes one of its own.
         with NamedTemporaryFile("w", dir=one.parent, delete=False) as whole:
             whole.write(certifi.contents().partition(end)[0] + end)
         Path(whole.name).replace(one)

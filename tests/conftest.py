@@ -82,6 +82,7 @@ active = "begun"
 [profiles.begun]
 PREFECT_SERVER_REGISTER_BLOCKS_ON_START = "false"
 """
+"""The profile of a server whose database was copied: it need not look for what it holds."""
 
 OUTSIDE = ("docker", "prefect", "browser")
 """Marks of what works with real servers: tried once more, and told, before it is called wrong."""

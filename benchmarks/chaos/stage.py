@@ -101,13 +101,9 @@ class Stage:
 
     def command(self, *args: str) -> Process:
         """The command line, begun. A run asks a server that is away once only, to save time."""
-        env = (
-            self.env
-            if args in (("up",), ("down",))
-            else {**self.env, "PREFECT_CLIENT_MAX_RETRIES": "0"}
-        )
+        once = {} if args in (("up",), ("down",)) else {"PREFECT_CLIENT_MAX_RETRIES": "0"}
         with self.said.open("ab") as said:
-            return self.begin(args, env, self.place, said)
+            return self.begin(args, {**self.env, **once}, self.place, said)
 
     def tree(self, run_id: str) -> str:
         """The tree that the run's branch shows; empty without one."""
