@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from contracts.errors import HarnessError
-from flows import household, local
-from flows.deploy import POOL, workers
-from flows.environment import config_file, environment
-from flows.home import check_home
-from flows.server import asking
-from flows.settings import Settings, load_settings
-from flows.wiring import engine
+from flows.config.environment import config_file, environment
+from flows.config.settings import Settings, load_settings
+from flows.execution.wiring import engine
+from flows.host import local_stack
+from flows.runs.home import check_home
+from flows.services import local
+from flows.services.deploy import POOL, workers
+from flows.services.server import asking
 from providers.models import check_key
 from sandbox.images import BASE_IMAGE, is_current
 
@@ -92,7 +93,7 @@ def _prefect(settings: Settings) -> str:
 
 
 def _kept_processes(settings: Settings) -> str:
-    fallen = [f"{one.title} died: see {one.log}" for one in household.fallen(settings)]
+    fallen = [f"{one.title} died: see {one.log}" for one in local_stack.fallen(settings)]
     if fallen:
         raise HarnessError(f"{'; '.join(fallen)}. `harness up` starts what is missing")
     return "nothing that was started has died"

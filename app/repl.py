@@ -7,15 +7,15 @@ from time import sleep
 from rich.console import Console
 
 from app.repl_lines import event_line, waiting_lines
-from app.who import who
+from app.terminal.who import who
 from contracts.errors import HarnessError, OptionInvalid
+from flows.config.settings import Settings
 from flows.decided import go_on_in_background, then_line
-from flows.plan_background import Background, start_plan
-from flows.plan_report import plan_lines
-from flows.plan_request import PlanRequest
-from flows.plan_run import PlanShop
-from flows.plan_state import agree, note_draft, plan_state
-from flows.settings import Settings
+from flows.plans.background import Background, start_plan
+from flows.plans.report import plan_lines
+from flows.plans.request import PlanRequest
+from flows.plans.run import PlanShop
+from flows.plans.state import agree, note_draft, plan_state
 from nodes.text import inert
 from policy.types import ApprovalStatus
 

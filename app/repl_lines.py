@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from json import dumps
 
 from contracts.json import Json
-from flows.approval_text import whole
-from flows.plan_deltas import plan_delta
-from policy.events import Event
-from policy.registry import thawed
+from flows.audit.approval_text import whole
+from flows.plans.deltas import plan_delta
+from policy.log.events import Event
+from policy.plan.registry import thawed
 from policy.types import Approval
 
 _TOLD = 120

@@ -1,7 +1,7 @@
 """The loop: nodes in order, contexts threaded, a stop at the first failure.
 
 The engine does not know how a node is made visible: `perform` is a plain call here and a
-Prefect task run in `flows/node_tasks.py`.
+Prefect task run in `flows/orchestration/node_tasks.py`.
 """
 
 from collections import Counter
@@ -157,7 +157,7 @@ def execute_blueprint(
 ) -> RunReport:
     """Execute a blueprint in a sandbox that is already there, without Prefect.
 
-    The repository is neither put in nor collected: that is `flows.run`.
+    The repository is neither put in nor collected: that is `flows.execution.engine`.
     """
     started = monotonic()
     run_node = NodeRunner(sandbox, run_agent, watch=watch or Watch())

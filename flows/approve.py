@@ -12,19 +12,19 @@ from prefect.states import Cancelled
 from pydantic import Field
 
 from contracts.errors import RunNotFound
-from flows.approval_text import late_line
-from flows.heartbeat import beating
-from flows.plain_flow import NOT_GIVEN, check_given, must_be_given
-from flows.plainly import plainly
-from flows.plan_end import note_end
-from flows.plan_report import PlanReport, plan_form
-from flows.plan_request import PlanRequest, note_plan, noted_plan
-from flows.plan_run import PlanShop, begin, draft_plan, missing_grants, open_run, report_of
-from flows.plan_wiring import plan_shop
-from flows.plans import ended, publish, run_steps, step_runner
-from flows.settings import load_settings
-from flows.settle_plan import settle_plan
-from flows.suspend import suspend_until_decided
+from flows.audit.approval_text import late_line
+from flows.config.settings import load_settings
+from flows.orchestration.flow import NOT_GIVEN, check_given, must_be_given
+from flows.orchestration.heartbeat import beating
+from flows.orchestration.plainly import plainly
+from flows.orchestration.suspend import suspend_until_decided
+from flows.plans.compile import ended, publish, run_steps, step_runner
+from flows.plans.end import note_end
+from flows.plans.reconcile import settle_plan
+from flows.plans.report import PlanReport, plan_form
+from flows.plans.request import PlanRequest, note_plan, noted_plan
+from flows.plans.run import PlanShop, begin, draft_plan, missing_grants, open_run, report_of
+from flows.plans.wiring import plan_shop
 
 RUN_IT = "run it"
 REFUSED = "the plan was refused"

@@ -3,13 +3,13 @@
 from typing import Literal
 
 from contracts.errors import RunNotFound
-from flows.local import api_url
-from flows.plan_background import Background, start_plan
-from flows.plan_request import noted_plan
-from flows.plan_run import PlanShop
-from flows.runs import read_entry
-from flows.settings import Settings
-from flows.start import prefect_at
+from flows.config.settings import Settings
+from flows.orchestration.start import prefect_at
+from flows.plans.background import Background, start_plan
+from flows.plans.request import noted_plan
+from flows.plans.run import PlanShop
+from flows.runs.runs import read_entry
+from flows.services.local import api_url
 from policy.types import Approval
 
 Then = Literal["goes on", "waits", "over", "here"]
@@ -28,7 +28,7 @@ def tell_flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> The
     if not suspended:
         return "here"
     with prefect_at(api_url(settings)):
-        from flows.suspend import go_on
+        from flows.orchestration.suspend import go_on
 
         return go_on(suspended, shop.approvals, approval.run_id)
 

@@ -8,9 +8,13 @@ from blueprints.library import implement as _implement
 from blueprints.library import review as _review
 from blueprints.library import upgrade_deps as _upgrade_deps
 from contracts.run import RunReport
-from flows.allowed import allowed_blueprint
-from flows.compile import compile_blueprint, flow_function
-from flows.form import (
+from flows.config.settings import load_settings
+from flows.execution.reconcile import settle_flow_run
+from flows.execution.wiring import workshop
+from flows.orchestration.allowed_blueprints import allowed_blueprint
+from flows.orchestration.compile import compile_blueprint, flow_function
+from flows.orchestration.flow import NOT_GIVEN, check_given, must_be_given
+from flows.orchestration.form import (
     CONFIGURED,
     Agent,
     BlueprintRef,
@@ -26,12 +30,8 @@ from flows.form import (
     Secrets,
     User,
 )
-from flows.names import NO_REPO, run_name
-from flows.plain_flow import NOT_GIVEN, check_given, must_be_given
-from flows.plainly import plainly
-from flows.settings import load_settings
-from flows.settle import settle_flow_run
-from flows.wiring import workshop
+from flows.orchestration.names import NO_REPO, run_name
+from flows.orchestration.plainly import plainly
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, workshop)
 implement = compile_blueprint(_implement.implement, workshop)
@@ -70,7 +70,10 @@ def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of t
     secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
     intent_from: IntentFrom = "",
 ) -> State[RunReport]:
-    """Run the blueprint as this flow run; `flows/form.py` says what each parameter means."""
+    """Run the blueprint as this flow run.
+
+    `flows/orchestration/form.py` describes the parameters.
+    """
     check_given({"blueprint": blueprint, "repo": repo})
     found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
     return flow_function(found, workshop, blueprint_ref=blueprint)(

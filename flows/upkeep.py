@@ -4,18 +4,18 @@ from datetime import UTC, datetime
 
 from prefect import flow, get_run_logger
 
-from flows.curation import ago, curate_new, curate_run, curate_since
-from flows.library import library, notebook
-from flows.memory_settings import load_memory_settings
-from flows.memory_tasks import publish_taught
-from flows.plan_wiring import plan_shop
-from flows.settings import load_settings
-from flows.settle import settle_lost
-from flows.settle_plan import withdraw_cancelled_plans
-from flows.suspend import let_go_on
-from flows.wiring import engine, owner, workshop
-from flows.withdraw import withdraw_cancelled
-from memory.curate import Curated
+from flows.config.memory import load_memory_settings
+from flows.config.settings import load_settings
+from flows.execution.cancel_waiting import withdraw_cancelled
+from flows.execution.reconcile import settle_lost
+from flows.execution.wiring import engine, owner, workshop
+from flows.orchestration.memory_tasks import publish_taught
+from flows.orchestration.suspend import let_go_on
+from flows.plans.reconcile import withdraw_cancelled_plans
+from flows.plans.wiring import plan_shop
+from flows.recall.curation import ago, curate_new, curate_run, curate_since
+from flows.recall.library import library, notebook
+from memory.curation.curate import Curated
 from sandbox.reap import reap
 
 

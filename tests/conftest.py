@@ -16,8 +16,8 @@ import pytest
 from filelock import FileLock
 
 from contracts.errors import Unavailable
-from flows import detached, gateway, local
-from flows.settings import Settings
+from flows.config.settings import Settings
+from flows.services import detached, gateway, local
 from sandbox.engine import Engine
 from sandbox.reap import reap
 from tests.forked import STARTING, forking, start_all_by

@@ -29,12 +29,14 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
-from flows import detached, fork_server, kept, plan_background
-from flows.leaving import leaving
-from memory import vector_folder
+from flows.host import fork_server
+from flows.host.leaving import leaving
+from flows.plans import background
+from flows.services import daemon, detached
+from memory.vectors import vector_folder
 from tests.forks import NUMBER, Fork, Forked, fork_from
 
-_NOT_PREFECTS = ("flows.gateway_process", "memory.probe")
+_NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma_probe")
 
 _ROOT = Path(__file__).parents[1]
 _ASKED_AT_MOST = 1 << 17
@@ -42,12 +44,13 @@ _GIVEN_AT_MOST = 8
 _ASIDE = 512
 """Where no descriptor is that was asked for by its number."""
 _NEEDED = (
-    "alembic.command", "app.cli", "app.live", "app.tree", "app.web.serve", "app.web.site",
-    "chromadb.api.client", "chromadb.api.rust",
-    "flows.agents", "flows.cancel", "flows.compile", "flows.engine_process",
-    "flows.follow_cancelled", "flows.fork_server", "flows.metrics", "flows.plan_background",
-    "flows.pool", "flows.replay", "flows.resume", "flows.runs", "flows.server_process",
-    "flows.start", "flows.wiring",
+    "alembic.command", "app.cli.main", "app.terminal.live", "app.terminal.tree",
+    "app.web.serve", "app.web.site", "chromadb.api.client", "chromadb.api.rust",
+    "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
+    "flows.host.engine_process", "flows.host.follow_cancelled", "flows.host.fork_server",
+    "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
+    "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.background",
+    "flows.runs.resume", "flows.runs.runs", "flows.services.metrics",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "prefect_redis",
     "providers.litellm_door", "providers.scripted",
@@ -56,7 +59,7 @@ _NEEDED = (
     *_NOT_PREFECTS,
 )  # fmt: skip
 
-STARTING = (kept, plan_background)
+STARTING = (daemon, background)
 """The modules that start a process which outlives them."""
 
 
@@ -86,7 +89,7 @@ def forking(*, at_once: bool) -> Iterator[str]:
 def start_forked(
     fork: Fork, argv: Sequence[str], *, cwd: Path, log: Path, env: Mapping[str, str] | None = None
 ) -> int:
-    """As `flows.detached.start_detached`, which does all but modules of this Python."""
+    """As `flows.services.detached.start_detached`, which does all but modules of this Python."""
     if argv[0] != sys.executable or "-m" not in argv:
         return detached.start_detached(argv, cwd=cwd, log=log, env=env)
     at = argv.index("-m")
@@ -219,7 +222,9 @@ def main() -> None:
     for name in _NEEDED:
         import_module(name)
     sys.modules["providers.litellm_door"].litellm()
-    sys.modules["flows.engine_process"].get_ready()  # last: else each fork builds litellm's models
+    sys.modules[
+        "flows.host.engine_process"
+    ].get_ready()  # last: else each fork builds litellm's models
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()
     gc.freeze()

@@ -11,12 +11,12 @@ import typer
 import yaml
 from pydantic import BaseModel
 
-from app.cli import app
+from app.cli.main import app
 from blueprints.dry_run import dry_run
 from blueprints.types import Blueprint
-from flows.memory_settings import MemorySettings
-from flows.policy_settings import PolicySettings
-from flows.settings import Settings
+from flows.config.memory import MemorySettings
+from flows.config.policy import PolicySettings
+from flows.config.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

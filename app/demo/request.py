@@ -5,9 +5,9 @@ from pathlib import Path
 
 from blueprints.find import find_blueprint
 from contracts.errors import ModelUnavailable
-from flows.environment import environment
-from flows.request import RunRequest
-from flows.settings import Settings
+from flows.config.environment import environment
+from flows.config.settings import Settings
+from flows.runs.request import RunRequest
 from providers.models import check_key
 from sandbox.git import git
 

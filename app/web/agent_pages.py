@@ -9,11 +9,11 @@ from app.web.entry_forms import InjectingForm, ScopeForm, TryOutForm
 from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
 from app.web.typed import Typed, as_typed
-from flows.library import notebook
-from memory.agent_settings import ExampleStrategy, NoteStrategy, checked
+from flows.recall.library import notebook
 from memory.errors import StaleUpdate
-from memory.injection import Injection
-from memory.notebook import Notebook
+from memory.notes.agent_settings import ExampleStrategy, NoteStrategy, checked
+from memory.notes.injection import Injection
+from memory.notes.notebook import Notebook
 
 router = APIRouter()
 

@@ -22,18 +22,18 @@ from app.web.api_models import (
     plan_answer,
 )
 from app.web.api_route import ApiRoute, Problem
+from flows.config.settings import load_settings
 from flows.decided import go_on_in_background
-from flows.plan_background import start_plan
-from flows.plan_deltas import plan_delta
-from flows.plan_request import PlanRequest
-from flows.plan_run import PlanShop
-from flows.plan_state import agree, note_draft, plan_state
-from flows.plan_wiring import plan_shop
-from flows.settings import load_settings
-from flows.wiring import open_event_log
-from policy.events import Event
-from policy.log import EventLog
-from policy.registry import thawed
+from flows.execution.wiring import open_event_log
+from flows.plans.background import start_plan
+from flows.plans.deltas import plan_delta
+from flows.plans.request import PlanRequest
+from flows.plans.run import PlanShop
+from flows.plans.state import agree, note_draft, plan_state
+from flows.plans.wiring import plan_shop
+from policy.log.event_log import EventLog
+from policy.log.events import Event
+from policy.plan.registry import thawed
 
 BY = "the API"
 LOOK_S = 0.2

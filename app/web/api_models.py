@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from flows.addresses import shown_address
-from flows.approval_text import approval_json
-from flows.plan_report import PlanStatus
-from flows.plan_state import PlanState
+from flows.audit.approval_text import approval_json
+from flows.plans.report import PlanStatus
+from flows.plans.state import PlanState
+from flows.runs.addresses import shown_address
 from policy.types import Approval, ApprovalStatus
 
 

@@ -7,8 +7,8 @@ from fastapi.responses import Response
 
 from app.web.api import Shop
 from app.web.pages import back, page
+from flows.config.settings import load_settings
 from flows.decided import go_on_in_background
-from flows.settings import load_settings
 from policy.types import ApprovalStatus
 
 BY = "the pages"

@@ -4,9 +4,9 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from app.web.pages import page
-from flows import runs
-from flows.library import library
-from flows.settings import load_settings
+from flows.config.settings import load_settings
+from flows.recall.library import library
+from flows.runs import runs
 
 LATEST = 8
 

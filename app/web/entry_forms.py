@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.web.typed import Version
-from memory.agent_settings import AgentSettings, ExampleStrategy, Injecting, NoteStrategy
-from memory.note_types import (
+from memory.notes.agent_settings import AgentSettings, ExampleStrategy, Injecting, NoteStrategy
+from memory.notes.types import (
     Entry,
     ExampleContent,
     NoteContent,

@@ -13,11 +13,11 @@ from app.web.entry_forms import EntryForm, ExampleForm, NoteForm, changed
 from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
 from app.web.typed import Typed, Version, as_typed
-from flows.library import notebook
+from flows.recall.library import notebook
 from memory.errors import NoteNotFound, StaleUpdate
-from memory.note_content import searched_text
-from memory.note_types import Entry, Kind, Status, Where
-from memory.notebook import Notebook
+from memory.notes.content import searched_text
+from memory.notes.notebook import Notebook
+from memory.notes.types import Entry, Kind, Status, Where
 
 
 @dataclass(frozen=True, kw_only=True)

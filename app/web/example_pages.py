@@ -7,8 +7,8 @@ from fastapi.responses import Response
 
 from app.web.entry_forms import EntryFilter, ExampleForm
 from app.web.entry_pages import Shape, entry_list, entry_router
-from memory.note_render import show_example
-from memory.note_types import Entry, Example, ScopeKind
+from memory.notes.render import show_example
+from memory.notes.types import Entry, Example, ScopeKind
 
 Order = Literal["score", "updated", "created", "status", "scope"]
 

@@ -7,8 +7,8 @@ from fastapi.responses import Response
 
 from app.web.entry_forms import EntryFilter, NoteForm
 from app.web.entry_pages import Shape, entry_list, entry_router
-from memory.note_types import ScopeKind, Type
-from memory.notebook import Notebook
+from memory.notes.notebook import Notebook
+from memory.notes.types import ScopeKind, Type
 
 Order = Literal["updated", "created", "type", "status", "text", "scope"]
 

@@ -9,9 +9,9 @@ from app.web.entry_forms import NoteTypeForm
 from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
 from app.web.typed import Typed, as_typed
-from flows.library import notebook
-from memory.note_types import Type
-from memory.notebook import Notebook
+from flows.recall.library import notebook
+from memory.notes.notebook import Notebook
+from memory.notes.types import Type
 
 router = APIRouter()
 

@@ -9,8 +9,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from flows.approval_text import in_words
-from memory.note_content import state
+from flows.audit.approval_text import in_words
+from memory.notes.content import state
 from nodes.text import inert, visible
 
 _HERE = Path(__file__).parent

@@ -12,10 +12,10 @@ from app.web.chosen import Chosen, change_each
 from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
 from app.web.pages import back, page
 from app.web.typed import Typed, Version, as_typed
-from flows.library import library
-from memory.changes import Changes
+from flows.recall.library import library
 from memory.errors import StaleUpdate
-from memory.library import Library
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library
 from memory.types import Filter, Playbook, Status
 from memory.types import Query as Search
 

@@ -11,23 +11,23 @@ from pydantic import BaseModel
 
 from app.web.pages import back, page
 from contracts.run import NodeReport, RunReport
-from flows import runs
-from flows.curation import curate_run
-from flows.library import library, notebook
-from flows.rate import Look, rate_run
-from flows.report import tools_line
-from flows.run_folder import DIFF, TRAJECTORY
-from flows.settings import load_settings
-from flows.wiring import open_event_log
+from flows.config.settings import load_settings
+from flows.execution.wiring import open_event_log
+from flows.recall.curation import curate_run
+from flows.recall.library import library, notebook
+from flows.recall.rate import Look, rate_run
+from flows.runs import runs
+from flows.runs.layout import DIFF, TRAJECTORY
+from flows.runs.report import tools_line
 from memory.errors import NoteNotFound, PlaybookNotFound
-from memory.library import Library
-from memory.note_types import Entry
-from memory.notebook import Notebook
-from memory.shown import Shown
+from memory.notes.notebook import Notebook
+from memory.notes.shown_log import Shown
+from memory.notes.types import Entry
+from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable
-from policy.picture import svg
-from policy.view_spec import Prose, Table
-from policy.views import graph_of_run, run_view
+from policy.log.graph_svg import svg
+from policy.log.view_spec import Prose, Table
+from policy.log.views import graph_of_run, run_view
 from providers.read_trajectory import read_trajectory, shown
 
 LISTED = 200

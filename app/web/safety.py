@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from flows.strangers import stranger
+from flows.services.same_site import stranger
 
 COOKIE = "harness-token"
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from contracts.errors import SettingsInvalid
-from flows.ports import address, bound
-from flows.settings import LOOPBACK, UiSettings, load_settings
+from flows.config.settings import LOOPBACK, UiSettings, load_settings
+from flows.services.ports import address, bound
 
 
 class Place(NamedTuple):

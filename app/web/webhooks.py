@@ -5,8 +5,8 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from contracts.errors import HarnessError, Unavailable, WebhookRefused
-from flows.receiver import receive
-from flows.settings import Settings, load_settings
+from flows.config.settings import Settings, load_settings
+from flows.services.receiver import receive
 
 MAX_BODY = 5 * 1024 * 1024
 

@@ -16,15 +16,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from benchmarks.chaos.stage import Process, Stage, wait_for
-from flows import gateway, kept, local
-from flows.asked import read_asked
-from flows.checkpoint import read
-from flows.chroma import chroma
-from flows.deploy import start_deployment
-from flows.kept import Running
-from flows.run_folder import ASKED, CHECKPOINT, REPORT
-from flows.server import asking
-from flows.worker import worker
+from flows.runs.checkpoint import read
+from flows.runs.layout import ASKED, CHECKPOINT, REPORT
+from flows.runs.run_record import read_asked
+from flows.services import daemon, gateway, local
+from flows.services.chroma import chroma
+from flows.services.daemon import Running
+from flows.services.deploy import start_deployment
+from flows.services.server import asking
+from flows.services.worker import worker
 
 SIX = "chaos/six_nodes.py:six_nodes"
 
@@ -94,7 +94,7 @@ def _of_worker(made: Stage, at_s: float, *, with_all: bool) -> Death:
     flow_run = start_deployment(api, "run-blueprint", made.ask(SIX))
     run_id = flow_run[-8:]
     sleep(at_s)
-    running = kept.status(worker(made.settings, api))
+    running = daemon.status(worker(made.settings, api))
     if running is not None:
         os.kill(running.pid, signal.SIGKILL)
     for pid in _at_work(flow_run) if with_all else ():
@@ -149,7 +149,7 @@ def _at_work(flow_run: str) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            doing = b"flows.run_process" in (path / "cmdline").read_bytes().split(b"\0")
+            doing = b"flows.host.run_process" in (path / "cmdline").read_bytes().split(b"\0")
             if doing and wanted in (path / "environ").read_bytes().split(b"\0"):
                 found.append(int(path.name))
     return found
@@ -185,7 +185,7 @@ KILLS: Mapping[str, Kill] = {
     "engine": _of_command(_engine, _engine_again),
     "server": _of_command(_kept_one(lambda made: local.status(made.settings))),
     "chroma": _of_command(
-        _kept_one(lambda made: kept.status(chroma(made.settings, made.chroma))), Stage.up
+        _kept_one(lambda made: daemon.status(chroma(made.settings, made.chroma))), Stage.up
     ),
     "gateway": _of_command(_kept_one(lambda made: gateway.status(made.settings))),
 }

@@ -18,9 +18,9 @@ from time import monotonic, sleep
 from benchmarks.chaos.kills import KILLS, SIX
 from benchmarks.chaos.stage import Stage, stage, wait_for
 from benchmarks.row import Row
-from flows.library import library
-from flows.run_folder import ASKED
-from flows.wiring import owner
+from flows.execution.wiring import owner
+from flows.recall.library import library
+from flows.runs.layout import ASKED
 from sandbox.engine import Engine
 from sandbox.reap import list_sandboxes
 

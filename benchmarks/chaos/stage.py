@@ -16,8 +16,8 @@ from typing import IO, Protocol, Self
 
 from app.demo.request import make_repository
 from benchmarks.chaos.six_nodes import LOG
-from flows.kept import free_port
-from flows.settings import Settings
+from flows.config.settings import Settings
+from flows.services.daemon import free_port
 from tests.sandbox.own_engine import OwnEngine, own_engine
 
 _HARNESS = (sys.executable, "-m", "app")

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from benchmarks.row import Row
 from contracts.entity import Entity, Label
 from memory.database import open_database
-from policy.events import Draft
-from policy.head import HeadFile
-from policy.log import EventLog
-from policy.verify import verify
+from policy.log.event_log import EventLog
+from policy.log.events import Draft
+from policy.log.head import HeadFile
+from policy.log.verify import verify
 
 _APPENDS = 1_000
 _EVENTS = 20_000

@@ -18,7 +18,7 @@ from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
 from contracts.agents import NATIVE
 from contracts.gate import Terms
-from flows.run_folder import TRAJECTORY
+from flows.runs.layout import TRAJECTORY
 from providers.account import AT_ONCE
 from providers.client import Gateway
 from providers.litellm_door import litellm

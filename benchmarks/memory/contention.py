@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from benchmarks.row import Row
-from memory.library import Library, open_library
+from memory.playbooks.library import Library, open_library
 from memory.types import Content, Query
 from tests.memory.conftest import WordEmbedder
 

@@ -12,11 +12,11 @@ from sqlalchemy import insert
 
 from memory.content import content_json, embedded_text, slug
 from memory.database import writing
-from memory.library import Library
-from memory.stored_vectors import text_digest
+from memory.playbooks.library import Library
 from memory.tables import outdated, playbooks, versions, words
 from memory.tables import vectors as vector_table
 from memory.types import Content, Step
+from memory.vectors.stored_vectors import text_digest
 from memory.words import impacts
 from providers import mpnet
 

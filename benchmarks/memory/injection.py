@@ -17,9 +17,9 @@ from benchmarks.row import Row
 from contracts.agents import AGENTS, NATIVE
 from memory import scope
 from memory.content import digest
-from memory.note_generation import changing
-from memory.note_tables import entries, entry_vectors
-from memory.notebook import Notebook, open_notebook
+from memory.notes.generation import changing
+from memory.notes.notebook import Notebook, open_notebook
+from memory.notes.tables import entries, entry_vectors
 from memory.scope import Scope
 from memory.types import Embedder
 from providers import mpnet

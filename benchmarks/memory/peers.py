@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.memory import corpus
 from benchmarks.row import Row
-from memory.library import open_library
+from memory.playbooks.library import open_library
 from memory.types import Embedder, Query
 from providers import mpnet
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from benchmarks.memory.retrieval import PROCEDURES, read
 from benchmarks.row import Row
 from contracts.agents import NATIVE
-from memory.note_types import NoteContent, Type
-from memory.notebook import Notebook, open_notebook
+from memory.notes.notebook import Notebook, open_notebook
+from memory.notes.types import NoteContent, Type
 from memory.scope import LEVELS, Scope
 from memory.types import Embedder
 from providers import mpnet

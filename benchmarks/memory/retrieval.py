@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.row import Row
-from memory.library import Library, open_library
+from memory.playbooks.library import Library, open_library
 from memory.types import Content, Embedder, Filter, Query
 from providers import mpnet
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from benchmarks.memory import corpus
 from benchmarks.row import Row
-from memory.library import Library, open_library
-from memory.render import render
+from memory.playbooks.library import Library, open_library
+from memory.playbooks.render import render
 from memory.types import Content, Embedder, Query
 from providers import mpnet
 

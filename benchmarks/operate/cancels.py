@@ -12,10 +12,10 @@ from time import monotonic, sleep
 from benchmarks.chaos.stage import Process, Stage
 from benchmarks.operate.worked import WAITS, deployment_id, start
 from benchmarks.row import Row
-from flows.run_folder import REPORT
-from flows.runs import read_report
-from flows.server import asking
-from flows.wiring import owner
+from flows.execution.wiring import owner
+from flows.runs.layout import REPORT
+from flows.runs.runs import read_report
+from flows.services.server import asking
 from sandbox.engine import Engine
 from sandbox.reap import list_sandboxes
 

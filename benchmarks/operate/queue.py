@@ -24,8 +24,9 @@ from benchmarks.operate.worked import (
     worked,
 )
 from benchmarks.row import Row
-from flows import kept, local
-from flows.worker import worker
+from flows.services import daemon as kept
+from flows.services import local
+from flows.services.worker import worker
 
 LOOK_S = 1.0
 SLOW = 64

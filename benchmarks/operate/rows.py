@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from benchmarks.chaos.stage import Stage, stage
 from benchmarks.operate import cancels, pickup, queue
 from benchmarks.row import Row
-from flows import local
-from flows.settings import SandboxSettings
+from flows.config.settings import SandboxSettings
+from flows.services import local
 
 SIZE = 16
 

@@ -13,8 +13,8 @@ from prefect.client.schemas.objects import TERMINAL_STATES
 
 from benchmarks.chaos.stage import Stage
 from benchmarks.operate import bare
-from flows.deploy import POOL
-from flows.server import asking
+from flows.services.deploy import POOL
+from flows.services.server import asking
 
 NOTHING = "operate/blueprints.py:nothing"
 WAITS = "operate/blueprints.py:waits"

@@ -18,7 +18,7 @@ from playwright.sync_api import sync_playwright
 from benchmarks.memory.injection import fill
 from benchmarks.row import Row
 from contracts.agents import AGENTS
-from memory.notebook import open_notebook
+from memory.notes.notebook import open_notebook
 
 ROUNDS = 20
 LISTS = ("/notes", "/notes?status=Active&type=Constraint", "/examples", "/notes?text=key")

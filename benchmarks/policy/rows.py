@@ -9,11 +9,11 @@ from benchmarks.policy.work import MAIL, WORK, carry_out, injected, operations, 
 from benchmarks.row import Row
 from contracts.entity import CLEAN, Entity
 from policy.authority import Authority
-from policy.plan_check import check_plan
-from policy.plan_json import parse_plan
-from policy.registry import Registry
-from policy.resolve import Call, World
-from policy.step_check import check_step
+from policy.plan.plan_check import check_plan
+from policy.plan.plan_json import parse_plan
+from policy.plan.registry import Registry
+from policy.plan.resolve import Call, World
+from policy.plan.step_check import check_step
 
 ENTITIES = 100
 STEPS = 1_000

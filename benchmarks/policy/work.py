@@ -12,11 +12,11 @@ from typing import Annotated
 from contracts.entity import CLEAN, Entity, Label
 from contracts.json import Json
 from policy.authority import Authority
-from policy.events import Draft
-from policy.executor import PlanRun
-from policy.plan_json import parse_plan
-from policy.plan_log import PlanLog
-from policy.registry import Operation, Registry, operation
+from policy.log.events import Draft
+from policy.plan.executor import PlanRun
+from policy.plan.plan_json import parse_plan
+from policy.plan.plan_log import PlanLog
+from policy.plan.registry import Operation, Registry, operation
 from policy.types import Plan
 
 OUT = "eve@evil.example"

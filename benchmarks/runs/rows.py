@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from app.demo.request import make_repository
 from benchmarks.row import Row
-from flows import local
-from flows.settings import Settings
+from flows.config.settings import Settings
+from flows.services import local
 from sandbox.images import BASE_IMAGE
 
 ROUNDS = 5

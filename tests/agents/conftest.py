@@ -8,7 +8,7 @@ import pytest
 
 from contracts.gate import Bounds, OpenGate
 from contracts.toolbox import Toolbox
-from flows.agents import bounded
+from flows.execution.agents import bounded
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import gated_native

@@ -11,9 +11,9 @@ import pytest
 from contracts.agents import AGENTS
 from contracts.gate import Bounds, Spent
 from contracts.run import Decisions
-from flows.event_log import event_log
-from policy.approvals import Approvals
-from policy.guard import PROTECTED, SECRET
+from flows.audit.event_log import event_log
+from policy.guard.guard import PROTECTED, SECRET
+from policy.plan.approvals import Approvals
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from tests.agents.calls import NAMES, reply, shell, write

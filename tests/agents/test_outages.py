@@ -10,8 +10,8 @@ import pytest
 
 from contracts.agents import AGENTS, CLI_AGENTS
 from contracts.errors import ModelUnavailable
-from flows import gateway
-from flows.settings import load_settings
+from flows.config.settings import load_settings
+from flows.services import gateway
 from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gated_native
 from nodes.agents.pi import pi

@@ -8,9 +8,9 @@ import pytest
 
 from contracts.run import Decisions
 from contracts.toolbox import Toolbox
-from flows.memory_settings import EmbeddingSettings, MemorySettings
-from flows.memory_tools import toolbox
-from memory.library import Library, open_library
+from flows.config.memory import EmbeddingSettings, MemorySettings
+from flows.recall.tools import toolbox
+from memory.playbooks.library import Library, open_library
 from memory.types import Content
 from sandbox.container import DockerSandbox
 from tests.agents.calls import call, reply, shell

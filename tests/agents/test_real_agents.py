@@ -8,7 +8,7 @@ from contracts.errors import ModelUnavailable
 from contracts.gate import Bounds
 from contracts.run import Decisions
 from nodes.agents.types import AgentLimits
-from policy.guard import PROTECTED, SECRET
+from policy.guard.guard import PROTECTED, SECRET
 from sandbox.container import DockerSandbox
 from tests.agents.calls import NAMES, call, reply, shell, write
 from tests.agents.conftest import Bench

@@ -14,7 +14,7 @@ import typer.testing
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from typer.testing import CliRunner, Result
 
-from app.cli import app, main
+from app.cli.main import app, main
 from contracts.errors import HarnessError
 from tests.flows.repositories import make_repository
 from tests.forks import Fork

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.who import who
+from app.terminal.who import who
 from tests.app.conftest import Harness
 from tests.flows.repositories import fingerprint, git
 

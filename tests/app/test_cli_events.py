@@ -8,9 +8,9 @@ import pytest
 
 from contracts.entity import Entity, Label
 from contracts.errors import OptionInvalid, SettingsInvalid
-from flows.event_log import event_log
+from flows.audit.event_log import event_log
 from policy.errors import EntityNotFound, EventsInvalid
-from policy.events import Draft
+from policy.log.events import Draft
 from tests.app.conftest import Cli
 
 

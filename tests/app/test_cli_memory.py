@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from app.terminal import set_up_logging
+from app.terminal.out import set_up_logging
 from contracts.errors import (
     OptionInvalid,
     RunNotFound,
@@ -101,7 +101,7 @@ def test_edit_opens_the_editor_and_undo_takes_it_back(
 def test_an_edit_that_somebody_overtook_is_refused_and_kept_aside(
     cli: Cli, kept: str, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = f"{os.sys.executable} -c 'import sys; from app.cli_memory import app; app()'"  # type: ignore[attr-defined]  # sys
+    other = f"{os.sys.executable} -c 'import sys; from app.cli.memory import app; app()'"  # type: ignore[attr-defined]  # sys
     editor = tmp_path / "editor.sh"
     editor.write_text(f'#!/bin/sh\n{other} edit {kept} --undo\nsed -i "s/Ship/X/" "$1"\n')
     editor.chmod(0o755)
@@ -141,7 +141,7 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
 
 
 def test_reflect_shows_what_waits_and_applies_it(cli: Cli, kept: str) -> None:
-    from flows.library import library
+    from flows.recall.library import library
     from memory.types import Execution, Reflection
 
     said = Reflection(improvements=("Wait",), what_failed=("No probe",))

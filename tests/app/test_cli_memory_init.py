@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app.cli_memory import app
+from app.cli.memory import app
 from contracts.errors import (
     HomeUnavailable,
     OptionInvalid,
     SettingsInvalid,
 )
-from flows.memory_settings import MemorySettings, expand, load_memory_settings
+from flows.config.memory import MemorySettings, expand, load_memory_settings
 from memory.stale import Retention
 from memory.types import Contrast, Query
 from providers.embed import PRESETS

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import update
 from typer.testing import CliRunner
 
-from app.cli_memory import app
-from app.files import write_file
-from flows.library import library
+from app.cli.memory import app
+from app.terminal.files import write_file
+from flows.recall.library import library
 from memory.database import writing
-from memory.editing import as_document, changes_from
+from memory.playbooks.editing import as_document, changes_from
 from memory.tables import playbooks
 from memory.types import Content, Execution, Reflection, Step
 

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import Result
 
 from contracts.errors import HarnessError, OptionInvalid, RunNotFound
-from flows.library import notebook
-from flows.settings import load_settings
+from flows.config.settings import load_settings
+from flows.recall.library import notebook
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
-from memory.note_types import NoteContent
+from memory.notes.types import NoteContent
 from tests.app.conftest import Cli
 
 MARKUP = "<script>alert(1)</script> [bold]x[/bold] \"'; DROP TABLE entries; --"
@@ -105,7 +105,7 @@ def test_who_edits_too_late_is_told_and_keeps_the_text(
     made = data(cli("notes", "add", "first", "--json"))
     theirs = tmp_path / "theirs.py"
     theirs.write_text(
-        "import sys, pathlib\nfrom app.cli import app\n"
+        "import sys, pathlib\nfrom app.cli.main import app\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "path.write_text(path.read_text().replace('first', 'mine'))\n"
         f"app(['notes', 'edit', '{made['id']}', '--text', 'theirs'])\n"

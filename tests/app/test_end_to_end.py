@@ -8,8 +8,8 @@ from time import monotonic, sleep
 import pytest
 
 from app.demo.request import make_repository
-from flows.settings import load_settings
-from flows.wiring import engine, owner
+from flows.config.settings import load_settings
+from flows.execution.wiring import engine, owner
 from sandbox.reap import list_sandboxes
 from tests.app.conftest import Harness
 from tests.flows.repositories import fingerprint, git

@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from app.live import verdict, watching
-from app.tree import Tree
+from app.terminal.live import verdict, watching
+from app.terminal.tree import Tree
 from contracts.run import NodeResult
 
 

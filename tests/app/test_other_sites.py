@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page
 
-from flows import local
+from flows.services import local
 
 pytestmark = [pytest.mark.browser, pytest.mark.prefect]
 

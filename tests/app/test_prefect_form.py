@@ -15,16 +15,16 @@ from playwright.sync_api import Page, expect
 
 from app.demo import request as demo
 from app.demo.request import make_repository
-from flows import local
-from flows.asked import read_asked
-from flows.deploy import start_deployment
-from flows.household import bring_up, take_down
-from flows.library import library
-from flows.plan_wiring import plan_shop
-from flows.run_folder import CHECKPOINT
-from flows.runs import read_report
-from flows.settings import SandboxSettings, Settings, load_settings
-from flows.wiring import engine, owner
+from flows.config.settings import SandboxSettings, Settings, load_settings
+from flows.execution.wiring import engine, owner
+from flows.host.local_stack import bring_up, take_down
+from flows.plans.wiring import plan_shop
+from flows.recall.library import library
+from flows.runs.layout import CHECKPOINT
+from flows.runs.run_record import read_asked
+from flows.runs.runs import read_report
+from flows.services import local
+from flows.services.deploy import start_deployment
 from sandbox.process import is_dead, pid_of
 from sandbox.reap import list_sandboxes, reap
 from tests.app.conftest import BY_WORDS, Harness

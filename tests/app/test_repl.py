@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from app.repl import Repl
-from flows.plan_request import PlanRequest, note_plan
-from flows.plan_run import PlanShop
-from flows.settings import load_settings
-from policy.plan_json import parse_plan
+from flows.config.settings import load_settings
+from flows.plans.request import PlanRequest, note_plan
+from flows.plans.run import PlanShop
+from policy.plan.plan_json import parse_plan
 from tests.app.conftest import harness_argv
 from tests.app.web.planning import FORM, HARMLESS, STEERED, shop_of
 from tests.mailbox import Mailbox

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flows.settings import load_settings
-from flows.wiring import engine, owner
+from flows.config.settings import load_settings
+from flows.execution.wiring import engine, owner
 from sandbox.container import DockerSandbox
 from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
 from sandbox.images import BASE_IMAGE

@@ -12,12 +12,12 @@ from time import monotonic, sleep
 import pytest
 
 from blueprints.dsl import blueprint, deterministic
-from flows.limits import limits_for, slots
-from flows.request import RunRequest
-from flows.run_folder import CHECKPOINT
-from flows.settings import load_settings
-from flows.start import prefect_at
-from flows.wiring import engine, owner
+from flows.config.settings import load_settings
+from flows.execution.wiring import engine, owner
+from flows.orchestration.limits import limits_for, slots
+from flows.orchestration.start import prefect_at
+from flows.runs.layout import CHECKPOINT
+from flows.runs.request import RunRequest
 from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
 from tests.app.conftest import Harness
@@ -141,7 +141,7 @@ def soon(is_so: Callable[[], bool], within_s: float = 60.0) -> bool:
 
 def executions(run_id: str) -> list[str]:
     """How this run's executions ended, as memory has it."""
-    from flows.library import library
+    from flows.recall.library import library
 
     with library() as opened:
         return [e.outcome for e in opened.list_executions() if e.run_id == run_id]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from blueprints.dsl import blueprint, deterministic
-from flows.request import RunRequest
-from flows.run import run_blueprint
+from flows.execution.engine import run_blueprint
+from flows.runs.request import RunRequest
 from nodes.commands import shell
 from tests.app.conftest import Harness
 from tests.flows.conftest import scripted_shop

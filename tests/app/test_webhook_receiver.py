@@ -14,8 +14,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from app.web.webhooks import MAX_BODY, receiver_site
-from flows.run_folder import CHECKPOINT
-from flows.settings import Settings, WebhookSettings
+from flows.config.settings import Settings, WebhookSettings
+from flows.runs.layout import CHECKPOINT
 from tests.app.web.conftest import a_run
 
 pytestmark = pytest.mark.prefect

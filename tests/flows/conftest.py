@@ -12,13 +12,13 @@ import pytest
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.sandbox import SnapshotId
-from flows import local
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.settings import Settings, load_settings
-from flows.start import prefect_at
-from flows.wiring import workshop
-from flows.workshop import Opened, Workshop
+from flows.config.settings import Settings, load_settings
+from flows.execution.dependencies import Opened, Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.wiring import workshop
+from flows.orchestration.start import prefect_at
+from flows.runs.request import RunRequest
+from flows.services import local
 from sandbox.egress import Egress, OnEvent
 from sandbox.installs import let_out
 from sandbox.scripted import ScriptedSandbox

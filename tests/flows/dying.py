@@ -16,11 +16,11 @@ from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel,
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.run_folder import CHECKPOINT
-from flows.run_memory import Away
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.recall.playbooks import Away
+from flows.runs.layout import CHECKPOINT
+from flows.runs.request import RunRequest
 from memory.around_run import Recorded
 from nodes.commands import command, shell
 from nodes.types import Agentic

@@ -12,20 +12,20 @@ from time import monotonic, sleep
 import pytest
 
 from contracts.run import RunReport
-from flows.event_log import event_log
-from flows.owner import owner_of
-from flows.policies import POLICIES
-from flows.resume import resumed
-from flows.run import run_blueprint
-from flows.runs import read_entry
-from flows.workshop import Workshop
-from policy.approvals import Approvals
-from policy.ask import Question
-from policy.log import EventLog
-from policy.replay import replay
-from policy.taint import data_flow
+from flows.audit.event_log import event_log
+from flows.audit.policies import POLICIES
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.runs.owner import owner_of
+from flows.runs.resume import resumed
+from flows.runs.runs import read_entry
+from policy.log.event_log import EventLog
+from policy.log.replay import replay
+from policy.log.taint import data_flow
+from policy.log.verify import verify
+from policy.plan.approvals import Approvals
+from policy.plan.question import Question
 from policy.types import Approval, ApprovalStatus
-from policy.verify import verify
 from tests.flows.conftest import Ask
 from tests.flows.repositories import git
 from tests.flows.test_guarded_run import DONE, WORK, agent_blueprint, tool

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import BlueprintNotFound
-from flows.allowed import allowed_blueprint
+from flows.orchestration.allowed_blueprints import allowed_blueprint
 
 TIDY = """
 from blueprints.dsl import blueprint, deterministic

@@ -9,11 +9,11 @@ import pytest
 from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.config.settings import load_settings
 from flows.decided import tell_flow_run
-from flows.deploy import start_deployment
-from flows.plan_state import plan_state
-from flows.plan_wiring import plan_shop
-from flows.settings import load_settings
+from flows.plans.state import plan_state
+from flows.plans.wiring import plan_shop
+from flows.services.deploy import start_deployment
 from tests.flows.workers import deploy, work
 from tests.forks import Fork
 from tests.here import here

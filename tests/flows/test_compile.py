@@ -26,11 +26,11 @@ from blueprints.types import Blueprint
 from contracts.errors import RepoInvalid, SandboxLost, SecretMissing
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows.compile import compile_blueprint
-from flows.secrets import secrets_set
-from flows.start import run_in_flow_run
-from flows.wiring import workshop
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.wiring import workshop
+from flows.orchestration.compile import compile_blueprint
+from flows.orchestration.secrets import secrets_set
+from flows.orchestration.start import run_in_flow_run
 from nodes.commands import command, shell
 from tests.flows.conftest import DONE
 from tests.flows.repositories import git

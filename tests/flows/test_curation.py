@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from contracts.errors import OptionInvalid, RunNotFound
-from flows.curation import ago, curate_run, curate_since, story
-from flows.library import notebook
-from flows.rate import rate_run
-from flows.settings import load_settings
+from flows.config.settings import load_settings
+from flows.recall.curation import ago, curate_run, curate_since, story
+from flows.recall.library import notebook
+from flows.recall.rate import rate_run
 from tests.flows.conftest import FOUND, answer
 
 

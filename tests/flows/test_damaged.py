@@ -8,13 +8,14 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from contracts.run import RunReport
-from flows import checkpoint, untold
-from flows.asked import write_asked
-from flows.run_memory import Away
-from flows.runs import finish, read_entry
-from flows.settle import settle_lost
-from flows.untold import Untold, tell_late
-from flows.workshop import Workshop
+from flows.execution import unrecorded
+from flows.execution.dependencies import Workshop
+from flows.execution.reconcile import settle_lost
+from flows.execution.unrecorded import Untold, tell_late
+from flows.recall.playbooks import Away
+from flows.runs import checkpoint
+from flows.runs.run_record import write_asked
+from flows.runs.runs import finish, read_entry
 from memory.around_run import Recorded
 from nodes.commands import command
 from sandbox.repos import open_repo
@@ -41,7 +42,7 @@ def in_the_middle(shop: Workshop, ask: Ask, run_id: str) -> Path:
 def before_it_was_recorded(shop: Workshop, ask: Ask, run_id: str) -> Path:
     own = killed(shop, ask, run_id)
     finish(own, RunReport(run_id=run_id, blueprint="write", status="success"), "")
-    untold.note(own, Untold(verdict_later=False, over=True))
+    unrecorded.note(own, Untold(verdict_later=False, over=True))
     return own
 
 

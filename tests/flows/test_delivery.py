@@ -12,9 +12,9 @@ from blueprints.library.implement import implement
 from contracts.errors import BadInput
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.runs.request import RunRequest
 from nodes.commands import shell
 from tests.flows.conftest import DONE
 from tests.flows.repositories import git

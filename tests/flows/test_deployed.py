@@ -6,9 +6,9 @@ import pytest
 
 from app.demo import request as demo
 from app.demo.request import make_repository
-from flows import deployments
-from flows.deploy import deployment_names, start_deployment
-from flows.engine_process import beats_itself
+from flows.host.engine_process import beats_itself
+from flows.services import deployments
+from flows.services.deploy import deployment_names, start_deployment
 from tests.flows.repositories import git
 from tests.flows.workers import PROJECT, make_pool, prefect, work
 from tests.forks import Fork

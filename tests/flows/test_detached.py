@@ -8,7 +8,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from flows.detached import start_detached
+from flows.services.detached import start_detached
 from sandbox.process import is_dead, process_label
 
 

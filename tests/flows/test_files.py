@@ -5,8 +5,8 @@ from time import sleep, time
 
 import pytest
 
-from flows import files
-from flows.files import Files
+from flows.runs import snapshots
+from flows.runs.snapshots import Files
 from sandbox.scripted import ScriptedSandbox
 
 
@@ -32,7 +32,7 @@ def test_a_clock_that_is_set_back_hides_no_change(
     sandbox: ScriptedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Files(sandbox, None, 60)
-    monkeypatch.setattr(files, "time", lambda: time() - 3600)
+    monkeypatch.setattr(snapshots, "time", lambda: time() - 3600)
     first = kept.keep()
     assert first is not None
 
@@ -66,8 +66,8 @@ def test_what_was_kept_too_late_is_kept_again(sandbox: ScriptedSandbox) -> None:
 def test_keeping_is_dear_once_it_took_its_share_of_the_time(
     sandbox: ScriptedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_FREE_S", 0.0)
-    monkeypatch.setattr(files, "_SHARE", 0.0)
+    monkeypatch.setattr(snapshots, "_FREE_S", 0.0)
+    monkeypatch.setattr(snapshots, "_SHARE", 0.0)
     kept = Files(sandbox, None, 60)
     assert not kept.dear
     sandbox.write_file("one.txt", b"one")

@@ -8,9 +8,9 @@ import pytest
 
 from contracts.errors import ForgeRefused
 from contracts.run import NodeReport, RunReport
-from flows.forge import Forge, ForgeKind, PullRequest, open_pull_request, project_of
-from flows.pull_requests import body, proposer, title
-from flows.settings import ForgeSettings
+from flows.config.settings import ForgeSettings
+from flows.execution.forge import Forge, ForgeKind, PullRequest, open_pull_request, project_of
+from flows.execution.pull_requests import body, proposer, title
 from tests.flows.fake_forge import TOKEN, FakeForge, fake_forge
 
 WANTED = PullRequest(branch="harness/3f/fix", base="main", title="fix-tests: mend", body="Report")

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from flows import fork_server
-from flows.fork_server import forking
-from flows.run_process import ENGINE, FORK_SERVER
+from flows.host import fork_server
+from flows.host.fork_server import forking
+from flows.host.run_process import ENGINE, FORK_SERVER
 from sandbox.process import process_label
 
 
@@ -40,7 +40,7 @@ class Asked:
         folder.mkdir()
         self.tells = folder / "tells"
         given = {FORK_SERVER: server.name, "TELL": str(self.tells), "DO": do, **env}
-        argv = (sys.executable, "-P", "-m", "flows.run_process")
+        argv = (sys.executable, "-P", "-m", "flows.host.run_process")
         self.process = subprocess.Popen(argv, cwd=folder, env={**os.environ, **given})
 
     def told(self) -> dict[str, object]:
@@ -120,7 +120,7 @@ def test_what_real_runs_are_forked_from_has_one_thread_and_serves(own_home: Path
     """Else each would begin by itself, unseen; this one has no flow run to do, and ends with 1."""
     with forking(ENGINE, {}) as process:
         name = os.environ[FORK_SERVER]
-        run = (sys.executable, "-P", "-m", "flows.run_process")
+        run = (sys.executable, "-P", "-m", "flows.host.run_process")
         env = {**os.environ, FORK_SERVER: name}
         assert subprocess.run(run, env=env, timeout=60, check=False).returncode == 1
         assert process.poll() is None

@@ -4,9 +4,9 @@ import pytest
 from prefect.exceptions import ParameterTypeError
 
 from blueprints.dsl import blueprint, deterministic
-from flows.compile import RunFlow, compile_blueprint
 from flows.deployed import run_blueprint
-from flows.wiring import workshop
+from flows.execution.wiring import workshop
+from flows.orchestration.compile import RunFlow, compile_blueprint
 from nodes.commands import command
 
 FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "options", "user",

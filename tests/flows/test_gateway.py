@@ -14,13 +14,13 @@ import pytest
 from contracts.chat import ChatRequest, Message
 from contracts.errors import BudgetExceeded, ModelRefused, ModelUnavailable
 from contracts.gate import Terms
-from flows import gateway
-from flows.complete import complete_through_gateway
-from flows.embed import embed_through_gateway
-from flows.kept import Running
-from flows.run import run_blueprint
-from flows.settings import Settings, load_settings
-from flows.workshop import Workshop
+from flows.config.settings import Settings, load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.services import gateway
+from flows.services.complete import complete_through_gateway
+from flows.services.daemon import Running
+from flows.services.embed import embed_through_gateway
 from tests.flows.conftest import DONE, Ask
 from tests.flows.test_run import WRITE_42, a_blueprint
 from tests.providers.fake_ollama import ollama
@@ -55,7 +55,7 @@ def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) 
 
 def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_path: Path) -> None:
     code = (
-        "import os, pathlib, flows.gateway as g, flows.settings as s\n"
+        "import os, pathlib, flows.services.gateway as g, flows.config.settings as s\n"
         f"with g.gateway_run(s.load_settings(), 'k', pathlib.Path({str(tmp_path / 'k')!r})):\n"
         "    os.kill(os.getpid(), 9)\n"
     )
@@ -148,13 +148,14 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
     own_home: Path, repository: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
-        "import sys, flows.wiring, flows.run, flows.request, tests.flows.test_run as t\n"
+        "import sys, flows.execution.wiring, flows.execution.engine, flows.runs.request\n"
+        "import tests.flows.test_run as t\n"
         "from tests.flows.conftest import scripted_shop\n"
-        "asked = flows.request.RunRequest(blueprint=t.checked(), repo=sys.argv[1],\n"
+        "asked = flows.runs.request.RunRequest(blueprint=t.checked(), repo=sys.argv[1],\n"
         "    agent='native', model=sys.argv[2])\n"
         "shop = scripted_shop()\n"
         "shop.check(asked)\n"
-        "report = flows.run.run_blueprint(asked, shop, run_id='abcd1234')\n"
+        "report = flows.execution.engine.run_blueprint(asked, shop, run_id='abcd1234')\n"
         "assert report.status == 'success', report\n"
         "assert report.token_usage.input == 7, report\n"
         "sys.exit('litellm' in sys.modules)\n"

@@ -8,14 +8,14 @@ from pathlib import Path
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.run import RunContext
-from flows.event_log import event_log
-from flows.policies import POLICIES
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.settings import load_settings
-from flows.wiring import owner
-from flows.workshop import Workshop
-from policy.replay import replay
+from flows.audit.event_log import event_log
+from flows.audit.policies import POLICIES
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.wiring import owner
+from flows.runs.request import RunRequest
+from policy.log.replay import replay
 
 Ask = Callable[..., RunRequest]
 

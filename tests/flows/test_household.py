@@ -12,13 +12,14 @@ import httpx
 import pytest
 
 from app.checkup import checkup
-from flows import household, kept, local, origin
-from flows.deploy import COMMAND, deploy, deployment_names, without_worker, workers
-from flows.household import Member, bring_up, take_down
-from flows.library import library
-from flows.settings import SandboxSettings, Settings
-from flows.wiring import engine, owner
-from flows.worker import worker
+from flows.config.settings import SandboxSettings, Settings
+from flows.execution.wiring import engine, owner
+from flows.host import local_stack
+from flows.host.local_stack import Member, bring_up, take_down
+from flows.recall.library import library
+from flows.services import daemon, fingerprint, local
+from flows.services.deploy import COMMAND, deploy, deployment_names, without_worker, workers
+from flows.services.worker import worker
 from memory.types import Content, Query
 from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
 from sandbox.images import BASE_IMAGE
@@ -84,10 +85,10 @@ def test_all_but_the_server_are_replaced_after_an_upgrade(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def versions() -> dict[str, str]:
-        return {one.name: one.version() for one in household.neighbours(settings, "")}
+        return {one.name: one.version() for one in local_stack.neighbours(settings, "")}
 
     before = versions()
-    monkeypatch.setattr(origin, "version", lambda _: "9.9")
+    monkeypatch.setattr(fingerprint, "version", lambda _: "9.9")
     assert {name for name, now in versions().items() if now != before[name]} == ALL - {"server"}
 
 
@@ -120,17 +121,17 @@ def test_the_server_tells_its_figures(settings: Settings) -> None:
 
 def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> None:
     up(settings)
-    running = kept.status(worker(settings, local.up(settings).url))
+    running = daemon.status(worker(settings, local.up(settings).url))
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
     while running.alive:
         sleep(0.05)
-    assert [one.name for one in household.fallen(settings)] == ["worker"]
+    assert [one.name for one in local_stack.fallen(settings)] == ["worker"]
     told = {check.what: check for check in checkup()}
     assert not told["kept"].ok
     assert "the worker died" in told["kept"].found
     assert up(settings)["worker"].state == "started"
-    assert household.fallen(settings) == ()
+    assert local_stack.fallen(settings) == ()
 
 
 def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
@@ -187,22 +188,22 @@ def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Settings(home=tmp_path / "served", server_port=0, sandbox=NO_DOCKER)
-    url = f"http://127.0.0.1:{kept.free_port()}"
+    url = f"http://127.0.0.1:{daemon.free_port()}"
     monkeypatch.setenv("HARNESS_HOME", str(here.home))
     monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
-    [server] = [one for one in household.neighbours(here, "") if one.name == "chroma"]
+    [server] = [one for one in local_stack.neighbours(here, "") if one.name == "chroma"]
     collections = f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections"
     try:
         for _ in range(2):  # the second time it finds what it had
-            assert kept.up(server).url == url
+            assert daemon.up(server).url == url
             with library() as opened:
                 if not opened.list():
                     opened.create(Content(title="Mend the build"))
                 found = opened.search(Query(text="mend it"))
             assert [hit.playbook.title for hit in found] == ["Mend the build"]
             assert len(httpx.get(collections).json()) > 0
-            assert kept.down(server)
+            assert daemon.down(server)
         monkeypatch.delenv("HARNESS_MEMORY_CHROMA_URL")
-        assert "chroma" not in [one.name for one in household.neighbours(here, "")]
+        assert "chroma" not in [one.name for one in local_stack.neighbours(here, "")]
     finally:
-        kept.down(server)
+        daemon.down(server)

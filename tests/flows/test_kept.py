@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from contracts.errors import Unavailable
-from flows import kept
-from flows.kept import Kept, Launch, Running
+from flows.services import daemon
+from flows.services.daemon import Kept, Launch, Running
 
 KeptHere = Callable[..., Kept]
 
@@ -40,7 +40,7 @@ def answers(url: str) -> bool:
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Kept]:
     def launch() -> Launch:
-        port = kept.free_port()
+        port = daemon.free_port()
         argv = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
@@ -52,35 +52,35 @@ def small(tmp_path: Path) -> Iterator[Kept]:
         healthy=answers,
     )
     yield made
-    kept.down(made)
+    daemon.down(made)
 
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
 def test_a_host_that_is_none_of_this_machine_is_told(host: str) -> None:
     with pytest.raises(Unavailable, match=f"nothing can listen on '{host}': .*(known|assign)"):
-        kept.free_port(0, host)
+        daemon.free_port(0, host)
 
 
 def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Kept) -> None:
-    first = kept.up(small)
-    assert kept.up(small) == first
+    first = daemon.up(small)
+    assert daemon.up(small) == first
     os.kill(first.pid, signal.SIGKILL)
     while first.alive:
         sleep(0.02)
-    assert kept.status(small) is None
-    assert kept.up(small).pid != first.pid
+    assert daemon.status(small) is None
+    assert daemon.up(small).pid != first.pid
 
 
 def test_what_is_stopped_is_gone_and_stopping_it_twice_is_fine(small: Kept) -> None:
-    running = kept.up(small)
-    assert kept.down(small)
+    running = daemon.up(small)
+    assert daemon.down(small)
     assert not running.alive
-    assert not kept.down(small)
+    assert not daemon.down(small)
 
 
 def test_two_who_start_it_at_once_start_one(small: Kept) -> None:
     found: list[Running] = []
-    threads = [threading.Thread(target=lambda: found.append(kept.up(small))) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: found.append(daemon.up(small))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -89,7 +89,7 @@ def test_two_who_start_it_at_once_start_one(small: Kept) -> None:
 
 
 def test_only_the_user_may_read_who_it_is(small: Kept) -> None:
-    kept.up(small)
+    daemon.up(small)
     assert S_IMODE(small.state.stat().st_mode) == 0o600
 
 
@@ -101,19 +101,19 @@ def test_one_that_ends_at_once_names_its_log(small: Kept) -> None:
     with pytest.raises(
         Unavailable, match=r"the small server at \S+ ended at once: see .*small\.log"
     ):
-        kept.up(broken)
+        daemon.up(broken)
     assert "no luck" in small.log.read_text()
 
 
 def test_one_whose_port_was_taken_from_it_is_started_again(small: Kept) -> None:
     launches = iter([Launch(("false",), {}, "http://127.0.0.1:9/"), small.launch()])
-    assert kept.up(replace(small, launch=lambda: next(launches))).alive
+    assert daemon.up(replace(small, launch=lambda: next(launches))).alive
 
 
 def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
     small: Kept, tmp_path: Path
 ) -> None:
-    both_chose, ports = threading.Barrier(2), [kept.free_port()] * 2
+    both_chose, ports = threading.Barrier(2), [daemon.free_port()] * 2
 
     def at_once(folder: str, wait_s: float) -> Kept:
         def launch() -> Launch:
@@ -121,7 +121,7 @@ def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
                 port = ports.pop()
                 both_chose.wait()
             else:
-                port = kept.free_port()
+                port = daemon.free_port()
             argv = (sys.executable, "-c", SLOW_TO_BIND, str(wait_s), str(port))
             return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
@@ -130,12 +130,12 @@ def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
     homes = [at_once("fast", 0), at_once("slow", 1.5)]
     try:
         with ThreadPoolExecutor() as pool:
-            found = list(pool.map(kept.up, homes))
+            found = list(pool.map(daemon.up, homes))
         for running in found:  # each serves its own folder
             assert httpx.get(f"{running.url}small.json").json()["pid"] == running.pid
     finally:
         for home in homes:
-            kept.down(home)
+            daemon.down(home)
 
 
 def test_one_that_never_answers_is_stopped(small: Kept) -> None:
@@ -144,20 +144,20 @@ def test_one_that_never_answers_is_stopped(small: Kept) -> None:
 
     mute = replace(small, launch=launch, healthy=lambda _: False, start_timeout_s=0.5)
     with pytest.raises(Unavailable, match=r"the small server did not answer within 0\.5 s"):
-        kept.up(mute)
-    assert kept.status(mute) is None
+        daemon.up(mute)
+    assert daemon.status(mute) is None
 
 
 def test_another_version_replaces_one_that_is_idle_only(small: Kept) -> None:
-    first = kept.up(small)
+    first = daemon.up(small)
     busy = replace(small, version=lambda: "2", idle=lambda _: False)
-    assert kept.up(busy) == first
-    second = kept.up(replace(small, version=lambda: "2"))
+    assert daemon.up(busy) == first
+    second = daemon.up(replace(small, version=lambda: "2"))
     assert second.pid != first.pid
     assert not first.alive
 
 
 def test_a_process_of_an_earlier_boot_is_not_taken_for_ours(small: Kept) -> None:
-    running = kept.up(small)
+    running = daemon.up(small)
     earlier = replace(running, process=f"earlier-boot:{os.getpid()}:1", pid=os.getpid())
     assert not earlier.alive

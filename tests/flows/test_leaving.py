@@ -10,7 +10,7 @@ import pytest
 
 def left(last: str, stdout: int | IO[str] = PIPE) -> "CompletedProcess[str]":
     """What is seen of a Python whose last lines are these, within the block that is tested."""
-    lines = ("import atexit, sys, threading, time", "from flows.leaving import leaving")
+    lines = ("import atexit, sys, threading, time", "from flows.host.leaving import leaving")
     program = "\n".join((*lines, "with leaving():", f"    {last}"))
     argv = (sys.executable, "-c", program)
     return run(argv, stdout=stdout, stderr=PIPE, env={}, text=True, check=False, timeout=60)

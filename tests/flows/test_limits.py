@@ -18,13 +18,13 @@ from blueprints.dsl import (
     deterministic,
 )
 from contracts.run import RunReport
-from flows.compile import compile_blueprint
-from flows.limits import limits_for, slots
-from flows.plan_request import PlanRequest
-from flows.plan_wiring import plan_shop
-from flows.request import RunRequest
-from flows.settings import LimitSettings, load_settings
-from flows.workshop import Workshop
+from flows.config.settings import LimitSettings, load_settings
+from flows.execution.dependencies import Workshop
+from flows.orchestration.compile import compile_blueprint
+from flows.orchestration.limits import limits_for, slots
+from flows.plans.request import PlanRequest
+from flows.plans.wiring import plan_shop
+from flows.runs.request import RunRequest
 from nodes.commands import command
 from tests.flows.conftest import DONE
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from contracts.errors import PrefectUnavailable
-from flows import deploy, local
-from flows.settings import Settings, load_settings
+from flows.config.settings import Settings, load_settings
+from flows.services import deploy, local
 from tests.here import here
 
 pytestmark = pytest.mark.prefect

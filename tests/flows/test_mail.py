@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flows.mail import send_mail
-from flows.policy_settings import MailSettings
+from flows.config.policy import MailSettings
+from flows.plans.mail import send_mail
 from policy.errors import OperationFailed
-from policy.outside_operations import Mail
+from policy.plan.outside_operations import Mail
 from tests.mailbox import Mailbox, mail_server
 from tests.self_signed import self_signed
 

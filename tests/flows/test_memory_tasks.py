@@ -13,11 +13,11 @@ from prefect.client.orchestration import get_client
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import NodeReport, RunReport
-from flows.library import library
-from flows.memory_settings import EmbeddingSettings, MemorySettings
-from flows.memory_tasks import memory_in_prefect, recall_markdown
-from flows.run_memory import Away, Memory, memory
-from flows.start import prefect_at
+from flows.config.memory import EmbeddingSettings, MemorySettings
+from flows.orchestration.memory_tasks import memory_in_prefect, recall_markdown
+from flows.orchestration.start import prefect_at
+from flows.recall.library import library
+from flows.recall.playbooks import Away, Memory, memory
 from memory.around_run import Recorded
 from memory.types import Content
 
@@ -153,7 +153,7 @@ def test_both_are_task_runs_with_artifacts(slug: str, server: str) -> None:
 
 def test_a_run_that_asks_nothing_of_memory_does_not_wait_for_its_libraries() -> None:
     told = (
-        "import sys, flows.wiring, flows.compile\n"
+        "import sys, flows.execution.wiring, flows.orchestration.compile\n"
         "print([m for m in ('sqlalchemy', 'alembic', 'chromadb', 'numpy') if m in sys.modules])"
     )
     seen = subprocess.run((sys.executable, "-c", told), capture_output=True, text=True, check=True)
@@ -163,10 +163,10 @@ def test_a_run_that_asks_nothing_of_memory_does_not_wait_for_its_libraries() -> 
 def test_what_memory_needs_is_loaded_while_a_run_does_something_else(own_home: Path) -> None:
     told = (
         "import sys, threading\n"
-        "from flows.run_memory import memory\n"
+        "from flows.recall.playbooks import memory\n"
         "memory().prepare()\n"
         "[t.join() for t in threading.enumerate() if t.name == 'memory']\n"
-        "print('memory.library' in sys.modules)"
+        "print('memory.playbooks.library' in sys.modules)"
     )
     seen = subprocess.run((sys.executable, "-c", told), capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == "True"

@@ -9,13 +9,13 @@ import pytest
 from blueprints.dsl import agentic, blueprint
 from contracts.tool import ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS, Toolbox
-from flows.library import library
-from flows.memory_settings import EmbeddingSettings, MemorySettings, Tools
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.run_memory import memory
-from memory.library import Library
-from memory.tools import playbook_tools
+from flows.config.memory import EmbeddingSettings, MemorySettings, Tools
+from flows.execution.engine import run_blueprint
+from flows.recall.library import library
+from flows.recall.playbooks import memory
+from flows.runs.request import RunRequest
+from memory.playbooks.library import Library
+from memory.playbooks.tools import playbook_tools
 from memory.types import Content
 from tests.flows.conftest import scripted_shop
 

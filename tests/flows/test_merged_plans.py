@@ -7,12 +7,12 @@ import pytest
 from contracts.entity import CLEAN, Entity
 from contracts.errors import RunNotFound
 from contracts.json import Json
-from flows.plan_request import PlanRequest, note_plan, noted_plan
-from policy.events import Draft
-from policy.log_file import export, read
-from policy.plan_json import parse_plan
+from flows.plans.request import PlanRequest, note_plan, noted_plan
+from policy.log.events import Draft
+from policy.log.jsonl import export, read
+from policy.log.verify import verify
+from policy.plan.plan_json import parse_plan
 from policy.types import Plan
-from policy.verify import verify
 from tests.policy.conftest import OpenLog, clock, open_log
 
 __all__ = ["clock", "open_log"]

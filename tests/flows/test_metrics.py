@@ -7,8 +7,8 @@ from prometheus_client.exposition import generate_latest
 
 from contracts.chat import Usage
 from contracts.run import RunReport, RunStatus
-from flows.metrics import Runs
-from flows.report import dumps
+from flows.runs.report import dumps
+from flows.services.metrics import Runs
 
 
 def report(folder: Path, run_id: str, status: RunStatus) -> None:

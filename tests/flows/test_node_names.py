@@ -5,13 +5,13 @@ from collections.abc import Callable
 from blueprints.dsl import agentic, blueprint, deterministic, step, validate
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from flows.event_log import event_log
-from flows.owner import owner_of
-from flows.run import run_blueprint
-from flows.settings import load_settings
-from flows.workshop import Workshop
+from flows.audit.event_log import event_log
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.runs.owner import owner_of
 from nodes.types import Node
-from policy.approvals import Approvals
+from policy.plan.approvals import Approvals
 from tests.flows.conftest import DONE, Ask
 from tests.flows.test_agent_approvals import CHANGE_CI
 from tests.flows.test_guarded_run import asked_prompt

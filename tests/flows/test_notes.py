@@ -15,20 +15,20 @@ from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from flows.kept import Running
-from flows.library import notebook
-from flows.memory_settings import EmbeddingSettings, MemorySettings
-from flows.memory_tasks import notes_in_prefect
-from flows.pages import pages as kept_pages
-from flows.run import run_blueprint
-from flows.run_notes import Seat, explain, notes
-from flows.settings import load_settings
-from flows.start import prefect_at
-from flows.workshop import Workshop
-from memory.agent_settings import Injecting
+from flows.config.memory import EmbeddingSettings, MemorySettings
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.orchestration.memory_tasks import notes_in_prefect
+from flows.orchestration.start import prefect_at
+from flows.recall.library import notebook
+from flows.recall.notes import Seat, explain, notes
+from flows.services.daemon import Running
+from flows.services.pages import pages as kept_pages
 from memory.errors import NoteInvalid
-from memory.injection import Injection
-from memory.note_types import ExampleContent, NoteContent
+from memory.notes.agent_settings import Injecting
+from memory.notes.injection import Injection
+from memory.notes.types import ExampleContent, NoteContent
 from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic

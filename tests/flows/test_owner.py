@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from flows.owner import drawn_once, owner_of
+from flows.runs.owner import drawn_once, owner_of
 
 
 def test_of_many_that_come_first_one_draws_the_name_for_all(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from flows import kept
-from flows.pages import pages
-from flows.ports import bound
-from flows.settings import Settings, UiSettings
+from flows.config.settings import Settings, UiSettings
+from flows.services import daemon
+from flows.services.pages import pages
+from flows.services.ports import bound
 
 
 @pytest.fixture
@@ -21,19 +21,19 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
         pytest.skip("this machine has no IPv6")
     made = Settings(home=tmp_path / "home", ui=UiSettings(host="::1", port=0))
     yield made
-    kept.down(pages(made))
+    daemon.down(pages(made))
 
 
 def test_they_are_served_by_ipv6_and_ask_for_a_token_as_soon_as_one_is_set(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_UI__HOST", "::1")
-    before = kept.up(pages(settings))
+    before = daemon.up(pages(settings))
     assert before.url.startswith("http://[::1]:")
     assert httpx.get(before.url).is_success
     monkeypatch.setenv("HARNESS_UI__TOKEN", "sesame")
     ui = settings.ui.model_copy(update={"token": SecretStr("sesame")})
-    after = kept.up(pages(settings.model_copy(update={"ui": ui})))
+    after = daemon.up(pages(settings.model_copy(update={"ui": ui})))
     assert httpx.get(after.url).status_code == 401
     assert httpx.get(f"{after.url}?token=sesame", follow_redirects=True).is_success
     assert not before.alive

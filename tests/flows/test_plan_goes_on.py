@@ -13,17 +13,17 @@ from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import SandboxLost
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
-from flows.plan_process import plan_folder
-from flows.plan_request import PlanRequest
-from flows.plan_run import PlanShop, begin, draft_plan, open_run, report_of
-from flows.plan_state import plan_state
-from flows.plan_wiring import plan_shop
-from flows.policies import POLICIES
-from flows.policy_settings import PolicySettings
-from flows.settings import load_settings
-from flows.workshop import Opened
-from policy.executor import Outcome
-from policy.replay import replay
+from flows.audit.policies import POLICIES
+from flows.config.policy import PolicySettings
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Opened
+from flows.plans.process import plan_folder
+from flows.plans.request import PlanRequest
+from flows.plans.run import PlanShop, begin, draft_plan, open_run, report_of
+from flows.plans.state import plan_state
+from flows.plans.wiring import plan_shop
+from policy.log.replay import replay
+from policy.plan.executor import Outcome
 from sandbox.scripted import ScriptedSandbox
 from tests.sandbox.git_repos import commit_files, make_repo, run_git
 
@@ -154,7 +154,7 @@ def test_the_files_that_a_plan_left_last_as_long_as_what_it_waits_for(
 
     first = kept()
     assert kept() == first
-    monkeypatch.setattr("flows.plan_workspace.FRESH", timedelta(0))
+    monkeypatch.setattr("flows.plans.workspace.FRESH", timedelta(0))
     assert kept() == first + 1
     approve_all(shop)
     assert [one.status for one in go(shop, 0, 1)] == ["done", "done"]

@@ -13,15 +13,15 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from contracts.chat import ChatRequest, Message, Reply
-from flows.asked import read_asked
-from flows.plan_report import PlanReport
-from flows.plan_request import PlanRequest
-from flows.plan_run import begin, draft_plan, open_run, report_of
-from flows.plan_wiring import plan_shop
-from flows.report import to_json
-from flows.run import run_blueprint
-from flows.settings import load_settings
-from flows.workshop import Workshop
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.plans.report import PlanReport
+from flows.plans.request import PlanRequest
+from flows.plans.run import begin, draft_plan, open_run, report_of
+from flows.plans.wiring import plan_shop
+from flows.runs.report import to_json
+from flows.runs.run_record import read_asked
 from nodes.commands import shell
 from tests.flows.conftest import DONE, Ask
 from tests.git_server import git_server

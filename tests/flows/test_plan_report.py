@@ -5,8 +5,8 @@ import json
 import pytest
 
 from contracts.json import Json
-from flows.plan_report import plan_form, plan_lines
-from policy.plan_json import parse_plan
+from flows.plans.report import plan_form, plan_lines
+from policy.plan.plan_json import parse_plan
 from policy.types import Plan
 
 LONG = f"pytest {'--maxfail=1 ' * 12}&& git checkout -B main && rm -rf src"

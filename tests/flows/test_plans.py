@@ -17,18 +17,18 @@ from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
 from contracts.tool import ToolCall
-from flows.plan_report import PlanReport
-from flows.plan_request import PlanRequest
-from flows.plan_run import PlanShop, begin, draft_plan, open_run
-from flows.plan_start import run_plan_in_prefect
-from flows.plan_state import plan_state
-from flows.plan_wiring import plan_shop
-from flows.policies import POLICIES
-from flows.policy_settings import MailSettings, PolicySettings
-from flows.settings import Settings, load_settings
-from flows.workshop import Opened
-from policy.replay import replay
-from policy.verify import verify
+from flows.audit.policies import POLICIES
+from flows.config.policy import MailSettings, PolicySettings
+from flows.config.settings import Settings, load_settings
+from flows.execution.dependencies import Opened
+from flows.plans.report import PlanReport
+from flows.plans.request import PlanRequest
+from flows.plans.run import PlanShop, begin, draft_plan, open_run
+from flows.plans.start import run_plan_in_prefect
+from flows.plans.state import plan_state
+from flows.plans.wiring import plan_shop
+from policy.log.replay import replay
+from policy.log.verify import verify
 from sandbox.scripted import ScriptedSandbox
 from tests.flows.workers import PROJECT
 from tests.mailbox import Mailbox, mail_server
@@ -202,9 +202,9 @@ def test_approved_exactly_that_one_mail_leaves_also_after_a_restart(
 
 KILLED = """
 import os, signal
-from flows.plan_run import open_run
-from flows.plan_wiring import plan_shop
-from flows.settings import load_settings
+from flows.plans.run import open_run
+from flows.plans.wiring import plan_shop
+from flows.config.settings import load_settings
 
 with plan_shop(load_settings()) as shop, open_run(shop, "r1"):
     os.kill(os.getpid(), signal.SIGKILL)

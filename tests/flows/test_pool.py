@@ -9,9 +9,10 @@ from time import monotonic, sleep
 import pytest
 
 from blueprints.dsl import blueprint, deterministic
-from flows import kept, pool
-from flows.settings import Settings, load_settings
-from flows.wiring import engine, owner, workshop
+from flows.config.settings import Settings, load_settings
+from flows.execution.wiring import engine, owner, workshop
+from flows.host import pool
+from flows.services import daemon
 from nodes.commands import command
 from sandbox.flags import BOOT, OWNER, Limits, SandboxSpec, create_flags, labels
 from sandbox.images import BASE_IMAGE
@@ -89,7 +90,7 @@ def test_with_no_pool_wanted_none_is_kept(settings: Settings) -> None:
     pool.up(settings)
     none = settings.sandbox.model_copy(update={"pool_size": 0})
     assert pool.up(settings.model_copy(update={"sandbox": none})) == 0
-    assert kept.status(pool.keeper(settings)) is None
+    assert daemon.status(pool.keeper(settings)) is None
     assert warm(settings) == []
 
 

@@ -13,10 +13,10 @@ import pytest
 from blueprints.dsl import blueprint, compete, deterministic, step
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from flows.prune import prune
-from flows.run import run_blueprint
-from flows.settings import load_settings
-from flows.workshop import Workshop
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.prune import prune
 from nodes.commands import command
 from sandbox.repos import unused_bases
 from tests.app.conftest import harness_argv

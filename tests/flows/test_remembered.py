@@ -10,13 +10,13 @@ import pytest
 from blueprints.dsl import agentic, blueprint, deterministic
 from contracts.errors import GitFailed, SandboxLost
 from contracts.run import RunReport
-from flows.library import library
-from flows.memory_settings import load_memory_settings
-from flows.run import run_blueprint
-from flows.run_memory import memory
-from flows.runs import read_report
-from flows.settle import settle, settle_lost
-from flows.workshop import Workshop
+from flows.config.memory import load_memory_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.reconcile import settle, settle_lost
+from flows.recall.library import library
+from flows.recall.playbooks import memory
+from flows.runs.runs import read_report
 from memory.types import Content, Execution, Playbook
 from nodes.commands import shell
 from nodes.types import Node

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import ModelUnavailable, RunNotReplayable
-from flows.replay import Replay, replay
-from flows.run import run_blueprint
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.replay import Replay, replay
 from tests.flows.conftest import DONE, Ask, scripted_shop
 from tests.flows.repositories import fingerprint, git
 from tests.flows.test_run import WRITE_42, checked
@@ -20,7 +20,7 @@ RUN = "abcd1234"
 @pytest.fixture
 def again(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Replay]:
     """Replays the run; its blueprint is one of this test, which no name finds."""
-    monkeypatch.setattr("flows.replay.find_blueprint", lambda *_, **__: checked())
+    monkeypatch.setattr("flows.execution.replay.find_blueprint", lambda *_, **__: checked())
     return lambda: replay(shop.runs, RUN, lambda path: scripted_shop(replay=path))
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from contracts.chat import Usage
 from contracts.run import Attempt, NodeReport, NodeResult, RunReport, Surfaced
-from flows.report import dumps, given, loads, markdown, table_rows, to_json
+from flows.runs.report import dumps, given, loads, markdown, table_rows, to_json
 from nodes.text import fenced
 
 CONTRACT = {

@@ -16,15 +16,15 @@ from blueprints.types import Blueprint
 from contracts.errors import GitFailed, ModelUnavailable, RunNotResumable, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
-from flows.queued import queue
-from flows.request import FlowRun
-from flows.resume import resumed
-from flows.run import run_blueprint
-from flows.run_folder import CHECKPOINT
-from flows.run_lock import held
-from flows.runs import finished, list_runs, read_entry
-from flows.settle import settle
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.queue import queue
+from flows.execution.reconcile import settle
+from flows.runs.layout import CHECKPOINT
+from flows.runs.lock import held
+from flows.runs.request import FlowRun
+from flows.runs.resume import resumed
+from flows.runs.runs import finished, list_runs, read_entry
 from nodes.commands import shell
 from nodes.types import Node, Work
 from tests.flows.conftest import DONE, Ask
@@ -285,8 +285,8 @@ def _never(*_: object) -> NoReturn:
 DIES = """
 import os, sys
 from dataclasses import replace
-from flows.request import RunRequest
-from flows.run import run_blueprint
+from flows.runs.request import RunRequest
+from flows.execution.engine import run_blueprint
 from tests.flows.conftest import scripted_shop
 from tests.flows.test_resume import Outage, three
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from contracts.run import RunReport
-from flows.library import library
-from flows.run import run_blueprint
-from flows.runs import read_entry, read_report
-from flows.settle import settle, settle_lost
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.reconcile import settle, settle_lost
+from flows.recall.library import library
+from flows.runs.runs import read_entry, read_report
 from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.dying import RUN, competing, contest, lanes, talks
 from tests.flows.repositories import git

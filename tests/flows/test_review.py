@@ -9,8 +9,8 @@ import pytest
 
 from blueprints.library.review import review
 from contracts.errors import RepoInvalid
-from flows.run import run_blueprint
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
 from tests.flows.conftest import DONE, Ask
 from tests.flows.repositories import commit, git
 

@@ -13,10 +13,10 @@ from blueprints.types import Blueprint
 from contracts.errors import ForgeRefused, ModelUnavailable, RepoInvalid, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.runs import read_diff, read_report
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.runs.request import RunRequest
+from flows.runs.runs import read_diff, read_report
 from nodes.commands import command, shell
 from tests.flows.conftest import DONE
 from tests.flows.repositories import fingerprint, git
@@ -297,7 +297,7 @@ def test_a_refused_way_out_is_a_notice_and_an_event(shop: Workshop, ask: Ask) ->
 def test_secrets_of_the_host_are_blanked_out(
     shop: Workshop, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.wiring import workshop
+    from flows.execution.wiring import workshop
 
     monkeypatch.setenv("MY_TOKEN", "s3cr3t-v4lue")
     redacting = workshop().redact

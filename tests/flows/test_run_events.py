@@ -14,24 +14,24 @@ from blueprints.types import Blueprint
 from contracts.errors import ModelUnavailable
 from contracts.run import NodeResult, RunContext
 from contracts.tool import Allowed
-from flows.checkpoint import Checkpoint, Start
-from flows.event_log import event_log
-from flows.policies import POLICIES
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.run_events import Append, RunEvents
-from flows.run_notes import Given, Notes, no_notes
-from flows.runs import read_report
-from flows.workshop import Workshop
+from flows.audit.event_log import event_log
+from flows.audit.policies import POLICIES
+from flows.audit.run_events import Append, RunEvents
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.recall.notes import Given, Notes, no_notes
+from flows.runs.checkpoint import Checkpoint, Start
+from flows.runs.request import RunRequest
+from flows.runs.runs import read_report
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
-from policy.events import Event
-from policy.log import EventLog
-from policy.replay import replay
-from policy.taint import data_flow, way_to
-from policy.verify import verify
-from policy.view_spec import Table, ViewSpec
-from policy.view_text import markdown
+from policy.log.event_log import EventLog
+from policy.log.events import Event
+from policy.log.replay import replay
+from policy.log.taint import data_flow, way_to
+from policy.log.verify import verify
+from policy.log.view_spec import Table, ViewSpec
+from policy.log.view_text import markdown
 from sandbox.repos import open_repo
 from tests.flows.repositories import git
 

@@ -7,10 +7,10 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunNotResumable
-from flows.request import new_run_id
-from flows.runs import read_entry, read_report
-from flows.start import prefect_at, run_in_flow_run
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.orchestration.start import prefect_at, run_in_flow_run
+from flows.runs.request import new_run_id
+from flows.runs.runs import read_entry, read_report
 from nodes.commands import command
 
 
@@ -18,7 +18,7 @@ from nodes.commands import command
 def test_a_flow_run_whose_id_ends_as_another_runs_is_refused_and_leaves_that_run_alone(
     shop: Workshop, repository: Path, prefect_api: str
 ) -> None:
-    from flows.compile import compile_blueprint
+    from flows.orchestration.compile import compile_blueprint
 
     look = blueprint("look", "Look", [deterministic("look", "look", command("true"))])
     flow = compile_blueprint(look, lambda: shop)
@@ -41,6 +41,6 @@ def test_a_flow_run_whose_id_ends_as_another_runs_is_refused_and_leaves_that_run
 
 def test_a_new_run_gets_an_id_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["aaaa1111", "aaaa1111", "bbbb2222"])
-    monkeypatch.setattr("flows.request.secrets.token_hex", lambda _: next(drawn))
+    monkeypatch.setattr("flows.runs.request.secrets.token_hex", lambda _: next(drawn))
     (tmp_path / new_run_id(tmp_path)).mkdir()
     assert new_run_id(tmp_path) == "bbbb2222"

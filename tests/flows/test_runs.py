@@ -13,10 +13,18 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.asked import write_asked
-from flows.request import RunRequest, repo_name
-from flows.run_lock import held, waiting
-from flows.runs import each_run, find_run, finish, list_runs, read_diff, read_entry, read_report
+from flows.runs.lock import held, waiting
+from flows.runs.request import RunRequest, repo_name
+from flows.runs.run_record import write_asked
+from flows.runs.runs import (
+    each_run,
+    find_run,
+    finish,
+    list_runs,
+    read_diff,
+    read_entry,
+    read_report,
+)
 from nodes.commands import command
 
 REQUEST = RunRequest(
@@ -76,7 +84,7 @@ def on_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.EBADF, "Bad file descriptor")
         fcntl.flock(file, how)
 
-    monkeypatch.setattr("flows.run_lock.flock", lock)
+    monkeypatch.setattr("flows.runs.lock.flock", lock)
 
 
 @pytest.mark.usefixtures("on_nfs")

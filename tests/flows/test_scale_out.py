@@ -14,13 +14,13 @@ import httpx
 import pytest
 import yaml
 
-from flows import gateway, kept
-from flows.answers import answers
-from flows.deploy import COMMAND, POOL
-from flows.kept import Kept
-from flows.library import library
-from flows.settings import Settings
-from flows.worker import worker
+from flows.config.settings import Settings
+from flows.recall.library import library
+from flows.services import daemon, gateway
+from flows.services.daemon import Kept
+from flows.services.deploy import COMMAND, POOL
+from flows.services.health import answers
+from flows.services.worker import worker
 from memory.types import Content
 from sandbox.images import BASE_IMAGE
 from tests.chroma_server import chroma
@@ -161,14 +161,14 @@ def workers(
     homes = [Settings(home=tmp_path / name, max_runs=1) for name in ("one", "two")]
     one, two = (worker(home, api) for home in homes)
     try:
-        kept.up(one)
+        daemon.up(one)
         for name, value in second_engine.env.items():
             monkeypatch.setenv(name, value)
-        kept.up(two)
+        daemon.up(two)
         yield one, two
     finally:
-        kept.down(one)
-        kept.down(two)
+        daemon.down(one)
+        daemon.down(two)
         for home in homes:
             gateway.down(home)
 

@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import SettingsInvalid
-from flows.environment import config_file, environment
-from flows.library import library
-from flows.memory_settings import load_memory_settings
-from flows.policy_settings import load_policy_settings
-from flows.settings import DEFAULT_MODEL, load_settings
+from flows.config.environment import config_file, environment
+from flows.config.memory import load_memory_settings
+from flows.config.policy import load_policy_settings
+from flows.config.settings import DEFAULT_MODEL, load_settings
+from flows.recall.library import library
 from memory.types import Content, Query
 
 

@@ -14,10 +14,10 @@ from prefect import get_client
 from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import Watch
 from contracts.errors import PrefectUnavailable, RepoInvalid
-from flows.runs import read_report
-from flows.settings import load_settings
-from flows.start import prefect_at, run_in_flow_run, run_in_prefect
-from flows.workshop import Workshop
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.orchestration.start import prefect_at, run_in_flow_run, run_in_prefect
+from flows.runs.runs import read_report
 from nodes.commands import command
 from tests.flows.conftest import DONE, Ask
 from tests.git_server import git_server
@@ -64,8 +64,8 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
     shop: Workshop, repository: Path, prefect_api: str
 ) -> None:
     """`run-blueprint` was asked for one more than the flow takes, and for few of the others."""
-    from flows.compile import compile_blueprint
-    from flows.server import asking
+    from flows.orchestration.compile import compile_blueprint
+    from flows.services.server import asking
 
     look = blueprint("look", "Look", [deterministic("look", "look", command("true"))])
     flow = compile_blueprint(look, lambda: shop, run_id="b2")
@@ -82,7 +82,7 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
 def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_server(
     prefect_api: str, tmp_path: Path, own_home: Path, ask: Ask
 ) -> None:
-    from flows.server import asking
+    from flows.services.server import asking
 
     bare = tmp_path / "served" / "notes.git"
     run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))
@@ -105,9 +105,9 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
     from prefect.blocks.system import Secret
     from pydantic import SecretStr
 
-    from flows.compile import compile_blueprint
-    from flows.server import asking
-    from flows.wiring import workshop
+    from flows.execution.wiring import workshop
+    from flows.orchestration.compile import compile_blueprint
+    from flows.services.server import asking
 
     works = blueprint("works", "Works", [agentic("work", "work", prompt=lambda _: "go")])
     flow = compile_blueprint(works, workshop, run_id="b3")
@@ -131,7 +131,7 @@ def test_a_flow_run_that_was_deleted_cancels_nothing_and_is_told_in_one_line(
     prefect_api: str,
 ) -> None:
     # None is deleted here: this server would lose what others tell it of their task runs.
-    from flows.signals import cancelled_from_prefect
+    from flows.runs.signals import cancelled_from_prefect
 
     unknown = str(uuid4())
     with (

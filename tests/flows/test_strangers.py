@@ -13,8 +13,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from flows import kept, local
-from flows.settings import Settings
+from flows.config.settings import Settings
+from flows.services import daemon, local
 
 pytestmark = pytest.mark.prefect
 
@@ -112,7 +112,7 @@ def test_nothing_is_packed_for_who_is_on_this_machine(client: httpx.Client, plac
 def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is_configured(
     own_server: Settings,
 ) -> None:
-    before = kept.up(replace(local.server(own_server), version=lambda: ""))
+    before = daemon.up(replace(local.server(own_server), version=lambda: ""))
     with httpx.Client(base_url=before.url) as server:
         flow = server.post("/flows/", json={"name": "at-work"}).json()["id"]
         asked = {"flow_id": flow, "state": {"type": "RUNNING"}}

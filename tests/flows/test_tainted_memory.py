@@ -4,15 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint
-from flows.checkpoint import Checkpoint, Start
-from flows.event_log import event_log
-from flows.request import RunRequest
-from flows.run_events import RunEvents
-from flows.workshop import Workshop
+from flows.audit.event_log import event_log
+from flows.audit.run_events import RunEvents
+from flows.execution.dependencies import Workshop
+from flows.runs.checkpoint import Checkpoint, Start
+from flows.runs.request import RunRequest
 from memory.around_run import Surfacing
-from memory.changes import Changes
-from memory.library import open_library
-from memory.recall import surface
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import open_library
+from memory.playbooks.recall import surface
 from memory.types import Content
 from sandbox.repos import open_repo
 

@@ -16,11 +16,11 @@ from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import call
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.settings import TelemetrySettings
-from flows.telemetry import traced
-from flows.workshop import Workshop
+from flows.config.settings import TelemetrySettings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.telemetry import traced
+from flows.runs.request import RunRequest
 from nodes.commands import shell
 from nodes.types import Node
 from tests.flows.conftest import DONE

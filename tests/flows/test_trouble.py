@@ -13,10 +13,10 @@ from blueprints.dsl import blueprint, deterministic
 from contracts.errors import HomeUnavailable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows.library import library
-from flows.resume import resumed
-from flows.run import run_blueprint
-from flows.workshop import Workshop
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.recall.library import library
+from flows.runs.resume import resumed
 from nodes.commands import shell
 from tests.flows.conftest import Ask, scripted_shop
 from tests.flows.repositories import fingerprint, git

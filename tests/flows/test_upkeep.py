@@ -6,17 +6,17 @@ from time import sleep
 import pytest
 
 from blueprints.dsl import agentic, blueprint
-from flows import kept
-from flows.compile import compile_blueprint
-from flows.deploy import deploy, without_worker
-from flows.library import library, notebook
-from flows.rate import rate_run
-from flows.settings import load_settings
-from flows.start import prefect_at
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.orchestration.compile import compile_blueprint
+from flows.orchestration.start import prefect_at
+from flows.recall.library import library, notebook
+from flows.recall.rate import rate_run
+from flows.services import daemon
+from flows.services.deploy import deploy, without_worker
+from flows.services.worker import worker
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
-from flows.worker import worker
-from flows.workshop import Workshop
-from memory.note_types import Note
+from memory.notes.types import Note
 from memory.types import Content
 from tests.flows.conftest import DONE, FOUND, Ask, answer
 from tests.here import here
@@ -110,17 +110,17 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
     settings = load_settings()
     deploy(own_api, settings)
     here = worker(settings, own_api)
-    kept.up(here)
+    daemon.up(here)
     try:
         while without_worker(own_api) is not None:
             sleep(0.2)
         with prefect_at(own_api):
             assert rate_run(run_id, 90).look == "started"
         while not notes():
-            assert kept.status(here) is not None
+            assert daemon.status(here) is not None
             sleep(0.2)
     finally:
-        kept.down(here)
+        daemon.down(here)
     assert [(note.status, note.source_run) for note in notes()] == [("Pending", run_id)]
 
 

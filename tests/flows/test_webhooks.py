@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import WebhookRefused
-from flows.settings import WebhookRule, WebhookSettings
-from flows.webhooks import KEEP_S, Deliveries, Payload, Start, check_signature, start_for
+from flows.config.settings import WebhookRule, WebhookSettings
+from flows.services.webhooks import KEEP_S, Deliveries, Payload, Start, check_signature, start_for
 
 SETTINGS = WebhookSettings(repositories={"team/app": "/srv/git/app"})
 

@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from contracts.run import RunReport
-from flows.cancel import cancel
-from flows.library import library
-from flows.plan_request import PlanRequest
-from flows.plan_run import begin
-from flows.plan_state import plan_state
-from flows.plan_wiring import plan_shop
-from flows.request import FlowRun
-from flows.run import run_blueprint
-from flows.runs import read_entry, read_report
-from flows.server import asking
-from flows.settings import load_settings
-from flows.start import prefect_at
-from flows.withdraw import WHY, withdraw
-from flows.workshop import Workshop
-from policy.plan_json import parse_plan
+from flows.config.settings import load_settings
+from flows.execution.cancel_waiting import WHY, withdraw
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.orchestration.cancel import cancel
+from flows.orchestration.start import prefect_at
+from flows.plans.request import PlanRequest
+from flows.plans.run import begin
+from flows.plans.state import plan_state
+from flows.plans.wiring import plan_shop
+from flows.recall.library import library
+from flows.runs.request import FlowRun
+from flows.runs.runs import read_entry, read_report
+from flows.services.server import asking
+from policy.plan.plan_json import parse_plan
 from policy.types import Approval
 from tests.flows.conftest import Ask
 from tests.flows.test_agent_approvals import CHANGE_CI
@@ -94,7 +94,7 @@ def test_it_is_withdrawn_wherever_it_is_cancelled(
     from prefect.states import Cancelling, Suspended
 
     from benchmarks.operate.bare import bare
-    from flows.withdraw import withdraw_cancelled
+    from flows.execution.cancel_waiting import withdraw_cancelled
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
     with prefect_at(prefect_api), asking(prefect_api) as client:
@@ -121,7 +121,7 @@ def test_what_a_plan_asked_is_denied_when_it_is_cancelled(
     from prefect.states import Cancelled, Crashed
 
     from benchmarks.operate.bare import bare
-    from flows.settle_plan import settle_plan, withdraw_cancelled_plans
+    from flows.plans.reconcile import settle_plan, withdraw_cancelled_plans
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
     with (

@@ -9,15 +9,15 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import GitFailed
-from flows.event_log import event_log
-from flows.owner import owner_of
-from flows.request import RunRequest
-from flows.run import run_blueprint
-from flows.workshop import Workshop
+from flows.audit.event_log import event_log
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.runs.owner import owner_of
+from flows.runs.request import RunRequest
 from nodes.commands import shell
-from policy.approvals import Approvals
-from policy.events import Draft
-from policy.log import EventLog
+from policy.log.event_log import EventLog
+from policy.log.events import Draft
+from policy.plan.approvals import Approvals
 from policy.types import ApprovalStatus
 from tests.flows.conftest import Ask
 from tests.flows.repositories import git

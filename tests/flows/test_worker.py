@@ -17,12 +17,12 @@ import pytest
 from anyio import CapacityLimiter
 
 from benchmarks.operate import bare
-from flows.deploy import COMMAND, POOL
-from flows.kept import Kept, Running, free_port
-from flows.origin import KEYS, origin
-from flows.server import asking
-from flows.settings import Settings
-from flows.worker import worker
+from flows.config.settings import Settings
+from flows.services.daemon import Kept, Running, free_port
+from flows.services.deploy import COMMAND, POOL
+from flows.services.fingerprint import KEYS, origin
+from flows.services.server import asking
+from flows.services.worker import worker
 from sandbox.process import process_label
 from tests.flows.workers import make_pool
 from tests.forks import Fork
@@ -91,7 +91,7 @@ def test_a_run_that_is_retried_before_it_is_gone_waits_and_ends_no_worker() -> N
     from prefect.client.schemas.objects import FlowRun
     from prefect.client.schemas.responses import WorkerFlowRunResponse
 
-    from flows.worker_process import Worker
+    from flows.host.worker_process import Worker
 
     async def look() -> list[FlowRun]:
         one = Worker(work_pool_name="none", limit=2)
@@ -118,7 +118,7 @@ def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # the pool runs `python`
         "PREFECT_WORKER_WEBSERVER_PORT": str(free_port()),
     }
-    argv = ("flows.worker_process", "in-turn", "1", "in-turn")
+    argv = ("flows.host.worker_process", "in-turn", "1", "in-turn")
     streams = {"stdout": 1, "stderr": 2}
     with asking(prefect_api) as client:
         deployment = client.create_deployment(

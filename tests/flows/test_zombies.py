@@ -8,7 +8,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from flows.zombies import watch_for_zombies
+from flows.services.zombies import watch_for_zombies
 
 pytestmark = pytest.mark.prefect
 

@@ -9,7 +9,7 @@ import httpx
 import yaml
 from prefect.workers.process import ProcessWorker
 
-from flows import deployments
+from flows.services import deployments
 from tests.forks import Fork, command
 from tests.here import here
 

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from memory.changes import Changes
 from memory.errors import StaleUpdate
-from memory.library import open_library
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import open_library
 from memory.types import Content, Execution, Query
 from tests.memory.conftest import WordEmbedder
 

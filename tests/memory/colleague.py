@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from contracts.agents import AGENTS
-from memory.note_types import NoteContent
-from memory.notebook import Notebook, open_notebook
+from memory.notes.notebook import Notebook, open_notebook
+from memory.notes.types import NoteContent
 from memory.scope import Scope
 from tests.memory.conftest import WordEmbedder
 

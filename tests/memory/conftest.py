@@ -10,8 +10,8 @@ import pytest
 
 from contracts.agents import AGENTS
 from contracts.errors import ModelUnavailable
-from memory.library import Library, open_library
-from memory.notebook import Notebook, open_notebook
+from memory.notes.notebook import Notebook, open_notebook
+from memory.playbooks.library import Library, open_library
 from memory.types import Embedder
 from tests.postgres import new_postgres_database, new_postgres_store
 from tests.stores import new_store

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 
 from contracts.chat import ChatRequest, Message, Reply
-from memory.curate import Curated, curate_run
-from memory.notebook import Notebook
-from memory.proposals import Story
+from memory.curation.curate import Curated, curate_run
+from memory.curation.proposals import Story
+from memory.notes.notebook import Notebook
 from memory.scope import Scope
 
 INTENT = "Fix the report. I like bullet points over paragraphs, and totals must be in euros."

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from memory.library import open_library
+from memory.playbooks.library import open_library
 from memory.types import Embedder, Query
 from tests.memory.spread import spread
 

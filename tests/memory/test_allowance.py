@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 from sqlalchemy import event
 
-from memory.allowance import CHARACTERS, NEW, WRITES
-from memory.changes import Changes
 from memory.errors import PlaybookNotFound
-from memory.library import Library
-from memory.tools import Access
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library
+from memory.playbooks.tools import Access
+from memory.playbooks.write_quota import CHARACTERS, NEW, WRITES
 from memory.types import Content
 from tests.memory.conftest import Open
 from tests.memory.test_tools import call_as

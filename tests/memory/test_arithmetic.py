@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memory.confidence import wilson_lower_bound
-from memory.lift import ENOUGH, Trial, is_held_out, lift
-from memory.ranking import blend, fuse, group, order
+from memory.playbooks.lift import ENOUGH, Trial, is_held_out, lift
+from memory.playbooks.ranking import blend, fuse, group, order
 from memory.stale import Retention, why_stale
 from memory.types import Content, Contrast, Counts, Playbook
 from memory.words import impacts, query_words, split

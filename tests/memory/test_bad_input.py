@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import MetaData, create_engine, make_url, text
 
 from contracts.errors import SettingsInvalid
-from memory.changes import Changes
 from memory.content import parse_content
 from memory.database import REVISION, back_up, open_database, writing
-from memory.editing import read_document
 from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.library import Library, open_library
+from memory.playbooks.changes import Changes
+from memory.playbooks.editing import read_document
+from memory.playbooks.library import Library, open_library
 from memory.tables import metadata
 from memory.types import Content, Execution, Query, Step, StepResult
 from policy import tables as policy
@@ -212,7 +212,7 @@ def without_override(*argv: str) -> "subprocess.CompletedProcess[str]":
 OPEN = """
 import sys, resource
 from pathlib import Path
-from memory.library import open_library
+from memory.playbooks.library import open_library
 from memory.types import Content
 from memory.errors import StoreUnavailable
 if len(sys.argv) > 2:

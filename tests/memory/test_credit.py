@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import select
 
 from contracts.run import Attempt, NodeReport, NodeResult, NodeStatus, NodeType, RunReport
-from memory.changes import Changes
 from memory.database import reading
-from memory.learn import can_teach, outcome_of, record
-from memory.library import Library
-from memory.recall import known_to, surface
+from memory.playbooks.changes import Changes
+from memory.playbooks.learn import can_teach, outcome_of, record
+from memory.playbooks.library import Library
+from memory.playbooks.recall import known_to, surface
 from memory.tables import recalls
 from memory.types import Content, Execution, Playbook, Reflection
 from tests.memory.conftest import Clock, Open

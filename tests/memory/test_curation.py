@@ -11,12 +11,12 @@ import pytest
 
 from contracts.chat import ChatRequest, Reply
 from contracts.errors import BudgetExceeded
-from memory.curate import Curated, curate_new, curate_run, is_curated
-from memory.curator import TRIES, prompt
-from memory.likeness import opposes
-from memory.note_types import NoteContent
-from memory.notebook import Notebook
-from memory.proposals import WRITES_A_RUN
+from memory.curation.curate import Curated, curate_new, curate_run, is_curated
+from memory.curation.curator import TRIES, prompt
+from memory.curation.proposals import WRITES_A_RUN
+from memory.notes.near_duplicates import opposes
+from memory.notes.notebook import Notebook
+from memory.notes.types import NoteContent
 from memory.scope import Scope
 from tests.memory.conftest import Clock
 from tests.memory.curating import INTENT, STORY, Model, curated, finding, refusals

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from memory.curation_rule import Rule
-from memory.note_types import NoteContent
-from memory.notebook import Notebook
-from memory.proposals import Story
+from memory.curation.curation_rule import Rule
+from memory.curation.proposals import Story
+from memory.notes.notebook import Notebook
+from memory.notes.types import NoteContent
 from memory.scope import Scope
 from tests.memory.conftest import WordEmbedder
 from tests.memory.curating import STORY, curated, finding

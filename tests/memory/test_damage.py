@@ -12,15 +12,15 @@ from uuid import UUID
 import pytest
 from sqlalchemy import insert, text, update
 
-from memory import stored_vectors, vector_folder
 from memory.content import content_json, embedded_text
 from memory.database import open_database, writing
 from memory.errors import StoreCorrupt
-from memory.library import Library
-from memory.portable import export
-from memory.store import mark_outdated
+from memory.playbooks.library import Library
+from memory.playbooks.portable import export
+from memory.playbooks.store import mark_outdated
 from memory.tables import playbooks, vectors
 from memory.types import Content, Filter, Query
+from memory.vectors import stored_vectors, vector_folder
 from tests.forks import Fork
 from tests.memory.conftest import Open, WordEmbedder
 from tests.memory.spread import spread

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from contracts.errors import ModelRefused, ModelUnavailable
-from memory import index as memory_index
-from memory import keep_up
-from memory.changes import Changes
-from memory.library import Library
+from memory.playbooks import index as memory_index
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library
 from memory.types import Content, Embedder, Query
+from memory.vectors import sync
 from tests.memory.conftest import Open, WordEmbedder
 
 
@@ -72,7 +72,7 @@ def test_what_is_longer_than_models_read_is_cut(library: Library, words: WordEmb
 def test_vectors_are_kept_by_and_by_and_an_outage_is_not_asked_again_by_each_search(
     opened: Open, words: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keep_up, "EMBEDDED", 2)
+    monkeypatch.setattr(sync, "EMBEDDED", 2)
     owed = 0
 
     def at_its_limit(texts: Sequence[str]) -> list[list[float]]:

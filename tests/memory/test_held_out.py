@@ -5,11 +5,11 @@ from dataclasses import replace
 from itertools import count, islice
 
 from memory.around_run import Surfacing
-from memory.learn import record
-from memory.library import Library
-from memory.lift import ENOUGH, Lift, Side, is_held_out
-from memory.recall import WARM_UP, surface
-from memory.render import tokens
+from memory.playbooks.learn import record
+from memory.playbooks.library import Library
+from memory.playbooks.lift import ENOUGH, Lift, Side, is_held_out
+from memory.playbooks.recall import WARM_UP, surface
+from memory.playbooks.render import tokens
 from memory.types import Content
 from tests.memory.test_runs import HOLD_OUT, SHOW_ALL, ended, say
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from memory.agent_settings import Injecting
 from memory.errors import AgentUnknown, NoteInvalid
-from memory.note_render import CLOSE, OPEN
-from memory.note_types import ExampleContent, NoteContent, NoteType
-from memory.notebook import Notebook
-from memory.render import tokens
+from memory.notes.agent_settings import Injecting
+from memory.notes.notebook import Notebook
+from memory.notes.render import CLOSE, OPEN
+from memory.notes.types import ExampleContent, NoteContent, NoteType
+from memory.playbooks.render import tokens
 from memory.scope import Scope
 from tests.memory.conftest import Clock, WordEmbedder
 from tests.memory.test_scope import EIGHT

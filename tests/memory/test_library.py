@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from memory.changes import Changes
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
-from memory.library import Library
+from memory.playbooks.changes import Changes
+from memory.playbooks.feedback import give_verdict
+from memory.playbooks.library import Library
 from memory.types import Content, Execution, Filter, Query, Reflection, Step, StepResult
-from memory.verdict import give_verdict
 from tests.memory.conftest import Clock, Open, WordEmbedder
 
 DEPLOY = Content(

@@ -8,11 +8,11 @@ from threading import Event, Thread
 import pytest
 from sqlalchemy import event, update
 
-from memory.changes import Changes
 from memory.database import writing
 from memory.errors import StaleUpdate
-from memory.library import Library, open_library
-from memory.portable import Imported, export, import_
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library, open_library
+from memory.playbooks.portable import Imported, export, import_
 from memory.tables import vectors
 from memory.types import Content, Embedder, Execution, Query
 from tests.memory.conftest import Clock, Open, WordEmbedder
@@ -100,8 +100,8 @@ def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
 def test_others_write_while_words_are_made_anew(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.upkeep.BATCH", 1)
-    monkeypatch.setattr("memory.upkeep.PAUSE_S", 1.0)
+    monkeypatch.setattr("memory.playbooks.upkeep.BATCH", 1)
+    monkeypatch.setattr("memory.playbooks.upkeep.PAUSE_S", 1.0)
     with opened() as library, opened() as other:
         first, second = (other.create(Content(title=title)) for title in ("keys", "seals"))
         order: list[str] = []
@@ -126,8 +126,8 @@ def test_others_write_while_words_are_made_anew(
 def test_others_write_while_a_file_is_imported(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory.portable.AT_ONCE", 1)
-    monkeypatch.setattr("memory.portable.PAUSE_S", 1.0)
+    monkeypatch.setattr("memory.playbooks.portable.AT_ONCE", 1)
+    monkeypatch.setattr("memory.playbooks.portable.PAUSE_S", 1.0)
     with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         for title in ("keys", "seals"):
             there.create(Content(title=title))

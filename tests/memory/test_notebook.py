@@ -7,9 +7,9 @@ from sqlalchemy import func, select
 
 from memory.database import reading
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
-from memory.note_tables import entry_vectors
-from memory.note_types import Author, ExampleContent, Flag, Note, NoteContent, NoteType, Where
-from memory.notebook import Notebook
+from memory.notes.notebook import Notebook
+from memory.notes.tables import entry_vectors
+from memory.notes.types import Author, ExampleContent, Flag, Note, NoteContent, NoteType, Where
 from memory.scope import Scope
 from tests.memory.conftest import WordEmbedder
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import Interrupted
-from memory import portable
-from memory.changes import Changes
 from memory.errors import ImportStopped, PlaybookInvalid, StoreUnavailable
-from memory.library import Library, open_library
-from memory.portable import Imported, export, import_
-from memory.portable_lines import FORMAT
+from memory.playbooks import portable
+from memory.playbooks.changes import Changes
+from memory.playbooks.feedback import give_verdict
+from memory.playbooks.library import Library, open_library
+from memory.playbooks.portable import Imported, export, import_
+from memory.playbooks.portable_lines import FORMAT
 from memory.types import Content, Execution, Outcome, Query, Reflection, StepResult
-from memory.verdict import give_verdict
 from tests.memory.conftest import Open
 
 

@@ -13,7 +13,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import NamedTuple
 
-from memory.library import Library, open_library
+from memory.playbooks.library import Library, open_library
 from memory.types import Content, Execution, Query
 from tests.memory.busy import work
 from tests.memory.conftest import Open, WordEmbedder
@@ -157,7 +157,7 @@ def test_threads_share_one_library(on_sqlite: Library) -> None:
 FORK = """
 import os, sys
 from pathlib import Path
-from memory.library import open_library
+from memory.playbooks.library import open_library
 from memory.types import Content, Execution, Query
 from tests.memory.conftest import WordEmbedder
 

@@ -4,10 +4,10 @@ from re import findall
 
 import pytest
 
-from memory.library import Library
-from memory.render import CLOSE, OPEN, render, render_titles, tokens
-from memory.suggest import suggest
-from memory.tools import playbook_tools
+from memory.playbooks.library import Library
+from memory.playbooks.render import CLOSE, OPEN, render, render_titles, tokens
+from memory.playbooks.suggest import suggest
+from memory.playbooks.tools import playbook_tools
 from memory.types import Content, Contrasted, Execution, Query, Reflection, Step, StepResult
 
 WRITING = ("playbook_update", "playbook_create")

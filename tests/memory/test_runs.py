@@ -13,14 +13,14 @@ from contracts.tool import ToolCall
 from memory.around_run import Surfacing
 from memory.database import reading
 from memory.errors import PlaybookNotFound
-from memory.learn import outcome_of, parse_reflection, record, reflect
-from memory.library import Library
-from memory.recall import Known, known_to, surface
-from memory.suggest import suggest
+from memory.playbooks.feedback import Verdict, give_verdict
+from memory.playbooks.learn import outcome_of, parse_reflection, record, reflect
+from memory.playbooks.library import Library
+from memory.playbooks.recall import Known, known_to, surface
+from memory.playbooks.suggest import suggest
+from memory.playbooks.tools import run_playbook_tool
 from memory.tables import recalls
-from memory.tools import run_playbook_tool
 from memory.types import Content, Execution, Outcome, Reflection
-from memory.verdict import Verdict, give_verdict
 from tests.memory.conftest import Clock
 
 SHOW_ALL = Surfacing(holdout_share=0.0, max_distance=2.0)

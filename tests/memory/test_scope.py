@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contracts.agents import AGENTS
-from memory.agent_settings import Injecting
 from memory.errors import NoteInvalid
-from memory.note_types import ExampleContent, NoteContent
-from memory.notebook import Notebook, open_notebook
+from memory.notes.agent_settings import Injecting
+from memory.notes.notebook import Notebook, open_notebook
+from memory.notes.types import ExampleContent, NoteContent
 from memory.scope import LEVELS, Scope, checked, key, label, level, visible
 from tests.memory.conftest import WordEmbedder
 

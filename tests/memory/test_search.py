@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import ModelUnavailable
-from memory.changes import Changes
-from memory.library import Library, open_library
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library, open_library
 from memory.types import Content, Contrast, Embedder, Execution, Filter, Query
 from providers import mpnet
 from tests.memory.conftest import Open, WordEmbedder

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from memory.changes import Changes
 from memory.database import open_database, reading
-from memory.index_name import index_name
-from memory.library import open_library
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import open_library
 from memory.types import Content, Query
+from memory.vectors.index_name import index_name
 from tests.chroma_server import chroma
 from tests.memory.conftest import Open, WordEmbedder
 from tests.postgres import new_postgres_store

@@ -11,11 +11,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory import note_generation
 from memory.database import reading
-from memory.note_shelf import Shelf, ShelfKey, Shelves
-from memory.note_types import ExampleContent, Note, NoteContent
-from memory.notebook import Notebook
+from memory.notes import generation as note_generation
+from memory.notes.notebook import Notebook
+from memory.notes.types import ExampleContent, Note, NoteContent
+from memory.notes.vector_cache import Shelf, ShelfKey, Shelves
 from memory.scope import EVERYONE, Scope, key
 from tests.memory import colleague
 from tests.memory.conftest import WordEmbedder

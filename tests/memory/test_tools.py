@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from contracts.tool import ToolCall
-from memory import tools
 from memory.around_run import Surfacing
-from memory.changes import Changes
-from memory.library import Library
-from memory.mcp import serve_playbooks
-from memory.suggest import suggest
-from memory.tools import AWAY, Access, playbook_tools, run_playbook_tool
+from memory.playbooks import tools
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library
+from memory.playbooks.mcp import serve_playbooks
+from memory.playbooks.suggest import suggest
+from memory.playbooks.tools import AWAY, Access, playbook_tools, run_playbook_tool
 from memory.types import Content
 
 

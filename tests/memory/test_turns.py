@@ -11,11 +11,11 @@ from sqlalchemy import delete, text, update
 
 from contracts.agents import AGENTS
 from memory.errors import StaleUpdate
-from memory.note_generation import changing
-from memory.note_tables import entry_vectors, generation
-from memory.note_types import NoteContent, NoteType
-from memory.notebook import Notebook, open_notebook
-from memory.rating import Rating
+from memory.notes.generation import changing
+from memory.notes.notebook import Notebook, open_notebook
+from memory.notes.rating import Rating
+from memory.notes.tables import entry_vectors, generation
+from memory.notes.types import NoteContent, NoteType
 from tests.memory.conftest import WordEmbedder
 from tests.postgres import new_postgres_store
 

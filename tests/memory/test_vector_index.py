@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from memory import index as memory_index
-from memory import keep_up
-from memory.changes import Changes
-from memory.chroma_door import Entry
-from memory.library import Library, open_library
+from memory.playbooks import index as memory_index
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library, open_library
 from memory.types import Arm, Content, Filter, Query
-from memory.vectors import Batch, FolderVectors
+from memory.vectors import sync
+from memory.vectors.chroma import Entry
+from memory.vectors.collection import Batch, FolderVectors
 from tests.memory.conftest import Open, WordEmbedder
 from tests.stores import new_store
 
@@ -62,7 +62,7 @@ def test_an_index_that_is_gone_is_made_again_by_the_next_search(
 def test_who_waits_while_a_long_index_is_completed_is_told(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(keep_up, "BATCH", 1)
+    monkeypatch.setattr(sync, "BATCH", 1)
     monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
     with opened() as library:
         for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, text
 from contracts.entity import Entity, Label
 from contracts.json import Json
 from memory.database import open_database
-from policy.events import Draft, Kind
-from policy.head import HeadFile
-from policy.log import EventLog
+from policy.log.event_log import EventLog
+from policy.log.events import Draft, Kind
+from policy.log.head import HeadFile
 from tests.postgres import new_postgres_store
 from tests.stores import new_store
 

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from contracts.json import Json
-from policy.ask import NOBODY, Answer, Person, Question
 from policy.errors import OperationFailed
-from policy.events import Draft, Event
-from policy.executor import PlanRun
-from policy.permit import Propose
-from policy.plan_log import PlanLog
-from policy.registry import Registry, operation
+from policy.log.events import Draft, Event
+from policy.plan.authorize import Propose
+from policy.plan.executor import PlanRun
+from policy.plan.plan_log import PlanLog
+from policy.plan.question import NOBODY, Answer, Person, Question
+from policy.plan.registry import Registry, operation
 from policy.types import Plan
 from tests.policy.worlds import AUTHORITY, UNTRUSTED, entity, plan
 

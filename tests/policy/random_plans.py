@@ -9,10 +9,10 @@ from typing import Annotated
 from contracts.entity import Entity, Label
 from contracts.json import Json, canonical, digest
 from policy.authority import Authority
-from policy.events import Draft
-from policy.executor import PlanRun
-from policy.plan_log import PlanLog
-from policy.registry import Registry, operation
+from policy.log.events import Draft
+from policy.plan.executor import PlanRun
+from policy.plan.plan_log import PlanLog
+from policy.plan.registry import Registry, operation
 from policy.types import Plan, Ref, Step
 
 CLEAN, WEB = Label(), Label(taint=frozenset({"web:x.example"}))

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.json import Json
 from policy.file_labels import FileLabels
-from policy.model_operations import model_operations
-from policy.outside_operations import Mail, Outside, outside_operations
-from policy.registry import Registry
-from policy.workspace_operations import workspace_operations
+from policy.plan.model_operations import model_operations
+from policy.plan.outside_operations import Mail, Outside, outside_operations
+from policy.plan.registry import Registry
+from policy.plan.workspace_operations import workspace_operations
 from sandbox.scripted import ScriptedSandbox
 
 NO_LABELS = FileLabels()

@@ -7,9 +7,9 @@ import pytest
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound
 from contracts.tool import Denied
-from policy.approvals import Approvals
-from policy.ask import Question
-from policy.log import EventLog
+from policy.log.event_log import EventLog
+from policy.plan.approvals import Approvals
+from policy.plan.question import Question
 from tests.policy.conftest import Clock, OpenLog
 
 WHY = Denied(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policy.events import Draft
+from policy.log.events import Draft
 from tests.policy.desk import COMPOSED, Clerk, Desk, start, steps, writing
 
 

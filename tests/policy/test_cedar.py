@@ -8,9 +8,9 @@ import cedarpy
 from contracts.entity import Label
 from contracts.tool import Allowed
 from policy.authority import Authority
-from policy.registry import Registry
-from policy.resolve import Call
-from policy.step_check import check_step
+from policy.plan.registry import Registry
+from policy.plan.resolve import Call
+from policy.plan.step_check import check_step
 from tests.policy.worlds import OPERATIONS, entity, plan, world
 
 TAGS = ("pii", "secret:key", "share_with:bob", "share_with:ann", "share_with:team")

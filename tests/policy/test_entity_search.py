@@ -6,10 +6,10 @@ import pytest
 
 from contracts.entity import Entity, Label
 from contracts.errors import ModelUnavailable
-from policy.entity_search import EntitySearch, backward, neighbours, onward
-from policy.events import Draft
-from policy.find import between, near
-from policy.log import EventLog
+from policy.log.entity_search import EntitySearch, backward, neighbours, onward
+from policy.log.event_log import EventLog
+from policy.log.events import Draft
+from policy.log.find import between, near
 from tests.policy.conftest import draft, entity
 
 WORDS = ("mail", "bob", "cake", "recipe", "oven")

@@ -5,9 +5,9 @@ import pytest
 from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
-from policy.ask import Question
-from policy.events import Draft
-from policy.registry import operation
+from policy.log.events import Draft
+from policy.plan.question import Question
+from policy.plan.registry import operation
 from tests.policy.desk import (
     COMPOSED,
     NAMES,

@@ -10,9 +10,9 @@ import pytest
 
 from contracts.entity import Entity, Label
 from contracts.json import Json
-from policy.merge import History
-from policy.parquet import write_parquet
-from policy.prov import prov
+from policy.log.merge import History
+from policy.log.parquet import write_parquet
+from policy.log.prov import prov
 from tests.policy.conftest import OpenLog, draft, entity, three_events
 
 REFERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {

@@ -7,8 +7,8 @@ import pytest
 from contracts.gate import Bounds
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from nodes.agents.allowed import TOOLS
-from policy.guard import PROTECTED, SECRET, AgentGuard
-from policy.shell import touched
+from policy.guard.guard import PROTECTED, SECRET, AgentGuard
+from policy.guard.shell_reader import touched
 
 README = "repo:my-project"
 BOUNDS = Bounds(

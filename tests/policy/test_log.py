@@ -14,10 +14,10 @@ from sqlalchemy.exc import IntegrityError
 from contracts.entity import Entity, Label
 from memory.database import open_database
 from policy.errors import EventsInvalid, LogDamaged, LogUnavailable
-from policy.events import Draft, Event, event_of
-from policy.head import HeadFile
-from policy.log import EventLog
-from policy.verify import verify
+from policy.log.event_log import EventLog
+from policy.log.events import Draft, Event, event_of
+from policy.log.head import HeadFile
+from policy.log.verify import verify
 from tests.policy.conftest import Clock, OpenLog, disarm, draft, entity, three_events
 
 APPENDER = """
@@ -25,9 +25,9 @@ import sys
 from pathlib import Path
 from contracts.entity import Entity, Label
 from memory.database import open_database
-from policy.events import Draft
-from policy.head import HeadFile
-from policy.log import EventLog
+from policy.log.events import Draft
+from policy.log.head import HeadFile
+from policy.log.event_log import EventLog
 
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
 log = EventLog(

@@ -8,11 +8,11 @@ from sqlalchemy import text
 
 from contracts.entity import Entity, Label
 from policy.errors import EventsInvalid, LogDamaged
-from policy.events import Draft
-from policy.log import EventLog
-from policy.log_file import export, read
-from policy.taint import data_flow, shrunk
-from policy.verify import verify
+from policy.log.event_log import EventLog
+from policy.log.events import Draft
+from policy.log.jsonl import export, read
+from policy.log.taint import data_flow, shrunk
+from policy.log.verify import verify
 from tests.policy.conftest import OpenLog, draft, entity, three_events
 
 Lines = list[str]

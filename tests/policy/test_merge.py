@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.entity import Entity, Label, endorsed
-from policy.causes import Causes
-from policy.events import Draft, Kind, later, place
-from policy.find import near
-from policy.log_file import export, read
-from policy.merge import History, merge
-from policy.standing import was_approved_before
-from policy.taint import DataFlow, data_flow, led_to, shrunk, way_to
+from policy.log.approval_state import was_approved_before
+from policy.log.events import Draft, Kind, later, place
+from policy.log.find import near
+from policy.log.integrity import Causes
+from policy.log.jsonl import export, read
+from policy.log.merge import History, merge
+from policy.log.taint import DataFlow, data_flow, led_to, shrunk, way_to
 
 MACHINES = ("one", "two", "three")
 STATUSES = ("pending", "approved", "denied", "revoked", "used", "expired")

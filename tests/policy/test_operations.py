@@ -10,17 +10,17 @@ from contracts.entity import CLEAN, Entity, Label
 from contracts.json import Json
 from contracts.sandbox import Command
 from contracts.tool import Allowed, Denied
-from policy.ask import NOBODY
 from policy.authority import Authority
-from policy.events import Draft
-from policy.executor import PlanRun
 from policy.file_labels import FileLabels, matches
-from policy.outside_operations import Mail
-from policy.plan_check import check_plan
-from policy.plan_log import PlanLog
-from policy.registry import Operation, Registry
-from policy.resolve import Call, World
-from policy.step_check import check_step
+from policy.log.events import Draft
+from policy.plan.executor import PlanRun
+from policy.plan.outside_operations import Mail
+from policy.plan.plan_check import check_plan
+from policy.plan.plan_log import PlanLog
+from policy.plan.question import NOBODY
+from policy.plan.registry import Operation, Registry
+from policy.plan.resolve import Call, World
+from policy.plan.step_check import check_step
 from policy.types import Plan, Role, Step
 from sandbox.scripted import ScriptedSandbox
 from tests.policy.ready import LABELS, Noted, ready_registry

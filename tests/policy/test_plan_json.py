@@ -6,8 +6,8 @@ import pytest
 
 from contracts.errors import PlanInvalid
 from contracts.tool import Denied
-from policy.plan_check import check_plan
-from policy.plan_json import MAX_CHARS, MAX_STEPS, parse_plan, plan_schema
+from policy.plan.plan_check import check_plan
+from policy.plan.plan_json import MAX_CHARS, MAX_STEPS, parse_plan, plan_schema
 from policy.types import Ref
 from tests.policy.worlds import AUTHORITY, REGISTRY, SEED, plan
 

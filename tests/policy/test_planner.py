@@ -6,7 +6,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import PlanInvalid
-from policy.planner import Brief, make_plan
+from policy.plan.planner import Brief, make_plan
 from policy.types import Prompt
 from tests.policy.worlds import AUTHORITY, REGISTRY, SEED, plan
 

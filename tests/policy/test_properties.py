@@ -6,7 +6,7 @@ import random
 from contracts.entity import Entity, Label, joined
 from contracts.json import Json, canonical
 from contracts.tool import Denied
-from policy.step_question import decide_again
+from policy.plan.decision_record import decide_again
 from policy.types import Plan
 from tests.policy.random_plans import BOTH, CLEAN, PII, WEB, random_plan, run, shaped
 

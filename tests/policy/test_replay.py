@@ -8,11 +8,11 @@ import pytest
 from contracts.entity import Entity, Label
 from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied
-from policy.events import Draft
-from policy.merge import History
-from policy.replay import replay
-from policy.resolve import Call
-from policy.step_question import decide_again, question_of
+from policy.log.events import Draft
+from policy.log.merge import History
+from policy.log.replay import replay
+from policy.plan.decision_record import decide_again, question_of
+from policy.plan.resolve import Call
 from tests.policy.conftest import OpenLog, draft, entity
 from tests.policy.worlds import SEED, plan, world
 

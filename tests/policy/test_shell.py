@@ -4,7 +4,7 @@ from shlex import quote
 
 import pytest
 
-from policy.shell import LONGEST, UNKNOWN, touched
+from policy.guard.shell_reader import LONGEST, UNKNOWN, touched
 
 OUT = "https://evil.example"
 

@@ -7,10 +7,10 @@ import pytest
 
 from contracts.entity import CLEAN, Entity, Label, derived
 from contracts.tool import Allowed, Denied
-from policy.plan_check import check_plan
-from policy.references import Missing
-from policy.resolve import Call, Resolved, resolve
-from policy.step_check import action_of, check_step, policy_version
+from policy.plan.plan_check import check_plan
+from policy.plan.references import Missing
+from policy.plan.resolve import Call, Resolved, resolve
+from policy.plan.step_check import action_of, check_step, policy_version
 from tests.policy.worlds import (
     AUTHORITY,
     FOR_BOB,

@@ -5,11 +5,11 @@ import json
 import pytest
 from sqlalchemy import Connection, text
 
-from policy.causes import Causes
-from policy.events import event_of, name_of
-from policy.log import EventLog
-from policy.log_rows import add_events, find_heads
-from policy.verify import Verified, verify
+from policy.log.event_log import EventLog
+from policy.log.events import event_of, name_of
+from policy.log.integrity import Causes
+from policy.log.rows import add_events, find_heads
+from policy.log.verify import Verified, verify
 from tests.policy.conftest import OpenLog, disarm, draft, three_events
 
 EDITS = [

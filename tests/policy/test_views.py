@@ -9,13 +9,13 @@ import pytest
 from contracts.entity import Entity
 from contracts.json import Json
 from policy.errors import EntityNotFound
-from policy.events import Draft
-from policy.find import between, named, near
-from policy.merge import History
-from policy.picture import MAX_BOXES, svg
-from policy.view_spec import Graph, GraphEdge, GraphNode, Prose, Table, ViewSpec
-from policy.view_text import markdown
-from policy.views import run_view
+from policy.log.events import Draft
+from policy.log.find import between, named, near
+from policy.log.graph_svg import MAX_BOXES, svg
+from policy.log.merge import History
+from policy.log.view_spec import Graph, GraphEdge, GraphNode, Prose, Table, ViewSpec
+from policy.log.view_text import markdown
+from policy.log.views import run_view
 from tests.policy.conftest import OpenLog, draft, entity
 
 NASTY = '\x1b\u202e"><script>alert(1)</script> | `x` [click](javascript:alert(1)) ![i](http://x)'

@@ -6,9 +6,9 @@ from typing import Annotated
 from contracts.entity import CLEAN, Entity, Label
 from contracts.json import Json
 from policy.authority import Authority
-from policy.plan_json import parse_plan
-from policy.registry import Registry, operation
-from policy.resolve import World
+from policy.plan.plan_json import parse_plan
+from policy.plan.registry import Registry, operation
+from policy.plan.resolve import World
 from policy.types import Plan
 
 UNTRUSTED = Label(taint=frozenset({"repo:notes"}))

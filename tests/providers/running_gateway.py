@@ -8,8 +8,8 @@ from functools import partial
 
 import uvicorn
 
-from flows.gateway_process import make_guard
-from policy.approvals import Approvals
+from flows.host.gateway_process import make_guard
+from policy.plan.approvals import Approvals
 from providers.client import Gateway
 from providers.gateway import gateway
 from providers.ledger import Ledger

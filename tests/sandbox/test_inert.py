@@ -6,7 +6,7 @@ import pytest
 
 from contracts.run import NodeReport, RunReport
 from contracts.sandbox import Command, ExecResult
-from flows.report import markdown, table_rows
+from flows.runs.report import markdown, table_rows
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import inert
 from sandbox.diffs import diff

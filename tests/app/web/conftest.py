@@ -15,12 +15,12 @@ from starlette.testclient import TestClient
 from app.web.site import site
 from blueprints.dsl import agentic, blueprint
 from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
-from flows.asked import write_asked
-from flows.library import library, notebook
-from flows.request import RunRequest
-from flows.runs import finish
-from memory.library import Library
-from memory.notebook import Notebook
+from flows.recall.library import library, notebook
+from flows.runs.request import RunRequest
+from flows.runs.run_record import write_asked
+from flows.runs.runs import finish
+from memory.notes.notebook import Notebook
+from memory.playbooks.library import Library
 from tests.flows.conftest import ask, model, repository, shop
 from tests.forks import Fork
 

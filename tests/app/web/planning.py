@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from contracts.chat import ChatRequest, Message, Reply
-from flows.plan_run import PlanShop
-from flows.plan_wiring import plan_shop
-from flows.settings import load_settings
-from flows.wiring import open_event_log
+from flows.config.settings import load_settings
+from flows.execution.wiring import open_event_log
+from flows.plans.run import PlanShop
+from flows.plans.wiring import plan_shop
 
 PROMPT = "mail what the form says to the team"
 FORM = "stranger@example.net"

@@ -9,13 +9,13 @@ from starlette.testclient import TestClient
 
 from contracts.json import Json
 from contracts.tool import Denied
-from flows.approval_text import form_text, whole
-from flows.plan_request import PlanRequest
-from flows.plan_run import PlanShop, begin, report_of
-from flows.plan_wiring import plan_shop
-from flows.settings import load_settings
-from policy.ask import Question
-from policy.plan_json import parse_plan
+from flows.audit.approval_text import form_text, whole
+from flows.config.settings import load_settings
+from flows.plans.request import PlanRequest
+from flows.plans.run import PlanShop, begin, report_of
+from flows.plans.wiring import plan_shop
+from policy.plan.plan_json import parse_plan
+from policy.plan.question import Question
 from policy.types import Approval
 from tests.app.web.planning import STEERED, wait_for_reports
 from tests.mailbox import Mailbox

@@ -14,9 +14,9 @@ import uvicorn
 from app.web import api
 from app.web.site import site
 from contracts.json import Json
-from flows.wiring import open_event_log
-from policy.events import Draft
-from policy.log import EventLog
+from flows.execution.wiring import open_event_log
+from policy.log.event_log import EventLog
+from policy.log.events import Draft
 
 
 class Pages:

@@ -11,11 +11,11 @@ from playwright.sync_api import Page
 
 from blueprints.dsl import agentic, blueprint
 from contracts.run import RunReport
-from flows.run import run_blueprint
-from flows.workshop import Workshop
-from memory.agent_settings import NoteStrategy
-from memory.note_types import NoteContent
-from memory.notebook import Notebook
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from memory.notes.agent_settings import NoteStrategy
+from memory.notes.notebook import Notebook
+from memory.notes.types import NoteContent
 from tests.app.web.conftest import Serve
 from tests.flows.conftest import DONE, Ask
 

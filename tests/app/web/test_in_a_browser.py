@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from memory.library import Library
-from memory.note_types import Author, ExampleContent, NoteContent, Where
-from memory.notebook import Notebook
+from memory.notes.notebook import Notebook
+from memory.notes.types import Author, ExampleContent, NoteContent, Where
+from memory.playbooks.library import Library
 from memory.scope import Scope
 from memory.types import Content
 from tests.app.web.conftest import Serve, a_run

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from starlette.testclient import TestClient
 
-from memory.note_types import Author, ExampleContent, Flag, NoteContent, NoteType
-from memory.notebook import Notebook
+from memory.notes.notebook import Notebook
+from memory.notes.types import Author, ExampleContent, Flag, NoteContent, NoteType
 from memory.scope import Scope
 
 HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}"

@@ -1,8 +1,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from memory.changes import Changes
-from memory.library import Library
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library
 from memory.types import Content, Step
 
 HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}"

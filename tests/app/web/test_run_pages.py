@@ -6,10 +6,10 @@ from sqlalchemy import Table, update
 from starlette.testclient import TestClient
 
 from contracts.json import Json
-from flows.wiring import open_event_log
-from memory.library import Library
+from flows.execution.wiring import open_event_log
+from memory.playbooks.library import Library
 from memory.types import Content
-from policy.events import Draft
+from policy.log.events import Draft
 from policy.tables import entities, events
 from tests.app.web.conftest import a_run
 from tests.policy.conftest import disarm, entity

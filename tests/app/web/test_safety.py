@@ -5,8 +5,8 @@ from starlette.testclient import TestClient
 
 from app.web.serve import place
 from app.web.site import site
-from flows.settings import UiSettings
-from memory.library import Library
+from flows.config.settings import UiSettings
+from memory.playbooks.library import Library
 from memory.types import Content
 from tests.app.web.conftest import HERE
 

@@ -1,0 +1,70 @@
+"""`harness curate`: what runs teach, proposed for a person to approve."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.terminal.options import AsJson
+from app.terminal.out import show, show_json
+from contracts.errors import OptionInvalid
+
+if TYPE_CHECKING:
+    from memory.curation.curate import Curated
+
+
+def curate(
+    run: Annotated[str | None, typer.Argument(help="A run id, or the beginning of one.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Instead: all that earned it since 24h, 7d, …")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Who looks; only with a run.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a run teach notes and examples. They are Pending until `harness notes approve`."""
+    from flows.recall.curation import ago, curate_run, curate_since
+
+    if (run is None) == (since is None):
+        raise OptionInvalid("say either which RUN to look at, or --since 24h for all recent ones")
+    if run is not None:
+        found = [curate_run(run, model=model)]
+    else:
+        found = list(curate_since(ago(since or "", datetime.now(UTC))))
+    if as_json:
+        documents = [_json(one) for one in found]
+        show_json(documents[0] if run is not None else documents)
+        return
+    for one in found:
+        _show(one)
+    if not found:
+        show("no run since then earned a look: `harness runs rate R 0..100` says which were good")
+
+
+def _show(one: "Curated") -> None:
+    from memory.notes.content import kind_of, searched_text
+
+    if one.fault:
+        show(f"run {one.run_id}: {one.fault}")
+    for entry in one.written:
+        said = " ".join(searched_text(entry).split())[:70]
+        show(f"{entry.status}: {kind_of(entry)} {entry.id} ({entry.confidence} of 100): {said}")
+        for flag in entry.flags:
+            show(f"  {flag.kind} {flag.other}: {flag.why}")
+    for known in one.merged:
+        show(f"known already: {known}")
+    for refused in one.refused:
+        show(f"refused: {refused.words[:70]}: {refused.why}")
+    if not (one.fault or one.written or one.merged or one.refused):
+        show(f"run {one.run_id} taught nothing")
+
+
+def _json(one: "Curated") -> dict[str, object]:
+    from memory.notes.as_json import full
+
+    return {
+        "run_id": one.run_id,
+        "written": [full(entry) for entry in one.written],
+        "merged": list(one.merged),
+        "refused": [{"words": each.words, "why": each.why} for each in one.refused],
+        "fault": one.fault,
+    }

@@ -1,0 +1,220 @@
+"""What `harness notes` and `harness examples` share: lists, approval, editing."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.terminal.editor import edited, kept_when_refused
+from app.terminal.options import AsJson
+from app.terminal.out import show, show_json, tell
+from app.terminal.present import show_table
+from app.terminal.who import who
+
+if TYPE_CHECKING:
+    from memory.notes.notebook import Notebook
+    from memory.notes.types import Author, Content, Entry, Kind, Where
+
+Change = Callable[["Notebook", str, "Author"], "Entry"]
+
+
+def entry_commands(app: typer.Typer, kind: "Kind") -> None:
+    """Give notes or examples the commands that they have in common."""
+    one = typer.Argument(metavar=kind.upper(), help="An id, or the beginning of one.")
+    some = typer.Argument(metavar=kind.upper(), help="Ids, or the beginnings of some.")
+
+    @app.command("show", help=f"Show one {kind}.")
+    def show_(
+        entry: Annotated[str, one],
+        history: Annotated[bool, typer.Option("--history", help="Every version.")] = False,
+        as_json: AsJson = False,
+    ) -> None:
+        show_entry(kind, entry, history, as_json)
+
+    @app.command("approve", help=f"Make {kind}s Active: agents are given them from now on.")
+    def approve(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
+        change_each(kind, refs, lambda b, ref, by: b.approve(ref, author=by), "approved", as_json)
+
+    @app.command("revoke", help=f"Give {kind}s to nobody any more; they stay to be looked at.")
+    def revoke(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
+        change_each(kind, refs, lambda b, ref, by: b.revoke(ref, author=by), "revoked", as_json)
+
+    @app.command("rm", help=f"Delete {kind}s for good, with their history.")
+    def rm(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
+        change_each(kind, refs, lambda b, ref, _: b.remove(ref), "deleted", as_json)
+
+
+def me() -> "Author":
+    """The person at this terminal."""
+    from memory.notes.types import Author
+
+    return Author("person", who())
+
+
+def undo_last(kind: "Kind", ref: str, as_json: bool) -> None:
+    """Take the last change of one back."""
+    change_each(kind, [ref], lambda book, one, by: book.undo(one, author=by), "undid", as_json)
+
+
+def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
+    """One note or example that was just changed."""
+    from memory.notes.as_json import full
+    from memory.notes.content import kind_of
+    from memory.scope import label
+
+    known = f"{_state(entry)}, version {entry.version}, for {label(entry.scope)}"
+    tell(full(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
+
+
+def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
+    """Print a list."""
+    from flows.recall.library import notebook
+    from memory.notes.as_json import full
+    from memory.notes.types import Note
+    from memory.scope import label
+
+    with notebook() as book:
+        found = book.list(kind, where)
+    if as_json:
+        show_json([full(entry) for entry in found])
+        return
+    if not found:
+        show(f"no {kind}s: `harness {kind}s add …` keeps one")
+        return
+    rows = [
+        (
+            entry.id[:8],
+            _state(entry),
+            entry.note_type if isinstance(entry, Note) else str(entry.score),
+            label(entry.scope),
+            _short(entry),
+        )
+        for entry in found
+    ]
+    show_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
+
+
+def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:
+    """Print one note or example, and what should be seen beside it."""
+    from flows.recall.library import notebook
+    from memory.notes.as_json import full
+
+    with notebook() as book:
+        entry = book.get(ref, kind)
+        versions = book.history(entry.id) if history else []
+        given = book.runs.given(entry.id)
+    if as_json:
+        past = [asdict(version) for version in versions]
+        told = {**full(entry), "runs_given": given}
+        show_json(told | ({"history": past} if history else {}))
+        return
+    from nodes.text import visible
+
+    for line in (*_facts(entry), f"given to {given} runs"):
+        show(visible(line))
+    for version in versions:
+        show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}")
+
+
+def change_each(kind: "Kind", refs: Sequence[str], change: Change, word: str, json_: bool) -> None:
+    """Do the same to each; all must be there before any is changed."""
+    from flows.recall.library import notebook
+    from memory.notes.as_json import full
+
+    with notebook() as book:
+        found = [book.get(ref, kind).id for ref in refs]
+        after = [change(book, ref, me()) for ref in found]
+    line = "\n".join(f"{word} {entry.id}" for entry in after)
+    tell([full(entry) for entry in after], line, json_)
+
+
+def rewrite(
+    kind: "Kind",
+    ref: str,
+    change: Callable[["Notebook", "Entry"], "Content | None"],
+    version: int | None,
+    as_json: bool,
+) -> None:
+    """Change one; without anything to change, in $EDITOR. No text of a late comer is lost."""
+    from flows.recall.library import notebook
+
+    with notebook() as book:
+        before = book.get(ref, kind)
+        wanted = change(book, before)
+        if wanted is None:
+            after = _edited(book, before, version)
+        else:
+            after = _changed(book, _with(before, wanted, version))
+    tell_entry(after or before, "changed" if after else "unchanged:", as_json)
+
+
+def _edited(book: "Notebook", before: "Entry", version: int | None) -> "Entry | None":
+    from memory.notes.as_json import as_document, read_document
+    from memory.notes.content import kind_of
+
+    text = edited(as_document(before), name=f"{kind_of(before)}.json")
+    if text is None:
+        return None
+    with _kept(text, _with(before, before, version)):
+        wanted = _with(before, read_document(text, kind_of(before), before), version)
+        return book.edit(wanted, author=me())
+
+
+def _changed(book: "Notebook", wanted: "Entry") -> "Entry":
+    from memory.errors import StaleUpdate
+    from memory.notes.as_json import as_document
+
+    try:
+        return book.edit(wanted, author=me())
+    except StaleUpdate:
+        with _kept(as_document(wanted), wanted):
+            raise
+
+
+def _kept(text: str, entry: "Entry") -> "AbstractContextManager[None]":
+    from memory.notes.content import kind_of
+
+    name = f"{entry.id}-from-version-{entry.version}.json"
+    taken = f"`harness {kind_of(entry)}s edit {entry.id} --file` takes it"
+    return kept_when_refused(text, name, taken)
+
+
+def _with(before: "Entry", wanted: "Content", version: int | None) -> "Entry":
+    names = [name for name in type(wanted).__dataclass_fields__ if hasattr(before, name)]
+    fields = {name: getattr(wanted, name) for name in names}
+    return replace(before, **{**fields, "version": version or before.version})
+
+
+def _facts(entry: "Entry") -> list[str]:
+    from memory.notes.content import kind_of
+    from memory.notes.types import Note
+    from memory.scope import label
+
+    what = f"[{entry.note_type}]" if isinstance(entry, Note) else f"[score {entry.score}]"
+    lines = [f"{kind_of(entry)} {entry.id}, version {entry.version}: {_state(entry)} {what}"]
+    lines.append(f"for {label(entry.scope)}; {entry.protection}")
+    lines.append(f"by {entry.author.kind} {entry.author.name}, {entry.created_at:%Y-%m-%d %H:%M}")
+    if entry.source_run:
+        lines.append(f"from run {entry.source_run}, confidence {entry.confidence}")
+    if entry.expires_at:
+        lines.append(f"provisional until {entry.expires_at:%Y-%m-%d %H:%M}")
+    lines += [f"{flag.kind} {flag.other}: {flag.why}" for flag in entry.flags]
+    if isinstance(entry, Note):
+        return [*lines, "", entry.text]
+    return [*lines, "", "asked:", entry.input, "", "answered:", entry.output]
+
+
+def _state(entry: "Entry") -> str:
+    from memory.notes.content import state
+
+    return state(entry, datetime.now(UTC))
+
+
+def _short(entry: "Entry") -> str:
+    from memory.notes.content import searched_text
+    from nodes.text import inert
+
+    return " ".join(inert(searched_text(entry)).split())[:60]

@@ -1,0 +1,278 @@
+"""`harness events`: what happened, whether it is whole, and what led to what."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from app.terminal.files import write_file
+from app.terminal.options import MOST, AsJson
+from app.terminal.out import say, show, show_json, tell
+from app.terminal.run_ids import whole_run
+
+if TYPE_CHECKING:
+    from policy.log.event_log import EventLog
+    from policy.log.events import Event, Kind
+    from policy.log.merge import History
+    from policy.log.taint import Hop
+
+Run = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
+Format = Literal["jsonl", "prov", "parquet", "markdown", "svg"]
+
+app = typer.Typer(help="The event log: what happened, and what led to what.", no_args_is_help=True)
+
+
+@app.command("log")
+def log(
+    run: Run = None,
+    kind: Annotated[str | None, typer.Option(help="Only of this kind.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The newest so many.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show events, the newest last."""
+    from flows.execution.wiring import open_event_log
+
+    run_id = whole_run(run)
+    with open_event_log() as opened:
+        events = opened.events(run_id, kind=_kind(kind), limit=limit)
+    _show(events, as_json)
+
+
+def run_events(
+    run: Annotated[str, typer.Argument(help="A run id, or the beginning of one.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show all events of one run."""
+    from flows.config.settings import load_settings
+    from flows.execution.wiring import open_event_log
+    from flows.runs.runs import find_run
+
+    run_id = find_run(load_settings().runs, run).name
+    with open_event_log() as opened:
+        _show(opened.events(run_id), as_json)
+
+
+@app.command("verify")
+def verify(
+    head: Annotated[
+        list[str] | None, typer.Option(help="An event that you know must be there; repeatable.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Keep the head as it is now, after you looked.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look for edits, cuts and forged clocks in the whole log."""
+    from flows.execution.wiring import open_event_log
+    from policy.log.verify import verify as look
+
+    with open_event_log() as opened:
+        if accept:
+            opened.accept()
+        found = look(opened, heads=tuple(head or ()))
+    if as_json:
+        show_json({"ok": found.ok, **asdict(found)})
+    else:
+        for finding in found.findings:
+            show(f"BAD {finding}")
+        for note in found.notes:
+            show(f"note {note}")
+        show(f"{'ok' if found.ok else 'BAD'}: {found.events} events, {found.entities} entities")
+        for one in found.heads:
+            show(f"head: {one}")
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@app.command("replay")
+def replay(run: Run = None, as_json: AsJson = False) -> None:
+    """Decide everything again by the policy of that time; compare decisions and labels."""
+    from flows.audit.policies import POLICIES
+    from flows.execution.wiring import open_event_log
+    from policy.log.replay import replay as again
+
+    with open_event_log() as opened:
+        done = again(_history(opened, whole_run(run)), POLICIES)
+    if as_json:
+        show_json({"same": done.same, **asdict(done)})
+    else:
+        for difference in done.differences:
+            show(f"BAD {difference}")
+        word = "the same" if done.same else f"{len(done.differences)} differences"
+        show(f"{done.decisions} decisions and {done.entities} labels again: {word}")
+    if not done.same:
+        raise typer.Exit(1)
+
+
+@app.command("taint")
+def taint(
+    entity: Annotated[str, typer.Argument(help="The id of an entity or event, or its beginning.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show what an entity carries, how that came there, and what was made of it."""
+    from flows.execution.wiring import open_event_log
+    from nodes.text import inert
+    from policy.log.find import named
+    from policy.log.taint import data_flow, led_to, way_to
+
+    with open_event_log() as opened:
+        history = opened.history()
+    flow, name = data_flow(history), named(history, entity)
+    label = flow.label(name)
+    ways = {tag: way_to(flow, name, tag) for tag in sorted(label.caps | label.taint)}
+    after = sorted(led_to(flow, name))
+    if as_json:
+        show_json(
+            {
+                "entity": name,
+                "origin": history.entities[name].origin,
+                "caps": sorted(label.caps),
+                "taint": sorted(label.taint),
+                "ways": {tag: [_hop(hop, history) for hop in way] for tag, way in ways.items()},
+                "led_to": after,
+            }
+        )
+        return
+    show(f"{inert(history.entities[name].origin)} ({name})")
+    show(f"caps: {', '.join(sorted(label.caps)) or 'none'}")
+    show(f"taint: {', '.join(sorted(label.taint)) or 'none'}")
+    for tag, way in ways.items():
+        show(f"{tag} came by:")
+        for hop in way:
+            show(f"  {_hop(hop, history)['origin']}")
+    show(f"led to {len(after)} entities")
+
+
+@app.command("export")
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to; - for stdout. Parquet: a folder.")],
+    run: Run = None,
+    format_: Annotated[Format, typer.Option("--format", help="jsonl can be merged.")] = "jsonl",
+    as_json: AsJson = False,
+) -> None:
+    """Write the log, or one run of it, for another machine, for a page or for DuckDB."""
+    from contracts.errors import OptionInvalid
+    from flows.execution.wiring import open_event_log
+    from policy.log.parquet import write_parquet
+
+    if run is None and format_ in ("markdown", "svg"):
+        raise OptionInvalid(f"--format {format_} shows one run: name it with --run")
+    if as_json and str(file) == "-":
+        raise OptionInvalid("--json tells on stdout what was written: name a file, or leave it out")
+    if run is not None and format_ == "jsonl":
+        raise OptionInvalid("--format jsonl holds a whole log, so that it can be merged: no --run")
+    run = whole_run(run)
+    with open_event_log() as opened:
+        history = _history(opened, run)
+    if format_ == "parquet":
+        try:
+            written = [str(path) for path in write_parquet(history, file)]
+        except OSError as error:
+            raise OptionInvalid(f"cannot write into {str(file)!r}: {error.strerror}") from error
+    else:
+        text = _exported(history, run or "", format_)
+        if str(file) == "-":
+            sys.stdout.write(text)
+            return
+        write_file(file, text)
+        written = [str(file)]
+    tell(
+        {"files": written, "events": len(history.events)},
+        f"wrote {len(history.events)} events to {', '.join(written)}",
+        as_json,
+    )
+
+
+@app.command("merge")
+def merge(
+    file: Annotated[Path, typer.Argument(help="What `export` wrote on another machine.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take in the log of another machine; the same file twice changes nothing."""
+    from contracts.errors import OptionInvalid
+    from flows.execution.wiring import open_event_log
+    from policy.log.jsonl import read
+
+    try:
+        with file.open(encoding="utf-8") as lines:
+            theirs = read(line.rstrip("\n") for line in lines)
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionInvalid(f"cannot read {str(file)!r}: {error}") from error
+    with open_event_log() as opened:
+        new = opened.take_in(theirs)
+        head = opened.end().heads
+    known = len(theirs.events) - new
+    tell(
+        {"new": new, "known": known, "heads": head},
+        f"{new} new events, {known} were known",
+        as_json,
+    )
+    if new:
+        say("note: keep the head elsewhere too, if you want to see a cut: `harness events verify`")
+
+
+def _history(opened: "EventLog", run: str | None) -> "History":
+    from contracts.errors import OptionInvalid
+
+    history = opened.history(run)
+    if run is not None and not history.events:
+        raise OptionInvalid(f"the event log knows no run {run!r}: `harness runs list` names them")
+    return history
+
+
+def _kind(said: str | None) -> "Kind | None":
+    from typing import get_args
+
+    from contracts.errors import OptionInvalid
+    from policy.log.events import Kind
+
+    found: Kind | None = next((kind for kind in get_args(Kind) if kind == said), None)
+    if said is not None and found is None:
+        raise OptionInvalid(f"no events of kind {said!r}; there are {', '.join(get_args(Kind))}")
+    return found
+
+
+def _show(events: "tuple[Event, ...]", as_json: bool) -> None:
+    from nodes.text import inert
+    from policy.log.views import one_line
+
+    if as_json:
+        show_json([{"id": event.id, **json.loads(event.line)} for event in events])
+    elif not events:
+        show("no events: every run writes some")
+    for event in events if not as_json else ():
+        show(
+            f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {inert(one_line(event))}"
+        )
+
+
+def _hop(hop: "Hop", history: "History") -> dict[str, object]:
+    from nodes.text import inert
+
+    entity = history.entities.get(hop.entity)
+    return {
+        "entity": hop.entity,
+        "origin": inert(entity.origin) if entity is not None else "unknown",
+        "event": hop.event.id if hop.event is not None else None,
+    }
+
+
+def _exported(history: "History", run: str, format_: Format) -> str:
+    from policy.log import jsonl
+    from policy.log.graph_svg import svg
+    from policy.log.prov import prov
+    from policy.log.view_text import markdown
+    from policy.log.views import graph_of_run, run_view
+
+    match format_:
+        case "jsonl":
+            return "".join(f"{line}\n" for line in jsonl.export(history))
+        case "prov":
+            return json.dumps(prov(history), indent=1, default=dict) + "\n"
+        case "svg":
+            return svg(graph_of_run(history, run))
+        case _:
+            return markdown(run_view(history, run))

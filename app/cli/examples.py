@@ -1,0 +1,152 @@
+"""`harness examples`: what was asked, what was answered, how good that was."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.entries import entry_commands, list_entries, me, rewrite, tell_entry, undo_last
+from app.cli.governed import (
+    Agent,
+    Company,
+    Days,
+    File,
+    Limit,
+    OfRun,
+    Pending,
+    Protected,
+    Ref,
+    Statuses,
+    Undo,
+    User,
+    Version,
+    Words,
+    governed,
+    regoverned,
+)
+from app.terminal.files import read_file
+from app.terminal.options import AsJson
+from app.terminal.out import tell
+from app.terminal.run_ids import whole_run
+
+if TYPE_CHECKING:
+    from memory.notes.notebook import Notebook
+    from memory.notes.types import Content, Entry
+
+Score = Annotated[int | None, typer.Option(help="How good the answer was, 0 to 100.")]
+
+app = typer.Typer(help="Examples that agents are given, by scope.", no_args_is_help=True)
+
+
+@app.command("add")
+def add(
+    input_: Annotated[str, typer.Argument(metavar="INPUT", help="What was asked.")],
+    output: Annotated[str, typer.Argument(help="What was answered.")],
+    score: Score = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    pending: Pending = False,
+    days: Days = None,
+    protected: Protected = None,
+    run: Annotated[str | None, typer.Option(help="The run that it comes from.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep an example; agents whose agent, user and company fit are given it."""
+    from flows.recall.library import notebook
+    from memory.notes.types import ExampleContent
+
+    known = governed(agent, user, company, pending=pending, days=days, protected=protected)
+    good = 100 if score is None else score
+    content = ExampleContent(input=input_, output=output, score=good, **vars(known))
+    with notebook() as book:
+        made = book.add(content, author=me(), source_run=whole_run(run))
+    tell_entry(made, "kept", as_json)
+
+
+@app.command("list")
+def list_(
+    status: Statuses = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    text: Words = "",
+    run: OfRun = None,
+    best: Annotated[bool, typer.Option("--best", help="The best score first.")] = False,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """List examples, the newest change first."""
+    from memory.notes.content import STATUSES, one_of
+    from memory.notes.types import Where
+
+    where = Where(
+        status=one_of("status", status, STATUSES) if status else None,
+        agent=agent,
+        user=user,
+        company=company,
+        text=text,
+        source_run=whole_run(run),
+        sort="score" if best else "updated",
+        limit=limit,
+    )
+    list_entries("example", where, as_json)
+
+
+@app.command("edit")
+def edit(
+    example: Ref,
+    input_: Annotated[str | None, typer.Option("--input", help="What was asked.")] = None,
+    output: Annotated[str | None, typer.Option(help="What was answered.")] = None,
+    score: Score = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    days: Days = None,
+    protected: Protected = None,
+    file: File = None,
+    version: Version = None,
+    undo: Undo = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change an example; without options, in $EDITOR. An empty scope option clears it."""
+    from memory.notes.as_json import read_document
+    from memory.notes.types import Example
+
+    if undo:
+        undo_last("example", example, as_json)
+        return
+    options = (input_, output, score, agent, user, company, days, protected)
+
+    def change(_: "Notebook", before: "Entry") -> "Content | None":
+        if file is not None:
+            return read_document(read_file(file), "example", before)
+        if not isinstance(before, Example) or all(option is None for option in options):
+            return None
+        wanted = regoverned(before, agent, user, company, days=days, protected=protected)
+        return replace(
+            wanted,
+            input=before.input if input_ is None else input_,
+            output=before.output if output is None else output,
+            score=before.score if score is None else score,
+        )
+
+    rewrite("example", example, change, version, as_json)
+
+
+entry_commands(app, "example")
+
+
+@app.command("preview")
+def preview(
+    example: Ref,
+    as_json: AsJson = False,
+) -> None:
+    """Print an example exactly as a prompt holds it."""
+    from flows.recall.library import notebook
+    from memory.notes.render import show_example
+
+    with notebook() as book:
+        found = book.get(example, "example")
+    text = show_example(found)
+    tell({"id": found.id, "text": text}, text, as_json)

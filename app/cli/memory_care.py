@@ -1,0 +1,263 @@
+"""`harness memory`, second half: how it went, whether it helps, and looking after the store."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from app.terminal.files import read_file, write_file
+from app.terminal.options import AsJson
+from app.terminal.out import say, show, show_json, tell
+from contracts.errors import OptionInvalid
+from nodes.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from memory.playbooks.lift import Lift
+    from memory.types import Execution
+
+Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
+Word = Literal["success", "partial", "failure", "neutral"]
+
+app = typer.Typer(help="Playbooks: how it went.")
+
+
+@app.command("record")
+def record(
+    playbook: Ref,
+    outcome: Annotated[Word, typer.Argument(help="How it went.")],
+    task: Annotated[str, typer.Option(help="What was to be done.")] = "",
+    run: Annotated[str | None, typer.Option(help="The run; settles what it left open.")] = None,
+    failed: Annotated[list[str] | None, typer.Option(help="What failed; repeatable.")] = None,
+    lesson: Annotated[list[str] | None, typer.Option(help="What to do better.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record that a playbook was followed, and how it went."""
+    from flows.config.settings import load_settings
+    from flows.recall.library import library
+    from flows.runs.runs import is_known, whole_id
+    from memory.playbooks.feedback import give_verdict
+    from memory.playbooks.tools import full
+    from memory.types import Execution, Reflection
+
+    runs = load_settings().runs
+    run_id = whole_id(runs, run) if run else None
+    words = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
+    said = Execution(
+        run_id=run_id,
+        agent="person",
+        task=task,
+        outcome=outcome,
+        reflection=words if failed or lesson else None,
+    )
+    with library() as opened:
+        verdict = give_verdict(opened, playbook, said)
+        after = opened.get(playbook)
+    told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
+    tell(full(after), told if verdict.counted else f"{told} (recorded before)", as_json)
+    if run_id and not is_known(runs, run_id):
+        say(f"note: run {run!r} is not known here; it counts, and settles no run that is")
+    if verdict.held_out:
+        say(f"note: run {run!r} was shown no playbook, to compare: its outcome counts for none")
+    if verdict.outcome != outcome:
+        say(f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}")
+    for text, why in verdict.taught.dropped:
+        say(f"note: lesson {text[:60]!r} was not kept: {visible(why)}")
+
+
+@app.command("reflect")
+def reflect(
+    playbook: Annotated[str | None, typer.Argument(help="Apply what waits for this one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show reflections that wait for a person; with a playbook, make them its lessons."""
+    from flows.recall.library import library
+
+    with library() as opened:
+        waiting = opened.waiting_reflections(playbook)
+        if playbook is None:
+            rows = [
+                {"playbook": opened.get(e.playbook_id or "").slug, "run": e.run_id, **text}
+                for e in waiting
+                for text in _texts(e)
+            ]
+            lines = [_line(row) for row in rows]
+            tell(rows, visible("\n".join(lines)) or "nothing waits", as_json)
+            return
+        new = [
+            text
+            for e in waiting
+            if e.reflection
+            for text in opened.apply_reflection(playbook, e.reflection, run_id=e.run_id)
+        ]
+    learned = visible("\n".join(f"learned: {text}" for text in new))
+    tell({"lessons": new}, learned or "nothing new", as_json)
+
+
+@app.command("stats")
+def stats(as_json: AsJson = False) -> None:
+    """Totals, and whether memory helps."""
+    from flows.recall.library import library
+
+    with library() as opened:
+        totals = opened.stats()
+        report = opened.lift()
+    if as_json:
+        each = [{**asdict(p), "lift": _lift(p.lift)} for p in report.playbooks]
+        lift = {**asdict(report), "overall": _lift(report.overall), "playbooks": each}
+        show_json({**asdict(totals), "lift": lift})
+        return
+    show(f"playbooks: {totals.playbooks} ({totals.archived} archived)")
+    show(f"executions: {totals.executions} ({totals.pending} pending)")
+    show(f"average confidence: {totals.average_confidence:.0%}")
+    for category, number in totals.by_category.items():
+        show(f"  {visible(category) or '(no category)'}: {number}")
+    show(f"runs: {report.runs}, {report.held_out} of them shown no playbook to compare")
+    show(f"lift: {_lift_line(report.overall)}")
+    for one in report.playbooks:
+        counts = f"found {one.retrieved}, shown {one.shown}, cited {one.cited}"
+        show(f"  {visible(one.title)}: {counts}; {_lift_line(one.lift)}")
+
+
+@app.command("prune")
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show.")] = False,
+    max_age_days: Annotated[float | None, typer.Option(min=0)] = None,
+    min_confidence: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Archive what is stale or weak; nothing is deleted."""
+    from flows.config.memory import load_memory_settings
+    from flows.recall.library import library
+    from memory.stale import Retention
+
+    kept = load_memory_settings().retention
+    retention = Retention(
+        max_age_days=kept.max_age_days if max_age_days is None else max_age_days,
+        min_confidence=kept.min_confidence if min_confidence is None else min_confidence,
+    )
+    with library() as opened:
+        stale = opened.prune(retention, dry_run=dry_run)
+    word = "would archive" if dry_run else "archived"
+    rows = [{"id": p.id, "playbook": p.slug, "why": why} for p, why in stale]
+    lines = [f"{word} {row['playbook']}: {row['why']}" for row in rows]
+    tell({"dry_run": dry_run, "archived": rows}, "\n".join(lines) or "nothing is stale", as_json)
+
+
+@app.command("reindex")
+def reindex(as_json: AsJson = False) -> None:
+    """Make the search indexes anew, and the vectors that the model has not made yet."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from flows.recall.library import library, notebook
+
+    with (
+        library() as opened,
+        notebook() as book,
+        Progress(console=Console(stderr=True), transient=True, disable=as_json) as bar,
+    ):
+        line = bar.add_task("reindexing", total=None)
+        opened.reindex(lambda done, of: bar.update(line, completed=done, total=of))
+        number = opened.stats().playbooks
+        made = book.vectors.make_missing()
+    said = f"reindexed {number} playbooks; made {made} vectors of notes and examples"
+    tell({"playbooks": number, "note_vectors": made}, said, as_json)
+
+
+@app.command("doctor")
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Make anew what is wrong.")] = False,
+    back_up: Annotated[bool, typer.Option("--back-up", help="Copy the database aside.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the indexes with the database."""
+    from flows.recall.init import copy_database
+    from flows.recall.library import library
+
+    if back_up:
+        where = copy_database()
+        tell({"copy": str(where)}, f"copied to {where}", as_json)
+        return
+    with library() as opened:
+        findings = opened.doctor(repair=repair)
+    if as_json:
+        show_json([asdict(finding) for finding in findings])
+    for finding in findings if not as_json else ():
+        advice = f": {finding.advice}" if finding.advice else ""
+        show(f"{'ok ' if finding.ok else 'BAD'} {finding.name}: {finding.seen}{advice}")
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command("export")
+def export(
+    file: Annotated[Path | None, typer.Argument(help="Where to; stdout if none.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write every playbook and every execution as a line of JSON."""
+    if as_json and file is None:
+        raise OptionInvalid("--json tells what was written to a file: name one, or leave it out")
+
+    from flows.recall.library import library
+    from memory.playbooks.portable import export as lines_of
+    from memory.types import Filter
+
+    with library() as opened:
+        lines = list(lines_of(opened))
+        number = len(opened.list(Filter(archived=True)))
+    if file is not None:
+        write_file(file, "".join(f"{line}\n" for line in lines))
+        told = {"file": str(file), "playbooks": number, "executions": len(lines) - number}
+        tell(told, f"wrote {number} playbooks to {file}", as_json)
+    elif lines:
+        show("\n".join(lines))
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="What `export` wrote; - for stdin.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take playbooks in; the same file twice changes nothing."""
+    from flows.recall.library import library
+    from memory.playbooks.portable import import_ as take_in
+
+    text = read_file(file)
+    with library() as opened:
+        done = take_in(opened, text.split("\n"))
+    counts = {how: len(slugs) for how, slugs in asdict(done).items()}
+    tell(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)
+    if done.kept:
+        say(f"note: kept as they are here: {', '.join(done.kept)}")
+
+
+def _texts(waiting: "Execution") -> list[dict[str, str]]:
+    """What others will read of a reflection once it is applied."""
+    said = waiting.reflection
+    if said is None:
+        return []
+    failed = [text for text in said.what_failed if text not in said.told]
+    lessons = () if waiting.reflection_applied else said.improvements
+    return [{"lesson": text} for text in lessons] + [{"failed": text} for text in failed]
+
+
+def _line(row: "Mapping[str, str | None]") -> str:
+    text = row.get("lesson") or f"what failed: {row['failed']}"
+    return f"{row['playbook']}: {text} (run {row['run']})"
+
+
+def _lift(lift: "Lift") -> dict[str, object]:
+    return {
+        **asdict(lift),
+        "difference": round(lift.difference, 4),
+        "interval": [round(lift.interval.low, 4), round(lift.interval.high, 4)],
+        "verdict": lift.verdict,
+    }
+
+
+def _lift_line(lift: "Lift") -> str:
+    low, high = lift.interval
+    return f"{lift.difference:+.0%} ({low:+.0%} to {high:+.0%}), {lift.verdict}"

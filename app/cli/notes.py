@@ -1,0 +1,192 @@
+"""`harness notes`: what agents should know, for whom, and who stands for it."""
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from app.cli import note_types
+from app.cli.entries import entry_commands, list_entries, me, rewrite, tell_entry, undo_last
+from app.cli.governed import (
+    Agent,
+    Company,
+    Days,
+    File,
+    Limit,
+    OfRun,
+    Pending,
+    Protected,
+    Ref,
+    Statuses,
+    Undo,
+    User,
+    Version,
+    Words,
+    governed,
+    regoverned,
+)
+from app.terminal.files import read_file
+from app.terminal.options import AsJson
+from app.terminal.out import say, tell
+from app.terminal.run_ids import whole_run
+
+if TYPE_CHECKING:
+    from memory.notes.notebook import Notebook
+    from memory.notes.types import Content, Entry, Note, NoteContent, Type
+
+    N = TypeVar("N", Note, NoteContent)
+
+Type_ = Annotated[
+    str | None, typer.Option("--type", help="Preference, Constraint, Context, Example or Issue.")
+]
+NoteType_ = Annotated[str | None, typer.Option("--note-type", help="A finer type of your own.")]
+
+app = typer.Typer(help="Notes that agents are given, by scope.", no_args_is_help=True)
+app.add_typer(note_types.app, name="types")
+
+
+@app.command("add")
+def add(
+    text: Annotated[str, typer.Argument(help="What an agent should know; - for stdin.")],
+    type_: Type_ = None,
+    note_type: NoteType_ = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    pending: Pending = False,
+    days: Days = None,
+    protected: Protected = None,
+    run: Annotated[str | None, typer.Option(help="The run that taught it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a note; agents whose agent, user and company fit are given it."""
+    from flows.recall.library import notebook
+    from memory.notes.types import NoteContent
+
+    said = sys.stdin.read() if text == "-" else text
+    known = governed(agent, user, company, pending=pending, days=days, protected=protected)
+    with notebook() as book:
+        content = NoteContent(text=said, **vars(known))
+        content = _typed(book, content, type_, note_type)
+        made = book.add(content, author=me(), source_run=whole_run(run))
+        _warn(book, made)
+    tell_entry(made, "kept", as_json)
+
+
+@app.command("list")
+def list_(
+    status: Statuses = None,
+    type_: Type_ = None,
+    note_type: NoteType_ = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    text: Words = "",
+    run: OfRun = None,
+    limit: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """List notes, the newest change first."""
+    from memory.notes.content import STATUSES, TYPES, one_of
+    from memory.notes.types import Where
+
+    where = Where(
+        status=one_of("status", status, STATUSES) if status else None,
+        type=one_of("type", type_, TYPES) if type_ else None,
+        note_type=note_type,
+        agent=agent,
+        user=user,
+        company=company,
+        text=text,
+        source_run=whole_run(run),
+        limit=limit,
+    )
+    list_entries("note", where, as_json)
+
+
+@app.command("edit")
+def edit(
+    note: Ref,
+    text: Annotated[str | None, typer.Option(help="What it says from now on.")] = None,
+    type_: Type_ = None,
+    note_type: NoteType_ = None,
+    agent: Agent = None,
+    user: User = None,
+    company: Company = None,
+    days: Days = None,
+    protected: Protected = None,
+    file: File = None,
+    version: Version = None,
+    undo: Undo = False,
+    as_json: AsJson = False,
+) -> None:
+    """Change a note; without options, in $EDITOR. An empty scope option clears it."""
+    from memory.notes.as_json import read_document
+    from memory.notes.types import Note
+
+    if undo:
+        undo_last("note", note, as_json)
+        return
+    options = (text, type_, note_type, agent, user, company, days, protected)
+
+    def change(book: "Notebook", before: "Entry") -> "Content | None":
+        if file is not None:
+            return read_document(read_file(file), "note", before)
+        if not isinstance(before, Note) or all(option is None for option in options):
+            return None
+        wanted = regoverned(before, agent, user, company, days=days, protected=protected)
+        return _typed(
+            book, wanted if text is None else replace(wanted, text=text), type_, note_type
+        )
+
+    rewrite("note", note, change, version, as_json)
+
+
+entry_commands(app, "note")
+
+
+@app.command("preview")
+def preview(
+    task: Annotated[str, typer.Argument(help="What the agent would be asked.")] = "",
+    agent: Annotated[str | None, typer.Option(help="The agent; else the configured one.")] = None,
+    user: Annotated[str | None, typer.Option(help="Whose run it would be.")] = None,
+    company: Annotated[str | None, typer.Option(help="Of which company.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print exactly what an agent would be given for a task."""
+    from flows.config.settings import load_settings
+    from flows.recall.library import notebook
+    from memory.notes.as_json import given
+    from memory.scope import Scope
+
+    viewer = Scope(agent=agent or load_settings().agent, user=user, company=company)
+    with notebook() as book:
+        injection = book.inject(viewer, task)
+    left = [f"left out: {one.entry.id}: {one.why}" for one in injection.left_out]
+    lines = [injection.text or "nothing would be given", *injection.why, *left]
+    tell(given(injection), "\n".join(lines), as_json)
+
+
+def _typed(book: "Notebook", content: "N", type_: str | None, note_type: str | None) -> "N":
+    """The content with the types that are asked for; a note type brings its own type."""
+    from memory.notes.content import TYPES, one_of
+
+    if note_type is not None:
+        known = {one.name.lower(): one.type for one in book.types.list()}
+        kind: Type = known.get(note_type.lower(), content.type)
+        wanted = kind if type_ is None else one_of("type", type_, TYPES)
+        return replace(content, note_type=note_type, type=wanted)
+    if type_ is not None:
+        return replace(content, type=one_of("type", type_, TYPES), note_type="")
+    return content
+
+
+def _warn(book: "Notebook", made: "Note") -> None:
+    """Say it when some agent could never be given the note."""
+    from memory.notes.render import fits
+
+    for name in book.agents:
+        budget = book.agent(name).budget_tokens
+        if made.scope.agent in (None, name) and not fits(made, budget):
+            say(f"note: agent {name} is never given it: longer than its {budget} tokens")

@@ -1,0 +1,223 @@
+"""`harness plan` and `harness approvals`: a prompt becomes a plan, and a person decides."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.terminal.asking import asking, confirmed, who_sits_here
+from app.terminal.files import intent_text
+from app.terminal.options import AsJson
+from app.terminal.out import say, show, show_json, tell
+from app.terminal.present import show_table
+from app.terminal.who import who
+from contracts.errors import HarnessError, OptionInvalid
+from contracts.text import check_text
+
+if TYPE_CHECKING:
+    from flows.plans.report import PlanReport
+    from flows.plans.request import PlanRequest
+    from flows.plans.run import PlanShop
+    from policy.types import ApprovalStatus, Plan
+
+Approval = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
+WAITS = 4
+
+app = typer.Typer(help="What the policy stopped, and a person may allow.", no_args_is_help=True)
+
+
+def plan(
+    prompt: Annotated[str, typer.Argument(help="What you want, in your own words.")],
+    repo: Annotated[str, typer.Option(help="Folder, git repository or URL to work on.")] = ".",
+    grant: Annotated[
+        list[str] | None, typer.Option(metavar="CAP", help="A capability, or release:TAG.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Who plans; scripted/<file> works.")] = None,
+    intent_from: Annotated[
+        Path | None, typer.Option(help="A file to work on, such as an issue; - for stdin.")
+    ] = None,
+    untrusted: Annotated[
+        bool, typer.Option("--untrusted", help="Nobody vouches for --intent-from.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan only.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Run it without asking first.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a plan of a prompt, show it, and run it, each step as the policy lets it."""
+    from flows.config.settings import load_settings
+    from flows.plans.run import draft_plan
+    from flows.plans.wiring import plan_shop
+
+    settings = load_settings()
+    check_text("--model", model or "")
+    request = _request(prompt, repo, grant or [], intent_from, untrusted=untrusted)
+    with plan_shop(settings, planner=model, ask_person=who_sits_here()) as shop:
+        made = draft_plan(shop, request)
+        agreed = _shown(shop, request, made, yes=yes or dry_run, as_json=as_json)
+        if dry_run:
+            if as_json:
+                show_json({"status": "planned", "plan": {"id": made.id, "steps": _steps(made)}})
+            return
+        if agreed is None:
+            raise HarnessError("not run: nobody agreed to the plan")
+        _run(shop, agreed, made, as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    everything: Annotated[bool, typer.Option("--all", help="Decided ones too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what waits for a person, the newest first."""
+    from flows.audit.approval_text import approval_json, headline
+    from flows.config.settings import load_settings
+    from flows.plans.wiring import plan_shop
+
+    with plan_shop(load_settings()) as shop:
+        found = shop.approvals.list(pending=not everything)
+    if as_json:
+        show_json([approval_json(one) for one in found])
+    elif not found:
+        show("nothing waits for an approval")
+    else:
+        rows = [(one.id, one.run_id, one.status, headline(one)[:90]) for one in found]
+        show_table(("approval", "run", "status", "action"), rows)
+
+
+@app.command("show")
+def show_(approval: Approval, as_json: AsJson = False) -> None:
+    """Show one: what would be done, which rule stopped it, and what led there."""
+    from flows.audit.approval_text import approval_json, whole
+    from flows.config.settings import load_settings
+    from flows.plans.wiring import plan_shop
+
+    with plan_shop(load_settings()) as shop:
+        found = shop.approvals.get(approval)
+    tell(approval_json(found), "\n".join((f"{found.id}: {found.status}", *whole(found))), as_json)
+
+
+@app.command("approve")
+def approve(
+    approval: Approval,
+    reason: Annotated[str, typer.Option(help="Kept with the decision.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Allow this one action once; what waits in Prefect goes on, a run of yours is resumed."""
+    _decide(approval, "approved", reason=reason, as_json=as_json)
+
+
+@app.command("deny")
+def deny(
+    approval: Approval,
+    reason: Annotated[str, typer.Option(help="Told in the report.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Refuse this action; the run goes on without it."""
+    _decide(approval, "denied", reason=reason, as_json=as_json)
+
+
+@app.command("answer")
+def answer(
+    approval: Approval,
+    words: Annotated[str, typer.Argument(help="Your own words; they are trusted.")],
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question that a plan asks you; the plan goes on."""
+    _decide(approval, "approved", reason=words, as_json=as_json)
+
+
+def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bool) -> None:
+    from flows.audit.approval_text import approval_json
+    from flows.config.settings import load_settings
+    from flows.decided import tell_flow_run, then_line
+    from flows.plans.start import run_plan_in_prefect
+    from flows.plans.wiring import plan_shop
+
+    settings = load_settings()
+    with plan_shop(settings, ask_person=who_sits_here()) as shop:
+        decided = shop.approvals.decide(approval, status, by=who(), reason=reason)
+        then = tell_flow_run(shop, settings, decided)
+        if then == "here" and not decided.node:
+            _tell(run_plan_in_prefect(shop, settings, decided.run_id), as_json=as_json)
+            return
+    line = f"{decided.id}: {decided.status}; {then_line(decided, then, settings)}"
+    tell(approval_json(decided), line, as_json)
+
+
+def _request(
+    prompt: str, repo: str, grants: list[str], intent_from: Path | None, *, untrusted: bool
+) -> "PlanRequest":
+    from flows.plans.request import PlanRequest
+
+    if not prompt.strip():
+        raise OptionInvalid("the prompt is empty: say what you want")
+    text = intent_text(intent_from, untrusted=untrusted)
+    granted = frozenset(grants)
+    if intent_from is not None and untrusted:
+        return PlanRequest(
+            prompt=prompt, repo=repo, grants=granted, intent=text, intent_from=intent_from.name
+        )
+    words = "\n\n".join(part for part in (prompt, text) if part)
+    return PlanRequest(prompt=words, repo=repo, grants=granted)
+
+
+def _shown(
+    shop: "PlanShop", request: "PlanRequest", made: "Plan", *, yes: bool, as_json: bool
+) -> "PlanRequest | None":
+    """Show the plan and have it agreed on; whoever agrees also grants what it needs."""
+    from dataclasses import replace
+
+    from flows.plans.report import plan_lines
+    from flows.plans.run import missing_grants
+
+    for line in plan_lines(made):
+        (say if as_json else show)(line)
+    missing = missing_grants(shop, request, made)
+    if missing:
+        say(f"needs {', '.join(sorted(missing))}, which you have not granted")
+    if yes:
+        return request
+    if not sys.stdin.isatty():
+        raise OptionInvalid("nobody is there to agree to the plan: look at it with --dry-run, "
+                            "then give --yes, and --grant CAP for what it needs")  # fmt: skip
+    also = f" and grant {', '.join(sorted(missing))}" if missing else ""
+    if not confirmed(f"run it{also}?"):
+        return None
+    return replace(request, grants=request.grants | missing)
+
+
+def _run(shop: "PlanShop", request: "PlanRequest", made: "Plan", *, as_json: bool) -> None:
+    from flows.config.settings import load_settings
+    from flows.plans.run import begin
+    from flows.plans.start import run_plan_in_prefect
+    from flows.runs.request import new_run_id
+
+    run_id = new_run_id()
+    begin(shop, run_id, request, made)
+    person = asking(shop.approvals) if sys.stdin.isatty() else None
+    _tell(run_plan_in_prefect(shop, load_settings(), run_id, person), as_json=as_json)
+
+
+def _tell(report: "PlanReport", *, as_json: bool) -> None:
+    from nodes.text import visible
+
+    if as_json:
+        show_json(report.as_json())
+    else:
+        show(f"plan {report.run_id}: {report.status}")
+        for step in report.steps:
+            told = visible(" ".join(part for part in (step.rule, step.reason) if part))
+            show(f"  {step.index} {step.op}: {step.status}{f' ({told})' if told else ''}")
+            if step.provenance:
+                show(f"    it came this way: {visible(' → '.join(step.provenance))}")
+        for name in report.approvals:
+            show(f"waits: harness approvals show {name}")
+    if report.status != "success":
+        raise typer.Exit(WAITS if report.status == "waiting" else 1)
+
+
+def _steps(made: "Plan") -> object:
+    from policy.plan.registry import thawed
+
+    return thawed(made.as_json())

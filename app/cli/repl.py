@@ -1,0 +1,31 @@
+"""`harness repl`: prompts in, plans, decisions and events out, as they happen."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+
+def repl(
+    repo: Annotated[str, typer.Option(help="Folder, git repository or URL to work on.")] = ".",
+    grant: Annotated[
+        list[str] | None, typer.Option(metavar="CAP", help="A capability of every plan.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Who plans; scripted/<file> works.")] = None,
+) -> None:
+    """Type prompts; see plans, decisions and events live. `:help` tells the rest."""
+    from rich.console import Console
+
+    from app.repl import Repl
+    from flows.config.settings import load_settings
+    from flows.plans.wiring import plan_shop
+
+    settings = load_settings()
+    with plan_shop(settings, planner=model) as shop:
+        Repl(
+            shop=shop,
+            settings=settings,
+            console=Console(highlight=False, markup=False, emoji=False, soft_wrap=True),
+            repo=repo,
+            grants=frozenset(grant or ()),
+        ).talk(sys.stdin)

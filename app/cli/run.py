@@ -1,0 +1,209 @@
+"""`harness run`: ask, check, watch, tell. The rooms below are imported when a run is asked for."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from app.terminal.files import intent_text
+from app.terminal.out import say, show, show_json
+from app.terminal.present import show_report
+from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
+from contracts.run import RunReport
+
+if TYPE_CHECKING:
+    from flows.config.settings import Settings
+    from flows.runs.request import RunRequest
+
+_EXITS = {"cancelled": 130, "waiting": 4}
+"""Exit codes of runs that did not succeed; of others 1."""
+
+
+@contextmanager
+def _before_it_begins() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Interrupted("interrupted before the run began") from error
+
+
+@_before_it_begins()
+def run(
+    blueprint: Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")],
+    repo: Annotated[str, typer.Option(help="Path or URL of the git repository.")] = ".",
+    intent: Annotated[str, typer.Option(help="What you want, in your own words.")] = "",
+    intent_from: Annotated[
+        Path | None, typer.Option(help="A file to take the intent from, such as an issue.")
+    ] = None,
+    untrusted: Annotated[
+        bool, typer.Option("--untrusted", help="Nobody vouches for --intent-from.")
+    ] = False,
+    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit; HEAD if none.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Who does agentic nodes.")] = None,
+    model: Annotated[str | None, typer.Option(help="A litellm name, or scripted/<file>.")] = None,
+    push: Annotated[bool, typer.Option("--push", help="Push the branch on success.")] = False,
+    options: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A blueprint option.")
+    ] = None,
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0.0001, help="US dollars the agents may spend.")
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="Whose notes the agents are given.")] = None,
+    company: Annotated[str | None, typer.Option(help="Whose company-wide notes.")] = None,
+    wait_approvals: Annotated[
+        float | None,
+        typer.Option(min=0, max=1500, metavar="SECONDS", help="How long agents wait for yours."),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Start it and return.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    run_id: Annotated[str | None, typer.Option(hidden=True)] = None,
+    whole_intent: Annotated[Path | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Run a blueprint on a repository; the work ends on a branch of it."""
+    from blueprints.find import find_blueprint
+    from flows.config.settings import load_settings
+    from flows.runs.request import RunRequest, new_run_id
+
+    settings = load_settings()
+    if whole_intent is None:
+        text = intent_text(intent_from, untrusted=untrusted)
+        whole = "\n\n".join(part for part in (intent, text) if part)
+    else:
+        whole = _taken(whole_intent)
+    request = RunRequest(
+        blueprint=find_blueprint(blueprint, repo=repo),
+        blueprint_ref=blueprint,
+        repo=repo,
+        intent=whole,
+        intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
+        ref=ref,
+        agent=agent or settings.agent,
+        model=model or settings.model,
+        push=push,
+        budget_usd=budget_usd or settings.budget_usd,
+        options=_pairs(options or []),
+        user=user,
+        company=company,
+        wait_approvals_s=wait_approvals,
+    )
+    run_request(
+        request, settings, run_id or new_run_id(settings.runs), detach=detach, as_json=as_json
+    )
+
+
+@_before_it_begins()
+def run_request(
+    request: "RunRequest",
+    settings: "Settings",
+    run_id: str,
+    *,
+    as_json: bool,
+    detach: bool = False,
+    flow_run_id: str | None = None,
+) -> None:
+    """Check, then run here or start a process of its own; exits 1 when the run failed.
+
+    `flow_run_id` is of a run that goes on: it is checked where its own secrets are set.
+    """
+    from flows.execution.wiring import workshop
+    from flows.runs.home import make_home
+
+    make_home(settings.home)
+    for notice in workshop(settings).check(request) if flow_run_id is None else ():
+        say(f"note: {notice}")
+    if detach:
+        _detach(run_id, request.intent, settings, as_json=as_json)
+        return
+    report = _watched(request, settings, run_id, flow_run_id, as_json=as_json)
+    _tell(report, as_json=as_json)
+    if report.status != "success":
+        raise typer.Exit(_EXITS.get(report.status, 1))
+
+
+def _watched(
+    request: "RunRequest",
+    settings: "Settings",
+    run_id: str,
+    flow_run_id: str | None,
+    *,
+    as_json: bool,
+) -> RunReport:
+    from app.terminal.live import watching
+    from flows.orchestration.start import run_in_prefect
+    from flows.runs.addresses import shown_address
+    from flows.runs.run_record import read_asked
+
+    title = f"{request.blueprint.name} {run_id} on {shown_address(request.repo)}"
+    try:
+        with watching(title, quiet=as_json) as watch:
+            return run_in_prefect(
+                request, settings, run_id=run_id, watch=watch, flow_run_id=flow_run_id
+            )
+    except HarnessError as error:
+        _give_up(error, settings, run_id, as_json=as_json)
+    except KeyboardInterrupt as error:
+        if read_asked(settings.runs / run_id) is None:
+            raise
+        look = f"`harness runs show {run_id}` tells how far the run came"
+        raise Interrupted(f"interrupted: {look}") from error
+
+
+def _give_up(error: HarnessError, settings: "Settings", run_id: str, *, as_json: bool) -> NoReturn:
+    """Tell what the run could still report before an outage ended it."""
+    from flows.runs.runs import read_report
+
+    try:
+        report = read_report(settings.runs, run_id)
+    except RunNotFound:
+        raise error from None
+    say(f"error: {error}")
+    _tell(report, as_json=as_json)
+    raise typer.Exit(error.exit_code) from error
+
+
+def _tell(report: RunReport, *, as_json: bool) -> None:
+    from flows.runs.report import to_json
+
+    if as_json:
+        show_json(to_json(report))
+    else:
+        show_report(report)
+
+
+def _detach(run_id: str, intent: str, settings: "Settings", *, as_json: bool) -> None:
+    """The same command line once more, in a process that outlives this one.
+
+    It is handed the intent: a pipe that it came from is empty now, a file may be gone.
+    """
+    from flows.services.detached import start_detached
+
+    log = settings.home / "logs" / f"{run_id}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    handed = log.with_suffix(".intent")
+    handed.touch(mode=0o600)
+    handed.write_bytes(intent.encode())
+    again = [part for part in sys.argv[1:] if part not in ("--detach", "--json")]
+    at = again.index("run") + 1  # what stands behind a `--` is no option
+    ours = ("--run-id", run_id, "--whole-intent", str(handed))
+    argv = (sys.executable, "-P", "-m", "app", *again[:at], *ours, *again[at:])
+    start_detached(argv, cwd=Path.cwd(), log=log)
+    if as_json:
+        show_json({"run_id": run_id, "log": str(log)})
+    else:
+        show(f"started {run_id}; see `harness runs show {run_id}` and {log}")
+
+
+def _taken(handed: Path) -> str:
+    text = handed.read_bytes().decode()
+    handed.unlink()
+    return text
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    for text in given:
+        if "=" not in text:
+            raise OptionInvalid(f"--set wants NAME=VALUE, got {text!r}")
+    return dict(text.split("=", 1) for text in given)

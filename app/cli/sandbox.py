@@ -1,0 +1,67 @@
+"""`harness sandbox`: the base image, what is running, what was left behind."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from app.terminal.options import AsJson
+from app.terminal.out import say, show, show_json, tell
+from app.terminal.present import show_table
+
+app = typer.Typer(help="The base image and the containers of ours.", no_args_is_help=True)
+
+
+@app.command("build")
+def build(
+    agents: Annotated[
+        bool, typer.Option("--agents", help="The image with `claude` and `pi`.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Build it anew.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Pull or build the base image; nothing happens when it is up to date."""
+    from flows.execution.wiring import engine
+    from sandbox.images import ensure_agents, ensure_base
+
+    ensure = ensure_agents if agents else ensure_base
+    image = ensure(engine(), on_line=say, force=force)
+    tell({"image": image}, image, as_json)
+
+
+@app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the sandboxes of ours, those that nobody needs any more included."""
+    from flows.config.settings import load_settings
+    from flows.execution.wiring import engine, owner
+    from sandbox.reap import list_sandboxes
+
+    found = list_sandboxes(engine(), owner(load_settings()))
+    if as_json:
+        show_json([{**asdict(info), "state": info.state} for info in found])
+    elif not found:
+        show("no sandboxes")
+    else:
+        show_table(
+            ("container", "run", "until", "state"),
+            [(s.id[:12], s.run_id or "-", str(s.deadline), s.state) for s in found],
+        )
+
+
+@app.command("reap")
+def reap(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that a living run is using.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove containers and snapshots that nobody needs any more."""
+    from flows.config.settings import load_settings
+    from flows.execution.wiring import engine, owner
+    from sandbox.reap import reap as reap_leftovers
+
+    reaped = reap_leftovers(engine(), owner(load_settings()), everything=everything)
+    if as_json:
+        show_json(reaped._asdict())
+    else:
+        show(f"removed {len(reaped.containers)} containers and {len(reaped.images)} snapshots")

@@ -1,0 +1,1 @@
+"""What commands share: options, output, the live view, questions to the user."""

@@ -1,0 +1,58 @@
+"""Asks the person at the terminal, on stderr, one question at a time."""
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from app.terminal.out import say
+from app.terminal.who import who
+from contracts.errors import ApprovalDecided
+from nodes.text import visible
+
+if TYPE_CHECKING:
+    from policy.plan.approvals import Approvals
+    from policy.plan.question import Answer, Person, Question
+
+_turn = threading.Lock()
+
+
+def confirmed(question: str) -> bool:
+    """Whether the person says yes; anything else is no."""
+    return _said(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def who_sits_here() -> Callable[[str], str] | None:
+    """Asks for the person's own words; None without a terminal."""
+    return (lambda question: _said(f"{visible(question)}\n> ")) if sys.stdin.isatty() else None
+
+
+def asking(approvals: "Approvals") -> "Person":
+    """Keeps every question as `harness approvals` does, and asks it here at once."""
+    from policy.plan.question import Person
+
+    def ask(question: "Question") -> "Answer":
+        from flows.audit.approval_text import whole
+
+        answer = approvals.ask(question)
+        if answer.status != "waiting":
+            return answer
+        waiting = approvals.list(run_id=question.run_id, pending=True)
+        found = next((one for one in waiting if one.action == question.action), None)
+        if found is not None:  # else somebody decided just now, or it expired
+            with _turn:
+                for line in ("stopped: CAPABILITY_VIOLATION", *whole(found)):
+                    say(f"  {line}")
+                agreed = confirmed("do exactly this, once?")
+            with suppress(ApprovalDecided):
+                approvals.decide(found.id, "approved" if agreed else "denied", by=who())
+        return approvals.ask(question)
+
+    return Person(ask=ask, use=approvals.use)
+
+
+def _said(question: str) -> str:
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()

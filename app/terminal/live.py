@@ -1,0 +1,44 @@
+"""What a person sees while a run goes on: a tree on a terminal, plain lines elsewhere."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from app.terminal.out import say
+from blueprints.engine import Watch
+from contracts.run import NodeResult
+
+_MARKS = {"success": "ok", "failure": "failed", "skipped": "skipped"}
+
+
+@contextmanager
+def watching(title: str, *, quiet: bool = False) -> Iterator[Watch]:
+    """A watch for one run; the display ends with the block. `quiet` shows nothing."""
+    if quiet:
+        yield Watch()
+    elif sys.stderr.isatty():
+        from app.terminal.tree import growing  # brings in rich
+
+        with growing(title) as tree:
+            yield Watch(on_node_start=tree.start, on_node_complete=tree.complete, on_line=tree.line)
+    else:
+        yield Watch(on_node_start=_say_start, on_node_complete=_say_complete, on_line=_say_line)
+
+
+def verdict(name: str, result: NodeResult) -> str:
+    """One line on how a node ended."""
+    mark = _MARKS[result.status]
+    took = f" in {result.duration_ms / 1000:.1f} s" if result.status != "skipped" else ""
+    return f"{name}: {mark}{took}" + (f": {result.error}" if result.error else "")
+
+
+def _say_start(name: str) -> None:
+    say(f"{name}: started")
+
+
+def _say_complete(name: str, result: NodeResult) -> None:
+    say(verdict(name, result))
+
+
+def _say_line(_: str, text: str) -> None:
+    say(f"  {text}")

@@ -1,0 +1,122 @@
+"""Where the approvals of agents are kept, and what they mean for the run that asked."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blueprints.types import Blueprint
+from contracts.json import canonical
+from flows.audit.event_log import event_log, open_log
+from flows.audit.run_events import heard
+from flows.config.policy import PolicySettings, load_policy_settings
+from flows.runs.checkpoint import Checkpoint
+from flows.runs.owner import owner_of
+from nodes.types import inner, step_names
+from policy.types import Approval
+
+if TYPE_CHECKING:
+    from policy.log.event_log import EventLog
+    from policy.plan.approvals import Approvals
+
+_DECIDED = (
+    "You, or an agent before you, worked on this task in these same files before. A person has "
+    "decided since about calls that were denied then. A call that is approved goes through once, "
+    "if its arguments are exactly these:"
+)
+
+
+def approvals_in(home: Path) -> "Callable[[], Approvals]":
+    """The approvals of this home, opened when they are needed first and kept open.
+
+    Raises (when called):
+        SettingsInvalid, StoreUnavailable.
+    """
+
+    @cache
+    def opened() -> "Approvals":
+        return approvals_on(open_log(home, owner_of(home)), load_policy_settings())
+
+    return opened
+
+
+@contextmanager
+def approvals_at(home: Path) -> "Iterator[Approvals]":
+    """The approvals of this home, closed when the block ends.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, LogUnavailable.
+    """
+    with event_log(home, owner_of(home)) as log:
+        yield approvals_on(log, load_policy_settings())
+
+
+def approvals_on(log: "EventLog", policy: PolicySettings) -> "Approvals":
+    """The approvals beside this log, which tells what becomes of them."""
+    from policy.plan.approvals import Approvals  # sqlalchemy, which most agents never need
+
+    return Approvals(
+        engine=log.engine, append=lambda draft: log.append([draft]), ttl_s=policy.approval_ttl_s
+    )
+
+
+def pending(approvals: Sequence[Approval]) -> list[Approval]:
+    """Those that wait for a person, the oldest first."""
+    return sorted(
+        (one for one in approvals if one.status == "pending"), key=lambda one: one.asked_at
+    )
+
+
+def resume_point(
+    start: Checkpoint, blueprint: Blueprint, approvals: Sequence[Approval], *, folder: Path
+) -> Checkpoint:
+    """Where a run that had ended goes on: at the first node that was allowed something since.
+
+    Its agent goes on with its conversation. `folder` is the run's own.
+    """
+    may = {one.node for one in approvals if one.status == "approved"}
+    if start.ended is None or not may:
+        return start
+    finished: set[str] = set()
+    for node in blueprint.nodes:
+        within = (node, *inner(node))
+        names = {found.name for found in within}
+        if names & may:
+            again = start.again_from(finished, heard(folder))
+            return again.with_word_for(node.name, decided_text(approvals))
+        finished |= names | {name for found in within for name in step_names(found)}
+    return start
+
+
+def decided_text(approvals: Sequence[Approval]) -> str:
+    """What a person has said to this run's agents, for those that go on; empty for nothing."""
+    lines = [
+        f"- {'approved, once' if one.status == 'approved' else 'refused'}: "
+        f"{one.op} {canonical(one.arguments)}{f' ({one.reason})' if one.reason else ''}"
+        for one in reversed(approvals)
+        if one.status in ("approved", "denied")
+    ]
+    if not lines:
+        return ""
+    return "\n".join((_DECIDED, *lines))
+
+
+def notices(approvals: Sequence[Approval], run_id: str, *, suspends: bool) -> tuple[str, ...]:
+    """What a report says of those that wait, and of those that a person refused.
+
+    A run that `suspends` itself goes on by itself.
+    """
+    refused = [
+        f"refused by {one.decided_by}: {one.op} in {one.node!r}"
+        f"{f' ({one.reason})' if one.reason else ''}"
+        for one in reversed(approvals)
+        if one.status == "denied"
+    ]
+    waits = [
+        f"waits for approval {one.id}: {one.op} in {one.node!r}, {one.denied.rule}: "
+        f"{one.denied.reason}; `harness approvals show {one.id}`"
+        for one in pending(approvals)
+    ]
+    who = "the run goes on by itself" if suspends else f"`harness runs resume {run_id}` goes on"
+    return (*refused, *waits, *((f"once they are decided, {who}",) if waits else ()))

@@ -1,0 +1,156 @@
+"""An approval in words: in a line, whole for whoever decides, as a form's text, as JSON. Pure."""
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from textwrap import wrap
+
+from contracts.json import Json
+from contracts.tool import Denied
+from nodes.text import fenced, visible
+from policy.plan.references import refs_in
+from policy.plan.registry import thawed
+from policy.types import Approval
+
+_WIDTH = 56
+
+SHORT = 120
+"""Characters of one argument that stand in a line with others."""
+
+_SHOWN = 20_000
+"""Characters of one argument that a form shows; the page *Approvals* shows all."""
+
+
+def headline(approval: Approval) -> str:
+    """Who asks for what, in one line, cut short."""
+    if approval.is_question:
+        return visible(f"asks you: {approval.arguments['question']}")
+    args = ", ".join(f"{name}={short(value)}" for name, value in approval.arguments.items())
+    return visible(f"{_who(approval)}{approval.op}({args})")
+
+
+def why(approval: Approval) -> list[str]:
+    """Which rules stopped it, and what led there; nothing for a question."""
+    if approval.is_question:
+        return []
+    return [_one_line(line) for denied in approval.denied.each for line in _reasons(denied)]
+
+
+def _reasons(denied: Denied) -> Iterator[str]:
+    yield f"{denied.rule}: {denied.reason}"
+    if denied.provenance:
+        yield "it came this way: " + " → ".join((*denied.provenance, denied.argument))
+
+
+def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
+    """All that is to be decided about, every argument as it is, and why: one line each or more.
+
+    An argument longer than `limit` says how much of it is left out.
+    """
+    if approval.is_question:
+        return [headline(approval)]
+    lines = [_one_line(f"{_who(approval)}{approval.op}")]
+    for name, value in approval.arguments.items():
+        text = in_words(value)
+        more = 0 if limit is None else max(len(text) - limit, 0)
+        cut = (
+            f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
+        )
+        lines += _indented(_one_line(name), visible(text[: len(text) - more]) + cut)
+    return [*lines, *why(approval)]
+
+
+def in_words(value: Json) -> str:
+    """An argument for a person: a text as it is, all else as JSON in the letters it has."""
+    return value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
+
+
+def form_text(approval: Approval, more: int) -> str:
+    """What a form shows of an action: what it is, why it waits, and how many more wait after it."""
+    parts = [
+        f"**Run {approval.run_id}** waits for you{f'; {more} more after this' if more else ''}."
+    ]
+    if approval.is_question:
+        parts += ["It asks you:", fenced(visible(str(approval.arguments["question"])))]
+        parts.append("Your own words are trusted.")
+    else:
+        where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
+        parts += [f"**CAPABILITY_VIOLATION** in {where}:", fenced("\n".join(_narrow(approval)))]
+        parts.append("An approval is for exactly this, once.")
+    return "\n\n".join(parts) + "\n"
+
+
+def short(value: Json) -> str:
+    """A value, or the place it comes from, cut short."""
+    text = in_a_line(value)
+    return text if len(text) <= SHORT else f"{text[: SHORT - 3]}…"
+
+
+def in_a_line(value: Json) -> str:
+    """A value, or the place it comes from, however long."""
+    refs = list(refs_in(value))
+    if len(refs) == 1 and refs[0].place == "":
+        return f"<{refs[0].ref}>"
+    return visible(repr(thawed(value)))
+
+
+def argument_lines(name: str, value: Json) -> list[str]:
+    """An argument whole, as it is: one line or more."""
+    return _indented(_one_line(name), visible(in_words(value)))
+
+
+def late_line(undecided: Sequence[Approval]) -> str | None:
+    """Why a run ends on whose questions nobody decided in time; None when there are none."""
+    named = (
+        f"{one.op} (approval {one.id}, until {one.expires_at:%F %H:%M} UTC)" for one in undecided
+    )
+    return f"nobody decided in time about {', '.join(named)}" if undecided else None
+
+
+def approval_json(approval: Approval) -> dict[str, object]:
+    """An approval as JSON."""
+    denied = approval.denied
+    return {
+        "id": approval.id,
+        "run_id": approval.run_id,
+        "status": approval.status,
+        "step": approval.step,
+        "node": approval.node,
+        "agent": approval.agent,
+        "op": approval.op,
+        "arguments": thawed(approval.arguments),
+        "rule": denied.rule,
+        "argument": denied.argument,
+        "tags": sorted(denied.tags),
+        "reason": denied.reason,
+        "provenance": list(denied.provenance),
+        "also": [f"{one.rule}: {one.reason}" for one in denied.also],
+        "asked_at": approval.asked_at.isoformat(),
+        "expires_at": approval.expires_at.isoformat(),
+        "decided_by": approval.decided_by,
+    }
+
+
+def _narrow(approval: Approval) -> list[str]:
+    """The whole of it, with reasons that are no wider than the form; arguments stay as they are."""
+    reasons = why(approval)
+    lines = whole(approval, limit=_SHOWN)
+    wrapped = (wrap(line, _WIDTH, subsequent_indent="  ") for line in reasons)
+    return [*lines[: len(lines) - len(reasons)], *chain(*wrapped)]
+
+
+def _who(approval: Approval) -> str:
+    if not approval.node:
+        return ""
+    return f"{approval.agent} in {approval.node!r} of run {approval.run_id} asks for "
+
+
+def _one_line(text: str) -> str:
+    return " ".join(visible(text).split())
+
+
+def _indented(name: str, text: str) -> list[str]:
+    first, *more = text.split("\n")
+    if not more:
+        return [f"  {name}: {first}"]
+    return [f"  {name}:", *(f"    {line}" for line in (first, *more))]

@@ -1,0 +1,60 @@
+"""The policies that decisions of the event log can be decided again by, by their version."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pydantic import BaseModel, ValidationError
+
+from contracts.gate import Bounds
+from contracts.json import Json
+from contracts.tool import Decision, ToolCall
+from flows.runs.from_trajectory import ALLOWED_TOOLS
+from nodes.agents.allowed import TOOLS, guard_for
+from policy.guard.guard import GUARD, AgentGuard, guarded
+from policy.log.replay import Decide
+from policy.plan.decision_record import POLICY, decide_again
+from policy.plan.registry import thawed
+
+
+class _Call(BaseModel, frozen=True, extra="forbid"):
+    id: str
+    name: str
+    arguments: str
+
+
+class _Question(BaseModel, frozen=True, extra="forbid"):
+    agent: str
+    allowed_tools: tuple[str, ...] | None
+    call: _Call
+
+
+def allowed_tools(question: Mapping[str, Json]) -> Decision:
+    """Whether a node's allowed tools let its agent make this call."""
+    try:
+        asked = _Question.model_validate(dict(question))
+    except ValidationError as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
+    return guard_for(asked.allowed_tools, asked.agent)(call)
+
+
+class _Bounded(_Question, frozen=True, extra="forbid"):
+    bounds: Bounds
+    read: tuple[str, ...]
+
+
+def agent_guard(question: Mapping[str, Json]) -> Decision:
+    """Whether a node's tools and its run's bounds let its agent make this call."""
+    try:
+        asked = _Bounded.model_validate(thawed(question))
+    except ValidationError as error:
+        raise ValueError(str(error).splitlines()[0]) from error
+    call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
+    allowed = guard_for(asked.allowed_tools, asked.agent)
+    return guarded((allowed, AgentGuard(asked.bounds, TOOLS[asked.agent].get, asked.read)))(call)
+
+
+POLICIES: Mapping[str, Decide] = MappingProxyType(
+    {ALLOWED_TOOLS: allowed_tools, GUARD: agent_guard, POLICY: decide_again}
+)
+"""All that this Harness knows; an older version stays here for as long as logs may name it."""

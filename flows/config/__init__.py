@@ -1,0 +1,1 @@
+"""Settings, the environment and the tables of harness.toml."""

@@ -1,0 +1,161 @@
+"""Settings of memory: the table [memory] of `harness.toml`, and HARNESS_MEMORY_… over it."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+from pydantic_settings import SettingsConfigDict
+
+from flows.config.environment import beside_config
+from flows.config.tables import Table, load_table
+from memory.around_run import Surfacing
+from memory.stale import Retention
+from memory.types import Contrast
+
+Tools = Literal["off", "read", "draft", "write"]
+Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
+
+EXAMPLE = "mistral/mistral-embed"
+"""A model of the provider `litellm`, which has no usual one."""
+
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
+    """Who makes vectors."""
+
+    provider: Provider = "local"
+    """`local` needs no key and no network; `litellm` takes any model; `none`: words only."""
+    model: str | None = Field(default=None, validate_default=True)
+    """None: the provider's usual one; `litellm` has none."""
+    dimensions: int | None = Field(default=None, ge=1)
+    """None: as many as the model usually gives."""
+    api_key: str | None = None
+    """`${NAME}` stands for a variable of the environment."""
+    url: str | None = None
+    """Where the provider listens, when not at its usual address; `${NAME}` as above."""
+
+    @field_validator("model")
+    @classmethod
+    def _is_named(cls, model: str | None, given: ValidationInfo) -> str | None:
+        if given.data.get("provider") == "litellm" and not model:
+            raise PydanticCustomError("no_model", f"provider 'litellm' needs one, as {EXAMPLE!r}")
+        return model
+
+
+class MemorySettings(Table):
+    """All settings of memory."""
+
+    table = "memory"
+    model_config = SettingsConfigDict(
+        env_prefix="HARNESS_MEMORY_",
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+    )
+
+    enabled: bool = True
+    """Runs are shown playbooks and recorded."""
+    data: str | None = None
+    """A file or a SQLAlchemy URL. None: `harness.db` in the home."""
+    chroma_url: str | None = None
+    """A `chroma run` to use. None: a folder in the home."""
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    auto_reflect: bool = False
+    """What a model makes of a run becomes lessons without a person."""
+    reflect_model: str | None = None
+    """Who reflects on a run that succeeded or failed with a playbook. None: nobody."""
+    curate: Literal["off", "rated", "success"] = "rated"
+    """Which runs teach notes and examples without being asked: successful ones that a person
+    rated above 80, or all successful ones. What they teach waits for a person."""
+    curate_model: str | None = None
+    """Who looks at runs. None: the model of the settings."""
+    curate_budget_usd: float = Field(default=0.5, gt=0)
+    """What one look may cost."""
+    approve_confidence: int | None = Field(default=None, ge=0, le=100)
+    """Approve without a person what the curator is so sure of, if it only describes, denies nothing
+    that is kept, and is for nobody else than the run's user or company. None: never."""
+    max_age_days: float = Field(default=90.0, ge=0)
+    """`prune` archives what was neither used nor changed for this long."""
+    min_confidence: float = Field(default=0.3, ge=0, le=1)
+    """Below this, `prune` also archives what nobody touched for that long. 0: nothing."""
+    limit: int = Field(default=5, ge=0)
+    """Playbooks of each group that a run is shown at the most."""
+    budget_tokens: int = Field(default=2_000, ge=0)
+    """A run's prompt never holds more of memory than this."""
+    max_distance: float = Field(default=0.7, ge=0, le=2)
+    confidence_weight: float = Field(default=0.3, ge=0, le=1)
+    holdout_share: float = Field(default=0.1, ge=0, le=1)
+    """This share of runs is shown no playbook, so that the lift can be measured. 0: none."""
+    tools: Tools = "off"
+    """What agents may do with playbooks: nothing; search and read; also keep drafts for a person
+    to make active; or change everything."""
+    proven_min: float = Field(default=0.5, ge=0, le=1)
+    failed_max: float = Field(default=0.3, ge=0, le=1)
+
+    @property
+    def curates(self) -> bool:
+        """Whether any run teaches without being asked."""
+        return self.enabled and self.curate != "off"
+
+    @property
+    def retention(self) -> Retention:
+        """What `prune` goes by."""
+        return Retention(max_age_days=self.max_age_days, min_confidence=self.min_confidence)
+
+    @property
+    def contrast(self) -> Contrast:
+        """How results are told apart."""
+        return Contrast(proven_min=self.proven_min, failed_max=self.failed_max)
+
+    @property
+    def surfacing(self) -> Surfacing:
+        """What a run is shown."""
+        return Surfacing(
+            limit=self.limit,
+            budget_tokens=self.budget_tokens,
+            max_distance=self.max_distance,
+            confidence_weight=self.confidence_weight,
+            holdout_share=self.holdout_share,
+            contrast=self.contrast,
+        )
+
+    @field_validator("chroma_url")
+    @classmethod
+    def _is_address(cls, url: str | None) -> str | None:
+        try:
+            _ = urlsplit(url or "").port
+        except ValueError as error:
+            raise PydanticCustomError("no_address", f"no address of a Chroma: {error}") from error
+        return url
+
+    def database(self, home: Path) -> str | Path:
+        """Where the playbooks are."""
+        if self.data is None:
+            return home / "harness.db"
+        return self.data if "://" in self.data else beside_config(Path(self.data))
+
+
+def load_memory_settings() -> MemorySettings:
+    """Read the settings.
+
+    Raises:
+        SettingsInvalid: a value cannot be used, or the file is not TOML.
+    """
+    return load_table(MemorySettings)
+
+
+def expand(text: str | None, environ: Mapping[str, str]) -> str | None:
+    """The text with each `${NAME}` replaced; None when a variable is not set."""
+    if text is None or unset(text, environ):
+        return None
+    return _VARIABLE.sub(lambda found: environ[found[1]], text)
+
+
+def unset(text: str | None, environ: Mapping[str, str]) -> list[str]:
+    """The names of `${NAME}` in the text that are no variables."""
+    return [name for name in _VARIABLE.findall(text or "") if name not in environ]

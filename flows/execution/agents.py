@@ -1,0 +1,50 @@
+"""The agents of a run, each of which asks its model through the gateway."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from contracts.errors import SandboxLost, Unavailable
+from contracts.gate import Bounds, OpenGate
+from contracts.sandbox import Sandbox
+from flows.services.gateway import OpenRun
+from nodes.agents.claude_code import claude_code
+from nodes.agents.cli import GATEWAY_PORT
+from nodes.agents.native import gated_native
+from nodes.agents.pi import pi
+from nodes.agents.runner import MakeAgent
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
+
+MakeGated = Callable[[OpenGate, OnLine], Agent]
+
+_CLI: Mapping[str, MakeGated] = {
+    "claude-code": lambda open_gate, on_line: claude_code(open_gate, on_line=on_line),
+    "pi": lambda open_gate, on_line: pi(open_gate, on_line=on_line),
+}
+"""Agents that are programs in the sandbox and ask their model through a gateway."""
+
+
+def gated(run: OpenRun) -> dict[str, MakeAgent]:
+    """All agents; the first to work in a sandbox leads its port to the gateway."""
+
+    def lead(agent: Agent) -> Agent:
+        def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
+            try:
+                sandbox.forward(GATEWAY_PORT, run.gateway.connect)
+            except SandboxLost:
+                raise
+            except Unavailable:
+                pass  # it is led there: nothing else in a sandbox outlives its command
+            return agent(task, sandbox)
+
+        return work
+
+    def maker(make: MakeGated) -> MakeAgent:
+        return lambda on_line: lead(make(run.open_gate, on_line))
+
+    cli = {name: maker(make) for name, make in _CLI.items()}
+    return {**cli, "native": lambda on_line: gated_native(run.open_gate, on_line=on_line)}
+
+
+def bounded(open_gate: OpenGate, bounds: Bounds | None) -> OpenGate:
+    """The same gate, whose guard also goes by these bounds."""
+    return lambda terms: open_gate(replace(terms, bounds=bounds))

@@ -1,0 +1,81 @@
+"""The end of a run that waits for a person and is cancelled: no process is there to end it.
+
+Nor does Prefect call a hook: a flow run that is suspended goes from there to Cancelled at once.
+"""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from prefect import get_client
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled
+
+from contracts.errors import ApprovalDecided, RunNotFound
+from flows.execution.dependencies import Workshop
+from flows.execution.reconcile import settle
+from flows.runs.runs import RunEntry, read_entry
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+    from contracts.run import RunReport
+    from policy.plan.approvals import Approvals
+
+WHY = "it was cancelled while it waited for a person"
+
+
+def withdraw(tools: Workshop, run_id: str) -> "RunReport | None":
+    """Report and record a run that waits as cancelled; None when it does not wait.
+
+    What it asked is denied, and what was kept to go on with it is removed.
+    """
+    if not _waits(tools, run_id):
+        return None
+    with tools.approvals() as approvals:
+        deny_all(approvals, run_id)
+    return settle(tools, run_id, KeyboardInterrupt(WHY), of="waiting")
+
+
+def deny_all(approvals: "Approvals", run_id: str) -> None:
+    """Deny what this run asks, for it was cancelled."""
+    for one in approvals.list(run_id=run_id, pending=True):
+        with suppress(ApprovalDecided):  # somebody was faster, and is not heard any more
+            approvals.decide(one.id, "denied", by="harness", reason=WHY)
+
+
+def withdraw_here(tools: Workshop, entry: RunEntry) -> None:
+    """The same, and its flow run is cancelled where that waits for a person too."""
+    if entry.suspends and entry.flow_run_id:
+        # One that the server forgot is gone on with by nobody.
+        with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+            client.set_flow_run_state(UUID(entry.flow_run_id), Cancelled(message=WHY), force=True)
+    withdraw(tools, entry.run_id)
+
+
+def withdraw_cancelled(tools: Workshop) -> int:
+    """Withdraw all runs that wait here, and whose flow runs were cancelled; how many."""
+    with tools.approvals() as approvals:
+        asking = {one.run_id for one in approvals.list(pending=True)}
+    waiting = filter(None, (_waits(tools, run_id) for run_id in sorted(asking)))
+    with get_client(sync_client=True) as client:
+        return sum(
+            withdraw(tools, entry.run_id) is not None
+            for entry in waiting
+            if entry.suspends and entry.flow_run_id and is_cancelled(client, entry.flow_run_id)
+        )
+
+
+def _waits(tools: Workshop, run_id: str) -> RunEntry | None:
+    with suppress(RunNotFound):  # a plan is none of these runs
+        entry = read_entry(tools.runs, run_id)
+        return entry if entry.state == "waiting" else None
+    return None
+
+
+def is_cancelled(client: "SyncPrefectClient", flow_run: str) -> bool:
+    """Whether the server knows this flow run as cancelled."""
+    with suppress(ObjectNotFound):
+        state = client.read_flow_run(UUID(flow_run)).state
+        return state is not None and state.is_cancelled()
+    return False

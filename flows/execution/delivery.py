@@ -1,0 +1,105 @@
+"""A run's work on its way to the user: out of the sandbox, onto a branch, to the remote."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from contracts.errors import ForgeRefused, HarnessError, SandboxLost, WorkRefused
+from contracts.run import NodeResult, RunReport
+from contracts.sandbox import LastingSandbox, Sandbox
+from flows.execution.dependencies import Workshop
+from flows.runs.checkpoints import Checkpoints
+from flows.runs.request import RunRequest
+from nodes.text import cap, inert
+from sandbox.branches import publish, push, remote_of
+from sandbox.left_out import ignored, show_all
+from sandbox.workspace import take_out
+
+MESSAGE_CAP = 8_000
+"""Characters of an intent that a commit's message holds."""
+
+
+class Delivery:
+    """What a run made of the repository, and how far it has come."""
+
+    def __init__(
+        self, request: RunRequest, run_id: str, checkpoints: Checkpoints, workshop: Workshop
+    ) -> None:
+        self.branch = f"harness/{run_id}/{request.blueprint.name}"
+        self.work = checkpoints.now.work
+        self.pushed = False
+        self.pull_request: str | None = None
+        self.notices: tuple[str, ...] = ()
+        self._request = request
+        self._checkpoints = checkpoints
+        self._base = checkpoints.now.base
+        self._workshop = workshop
+
+    def take(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
+        """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
+        about = self._request.intent or self._request.blueprint.description
+        message = f"harness: {cap(inert(about), MESSAGE_CAP)}"
+        self.work = take_out(sandbox, self._base, self.branch, message=message)
+        if self.work is None and ended is not None:
+            self._tell(*show_all(sandbox), *ignored(sandbox))
+        if ended is not None:
+            self._checkpoints.save(
+                replace(self._checkpoints.now, ended=dict(ended), work=self.work)
+            )
+
+    def rescue(self, sandbox: Sandbox) -> None:
+        """Bring out what there is of a run that something else ends, onto its branch.
+
+        What hinders that is a notice: it is not why the run ends.
+        """
+        try:
+            self.take(sandbox, ended=None)
+            self.publish()
+        except HarnessError as error:
+            self.notices = (f"the work is not on its branch: {self._workshop.redact(str(error))}",)
+
+    def keep_lane(self, name: str, fork: LastingSandbox) -> None:
+        """Keep what an agent made that did not win, as a branch of the bare repository.
+
+        What cannot be kept is a notice: it is no reason to end the run of who won.
+        """
+        branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
+        try:
+            lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
+        except (WorkRefused, SandboxLost) as error:
+            self._tell(f"what {name} made is not kept: {self._workshop.redact(str(error))}")
+            return
+        now = self._checkpoints.now
+        if lost is not None and branch not in now.lost:
+            self._checkpoints.save(replace(now, lost=(*now.lost, branch)))
+
+    def _tell(self, *notices: str) -> None:
+        now = self._checkpoints.now
+        new = [notice for notice in notices if notice not in now.notices]
+        if new:
+            self._checkpoints.save(replace(now, notices=(*now.notices, *new)))
+
+    def publish(self) -> None:
+        """Bring the work onto a branch of the user's repository."""
+        if self.work is None:
+            return
+        before = self._checkpoints.now.published
+        publish(self._base, self.work.branch, self.work.commit, replaces=before)
+        self._checkpoints.save(replace(self._checkpoints.now, published=self.work.commit))
+
+    def push(self, report: Callable[[], RunReport]) -> None:
+        """Push the branch where it came from, and propose it there where a token is configured.
+
+        A proposal that the forge refuses is a notice; the push stands.
+        """
+        if self.work is None:
+            return
+        push(self._base, self.work.branch)
+        self.pushed = True
+        remote = remote_of(self._base)
+        if remote is None:
+            return
+        try:
+            self.pull_request = self._workshop.propose(remote, self._base.ref_name, report())
+        except ForgeRefused as error:
+            self.notices = (self._workshop.redact(str(error)),)

@@ -1,0 +1,77 @@
+"""What a run works with: settings, and functions that open things for as long as it lasts."""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from contracts.gate import Bounds
+from contracts.sandbox import LastingSandbox, SnapshotId
+from flows.audit.run_events import Append
+from flows.execution.pull_requests import Propose
+from flows.recall.notes import Notes
+from flows.recall.playbooks import Memory
+from flows.runs.checkpoint import Used
+from flows.runs.request import RunRequest
+from nodes.agents.talk import Talks
+from nodes.execute import RunAgent
+from nodes.text import Redact
+from policy.log.view_spec import ViewSpec
+from sandbox.egress import OnEvent
+from sandbox.repos import FindSource
+
+if TYPE_CHECKING:
+    from policy.plan.approvals import Approvals
+
+Tell = Callable[[str, str], None]
+"""Takes a node's name and one line of what happens in it."""
+
+
+class Opened(NamedTuple):
+    """A sandbox, and the variables that its commands need to find the way out."""
+
+    sandbox: LastingSandbox
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workshop:
+    """What a run works with; built in `flows/execution/wiring.py`."""
+
+    runs: Path
+    repos: Path
+    env: dict[str, str]
+    redact: Redact
+    default_agent: str
+    default_model: str
+    default_budget_usd: float | None
+    check: Callable[[RunRequest], tuple[str, ...]]
+    """Refuses what cannot be run, before anything is started; gives notices for a person."""
+    find_source: FindSource
+    """The commit that a run begins with; asked for again, it is not looked for again."""
+    open_sandbox: Callable[
+        [RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
+    ]
+    """A sandbox for this request and run id, gone when the block ends; it reaches the operator's
+    hosts and the blueprint's, and tells what it tried. It is fresh, or has a checkpoint's files."""
+    keep_files_s: float
+    """How long the files of a run that stopped are kept."""
+    forget_files: Callable[[str, Collection[SnapshotId]], None]
+    """Removes what is kept of a run's files, by its id, except what it is given."""
+    memory: Memory
+    propose: Propose
+    """Opens the pull request of what was pushed."""
+    notes: Callable[[], AbstractContextManager[Notes]]
+    """The notebook, for as long as a run lasts."""
+    agents: Callable[[RunRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]
+    """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
+    The agents begin with what the run has used and said before it stopped, if it did."""
+    bounds: Callable[[RunRequest], Bounds | None]
+    """What the guard of this request's agents goes by, besides the tools that nodes allow."""
+    approvals: Callable[[], "AbstractContextManager[Approvals]"]
+    """Opens what is asked of a person."""
+    event_log: Callable[[], AbstractContextManager[Append]]
+    """Opens the event log while the run waits for its sandbox."""
+    view: Callable[[str], ViewSpec]
+    """The page of a run, by its id, as its events tell it."""

@@ -1,0 +1,185 @@
+"""One run, end to end: repository in, nodes, work out, report. Knows nothing of Prefect."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from blueprints.engine import Lanes, NodeRunner, Perform, Watch, call, run_nodes
+from contracts.errors import RunNotResumable
+from contracts.run import RunContext, RunReport
+from contracts.sandbox import Sandbox
+from flows.audit.agent_approvals import resume_point
+from flows.execution.dependencies import Workshop
+from flows.execution.run_state import Record
+from flows.recall.notes import with_notes
+from flows.runs import checkpoint
+from flows.runs.checkpoint import Checkpoint, Start
+from flows.runs.lock import held
+from flows.runs.request import FlowRun, RunRequest
+from flows.runs.resume import check_same
+from flows.runs.review_base import as_inside, compared_with
+from flows.runs.run_record import read_asked, write_asked
+from flows.runs.signals import undisturbed
+from sandbox.repos import Base, open_repo
+from sandbox.workspace import put_in
+
+
+def run_blueprint(
+    request: RunRequest,
+    workshop: Workshop,
+    *,
+    run_id: str,
+    flow_run: FlowRun | None = None,
+    perform: Perform = call,
+    lanes: Callable[[], Perform] = lambda: call,
+    watch: Watch | None = None,
+) -> RunReport:
+    """Run the blueprint on the repository and give the report.
+
+    A run of this id that stopped goes on where it did, in the same files; what it finished is
+    not done again. The report is kept, and the work so far is on the branch, also when a node
+    fails or raises.
+
+    Raises:
+        BadInput: the repository or the ref cannot be used.
+        RunNotResumable: a run of this id is running or finished, or what it needs is gone.
+        Unavailable: Docker, the image or the model is not to be had.
+        WorkRefused: what came out of the sandbox is not what it claims to be.
+    """
+    known = (workshop.runs / run_id).exists()
+    base = None if known else _open(request, workshop)
+    with held(workshop.runs, run_id):
+        start = _start(request, workshop, run_id, base)
+        workshop.memory.prepare()
+        folder = write_asked(workshop.runs, run_id, request, flow_run)
+        with (
+            workshop.event_log() as append,
+            workshop.notes() as book,
+            Record(request, start, folder, run_id, flow_run, workshop, append, book) as record,
+        ):
+            if start.checkpoint.ended is None:
+                _do_nodes(
+                    record,
+                    request,
+                    workshop,
+                    perform=perform,
+                    lanes=lanes,
+                    told=watch or Watch(),
+                )
+            else:
+                ctx = _context(request, {}, run_id, work_dir="", memory="")
+                record.ctx = replace(ctx, results=start.checkpoint.ended)
+            record.delivery.publish()
+            record.look_for_approvals()
+            record.push_if_asked()
+    return record.report
+
+
+def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | None) -> Start:
+    """Where the run goes on, or the beginning: the base commit and nothing done."""
+    folder = workshop.runs / run_id
+    asked = read_asked(folder)
+    if asked is not None:
+        check_same(asked, request.blueprint)
+    kept = checkpoint.read(folder, request.repo)
+    if kept is not None:
+        now = _on(checkpoint.continued(kept), request, workshop, run_id)
+        return Start(now, resumed=True)
+    if asked is not None and not asked.queued:
+        raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
+    return Start(checkpoint.write_first(folder, base or _open(request, workshop)))
+
+
+def _open(request: RunRequest, workshop: Workshop) -> Base:
+    found = workshop.find_source
+    main = compared_with(request)
+    return open_repo(request.repo, request.ref, main, store=workshop.repos, find=found)
+
+
+def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:
+    """Where a run goes on: once its nodes had ended, at what a person approved since.
+
+    An approved call whose work the checkpoint does not hold may be made again, unless it could
+    reach further than the sandbox, and approved work may be pushed again.
+    """
+    folder, bounds = workshop.runs / run_id, workshop.bounds(request)
+    with workshop.approvals() as approvals:
+        if bounds is not None and not bounds.hosts:
+            approvals.give_back(run_id, used_since=checkpoint.written(folder))
+        asked = approvals.list(run_id=run_id)
+    return resume_point(kept, request.blueprint, asked, folder=folder)
+
+
+def _do_nodes(
+    record: Record,
+    request: RunRequest,
+    workshop: Workshop,
+    *,
+    perform: Perform,
+    lanes: Callable[[], Perform],
+    told: Watch,
+) -> None:
+    checkpoints = record.checkpoints
+    run_id = record.ctx.run_id
+    with (
+        workshop.agents(
+            request, run_id, record.folder, told.on_line, record.used, checkpoints.talks
+        ) as run_agent,
+        workshop.open_sandbox(request, run_id, record.egress, checkpoints.now.files) as opened,
+    ):
+        sandbox = opened.sandbox
+        checkpoints.prepare(sandbox)
+        if checkpoints.now.files is None:
+            put_in(sandbox, checkpoints.now.base, record.delivery.branch)
+        checkpoints.follow(sandbox)
+        env = {**workshop.env, **opened.env}
+        asked = as_inside(request, checkpoints.now.base)
+        record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recalled())
+        run_node = NodeRunner(
+            sandbox,
+            with_notes(run_agent, record.events.following(record.book), request, run_id),
+            perform=checkpoints.perform(perform, request.model),
+            watch=told,
+            redact=workshop.redact,
+            lanes=Lanes(
+                perform=lambda name, fork: checkpoints.beside(lanes(), request.model, name, fork),
+                files=checkpoints.fork_of,
+                keep=record.delivery.keep_lane,
+            ),
+        )
+        record.events.write_start()
+        with _collected(record, sandbox):
+            run_nodes(request.blueprint.nodes, record.ctx, run_node, checkpoint=record.keep)
+
+
+@contextmanager
+def _collected(record: Record, sandbox: Sandbox) -> Iterator[None]:
+    """Take the work out when the block ends, however it ends.
+
+    Of a lost sandbox too, as far as it can be had: it may live, and the engine alone refuse, as
+    when its disk is too full for a checkpoint.
+    """
+    try:
+        yield
+    except BaseException:
+        with undisturbed():
+            record.delivery.rescue(sandbox)
+        raise
+    record.delivery.take(sandbox, ended=record.ctx.results)
+
+
+def _context(
+    request: RunRequest, env: Mapping[str, str], run_id: str, work_dir: str, memory: str
+) -> RunContext:
+    return RunContext(
+        run_id=run_id,
+        work_dir=work_dir,
+        intent=request.intent,
+        repo=request.repo,
+        push=request.push,
+        agent=request.agent,
+        model=request.model,
+        memory=memory,
+        env=env,
+        options=request.options,
+    )

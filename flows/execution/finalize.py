@@ -1,0 +1,55 @@
+"""How a run ends: its status and why, and in which order its end is kept."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from contracts.errors import HarnessError
+from contracts.run import RunReport, RunStatus
+from flows.execution import unrecorded
+from flows.execution.unrecorded import Untold
+from flows.recall.notes import Notes
+from flows.recall.playbooks import Away, Memory
+from flows.runs import runs
+from flows.runs.checkpoints import Checkpoints
+from nodes.blame import blame
+from sandbox.workspace import Work
+
+
+def status_after(error: BaseException) -> RunStatus:
+    """How a run ended that this ended."""
+    return "failure" if isinstance(error, Exception) else "cancelled"
+
+
+def reason(error: BaseException) -> str:
+    """The same, in words."""
+    if not isinstance(error, Exception):  # Ctrl-C, or Prefect's signal
+        said = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        return said or "it was cancelled"
+    if isinstance(error, HarnessError):
+        return str(error)
+    return blame(error) or f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """Where the end of one run is kept; `folder` is the run's own."""
+
+    folder: Path
+    checkpoints: Checkpoints
+    memory: Memory
+    book: Notes
+
+    def keep(self, report: RunReport, work: Work | None, note: Untold, *, teaches: bool) -> None:
+        """Keep the report, tell memory, and drop what only a run that goes on needs.
+
+        Whoever dies on the way leaves the note or the checkpoint, by which another does the rest.
+        """
+        unrecorded.note(self.folder, note)
+        runs.finish(self.folder, report, work.diff if work else "")
+        told = self.memory.record(report, note.verdict_later)
+        if teaches and self.book.earned(report):
+            self.book.learn(report.run_id)
+        if note.over:
+            self.checkpoints.drop()
+        if not isinstance(told, Away):
+            unrecorded.forget(self.folder)

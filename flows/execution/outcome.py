@@ -1,0 +1,102 @@
+"""The report of a run, made of all that is known of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from blueprints.report import report
+from contracts.run import RunContext, RunReport, RunStatus, Surfaced
+from flows.execution.delivery import Delivery
+from flows.execution.pending_approvals import Doubt
+from flows.runs.checkpoints import Checkpoints
+from flows.runs.egress import EgressLog
+from flows.runs.layout import TRAJECTORY
+from flows.runs.model_calls import spent
+from flows.runs.request import FlowRun, RunRequest
+from sandbox.git import redacted
+
+
+class Stopped(NamedTuple):
+    """How and why a run ended before its nodes had; `resumable` when it can go on."""
+
+    status: RunStatus
+    why: str
+    resumable: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known of a run: what its nodes gave, and what became of their work."""
+
+    request: RunRequest
+    ctx: RunContext
+    folder: Path
+    """The run's own."""
+    checkpoints: Checkpoints
+    delivery: Delivery
+    doubt: Doubt
+    egress: EgressLog
+    flow_run: FlowRun | None
+    started_at: str
+
+    @property
+    def verdict(self) -> RunReport:
+        """How the nodes ended, and nothing else."""
+        took = self.checkpoints.elapsed_ms
+        return report(self.request.blueprint, self.ctx, total_duration_ms=took)
+
+    @property
+    def status(self) -> RunStatus:
+        """How a run ends whose nodes did."""
+        if self.doubt.refused is not None:
+            return "failure"
+        status = self.verdict.status
+        return "waiting" if status == "success" and self.doubt.waits else status
+
+
+def run_report(known: Known, surfaced: Surfaced, stopped: Stopped | None) -> RunReport:
+    """The report of a run as it is known now; `stopped` is None when its nodes came to an end."""
+    verdict, request, work = known.verdict, known.request, known.delivery.work
+    usage = spent(known.folder / TRAJECTORY) or verdict.token_usage
+    return replace(
+        verdict,
+        token_usage=usage,
+        cost_usd=usage.cost_usd,
+        status=stopped.status if stopped else known.status,
+        failed_node=None if stopped or known.doubt.waits else verdict.failed_node,
+        error=stopped.why if stopped else verdict.error or known.doubt.refused,
+        flow_run_id=known.flow_run.id if known.flow_run else None,
+        flow_run_url=known.flow_run.url if known.flow_run else None,
+        repo=redacted(request.repo),
+        intent=request.intent,
+        agent=request.agent,
+        model=request.model,
+        base_commit=known.checkpoints.now.base.commit,
+        branch=work.branch if work else None,
+        commit=work.commit if work else None,
+        diff_stat=work.diff_stat if work else verdict.diff_stat,
+        pushed=known.delivery.pushed,
+        pull_request=known.delivery.pull_request,
+        surfaced=surfaced,
+        started_at=known.started_at,
+        notices=tuple(_notices(known, stopped)),
+    )
+
+
+def _notices(known: Known, stopped: Stopped | None) -> Iterator[str]:
+    now, work = known.checkpoints.now, known.delivery.work
+    for when in now.went_on:
+        yield f"went on {when}, without running them again"
+    if stopped and stopped.resumable:
+        again = f"`harness runs resume {known.ctx.run_id}` goes on"
+        yield f"the nodes did not come to an end: {again}"
+    suspends = known.flow_run is not None and known.flow_run.suspends
+    yield from known.doubt.notices(suspends=suspends)
+    for branch in now.lost:
+        yield f"what did not win is kept: {now.base.bare} has {branch}"
+    yield from now.notices
+    yield from now.base.notices
+    yield from work.notices if work else ()
+    yield from known.egress.notices
+    yield from known.delivery.notices

@@ -1,0 +1,86 @@
+"""What of a run is in doubt: calls and work that a person has yet to allow, or has refused."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from contracts.gate import Bounds
+from flows.audit.agent_approvals import decided_text, notices, pending
+from flows.audit.approval_text import late_line
+from flows.execution.delivery import Delivery
+from flows.execution.work_check import check_work, unvouched_work
+from flows.runs.request import RunRequest, agentic_nodes
+from policy.types import Approval
+from sandbox.repos import Base
+
+if TYPE_CHECKING:
+    from policy.plan.approvals import Approvals
+
+
+class Doubt:
+    """What is in doubt of one run; nothing is before `look` has looked."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        run_id: str,
+        base: Base,
+        delivery: Delivery,
+        bounds: Bounds | None,
+        approvals: "Callable[[], AbstractContextManager[Approvals]]",
+    ) -> None:
+        self.refused: str | None = None
+        """Why the work may go no further."""
+        self._request = request
+        self._run_id = run_id
+        self._base = base
+        self._delivery = delivery
+        self._bounds = bounds
+        self._approvals = approvals
+        self._asked: Sequence[Approval] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a person has yet to decide."""
+        return bool(pending(self._asked))
+
+    def notices(self, *, suspends: bool) -> tuple[str, ...]:
+        """What the report says of it; a run that `suspends` itself goes on by itself."""
+        return notices(self._asked, self._run_id, suspends=suspends)
+
+    def decided_text(self) -> str:
+        """What a person has said to the agents of a run that goes on; empty for nothing."""
+        with self._approvals() as approvals:
+            return decided_text(approvals.list(run_id=self._run_id))
+
+    def look(self, *, only_ends: bool) -> None:
+        """See what waits for a person now that the nodes are over, the work itself included.
+
+        A run that goes on but `only_ends` is refused what nobody decided about in time.
+        """
+        if not agentic_nodes(self._request.blueprint) and not self._work_needs_approval():
+            return
+        with self._approvals() as approvals:
+            if only_ends:
+                self.refused = late_line(approvals.undecided(self._run_id))
+            self._asked = approvals.list(run_id=self._run_id)
+            looking = self.refused is None
+            while looking:
+                waits = self._work_waits(approvals)
+                self._asked = approvals.list(run_id=self._run_id)
+                looking = waits and not self.waits  # somebody decided just now
+
+    def _work_needs_approval(self) -> bool:
+        """Whether a push of work that no agent had a hand in needs a person's word."""
+        work, bounds = self._delivery.work, self._bounds
+        if not self._request.push or work is None or bounds is None:
+            return False
+        return unvouched_work(work, self._base, bounds) is not None
+
+    def _work_waits(self, approvals: "Approvals") -> bool:
+        work, bounds = self._delivery.work, self._bounds
+        if work is None or bounds is None:
+            return False
+        checked = check_work(work, self._base, bounds, run_id=self._run_id, approvals=approvals)
+        self.refused = checked.refused
+        return checked.waits

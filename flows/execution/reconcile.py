@@ -1,0 +1,160 @@
+"""The record of a run whose process was killed: written by whoever outlives it."""
+
+import logging
+from contextlib import chdir, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blueprints.dsl import deterministic
+from blueprints.engine import run_nodes
+from blueprints.types import Blueprint
+from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavailable
+from contracts.run import NodeResult, RunContext, RunReport
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.queue import end_queued
+from flows.execution.run_state import Record
+from flows.execution.unrecorded import tell_late
+from flows.execution.wiring import engine, owner, workshop
+from flows.runs import checkpoint
+from flows.runs.checkpoint import Checkpoint, Start
+from flows.runs.lock import held
+from flows.runs.request import FlowRun, RunRequest
+from flows.runs.resume import request_for, request_of
+from flows.runs.run_record import Asked, read_asked
+from flows.runs.runs import State, list_runs, read_entry, readable
+from nodes.commands import command
+from nodes.types import Node
+from sandbox.reap import reap
+
+_log = logging.getLogger(__name__)
+
+NEWEST = 200
+"""Runs that are looked at for whether they were killed."""
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from prefect import State as PrefectState
+    from prefect.client.schemas import FlowRun as PrefectRun
+
+
+def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState") -> None:  # noqa: ARG001 - Prefect's signature of a hook
+    """The hook of a flow run that was cancelled or has crashed; Prefect's worker calls it.
+
+    A run whose process told of its end itself is left as it is.
+    """
+    settings, run_id = load_settings(), str(flow_run.id)[-8:]
+    tools = workshop(settings)
+    tell_late(tools)
+    asked = readable(tools.runs / run_id)
+    if asked is not None and asked.flow_run_id != str(flow_run.id):
+        return  # another run, whose id ends alike
+    why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))
+    if settle(tools, run_id, why) is None:
+        return
+    with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
+        reap(engine(), owner(settings))
+    end_tasks(flow_run.id, state.message)
+
+
+def settle_lost(tools: Workshop) -> int:
+    """Report and record the newest runs that were killed and that nobody settled; how many.
+
+    Those of the command line have no worker that would. One that died after its report is only
+    recorded, as it ended.
+    """
+    late = tell_late(tools)
+    lost = [entry.run_id for entry in list_runs(tools.runs, limit=NEWEST) if entry.state == "lost"]
+    return late + sum(_is_settled(tools, run_id) for run_id in lost)
+
+
+def _is_settled(tools: Workshop, run_id: str) -> bool:
+    try:
+        return settle(tools, run_id, Unavailable(_died(None))) is not None
+    except HarnessError as error:  # the others are settled all the same
+        _log.warning("run %s is not settled yet: %s", run_id, error)
+        return False
+    except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
+        _log.exception("run %s could not be settled", run_id)
+        return False
+
+
+def end_tasks(flow_run_id: "UUID", message: str | None) -> None:
+    """Show the nodes that were under way as crashed: nobody else would end them."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas import filters
+    from prefect.client.schemas.objects import StateType
+    from prefect.states import Crashed
+
+    running = filters.TaskRunFilterStateType(any_=[StateType.RUNNING])
+    with get_client(sync_client=True) as client:
+        for task in client.read_task_runs(
+            flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run_id])),
+            task_run_filter=filters.TaskRunFilter(state=filters.TaskRunFilterState(type=running)),
+        ):
+            client.set_task_run_state(task.id, Crashed(message=message), force=True)
+
+
+def settle(
+    tools: Workshop, run_id: str, why: BaseException, *, of: State = "lost"
+) -> RunReport | None:
+    """Report and record a run whose process is gone; None when there is nothing to be done.
+
+    What it finished stays finished: the run can still go on, and is then recorded anew. Only one
+    that waited for a person does not go on any more.
+    """
+    try:
+        asked = read_asked(tools.runs / run_id)
+        if asked is None or read_entry(tools.runs, run_id).state != of:
+            return None
+        with held(tools.runs, run_id):
+            if read_entry(tools.runs, run_id).state != of:
+                return None
+            return _settled(tools, asked, why, gives_up=of == "waiting")
+    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone or damaged
+        return None
+
+
+def _settled(
+    tools: Workshop, asked: Asked, why: BaseException, *, gives_up: bool
+) -> RunReport | None:
+    run_id, folder = asked.run_id, tools.runs / asked.run_id
+    start = checkpoint.read(folder, asked.repo)
+    if start is None:
+        return end_queued(tools, asked, why) if asked.queued else None
+    request = _request(asked)
+    flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
+    with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
+        known = Start(checkpoint.continued(start), resumed=True)
+        record = Record(request, known, folder, run_id, flow_run, tools, append, book)
+        record.checkpoints.now = start  # it only stopped
+        record.gives_up = gives_up
+        with record:
+            record.ctx = _so_far(request, start, run_id)
+            raise why
+    return record.report
+
+
+def _request(asked: Asked) -> RunRequest:
+    """What was asked; a blueprint that is gone by now is as its nodes were called."""
+    try:
+        with chdir(Path.cwd()):  # the worker's process goes on
+            return request_of(asked)
+    except RunNotResumable:
+        nodes = [deterministic(name, "", command("false")) for name in asked.nodes]
+        return request_for(asked, Blueprint(name=asked.blueprint, description="", nodes=nodes))
+
+
+def _so_far(request: RunRequest, start: Checkpoint, run_id: str) -> RunContext:
+    def known(node: Node, _: RunContext) -> NodeResult:
+        return start.results[node.name]
+
+    finished = (node for node in request.blueprint.nodes if node.name in start.results)
+    ctx = RunContext(run_id=run_id, work_dir="")
+    return replace(run_nodes(finished, ctx, known), repo=request.repo)
+
+
+def _died(message: str | None) -> str:
+    return f"the run's process died: {message or 'nobody knows why'}"

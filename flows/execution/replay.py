@@ -1,0 +1,113 @@
+"""A run once more, from its trajectory: the same replies, no model, and where it differs."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from blueprints.engine import NodeRunner, Watch, run_nodes
+from blueprints.find import find_blueprint
+from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
+from contracts.run import RunContext, RunReport
+from flows.execution.dependencies import Workshop
+from flows.runs.checkpoint import Used
+from flows.runs.egress import EgressLog
+from flows.runs.layout import EGRESS, TRAJECTORY
+from flows.runs.request import RunRequest, new_run_id
+from flows.runs.resume import request_for
+from flows.runs.review_base import as_inside, compared_with
+from flows.runs.run_record import read_asked
+from flows.runs.runs import find_run, read_report
+from nodes.agents.talk import NO_TALKS
+from providers.read_trajectory import Difference, first_difference
+from sandbox.diffs import files_that_differ, tree
+from sandbox.repos import Base, open_repo
+from sandbox.workspace import Work, put_in, take_out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """How a replay ended: at which step it differed, if it did, and in which files."""
+
+    run_id: str
+    same: bool
+    difference: Difference | None = None
+    files: tuple[str, ...] = ()
+    was_tree: str
+    tree: str
+
+
+def replay(
+    runs: Path, run: str, workshop: Callable[[Path], Workshop], watch: Watch | None = None
+) -> Replay:
+    """Do a run again, on its base commit, in a fresh sandbox, and compare steps and tree.
+
+    `workshop` makes one whose agents get the replies of this trajectory. Nothing is kept of
+    the replay: no branch, no report, nothing in memory.
+
+    Raises:
+        RunNotFound: no such run, or it has not reported.
+        RunNotReplayable: what it needs is gone, or an older Harness did it.
+        Unavailable: Docker, the image or the gateway is not to be had.
+    """
+    report, own = read_report(runs, run), find_run(runs, run)
+    with TemporaryDirectory(prefix="harness-replay-") as folder, _asked_again(own, report) as asked:
+        shop = workshop(own / TRAJECTORY)
+        base = open_repo(asked.repo, asked.ref, compared_with(asked), store=shop.repos)
+        work = _do(asked, base, shop, Path(folder), watch or Watch())
+        old, new = own / TRAJECTORY, Path(folder, TRAJECTORY)
+        difference = first_difference(old, new) if old.exists() and new.exists() else None
+    was, now = report.commit or base.commit, work.commit if work else base.commit
+    return Replay(
+        run_id=report.run_id,
+        same=difference is None and tree(base, was) == tree(base, now),
+        difference=difference,
+        files=tuple(files_that_differ(base, was, now)),
+        was_tree=tree(base, was),
+        tree=tree(base, now),
+    )
+
+
+@contextmanager
+def _asked_again(own: Path, report: RunReport) -> Iterator[RunRequest]:
+    """The request of a run; in the block, relative paths mean what they meant then."""
+    before = Path.cwd()
+    try:
+        asked = read_asked(own)
+        if asked is None or not asked.blueprint_ref:
+            raise RunNotReplayable("it was not noted what it was asked")
+        os.chdir(asked.cwd)
+        blueprint = find_blueprint(asked.blueprint_ref, repo=asked.repo)
+    except (OSError, HarnessError) as error:
+        raise RunNotReplayable(f"run {report.run_id} cannot be replayed: {error}") from error
+    try:
+        again = request_for(asked, blueprint)
+        yield replace(again, ref=report.base_commit, push=False, user=None, company=None)
+    finally:
+        os.chdir(before)
+
+
+def _do(request: RunRequest, base: Base, shop: Workshop, folder: Path, watch: Watch) -> Work | None:
+    run_id = new_run_id()
+    branch = f"harness/{run_id}/{request.blueprint.name}"
+    with (
+        shop.agents(request, run_id, folder, watch.on_line, Used(), NO_TALKS) as run_agent,
+        shop.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
+    ):
+        put_in(opened.sandbox, base, branch)
+        ctx = RunContext(
+            run_id=run_id,
+            work_dir=opened.sandbox.work_dir,
+            intent=request.intent,
+            repo=request.repo,
+            agent=request.agent,
+            model=request.model,
+            env={**shop.env, **opened.env},
+            options=as_inside(request, base).options,
+        )
+        run_node = NodeRunner(opened.sandbox, run_agent, watch=watch, redact=shop.redact)
+        with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not
+            run_nodes(request.blueprint.nodes, ctx, run_node)
+        return take_out(opened.sandbox, base, branch, message="replay")

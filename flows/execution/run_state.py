@@ -1,0 +1,161 @@
+"""What is known of a run so far, by the parts that know it; its report in the end."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from contracts.errors import HarnessError, Unavailable
+from contracts.run import RunContext, RunReport
+from flows.audit.run_events import Append, RunEvents
+from flows.execution.delivery import Delivery
+from flows.execution.dependencies import Workshop
+from flows.execution.finalize import Ending, reason, status_after
+from flows.execution.outcome import Known, Stopped, run_report
+from flows.execution.pending_approvals import Doubt
+from flows.execution.unrecorded import Untold
+from flows.recall.notes import Notes
+from flows.recall.surfaced import RunRecall
+from flows.runs.checkpoint import Start, Used
+from flows.runs.checkpoints import Checkpoints
+from flows.runs.egress import EgressLog
+from flows.runs.layout import EGRESS, TRAJECTORY
+from flows.runs.model_calls import spent
+from flows.runs.request import FlowRun, RunRequest, agentic_nodes
+from flows.runs.run_record import read_asked
+from flows.runs.signals import undisturbed
+from policy.errors import LogDamaged
+
+
+class Record:
+    """What is known of a run so far; leaving the block keeps it as the run's report."""
+
+    def __init__(
+        self,
+        request: RunRequest,
+        start: Start,
+        folder: Path,
+        run_id: str,
+        flow_run: FlowRun | None,
+        workshop: Workshop,
+        append: Append,
+        book: Notes,
+    ) -> None:
+        self.ctx = RunContext(run_id=run_id, work_dir="")
+        self.folder = folder
+        self.book = book
+        self.gives_up = False  # else a run that stopped can go on
+        self.checkpoints = Checkpoints(
+            folder,
+            start.checkpoint,
+            ttl_s=workshop.keep_files_s,
+            forget=lambda but: workshop.forget_files(run_id, but),
+        )
+        bounds = workshop.bounds(request)
+        self.delivery = Delivery(request, run_id, self.checkpoints, workshop)
+        self.doubt = Doubt(
+            request, run_id, start.checkpoint.base, self.delivery, bounds, workshop.approvals
+        )
+        self.egress = EgressLog(folder / EGRESS)
+        self.events = RunEvents(
+            append,
+            request,
+            run_id=run_id,
+            start=start,
+            folder=folder,
+            redact=workshop.redact,
+            bounds=bounds,
+        )
+        self._recall = RunRecall(request, run_id, workshop.memory, book, resumed=start.resumed)
+        self._ending = Ending(
+            folder=folder, checkpoints=self.checkpoints, memory=workshop.memory, book=book
+        )
+        self._request = request
+        self._resumed = start.resumed
+        self._flow_run = flow_run
+        self._redact = workshop.redact
+        self._only_ends = start.checkpoint.ended is not None
+        asked = read_asked(folder)
+        self._started_at = asked.started_at if asked else ""
+
+    @property
+    def used(self) -> Used:
+        """What the run's agents have used before now, also where an outage came of it."""
+        known = self.checkpoints.now.used
+        lost = spent(self.folder / TRAJECTORY)
+        return known if lost is None else known._replace(cost_usd=lost.cost_usd)
+
+    def recalled(self) -> str:
+        """What memory has for this task, and what a person said to agents that go on; it is noted
+        in the report. Nobody asks where no agent works."""
+        if not agentic_nodes(self._request.blueprint):
+            return ""
+        recall = self._recall.recall()
+        self.events.surfaced(recall)
+        said = self.doubt.decided_text() if self._resumed else ""
+        return "\n\n".join(filter(None, (recall.text, said)))
+
+    def keep(self, ctx: RunContext) -> None:
+        """A node has ended."""
+        self.ctx = ctx
+        self.events.keep(ctx, self.checkpoints.now.files)
+
+    def look_for_approvals(self) -> None:
+        """See what waits for a person now that the nodes are over, the work itself included."""
+        self.doubt.look(only_ends=self._only_ends)
+
+    def push_if_asked(self) -> None:
+        """Push the work where the run succeeded and nothing of it is in doubt."""
+        if self._request.push and self._known().status == "success":
+            self.delivery.push(lambda: self._report(None))
+
+    def __enter__(self) -> "Record":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        with nullcontext() if error is None else undisturbed():
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        self.report = self._report(error)
+        outage = self._tell_events()
+        note = Untold(
+            verdict_later=self._request.blueprint.verdict_later,
+            over=self.gives_up or (error is None and not self.doubt.waits),
+        )
+        self._ending.keep(self.report, self.delivery.work, note, teaches=error is None)
+        if outage is not None and error is None:
+            raise outage
+
+    def _tell_events(self) -> HarnessError | None:
+        """Write the end into the event log; what hinders that is a notice in the report."""
+        try:
+            self.events.finish(self.report)
+        except (Unavailable, LogDamaged) as outage:
+            notice = f"the event log does not hold all of this run: {outage}"
+            self.report = replace(self.report, notices=(*self.report.notices, notice))
+            return outage
+        return None
+
+    def _report(self, error: BaseException | None) -> RunReport:
+        stopped = None if error is None else self._stopped(error)
+        return run_report(self._known(), self._recall.surfaced(), stopped)
+
+    def _stopped(self, error: BaseException) -> Stopped:
+        why = self._redact(reason(error))
+        return Stopped(status_after(error), why, resumable=not self.gives_up)
+
+    def _known(self) -> Known:
+        return Known(
+            request=self._request,
+            ctx=self.ctx,
+            folder=self.folder,
+            checkpoints=self.checkpoints,
+            delivery=self.delivery,
+            doubt=self.doubt,
+            egress=self.egress,
+            flow_run=self._flow_run,
+            started_at=self._started_at,
+        )

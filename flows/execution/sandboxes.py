@@ -1,0 +1,116 @@
+"""The sandboxes of runs: opened, found again with the files that were kept, and forgotten."""
+
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+from contracts.agents import CLI_AGENTS
+from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
+from contracts.sandbox import SnapshotId
+from flows.config.settings import Settings
+from flows.execution.dependencies import Opened
+from flows.runs.owner import owner_of
+from flows.runs.request import RunRequest, agents
+from sandbox.container import DockerSandbox
+from sandbox.egress import Egress, OnEvent
+from sandbox.engine import Engine
+from sandbox.flags import SandboxSpec
+from sandbox.images import ensure_agents, ensure_base
+from sandbox.installs import let_out
+from sandbox.pool import take
+from sandbox.reap import forget_checkpoints, reap
+
+
+def sandboxes(
+    settings: Settings, engine: Callable[[], Engine]
+) -> Callable[[RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]]:
+    """Opens the sandbox of a run, fresh or with the files that were kept of it."""
+    wanted = settings.sandbox
+
+    @contextmanager
+    def open_sandbox(
+        request: RunRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
+    ) -> Iterator[Opened]:
+        docker = engine()
+        if files is None:
+            spec = spec_for(settings, docker, run_id, cli=bool(agents(request) & CLI_AGENTS))
+        else:
+            spec = _spec(settings, run_id, _kept(docker, files, run_id))
+        allow = (*wanted.egress, *request.blueprint.egress)
+        with (
+            _sweeping(docker, spec.owner),
+            Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
+            _taken(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
+        ):
+            env = let_out(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
+            yield Opened(sandbox, env)
+
+    return open_sandbox
+
+
+def _taken(docker: Engine, spec: SandboxSpec, files: SnapshotId | None) -> DockerSandbox | None:
+    return take(docker, spec) if files is None else None
+
+
+def spec_for(settings: Settings, docker: Engine, run_id: str, *, cli: bool) -> SandboxSpec:
+    """The sandbox that a run gets; with `cli` its image has the agents that are programs.
+
+    Raises:
+        ImageUnavailable, DockerUnavailable.
+    """
+    ensure = ensure_agents if cli else ensure_base
+    image = settings.sandbox.image or ensure(docker, on_line=_ignore)
+    return _spec(settings, run_id, image)
+
+
+def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
+    return SandboxSpec(
+        image=image,
+        owner=owner_of(settings.home),
+        run_id=run_id,
+        ttl_s=settings.sandbox.ttl_s,
+        limits=settings.sandbox.limits,
+    )
+
+
+@contextmanager
+def _sweeping(docker: Engine, ours: str) -> Iterator[None]:
+    """Remove what dead runs left, beside the block: an engine with many images is slow to tell."""
+
+    def sweep() -> None:
+        with suppress(Unavailable):  # what will not go stays for `harness sandbox reap` to tell
+            reap(docker, ours)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="sweep") as thread:
+        swept = thread.submit(sweep)
+        yield
+    swept.result()
+
+
+def _kept(docker: Engine, files: SnapshotId, run_id: str) -> SnapshotId:
+    """The files to go on with, surely there."""
+    try:
+        docker.layers(files)
+    except ImageUnavailable as error:
+        raise RunNotResumable(
+            f"run {run_id} cannot go on: its files {files!r} are gone from the Docker engine; "
+            "`harness run` starts another"
+        ) from error
+    return files
+
+
+def forgetting(
+    settings: Settings, engine: Callable[[], Engine]
+) -> Callable[[str, Collection[SnapshotId]], None]:
+    """Removes what is kept of a run's files but for those it is given."""
+
+    def forget(run_id: str, but: Collection[SnapshotId]) -> None:
+        # What cannot be removed now is reaped at its deadline.
+        with suppress(Unavailable):
+            forget_checkpoints(engine(), owner_of(settings.home), run_id, but=but)
+
+    return forget
+
+
+def _ignore(_: str) -> None:
+    pass

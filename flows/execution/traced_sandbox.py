@@ -1,0 +1,70 @@
+"""A sandbox whose commands are spans; everything else goes straight through."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
+
+from contracts.sandbox import (
+    FILE_LIMIT,
+    Command,
+    Connect,
+    ExecResult,
+    LastingSandbox,
+    OnOutput,
+    SnapshotId,
+)
+from flows.execution.spans import spanning
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+
+class TracedSandbox:
+    """The same sandbox. A span names the program, never its arguments: they may hold anything."""
+
+    def __init__(self, inner: LastingSandbox, tracer: "Tracer") -> None:
+        self._inner = inner
+        self._tracer = tracer
+
+    @property
+    def work_dir(self) -> str:
+        return self._inner.work_dir
+
+    def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
+        with spanning(self._tracer, f"exec {command.argv[0]}") as span:
+            result = self._inner.exec(command, on_output)
+            span.set_attribute("process.exit.code", result.exit_code)
+            span.set_attribute("harness.timed_out", result.timed_out)
+            return result
+
+    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+        return self._inner.read_file(path, limit)
+
+    def write_file(self, path: str, data: bytes) -> None:
+        self._inner.write_file(path, data)
+
+    def upload_files(self, files: Mapping[str, bytes]) -> None:
+        self._inner.upload_files(files)
+
+    def forward(self, port: int, connect: Connect) -> int:
+        return self._inner.forward(port, connect)
+
+    def snapshot(self) -> SnapshotId:
+        return self._inner.snapshot()
+
+    def restore(self, snapshot: SnapshotId) -> None:
+        self._inner.restore(snapshot)
+
+    def now(self) -> float:
+        return self._inner.now()
+
+    def changed_since(self, moment: float) -> bool:
+        return self._inner.changed_since(moment)
+
+    def checkpoint(self, ttl_s: float) -> SnapshotId:
+        return self._inner.checkpoint(ttl_s)
+
+    def fork(self, snapshot: SnapshotId) -> Self:
+        return type(self)(self._inner.fork(snapshot), self._tracer)
+
+    def teardown(self) -> None:
+        self._inner.teardown()

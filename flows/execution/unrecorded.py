@@ -1,0 +1,81 @@
+"""Reports that memory was not told of yet: who dies before, or finds it away, leaves a note."""
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from contracts.errors import HarnessError, RunNotFound, RunNotResumable
+from flows.execution.dependencies import Workshop
+from flows.recall.playbooks import Away
+from flows.runs import runs
+from flows.runs.home import write_in_home
+from flows.runs.layout import CHECKPOINT, REPORT, UNTOLD
+from flows.runs.lock import held
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untold:
+    """What memory is told besides the report, and whether the run is over then."""
+
+    verdict_later: bool
+    over: bool
+
+
+def note(folder: Path, untold: Untold) -> None:
+    """Write down that memory is to be told of the run's report."""
+    write_in_home(folder / UNTOLD, json.dumps(asdict(untold)), run_id=folder.name)
+
+
+def forget(folder: Path) -> None:
+    """Memory knows."""
+    (folder / UNTOLD).unlink(missing_ok=True)
+
+
+def tell_late(tools: Workshop) -> int:
+    """Tell memory of the reports that it was not told of; how many. It may know one.
+
+    One that cannot be told is left for the next time.
+    """
+    return sum(_told(tools, own) for own in list(_noted(tools.runs)))
+
+
+def _told(tools: Workshop, own: Path) -> bool:
+    try:
+        return _tell(tools, own)
+    except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
+        return False
+    except HarnessError as error:
+        _log.warning("memory is not told of run %s: %s", own.name, error)
+        return False
+    except Exception:  # noqa: BLE001 - a door: one damaged run holds up no other
+        _log.exception("memory could not be told of run %s", own.name)
+        return False
+
+
+def _noted(folder: Path) -> Iterator[Path]:
+    for path in folder.glob(f"*/{UNTOLD}"):
+        asked = runs.readable(path.parent)
+        if asked is not None and runs.is_over(path.parent, asked):
+            yield path.parent
+
+
+def _tell(tools: Workshop, own: Path) -> bool:
+    with held(tools.runs, own.name):
+        path, report = own / UNTOLD, own / REPORT
+        if not path.is_file() or not report.is_file():
+            return False
+        untold = TypeAdapter(Untold).validate_json(path.read_bytes())
+        known = runs.read_report(tools.runs, own.name)
+        if isinstance(tools.memory.record(known, untold.verdict_later), Away):
+            return False
+        if untold.over:
+            (own / CHECKPOINT).unlink(missing_ok=True)
+            tools.forget_files(own.name, ())
+        forget(own)
+        return True

@@ -1,0 +1,215 @@
+"""The only place that builds what a run works with."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contracts.agents import AGENTS
+from contracts.chat import ChatRequest, Complete, Reply
+from contracts.gate import Bounds
+from flows.audit.agent_approvals import approvals_at
+from flows.audit.event_log import appending, event_log, view_of
+from flows.config.environment import environment
+from flows.config.memory import load_memory_settings
+from flows.config.policy import load_policy_settings
+from flows.config.settings import Settings, load_settings
+from flows.execution.dependencies import Tell, Workshop
+from flows.execution.pull_requests import proposer
+from flows.execution.sandboxes import forgetting, sandboxes
+from flows.recall.notes import notes
+from flows.recall.playbooks import OpenTools, memory
+from flows.runs.checkpoint import Used
+from flows.runs.layout import TRAJECTORY
+from flows.runs.owner import owner_of
+from flows.runs.request import (
+    RunRequest,
+    check_agents,
+    check_fits,
+    check_options,
+    check_viewer,
+    models,
+)
+from flows.runs.request import agents as agents_of
+from flows.runs.review_base import compared_with
+from flows.runs.secret_reads import rules_of, secrets_read
+from nodes.agents.runner import MakeAgent, agent_runner
+from nodes.agents.talk import Talks, redacting
+from nodes.execute import RunAgent
+from nodes.projects.python import NO_BYTECODE
+from nodes.text import Redact, redactor
+from providers.models import check_key
+from sandbox.engine import Engine
+from sandbox.repos import FindSource
+from sandbox.sources import find_source
+
+if TYPE_CHECKING:
+    from policy.log.event_log import EventLog
+
+
+def workshop(
+    settings: Settings | None = None, *, replay: Path | None = None, wait_s: float | None = None
+) -> Workshop:
+    """Everything a run needs, from the settings. Connects to nothing yet.
+
+    With `replay`, agents get the replies of that trajectory: no model and no person is asked,
+    and memory is neither read nor written. `wait_s` goes before the setting of how long agents
+    wait for a person.
+
+    Raises:
+        SettingsInvalid: the settings cannot be read.
+    """
+    chosen = settings or load_settings()
+    redact = redactor(environment())
+    remembered = memory(complete=_reflecting(chosen))
+    bounds = _bounds(chosen, ask=replay is None, wait_s=wait_s)
+    docker, find = cache(engine), cache(find_source)
+    return Workshop(
+        runs=chosen.runs,
+        repos=chosen.repos,
+        env={**NO_BYTECODE, **chosen.sandbox.env},
+        redact=redact,
+        default_agent=chosen.agent,
+        default_model=chosen.model,
+        default_budget_usd=chosen.budget_usd,
+        check=lambda request: _check(request, chosen, docker(), find),
+        find_source=find,
+        open_sandbox=sandboxes(chosen, docker),
+        keep_files_s=max(chosen.sandbox.resume_within_s, load_policy_settings().approval_ttl_s),
+        forget_files=forgetting(chosen, docker),
+        memory=remembered,
+        notes=lambda: notes(load_memory_settings()),
+        agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay, bounds),
+        bounds=bounds,
+        approvals=lambda: approvals_at(chosen.home),
+        event_log=lambda: appending(chosen.home, owner(chosen)),
+        view=lambda run_id: view_of(chosen.home, owner(chosen), run_id),
+        propose=proposer(chosen.forges, environment()),
+    )
+
+
+def open_event_log() -> AbstractContextManager["EventLog"]:
+    """The event log of this machine.
+
+    Raises:
+        SettingsInvalid: the settings cannot be read.
+    """
+    settings = load_settings()
+    return event_log(settings.home, owner(settings))
+
+
+def engine() -> Engine:
+    """The Docker engine that DOCKER_HOST or the default socket leads to."""
+    return Engine()
+
+
+def _check(
+    request: RunRequest, settings: Settings, docker: Engine, find: FindSource
+) -> tuple[str, ...]:
+    """Bad input first, then what is not available: nothing is started for either."""
+    check_options(request)
+    check_agents(request, AGENTS)
+    check_viewer(request)
+    source = find(request.repo, request.ref, compared_with(request))
+    check_fits(request)
+    for model in sorted(models(request)):
+        check_key(model, environment())
+    with docker.client("run a sandbox"):
+        pass
+    return (*source.notices, *_check_models(request, settings))
+
+
+def _check_models(request: RunRequest, settings: Settings) -> tuple[str, ...]:
+    """Ask the gateway whether it can call them; tell of those that no budget can stop."""
+    asked = sorted(models(request))
+    if not asked:
+        return ()
+    from flows.services.gateway import gateway  # with its client, as for agents
+
+    with gateway(settings) as client:
+        free = [m for m in asked if not client.check_model(m) and m not in settings.prices]
+    return tuple(
+        f"no price is known for {model!r}: a budget in dollars cannot stop it"
+        for model in (free if request.budget_usd else ())
+    )
+
+
+def _reflecting(settings: Settings) -> Complete:
+    """Asks the gateway, which is started by the first question only."""
+
+    def complete(request: ChatRequest) -> Reply:
+        from flows.services.complete import complete_through_gateway  # with the gateway's client
+
+        with complete_through_gateway(settings, purpose="reflect") as ask:
+            return ask(request)
+
+    return complete
+
+
+def owner(settings: Settings) -> str:
+    """Who our containers belong to: one name for each HARNESS_HOME, made at first use."""
+    return owner_of(settings.home)
+
+
+def _agents(
+    settings: Settings,
+    redact: Redact,
+    tools: OpenTools,
+    replay: Path | None,
+    bounds: Callable[[RunRequest], Bounds | None],
+) -> Callable[[RunRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]:
+    @contextmanager
+    def agents(
+        request: RunRequest, run_id: str, folder: Path, tell: Tell, used: Used, talks: Talks
+    ) -> Iterator[RunAgent]:
+        with ExitStack() as stack:
+            made: Mapping[str, MakeAgent] = {}
+            if agents_of(request):
+                # All that agents stand on takes 70 ms to import, which other runs need not pay.
+                from flows.execution.agents import bounded, gated
+                from flows.services.gateway import gateway_run
+
+                opened = gateway_run(
+                    settings,
+                    run_id,
+                    folder / TRAJECTORY,
+                    budget_usd=request.budget_usd,
+                    said=used.replies,
+                    spent_usd=used.cost_usd,
+                    replay=replay,
+                )
+                run = stack.enter_context(opened)
+                gate = bounded(run.open_gate, bounds(request))
+                made = gated(run._replace(open_gate=gate))
+            yield agent_runner(
+                made,
+                budget_usd=request.budget_usd,
+                spent_usd=used.cost_usd,
+                tell=lambda node, line: tell(node, redact(line)),
+                toolbox=stack.enter_context(tools(run_id)),
+                talks=redacting(talks, redact),
+                read=lambda node: secrets_read(
+                    folder / TRAJECTORY, node, rules_of(request, bounds(request))
+                ),
+            )
+
+    return agents
+
+
+def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:
+    return nullcontext(lambda: None)
+
+
+def _bounds(
+    settings: Settings, *, ask: bool, wait_s: float | None
+) -> Callable[[RunRequest], Bounds | None]:
+    def bounds(request: RunRequest) -> Bounds | None:
+        found = load_policy_settings().bounds(request, settings.sandbox.egress)
+        if found is None:
+            return None
+        waits = found.wait_s if wait_s is None else wait_s
+        return replace(found, ask=found.ask and ask, wait_s=waits)
+
+    return bounds

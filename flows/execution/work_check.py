@@ -1,0 +1,73 @@
+"""The collected work, before it goes further: what it changes that nobody vouches for."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from contracts.gate import Bounds
+from policy.guard.changed_files import Change, as_approved, question_about, unvouched
+from sandbox.diffs import changes, file_diff
+from sandbox.repos import Base
+from sandbox.workspace import Work
+
+if TYPE_CHECKING:
+    from policy.plan.approvals import Approvals
+
+_SHOWN = 500_000
+"""Bytes of a diff that are kept for the person who decides; where there are more, it says so."""
+
+
+class Checked(NamedTuple):
+    """Whether the work may go further: it may not where it is `refused`, for this reason, or
+    `waits` for a person's word."""
+
+    refused: str | None = None
+    waits: bool = False
+
+
+def check_work(
+    work: Work, base: Base, bounds: Bounds, *, run_id: str, approvals: "Approvals"
+) -> Checked:
+    """Whether the work may go further; every doubtful file is put to a person.
+
+    Whatever wrote the file, a tool call, a shell line that hid it, or a test: what counts is that
+    it is in the work.
+    """
+    asked = approvals.list(run_id=run_id)
+    found = [one for one in _unvouched(work, base, bounds) if not as_approved(one, asked)]
+    if not found:
+        return Checked()
+    if not bounds.ask:
+        return Checked(_unasked(found))
+    questions = [
+        question_about(one, bounds, run_id=run_id, diff=_diff(base, work, one)) for one in found
+    ]
+    said = [approvals.ask(question) for question in questions]
+    denied = [one for one, answer in zip(found, said, strict=True) if answer.status == "denied"]
+    if denied:
+        return Checked(f"{_named(denied)}, which a person refused")
+    if not all(answer.status == "approved" for answer in said):
+        return Checked(waits=True)
+    used = [approvals.use(question) for question in questions]
+    return Checked(None if all(used) else f"{_named(found)}: the approval is not there any more")
+
+
+def unvouched_work(work: Work, base: Base, bounds: Bounds) -> str | None:
+    """Why the work may not go further where nobody is asked, or None."""
+    found = _unvouched(work, base, bounds)
+    return _unasked(found) if found else None
+
+
+def _unvouched(work: Work, base: Base, bounds: Bounds) -> tuple[Change, ...]:
+    return unvouched((Change(*change) for change in changes(base, work.commit)), bounds)
+
+
+def _unasked(found: Sequence[Change]) -> str:
+    return f"{_named(found)}, which nobody vouches for"
+
+
+def _diff(base: Base, work: Work, change: Change) -> str:
+    return file_diff(base, work.commit, change.path, limit=_SHOWN) or "[git shows no line of it]"
+
+
+def _named(changes: Sequence[Change]) -> str:
+    return f"the work changes {', '.join(repr(change.path) for change in changes)}"

@@ -1,0 +1,1 @@
+"""Processes that stay: worker, gateway, server, warm sandboxes."""

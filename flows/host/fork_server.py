@@ -1,0 +1,189 @@
+"""The process that a worker's runs are forked from: it has imported what they need, and waits.
+
+    with forking("flows.host.engine_process"):  # in the worker
+        ...  # a `flows.host.run_process` begun now gets a fork
+
+A run begins as its copy, and takes environment and folder from the `flows.host.run_process`
+that asks for it: they are never seen here. It forks with one thread, no connection and no open
+file; it ends once its worker and the last of its runs have.
+"""
+
+import gc
+import os
+import re
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from secrets import token_hex
+from subprocess import PIPE, Popen
+from sysconfig import get_path
+from threading import Event, Thread
+from typing import NamedTuple
+
+from flows.config.environment import environment, variables
+from flows.host.leaving import leaving
+from flows.host.run_process import FORK_SERVER, STATUS, peer
+from flows.services.fingerprint import ROOMS, changed
+
+_READ_ONCE = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
+"""Variables that Python or an import has read for good."""
+
+_WAITING = 128
+
+PAUSE_S = 15.0
+"""Before one that died is started again: it takes seconds of a core, and may die again."""
+
+
+@contextmanager
+def forking(module: str, env: Mapping[str, str]) -> Iterator[Popen[bytes]]:
+    """While the block runs, a fork server forks each `flows.host.run_process` started in it.
+
+    The module has `get_ready`, called once before any fork, and `main`, which does a run. `env`
+    goes before this process's own variables. A server that dies is started again; until it is
+    there, each run begins as a process of its own.
+    """
+    name, over = f"harness-{token_hex(8)}", Event()
+    servers = [_started(name, module, env)]
+
+    def keep() -> None:
+        while servers[-1].wait() is not None and not over.wait(PAUSE_S):
+            _let_go(servers[-1])
+            servers.append(_started(name, module, env))
+
+    Thread(target=keep, name="fork server", daemon=True).start()
+    with variables({FORK_SERVER: name}):
+        yield servers[0]
+    over.set()
+    _let_go(servers[-1])
+
+
+def _let_go(server: Popen[bytes]) -> None:
+    if server.stdin is not None:
+        server.stdin.close()
+
+
+def _started(name: str, module: str, env: Mapping[str, str]) -> Popen[bytes]:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen(_WAITING)
+        return Popen(
+            (sys.executable, "-P", "-m", "flows.host.fork_server", str(listener.fileno()), module),
+            stdin=PIPE,  # by whose end it sees ours
+            pass_fds=[listener.fileno()],
+            env={**environment(), **env, FORK_SERVER: name},  # as its runs will have it
+        )
+
+
+class _Run(NamedTuple):
+    pid: int
+    process: int
+    """A descriptor that can be read once it has ended."""
+    asker: int
+    """The connection, which can be read once whoever asked is gone."""
+
+
+def main() -> None:
+    """Fork until the worker ends; in each child, do the run."""
+    listener, module = socket.socket(fileno=int(sys.argv[1])), sys.argv[2]
+    began_with = _beginning()
+    # Who ends the worker's group means the others. Not ignored: a child shall miss none of its own.
+    stops = (signal.SIGTERM, signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+    room = import_module(module)
+    room.get_ready()
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise SystemExit(f"{module} has more than one thread: none of its runs is forked")
+    gc.collect()
+    gc.freeze()
+    asker = _serve(listener)
+    if asker is None:
+        return
+    _become(asker)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stops)
+    sys.argv[1:] = []
+    if _beginning() != began_with:
+        os.execv(sys.executable, (sys.executable, "-P", "-m", module))  # noqa: S606 - no shell is meant
+    with leaving():
+        room.main()
+
+
+def _serve(listener: socket.socket) -> int | None:
+    """Fork for whoever asks: in each child, the pid of who asked. None when all is over."""
+    worker = sys.stdin.fileno()
+    with selectors.DefaultSelector() as watched:
+        watched.register(worker, selectors.EVENT_READ)
+        watched.register(listener.fileno(), selectors.EVENT_READ)
+        while watched.get_map():
+            key, _ = watched.select()[0]
+            match key.data:
+                case _Run() as run if key.fd == run.process:
+                    _tell_end(run, watched)
+                case _Run() as run:
+                    watched.unregister(run.asker)
+                    signal.pidfd_send_signal(run.process, signal.SIGKILL)
+                case _ if key.fd == worker:
+                    watched.unregister(worker)
+                    watched.unregister(listener.fileno())
+                    listener.close()
+                case _:
+                    asker = _fork(listener, watched)
+                    if asker is not None:
+                        return asker
+    return None
+
+
+def _fork(listener: socket.socket, watched: selectors.BaseSelector) -> int | None:
+    """A child for the next who asks; in that child, the pid of who asked."""
+    connection, _ = listener.accept()
+    with connection:
+        try:
+            asker, pid = peer(connection), os.fork()
+        except OSError:  # whoever gets no answer does the run itself
+            return None
+        if pid == 0:
+            for key in tuple(watched.get_map().values()):
+                os.close(key.fd)
+            listener.detach()
+            os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
+            return asker
+        run = _Run(pid, os.pidfd_open(pid), os.dup(connection.fileno()))
+        for descriptor in (run.process, run.asker):
+            watched.register(descriptor, selectors.EVENT_READ, run)
+        with suppress(OSError):  # gone already: the next look kills what nobody waits for
+            socket.send_fds(connection, (b".",), (run.process,))
+    return None
+
+
+def _tell_end(run: _Run, watched: selectors.BaseSelector) -> None:
+    _, status = os.waitpid(run.pid, 0)
+    with suppress(OSError):  # nobody asks any more
+        os.write(run.asker, STATUS.pack(status))
+    for descriptor in (run.process, run.asker):
+        with suppress(KeyError):
+            watched.unregister(descriptor)
+        os.close(descriptor)
+
+
+def _become(asker: int) -> None:
+    """Take the environment and the folder of the process that asked."""
+    entries = Path(f"/proc/{asker}/environ").read_bytes().split(b"\0")
+    pairs = (entry.partition(b"=") for entry in entries if entry)
+    os.environb.clear()
+    os.environb.update({name: value for name, _, value in pairs})
+    os.chdir(f"/proc/{asker}/cwd")
+
+
+def _beginning() -> tuple[object, ...]:
+    """What a process of now would begin with: our code, what is installed, variables."""
+    installed = Path(get_path("purelib")).stat().st_mtime
+    read = {k: v for k, v in environment().items() if _READ_ONCE.match(k)}
+    return changed(ROOMS), installed, read
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""One attempt at a run in its flow run: as far as it comes, and shown as it stands then."""
+
+from contextlib import suppress
+from functools import partial
+
+from prefect.exceptions import TerminationSignal
+
+from blueprints.engine import Watch
+from contracts.errors import HarnessError, RunNotFound
+from contracts.run import RunReport
+from flows.config.settings import load_settings
+from flows.execution.dependencies import Workshop
+from flows.execution.engine import run_blueprint
+from flows.execution.queue import queue, queued
+from flows.execution.reconcile import settle
+from flows.execution.telemetry import Trace, traced
+from flows.orchestration.artifacts import publish_report, publish_view
+from flows.orchestration.limits import turn
+from flows.orchestration.node_tasks import logged, task_runner
+from flows.runs.layout import TRAJECTORY
+from flows.runs.request import FlowRun, RunRequest
+from flows.runs.runs import is_known, read_diff, read_entry, read_report, reported_at
+from flows.runs.signals import LOOK_S, LOOK_UNDER_WORKER_S, cancelled_from_prefect, undisturbed
+
+
+def run_once(
+    request: RunRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
+) -> RunReport:
+    """Go on with the run as far as it comes, and show how it stands."""
+    settings = load_settings()
+    before = reported_at(tools.runs, run_id)
+    with traced(settings.telemetry, request, run_id) as trace:
+        try:
+            look_s = LOOK_UNDER_WORKER_S if this.suspends else LOOK_S
+            look = cancelled_from_prefect(this.id, every_s=look_s)
+            noted = partial(queued, tools.runs, run_id, request, this)
+            with look, turn(request, settings.limits, queue=noted):
+                report = run_blueprint(
+                    request,
+                    trace.workshop(tools),
+                    run_id=run_id,
+                    flow_run=this,
+                    perform=trace.perform(task_runner()),
+                    lanes=lambda: trace.perform(task_runner()),
+                    watch=logged(watch),
+                )
+        except (KeyboardInterrupt, TerminationSignal) as told:
+            with undisturbed():
+                report = _cut_short(told, request, tools, run_id, this)
+        except Exception as error:  # a door: what a node's author wrote may raise anything
+            with suppress(HarnessError):
+                settle(tools, run_id, error, of="queued")
+                if reported_at(tools.runs, run_id) != before:
+                    _tell(read_report(tools.runs, run_id), tools, trace)
+            raise
+        _tell(report, tools, trace)
+    return report
+
+
+def _tell(report: RunReport, tools: Workshop, trace: Trace) -> None:
+    """Tell telemetry and Prefect how the run stands."""
+    trace.ended(report, tools.runs / report.run_id / TRAJECTORY)
+    publish_report(report, read_diff(tools.runs, report.run_id))
+    publish_view(tools.view(report.run_id), report.run_id)
+
+
+def _cut_short(
+    told: BaseException, request: RunRequest, tools: Workshop, run_id: str, this: FlowRun
+) -> RunReport:
+    """The report of a run that was told to end, by whomever, also before it began."""
+    with suppress(RunNotFound):
+        return read_report(tools.runs, run_id)
+    if not is_known(tools.runs, run_id):
+        queue(tools.runs, run_id, request, this)
+    report = settle(tools, run_id, told, of=read_entry(tools.runs, run_id).state)
+    if report is None:
+        raise told
+    return report

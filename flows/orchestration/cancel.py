@@ -1,0 +1,71 @@
+"""Cancel a run from outside: its process is told to end, and ended when it does not."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+from contracts.errors import RunNotRunning
+from flows.config.settings import Settings
+from flows.runs.layout import REPORT
+from flows.runs.run_record import read_asked
+from flows.runs.runs import RunEntry, find_run, read_entry
+from sandbox.process import is_dead, is_known, pid_of
+
+PATIENCE_S = 30.0
+"""A run that has not reported so long after it was told is killed, its container with it."""
+
+
+def cancel(settings: Settings, run: str) -> RunEntry:
+    """Cancel the run of this id, or of the unambiguous beginning of one; what it is then.
+
+    One that waits for a person is withdrawn: what it asked is denied, and it goes on no more.
+
+    Raises:
+        RunNotFound: no such run, or several.
+        RunNotRunning: it is over, or it runs on another machine.
+        PrefectUnavailable: it waits, and its flow run cannot be cancelled.
+    """
+    folder = settings.runs
+    own = find_run(folder, run)
+    entry = read_entry(folder, own.name)
+    asked = read_asked(own)
+    if entry.state == "waiting":
+        _withdraw(settings, entry)
+        return read_entry(folder, own.name)
+    if asked is None or entry.state not in ("queued", "running"):
+        raise RunNotRunning(f"run {own.name} is not running: it is {entry.state}")
+    if not is_known(asked.process):
+        raise RunNotRunning(
+            f"run {own.name} is done by a process of another machine: cancel it there, or its "
+            f"flow run {asked.flow_run_id} in the Prefect UI"
+        )
+    _end(asked.process, own / REPORT)
+    return read_entry(folder, own.name)
+
+
+def _withdraw(settings: Settings, entry: RunEntry) -> None:
+    # With Prefect and the stores, which ending a process does not need.
+    from flows.execution.wiring import workshop
+    from flows.orchestration.start import prefect_at
+    from flows.services.local import api_url
+
+    with prefect_at(api_url(settings)):
+        from flows.execution.cancel_waiting import withdraw_here
+
+        withdraw_here(workshop(settings), entry)
+
+
+def _end(process: str, report: Path) -> None:
+    _signal(process, signal.SIGTERM)
+    give_up = monotonic() + PATIENCE_S
+    while not is_dead(process) and not report.is_file():
+        if monotonic() > give_up:
+            _signal(process, signal.SIGKILL)
+        sleep(0.05)
+
+
+def _signal(process: str, sign: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid_of(process), sign)

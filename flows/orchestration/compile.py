@@ -1,0 +1,181 @@
+"""A blueprint as a Prefect flow: each node, step and attempt is a task run."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from prefect import Flow, State
+from prefect.runtime import deployment, flow_run
+from prefect.states import Cancelled, Completed, Failed
+
+from blueprints.engine import Watch
+from blueprints.types import Blueprint
+from contracts.run import RunReport
+from flows.execution.dependencies import Workshop
+from flows.execution.reconcile import settle_flow_run
+from flows.orchestration.attempt import run_once
+from flows.orchestration.flow import NOT_GIVEN, PlainFlow, check_given, must_be_given
+from flows.orchestration.form import (
+    CONFIGURED,
+    Agent,
+    Budget,
+    Company,
+    Intent,
+    IntentFrom,
+    Model,
+    Options,
+    Push,
+    Ref,
+    Repo,
+    Secrets,
+    User,
+    with_options_of,
+)
+from flows.orchestration.heartbeat import beating
+from flows.orchestration.memory_tasks import memory_in_prefect, notes_in_prefect
+from flows.orchestration.names import NO_REPO, run_name, tag_flow_run
+from flows.orchestration.plainly import plainly
+from flows.orchestration.secrets import secrets_set
+from flows.runs.request import FlowRun, RunRequest
+from flows.runs.run_record import check_own
+from flows.runs.runs import finished, waits
+
+RunFlow = Flow[..., State[RunReport]]
+
+
+def compile_blueprint(
+    blueprint: Blueprint,
+    workshop: Callable[[], Workshop],
+    *,
+    blueprint_ref: str = "",
+    run_id: str | None = None,
+    watch: Watch | None = None,
+    whole: Callable[[str], str] = str,
+) -> RunFlow:
+    """The flow that runs this blueprint, under the blueprint's name.
+
+    It ends Completed or Failed with the `RunReport` as data; what a node raises is raised.
+    `run_id=None` takes the last eight hex digits of the flow run's id. `workshop` is called
+    when a run begins, not before. A flow run that is retried goes on where it stopped, and
+    one that was finished ends at once as it did. Where a deployment started it, it is suspended
+    while it waits for a person. `whole` gives the address of the repository where its
+    parameter hides a password.
+    """
+
+    def own_name() -> str:
+        own_id = run_id or str(flow_run.id)[-8:]
+        repo = str(flow_run.parameters.get("repo") or NO_REPO)
+        return run_name(blueprint.name, repo, own_id)
+
+    compiled = PlainFlow(
+        flow_function(
+            blueprint,
+            workshop,
+            blueprint_ref=blueprint_ref,
+            run_id=run_id,
+            watch=watch,
+            whole=whole,
+        ),
+        name=blueprint.name,
+        description=blueprint.description,
+        flow_run_name=own_name,
+        persist_result=False,
+        on_cancellation=[settle_flow_run],
+        on_crashed=[settle_flow_run],
+    )
+    return must_be_given("repo")(compiled)
+
+
+def flow_function(
+    blueprint: Blueprint,
+    workshop: Callable[[], Workshop],
+    *,
+    blueprint_ref: str,
+    run_id: str | None = None,
+    watch: Watch | None = None,
+    whole: Callable[[str], str] = str,
+) -> Callable[..., State[RunReport]]:
+    """The function of this blueprint's flow; who calls it names and decorates the flow."""
+
+    def own_id() -> str:
+        return run_id or str(flow_run.id)[-8:]
+
+    @plainly
+    @with_options_of(blueprint)
+    def blueprint_flow(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
+        repo: Repo = NOT_GIVEN,
+        intent: Intent = "",
+        ref: Ref = "",
+        agent: Agent = CONFIGURED,
+        model: Model = "",
+        push: Push = False,
+        budget_usd: Budget = None,
+        options: Options = {},  # noqa: B006 - the form shows it; nobody changes it
+        user: User = "",
+        company: Company = "",
+        secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
+        intent_from: IntentFrom = "",
+    ) -> State[RunReport]:
+        """Run the blueprint; `flows/orchestration/form.py` says what each parameter means."""
+        check_given({"repo": repo})
+        with secrets_set(secrets), beating():
+            tools = workshop()
+            if run_id is None:
+                check_own(tools.runs / own_id(), str(flow_run.id))
+            over = finished(tools.runs, own_id())
+            if over is not None:
+                return _end(over)
+            tools = replace(
+                tools,
+                memory=memory_in_prefect(tools.memory),
+                notes=partial(notes_in_prefect, tools.notes),
+            )
+            request = RunRequest(
+                blueprint=blueprint,
+                blueprint_ref=blueprint_ref,
+                repo=whole(repo),
+                intent=intent,
+                intent_from=intent_from,
+                ref=ref or None,
+                agent=tools.default_agent if agent == CONFIGURED else agent,
+                model=model or tools.default_model,
+                push=push,
+                budget_usd=budget_usd or tools.default_budget_usd,
+                options=options,
+                user=user or None,
+                company=company or None,
+            )
+            tools.check(request)
+            tag_flow_run(request)
+            suspends = run_id is None and deployment.id is not None
+            this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
+            return _end(_until_over(request, tools, own_id(), this, watch or Watch()))
+
+    return blueprint_flow
+
+
+def _until_over(
+    request: RunRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
+) -> RunReport:
+    """The run's last report; a flow run that suspends itself meanwhile waits for a person."""
+    while True:
+        if this.suspends and waits(tools.runs, run_id):
+            # With the database and Prefect's forms, which most runs never need.
+            from flows.orchestration.suspend import suspend_until_decided
+
+            with tools.approvals() as approvals:
+                suspend_until_decided(approvals, run_id)
+        report = run_once(request, tools, run_id, this, watch)
+        if not this.suspends or report.status != "waiting":
+            return report
+
+
+def _end(report: RunReport) -> State[RunReport]:
+    if report.status == "cancelled":
+        return Cancelled(message=report.error, data=report)
+    if report.status == "waiting":
+        return Completed(name="Waiting", message="waits for an approval", data=report)
+    if report.status == "success":
+        where = f"work on {report.branch}" if report.branch else "nothing changed"
+        return Completed(message=where, data=report)
+    return Failed(message=report.error, data=report)

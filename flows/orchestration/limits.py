@@ -1,0 +1,125 @@
+"""How many runs may go on at once on one repository, or with one model; the others queue.
+
+The limits are Prefect's global concurrency limits, so they hold over all workers, and its page
+*Concurrency* shows who has a slot. Limits of one deployment are the deployment's own.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from hashlib import sha256
+from time import sleep
+from uuid import UUID
+
+from httpx import HTTPStatusError, codes
+from prefect import State, get_client
+from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.concurrency.sync import concurrency
+from prefect.runtime import flow_run
+from prefect.states import Running
+
+from contracts.paths import existing_path
+from flows.config.settings import LimitSettings
+from flows.execution.forge import project_of
+from flows.runs.request import RunRequest, models, repo_name, whole_name
+
+QUEUED = "Queued"
+"""Name of the state of a flow run that waits for its turn."""
+
+
+@contextmanager
+def turn(
+    request: RunRequest, limits: LimitSettings, *, queue: Callable[[], AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Wait until the run may go on, as a flow run that says so; it holds its slots in the block.
+
+    `queue` is entered first, unless no limit holds the run back.
+
+    Raises:
+        KeyboardInterrupt: the flow run was cancelled meanwhile.
+    """
+    wanted = limits_for(request, limits)
+    if not wanted:
+        yield
+        return
+    with queue():
+        _show(QUEUED, f"waits for a slot of {', '.join(wanted)}")
+        with slots(wanted):
+            _show("Running", "")
+            yield
+
+
+@contextmanager
+def slots(wanted: Mapping[str, int]) -> Iterator[None]:
+    """Wait for a slot of each of these limits, which become what is said here; held in the block.
+
+    Who is interrupted meanwhile waits no more. The slots of a process that died are free again
+    after five minutes.
+
+    Raises:
+        KeyboardInterrupt: the flow run that this is called in was cancelled meanwhile.
+    """
+    if not wanted:
+        yield
+        return
+    with get_client(sync_client=True) as client:
+        for name, number in wanted.items():
+            client.upsert_global_concurrency_limit_by_name(name, number)
+    with ExitStack() as held:
+        while (again_s := _refused(held, list(wanted))) is not None:
+            sleep(again_s)
+            with get_client(sync_client=True) as client:
+                _end_if_cancelled(client.read_flow_run(UUID(flow_run.id)).state)
+        yield
+
+
+def _refused(held: ExitStack, names: list[str]) -> float | None:
+    """Ask once for the slots; None when they are ours, else how long the server tells to wait.
+
+    Where Prefect itself waits, a thread of it does so after we are gone, and takes the slot.
+    """
+    # A server that is away for a while takes no run's turn away.
+    taken = concurrency(names, max_retries=0, strict=True, raise_on_lease_renewal_failure=False)
+    try:
+        held.enter_context(taken)
+    except ConcurrencySlotAcquisitionError as error:
+        match error.__cause__:
+            case HTTPStatusError(response=answer) if answer.status_code == codes.LOCKED:
+                return float(answer.headers["Retry-After"])
+        raise
+    return None
+
+
+def limits_for(request: RunRequest, limits: LimitSettings) -> Mapping[str, int]:
+    """The limits that this run comes under, by their names on the server."""
+    found: dict[str, int] = {}
+    if limits.per_repository is not None:
+        which = sha256(_one_name(request.repo).encode()).hexdigest()[:6]
+        found[f"harness repository {_plain(repo_name(request.repo))} {which}"] = (
+            limits.per_repository
+        )
+    for model in sorted(models(request) & limits.per_model.keys()):
+        found[f"harness model {_plain(model)}"] = limits.per_model[model]
+    return found
+
+
+def _show(name: str, message: str) -> None:
+    shown: State[object] = Running(name=name, message=message)
+    with get_client(sync_client=True) as client:
+        _end_if_cancelled(client.set_flow_run_state(flow_run.id, shown).state)
+
+
+def _end_if_cancelled(state: State[object] | None) -> None:
+    if state is not None and (state.is_cancelling() or state.is_cancelled()):
+        raise KeyboardInterrupt
+
+
+def _one_name(repo: str) -> str:
+    """The same of all addresses of one repository: with a password or without, by HTTPS or SSH."""
+    place = None if existing_path(repo) else project_of(repo)
+    return "/".join(place) if place else whole_name(repo)
+
+
+def _plain(text: str) -> str:
+    """Prefect takes no other characters in names."""
+    return re.sub(r"[^\w.:@ -]", "-", text)

@@ -1,0 +1,148 @@
+"""Memory around a run as Prefect tasks, each with an artifact."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from re import sub
+from typing import TYPE_CHECKING
+
+from prefect import task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+
+from contracts.run import RunReport
+from flows.config.settings import load_settings
+from flows.recall.notes import Given, Notes, Seat
+from flows.recall.playbooks import Away, Memory
+from flows.runs.report import page_link
+from flows.runs.report import plain as plain_text
+from flows.services.pages import pages_url
+from memory.around_run import Recall, Recorded
+from memory.types import Hit
+
+if TYPE_CHECKING:
+    from memory.curation.curate import Curated
+
+
+def memory_in_prefect(plain: Memory) -> Memory:
+    """The same, each call a task run of the flow that it is called in, with an artifact."""
+
+    def surface(run_id: str, task: str) -> Recall:
+        return _surface_task(plain, run_id, task)
+
+    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+        return _record_task(plain, report, verdict_later)
+
+    return replace(plain, surface=surface, record=record)
+
+
+@contextmanager
+def notes_in_prefect(
+    open_plain: Callable[[], AbstractContextManager[Notes]],
+) -> Iterator[Notes]:
+    """The same, each answer also an artifact of the task run that it is asked in."""
+    with open_plain() as plain:
+
+        def give(seat: Seat) -> Given:
+            given = plain.give(seat)
+            if given.explained:
+                name = sub(r"[^a-z0-9]+", "-", seat.node.lower()).strip("-")
+                create_markdown_artifact(
+                    given.explained,
+                    key=f"notes-{seat.run_id}-{name}",
+                    description=f"Notes and examples given to {seat.node}, and why",
+                )
+            return given
+
+        yield replace(plain, give=give, learn=lambda run_id: _learn_task(plain, run_id))
+
+
+@task(
+    name="curate run",
+    task_run_name="curate run",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
+    curated = plain.learn(run_id)
+    if curated is not None:
+        publish_taught(curated)
+    return curated
+
+
+@task(
+    name="surface playbooks",
+    task_run_name="surface playbooks",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
+    shown = plain.surface(run_id, task)
+    create_markdown_artifact(
+        recall_markdown(shown, pages_url(load_settings())),
+        key=f"playbooks-{run_id}",
+        description="Playbooks shown, and why",
+    )
+    return shown
+
+
+@task(
+    name="record execution",
+    task_run_name="record execution",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+    recorded = plain.record(report, verdict_later)
+    if recorded is not None:
+        create_markdown_artifact(
+            _recorded(recorded), key=f"execution-{report.run_id}", description="What was recorded"
+        )
+    return recorded
+
+
+def publish_taught(curated: "Curated") -> None:
+    """Attach what a run taught to the run of Prefect that this is called in."""
+    create_markdown_artifact(
+        taught(curated), key=f"curated-{curated.run_id}", description="What the run taught"
+    )
+
+
+def taught(curated: "Curated") -> str:
+    """What came of a run, as Markdown."""
+    if curated.fault:
+        return plain_text(curated.fault)
+    kept = [
+        f"- {entry.status}: `{entry.id}` {plain_text(entry.author.kind)}, {entry.confidence} of 100"
+        for entry in curated.written
+    ]
+    same = [f"- known already: `{entry_id}`" for entry_id in curated.merged]
+    refused = [f"- refused: {plain_text(r.words[:200])}: {r.why}" for r in curated.refused]
+    return "\n".join([*kept, *same, *refused]) or "The run taught nothing."
+
+
+def recall_markdown(shown: Recall, site: str | None = None) -> str:
+    """What a run was shown and why, as Markdown; `site` is where the pages are."""
+    if shown.held_out:
+        why = "This run was drawn to be shown no playbook, so that the lift can be measured."
+    else:
+        why = f"{len(shown.shown)} of {len(shown.found.hits)} found were shown."
+    rows = [_row(hit, hit.playbook.id in shown.shown, site) for hit in shown.found.hits]
+    head = ["| playbook | shown | score | confidence | found by |", "|---|---|---|---|---|"]
+    table = [*head, *rows] if rows else ["Nothing in memory fits this task."]
+    return "\n".join([why, "", *table])
+
+
+def _row(hit: Hit, shown: bool, site: str | None) -> str:
+    places = [f"{arm} #{at.rank} ({at.score:.3f})" for arm, at in hit.places.items()]
+    name = page_link(hit.playbook.slug, site, "playbook", hit.playbook.id)
+    known = f"{hit.score:.3f} | {hit.playbook.confidence:.0%}"
+    return f"| {name} | {'yes' if shown else 'no'} | {known} | {', '.join(places)} |"
+
+
+def _recorded(recorded: Recorded | Away) -> str:
+    if isinstance(recorded, Away):
+        return f"Nothing yet, memory is told again: {plain_text(recorded.why)}"
+    lessons = [f"- {plain_text(lesson)}" for lesson in recorded.lessons]
+    credited = ", ".join(recorded.playbooks) or "no playbook"
+    return "\n".join([f"Outcome {recorded.outcome}, credited to {credited}.", "", *lessons])

@@ -1,0 +1,75 @@
+"""Nodes as Prefect task runs, and what they say in the Prefect log."""
+
+from collections.abc import Callable
+from contextvars import copy_context
+
+from prefect import State, allow_failure, get_run_logger, task
+from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import MissingContextError
+from prefect.states import Completed, Failed
+
+from blueprints.engine import Perform, Watch
+from contracts.run import NodeResult
+from flows.orchestration.plain_log import failures_told_once
+from nodes.types import Node
+
+
+def task_runner() -> Perform:
+    """A `Perform` that makes each node a task run; a failed node's task run is Failed.
+
+    Each task run waits for the one before it, so that the graph shows their order.
+    """
+    last: State[object] | None = None
+    failures_told_once()
+
+    def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
+        nonlocal last
+        # No tags: each would cost a question to the server about its concurrency limits.
+        # A function, for Prefect takes a string for a template.
+        run = _node_task.with_options(name=node.name, task_run_name=lambda: node.name)
+        before = None if last is None else [allow_failure(last)]
+        last = run(execute, return_state=True, wait_for=before)
+        match last.result(raise_on_failure=False):
+            case NodeResult() as result:
+                return result
+            case BaseException() as error:
+                raise error
+            case other:
+                raise TypeError(f"node {node.name!r} gave {other!r}, which is no NodeResult")
+
+    return perform
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def _node_task(execute: Callable[[], NodeResult]) -> object:
+    result = execute()
+    match result.status:
+        case "success":
+            return Completed(data=result)
+        case "skipped":
+            return Completed(name="Skipped", data=result)
+        case "failure":
+            return Failed(message=result.error, data=result)
+
+
+def logged(watch: Watch) -> Watch:
+    """The same watch, also told to the Prefect log of the run that is going on."""
+    of_run = copy_context()
+
+    def say(words: str, *given: object) -> None:
+        try:
+            get_run_logger().info(words, *given)
+        except MissingContextError:  # in a thread that the node began itself
+            of_run.copy().run(say, words, *given)
+
+    def on_complete(name: str, result: NodeResult) -> None:
+        why = f": {result.error}" if result.error else ""
+        seconds = result.duration_ms / 1000
+        say("node %r: %s in %.1f s%s", name, result.status, seconds, why)
+        watch.on_node_complete(name, result)
+
+    def on_line(name: str, line: str) -> None:
+        say("%s", line)
+        watch.on_line(name, line)
+
+    return Watch(on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line)

@@ -1,0 +1,54 @@
+"""Secrets of one run: kept in Prefect's Secret blocks, named in the form, set while it runs."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import cast
+
+from prefect.blocks.system import Secret
+
+from contracts.errors import SecretMissing
+from flows.config.environment import variables
+from flows.config.settings import load_settings
+
+
+@contextmanager
+def secrets_set(blocks: Mapping[str, str]) -> Iterator[None]:
+    """Set each variable to the value of its Secret block until the block of code ends.
+
+    Raises:
+        SecretMissing: no such block on this server, or it holds no text.
+    """
+    if not blocks:
+        yield
+        return
+    from flows.services import gateway  # brings in its client, 20 ms for who has secrets
+
+    own_gateway = f"gateway-{sha256(repr(sorted(blocks.items())).encode()).hexdigest()[:8]}"
+    secret = {name: _value(block) for name, block in blocks.items()}
+    # The keys of one run must not be those of others: it has a gateway of its own.
+    with variables({**secret, "HARNESS_GATEWAY": own_gateway}):
+        try:
+            yield
+        finally:
+            gateway.down_if_idle(load_settings())
+
+
+def _value(block: str) -> str:
+    # Typed as a coroutine; `_sync` makes it none.
+    load = cast("Callable[..., Secret[str]]", Secret.load)
+    try:
+        kept = load(block, _sync=True)
+    except ValueError as error:
+        raise SecretMissing(
+            f"no Secret block {block!r} on this Prefect server: "
+            "make it under Blocks, or name another one in the run's secrets"
+        ) from error
+    value, read = kept.value.get_secret_value(), kept.get()  # a text is read as JSON, if it is
+    for text in (read, value):
+        if isinstance(text, str):
+            return text
+    raise SecretMissing(
+        f"Secret block {block!r} holds a {type(value).__name__}, and a variable takes text: "
+        "write it under Blocks as text, or name another one in the run's secrets"
+    )

@@ -1,0 +1,146 @@
+"""Start a run in this process, visible in Prefect."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+from uuid import UUID
+
+from blueprints.engine import Watch
+from contracts.errors import NodeBroken, PrefectUnavailable
+from contracts.run import RunReport
+from flows.config.settings import Settings, load_settings
+from flows.execution.wiring import workshop
+from flows.runs.request import RunRequest
+from flows.services.local import api_url
+from flows.services.server import speaking_to
+from nodes.blame import blame
+from sandbox.git import redacted
+
+if TYPE_CHECKING:
+    from prefect import State
+    from prefect.client.schemas import FlowRun
+
+    from flows.execution.dependencies import Workshop
+    from flows.orchestration.compile import RunFlow
+
+
+def run_in_prefect(
+    request: RunRequest,
+    settings: Settings,
+    *,
+    run_id: str,
+    watch: Watch,
+    flow_run_id: str | None = None,
+) -> RunReport:
+    """Run the checked request as a flow run of the server in use, started when there is none.
+
+    A run that goes on does so in its own flow run, if the server still knows it; it is checked
+    there, where its own secrets are set.
+
+    Raises:
+        PrefectUnavailable: no server, or it went away; the run itself may have ended well.
+        NodeBroken: a node raised; the line says which, what and where.
+        HarnessError: whatever ended the run before it could report.
+    """
+    api = api_url(settings)
+    with prefect_at(api):
+        from flows.orchestration.compile import compile_blueprint
+
+        flow = compile_blueprint(
+            request.blueprint,
+            lambda: _workshop(request, settings, checked=flow_run_id is None),
+            blueprint_ref=request.blueprint_ref,
+            run_id=run_id,
+            watch=watch,
+            whole=lambda _: request.repo,
+        )
+        parameters: dict[str, object] = {
+            "repo": redacted(request.repo),
+            "intent": request.intent,
+            "ref": request.ref or "",
+            "agent": request.agent,
+            "model": request.model,
+            "push": request.push,
+            "budget_usd": request.budget_usd,
+            "options": dict(request.options),
+            "user": request.user or "",
+            "company": request.company or "",
+            "intent_from": request.intent_from,
+        }
+        state = run_in_flow_run(flow, parameters, flow_run_id)
+        result = state.result(raise_on_failure=False)
+    if isinstance(result, RunReport):
+        return result
+    blamed = blame(result)
+    if blamed is not None:
+        raise NodeBroken(blamed) from result
+    raise result
+
+
+def _workshop(request: RunRequest, settings: Settings, *, checked: bool) -> "Workshop":
+    """What the run works with; asked for where its own secrets are set, and their gateway is."""
+    own = settings.model_copy(update={"gateway": load_settings().gateway})
+    made = workshop(own, wait_s=request.wait_approvals_s)
+    return replace(made, check=_checked) if checked else made
+
+
+def _checked(_: RunRequest) -> tuple[str, ...]:
+    return ()
+
+
+def run_in_flow_run(
+    flow: "RunFlow", parameters: dict[str, object], flow_run_id: str | None
+) -> "State[RunReport]":
+    """Run the flow in the flow run that it was begun in; in a new one if there is none.
+
+    A flow run that was begun keeps its own parameters; `run-blueprint` has one more, which is the
+    flow itself.
+    """
+    from prefect.flow_engine import run_flow
+    from prefect.utilities.callables import get_parameter_defaults
+
+    flow_run = _reopened(flow_run_id) if flow_run_id else None
+    if flow_run is None:
+        return flow(**parameters, return_state=True)
+    asked = get_parameter_defaults(flow.fn) | parameters
+    own = {name: value for name, value in flow_run.parameters.items() if name in asked}
+    done = run_flow(flow, flow_run, asked | own, return_type="state")
+    return cast("State[RunReport]", done)  # run_flow's type covers flows of every kind
+
+
+def _reopened(flow_run_id: str) -> "FlowRun | None":
+    """The flow run, ready to run again; None when the server does not know it."""
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+    from prefect.states import Pending
+
+    with suppress(ObjectNotFound), get_client(sync_client=True) as client:
+        id_ = UUID(flow_run_id)
+        client.set_flow_run_state(id_, Pending(message="goes on"), force=True)
+        return client.read_flow_run(id_)
+    return None
+
+
+@contextmanager
+def prefect_at(api: str) -> Iterator[None]:
+    """Speak to the Prefect server there until the block ends; flow runs in it are `beating`.
+
+    Raises:
+        PrefectUnavailable: it went away meanwhile, was too busy for too long, or lost a flow run.
+    """
+    from httpx import TransportError
+    from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+
+    try:
+        with speaking_to(api, home=load_settings().home):
+            yield
+    except (TransportError, PrefectHTTPStatusError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise PrefectUnavailable(
+            f"the Prefect server at {api} stopped answering during the run: {why}"
+        ) from error
+    except ObjectNotFound as error:
+        raise PrefectUnavailable(
+            f"the Prefect server at {api} does not know the flow run any more: it was deleted there"
+        ) from error

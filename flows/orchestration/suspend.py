@@ -1,0 +1,100 @@
+"""A flow run that waits for a person: suspended, with a typed form for one action after the other.
+
+The process ends meanwhile; a worker goes on with the run once everything is decided, by the form or
+elsewhere. A decision is written down before it counts, so a run that is retried or restarted asks
+nothing twice.
+"""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Literal
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateName,
+)
+from prefect.exceptions import FlowPauseTimeout, NotPausedError, ObjectNotFound, Pause
+from prefect.flow_runs import resume_flow_run, suspend_flow_run
+from prefect.runtime import flow_run
+
+from contracts.errors import ApprovalDecided
+from flows.orchestration.decision_form import filled, form, read
+from policy.types import Approval
+
+if TYPE_CHECKING:
+    from policy.plan.approvals import Approvals
+
+_KEY = "approval-"
+_SUSPENDED = "Suspended"
+_SLACK_S = 24 * 3600
+"""A form stays open so much longer than what it asks about: the run itself tells what expired."""
+
+
+def suspend_until_decided(approvals: "Approvals", run_id: str) -> None:
+    """Return when nothing of this run waits for a person; until then the flow run is suspended.
+
+    Raises:
+        Pause: Prefect's; the process is to end, and the flow to begin anew when it is resumed.
+    """
+    while waiting := _waiting(approvals, run_id):
+        _ask(approvals, waiting[0], more=len(waiting) - 1)
+
+
+def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
+    left_s = int((approval.expires_at - datetime.now(UTC)).total_seconds()) + _SLACK_S
+    key = f"{_KEY}{approval.run_id}-{approval.id}"
+    try:
+        said = suspend_flow_run(wait_for_input=form(approval, more), key=key, timeout=left_s)
+    except Pause:
+        go_on(str(flow_run.id), approvals, approval.run_id)  # decided just before
+        raise
+    status, reason = read(said.model_dump(), approval)
+    with suppress(ApprovalDecided):
+        approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
+
+
+def go_on(
+    suspended: str, approvals: "Approvals", run_id: str
+) -> Literal["goes on", "waits", "over"]:
+    """Let a flow run go on if what its form asks about was decided elsewhere; what becomes of it.
+
+    It goes on by itself, waits for more decisions, or is over. One that is still under way sees
+    for itself what was decided.
+    """
+    waiting = _waiting(approvals, run_id)
+    with get_client(sync_client=True) as client, suppress(ObjectNotFound):
+        state = client.read_flow_run(UUID(suspended)).state
+        if state is None or state.is_final():
+            return "over"
+        if state.is_paused():
+            key = state.state_details.pause_key or ""
+            if any(key.endswith(f"-{one.id}") for one in waiting):
+                return "waits"
+            said = filled(approvals.list(run_id=run_id))
+            with suppress(NotPausedError, FlowPauseTimeout):  # somebody else was faster
+                resume_flow_run(UUID(suspended), run_input=said)
+        return "waits" if waiting else "goes on"
+    return "over"
+
+
+def let_go_on(approvals: "Approvals") -> int:
+    """Let all flow runs go on that are suspended here for what does not wait any more; how many."""
+    suspended = FlowRunFilterStateName(any_=[_SUSPENDED])
+    chosen = FlowRunFilter(state=FlowRunFilterState(name=suspended))
+    with get_client(sync_client=True) as client:
+        found = client.read_flow_runs(flow_run_filter=chosen)
+    told = 0
+    for run in found:
+        key = run.state.state_details.pause_key if run.state else None
+        run_id = (key or "").removeprefix(_KEY).partition("-")[0]
+        if key and key.startswith(_KEY) and approvals.list(run_id=run_id):
+            told += go_on(str(run.id), approvals, run_id) == "goes on"
+    return told
+
+
+def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
+    """Those that wait, the oldest first."""
+    return approvals.list(run_id=run_id, pending=True)[::-1]

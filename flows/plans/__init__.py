@@ -1,0 +1,1 @@
+"""Plans made from a prompt: planned, checked, run, reported."""

@@ -1,0 +1,110 @@
+"""A plan as a Prefect flow: each step is a task run, in the plan's own order of dependencies."""
+
+from collections.abc import Callable
+from typing import cast
+
+from prefect import Flow, State, allow_failure, flow, get_run_logger, task
+from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.futures import PrefectFuture
+from prefect.states import Completed, Failed
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+
+from flows.orchestration.heartbeat import beating
+from flows.orchestration.plain_log import failures_told_once
+from flows.plans.report import PlanReport, markdown
+from flows.plans.run import PlanShop, open_run, report_of
+from policy.plan.executor import Outcome, PlanRun
+from policy.plan.question import Person
+
+PlanFlow = Flow[[], State[PlanReport]]
+MAX_AT_ONCE = 4
+
+_Step = Callable[[], Outcome]
+
+
+def step_runner() -> TaskRunner[PrefectFuture[object]]:
+    """Runs a few steps at a time, each in a thread."""
+    runner: object = ThreadPoolTaskRunner(max_workers=MAX_AT_ONCE)
+    return cast(TaskRunner[PrefectFuture[object]], runner)  # its futures are a kind of these
+
+
+def compile_plan(shop: PlanShop, run_id: str, person: Person | None = None) -> PlanFlow:
+    """The flow that goes on with the run of this id until it is over or waits for a person.
+
+    It ends Completed, Completed as "Waiting", or Failed, with the `PlanReport` as data.
+    """
+
+    @flow(
+        name="plan",
+        flow_run_name=f"plan · {run_id}",
+        persist_result=False,
+        task_runner=step_runner(),
+    )
+    def plan_flow() -> State[PlanReport]:
+        with beating(), open_run(shop, run_id, person) as run:
+            run_steps(run)
+        report = report_of(shop, run_id)
+        publish(report)
+        return ended(report)
+
+    return plan_flow
+
+
+def run_steps(run: PlanRun) -> None:
+    """Run every step as a task; those that wait for no other run at the same time.
+
+    What a step raises, which is a bug or an outage, is raised when all others are over.
+    """
+    failures_told_once()
+    futures: dict[int, PrefectFuture[object]] = {}
+    for index, step in enumerate(run.plan.steps):
+        name = f"{index} {step.op}"
+        submit = _step_task.with_options(name=step.op, task_run_name=name).submit
+        before = [allow_failure(futures[dep]) for dep in step.deps]
+        futures[index] = submit(_bound(run, index), return_state=False, wait_for=before)
+    for future in futures.values():
+        result = future.result(raise_on_failure=False)
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _bound(run: PlanRun, index: int) -> _Step:
+    return lambda: run.run_step(index)
+
+
+@task(cache_policy=NO_CACHE, persist_result=False)
+def _step_task(execute: _Step) -> object:
+    outcome = execute()
+    get_run_logger().info("step %d: %s %s", outcome.index, outcome.status, outcome.reason)
+    match outcome.status:
+        case "done":
+            return Completed(data=outcome)
+        case "skipped":
+            return Completed(name="Skipped", message=outcome.reason, data=outcome)
+        case "waiting":
+            return Completed(name="Waiting", message=outcome.reason, data=outcome)
+        case "denied" | "failed":
+            return Failed(name=outcome.status.title(), message=outcome.reason, data=outcome)
+
+
+def publish(report: PlanReport) -> None:
+    """Attach the report to the flow run that this is called in."""
+    create_markdown_artifact(
+        markdown(report),
+        key=f"plan-{report.run_id}",
+        description=f"plan: {report.status}",
+    )
+
+
+def ended(report: PlanReport) -> State[PlanReport]:
+    """The state in which the flow run ends."""
+    match report.status:
+        case "success":
+            return Completed(data=report)
+        case "waiting" | "planned" | "running" | "cancelled" | "lost":
+            ids = ", ".join(report.approvals)
+            why = f"waits for approval {ids}" if ids else f"it is {report.status}"
+            return Completed(name="Waiting", message=why, data=report)
+        case "failure":
+            return Failed(message=report.error or "a step failed or was denied", data=report)

@@ -1,0 +1,63 @@
+"""Sends a mail by SMTP."""
+
+import smtplib
+from email.message import EmailMessage
+from email.utils import make_msgid
+from ssl import create_default_context
+
+from flows.config.environment import environment
+from flows.config.memory import expand
+from flows.config.policy import MailSettings
+from policy.errors import OperationFailed
+from policy.plan.outside_operations import Mail
+
+_TIMEOUT_S = 30.0
+
+
+def send_mail(mail: Mail, settings: MailSettings) -> None:
+    """Hand the mail to the configured server; to those it names and nobody else.
+
+    Raises:
+        OperationFailed: an address or the subject is none, the password is not set, or the
+            server did not take it.
+    """
+    try:
+        message = _message(mail, settings.sender)
+        with smtplib.SMTP(settings.host, settings.port, timeout=_TIMEOUT_S) as server:
+            if settings.starttls:
+                server.starttls(context=create_default_context())
+            if settings.user:
+                server.login(settings.user, _password(settings))
+            refused = server.send_message(
+                message, from_addr=settings.sender, to_addrs=[*mail.to, *mail.cc]
+            )
+    except (OSError, ValueError, smtplib.SMTPException) as error:
+        where = f"{settings.host}:{settings.port}"
+        raise OperationFailed(f"the mail was not sent by {where}: {error}") from error
+    if refused:
+        raise OperationFailed(f"the server refused {', '.join(sorted(refused))}")
+
+
+def _password(settings: MailSettings) -> str:
+    password = expand(settings.password, environment())
+    if not password:
+        raise OperationFailed(
+            f"no password for {settings.user!r}: `[policy.mail] password` is empty, or names a "
+            "variable that is not set"
+        )
+    return password
+
+
+def _message(mail: Mail, sender: str) -> EmailMessage:
+    for one in (*mail.to, *mail.cc):
+        if one.count("@") != 1 or any(char in one for char in ' ,;<>\r\n\0"()'):
+            raise ValueError(f"{one!r} is not one plain address")
+    if not mail.to:
+        raise ValueError("the mail is to nobody")
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = sender, ", ".join(mail.to), mail.subject
+    if mail.cc:
+        message["Cc"] = ", ".join(mail.cc)
+    message["Message-ID"] = make_msgid(domain="harness.localhost")
+    message.set_content(mail.body)
+    return message

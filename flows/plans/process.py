@@ -1,0 +1,43 @@
+"""Which process of this machine does a plan, so that one whose process is gone can be told."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.runs.home import write_in_home
+from flows.runs.lock import is_marked, marked
+from policy.log.event_log import EventLog
+from sandbox.process import is_dead, is_known, process_label
+
+
+def plan_folder(log: EventLog) -> Path:
+    """Where this machine keeps what is about plans and stands in no log."""
+    return log.head.path.parent / "plans"
+
+
+@contextmanager
+def process_noted(log: EventLog, run_id: str) -> Iterator[None]:
+    """This process does the plan from now on, until it ends; those of elsewhere see the block."""
+    file = _file(log, run_id)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_in_home(file, process_label(os.getpid()), run_id=run_id)
+    with marked(file):
+        yield
+
+
+def has_process(log: EventLog, run_id: str) -> bool | None:
+    """Whether the process that did the plan last still lives; None when none did, here.
+
+    One of before a reboot left no lock.
+    """
+    file = _file(log, run_id)
+    try:
+        label = file.read_text()
+    except FileNotFoundError:
+        return None
+    return not is_dead(label) if is_known(label) else is_marked(file)
+
+
+def _file(log: EventLog, run_id: str) -> Path:
+    return plan_folder(log) / f"{run_id}.process"

@@ -1,0 +1,138 @@
+"""How a run of a plan ended, as JSON, as text and as a page of the Prefect UI."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from contracts.json import Json
+from contracts.run import Decisions
+from flows.audit.approval_text import SHORT, argument_lines, in_a_line
+from nodes.text import fenced, visible
+from policy.plan.plan_log import Ended
+from policy.plan.registry import thawed
+from policy.types import Plan, Step
+
+PlanStatus = Literal["success", "failure", "waiting", "planned", "running", "cancelled", "lost"]
+"""`planned`: not begun. `lost`: its process is gone before its steps were done; it can go on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """One line of the report."""
+
+    index: int
+    op: str
+    status: str
+    reason: str = ""
+    output: Json = None
+    rule: str = ""
+    provenance: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanReport:
+    """What `harness plan --json` prints. `approvals` are the ids of those that wait."""
+
+    run_id: str
+    status: PlanStatus
+    prompt: str
+    plan: Plan
+    flow_run_id: str | None = None
+    flow_run_url: str | None = None
+    steps: tuple[StepReport, ...] = ()
+    approvals: tuple[str, ...] = ()
+    decisions: Decisions = field(default_factory=Decisions)
+    error: str | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """One JSON document."""
+        return {
+            "run_id": self.run_id,
+            "flow_run_id": self.flow_run_id,
+            "flow_run_url": self.flow_run_url,
+            "status": self.status,
+            "prompt": self.prompt,
+            "plan": {"id": self.plan.id, "steps": thawed(self.plan.as_json())},
+            "steps": [
+                {
+                    "index": step.index,
+                    "op": step.op,
+                    "status": step.status,
+                    "reason": step.reason,
+                    "output": thawed(step.output),
+                    "rule": step.rule,
+                    "provenance": list(step.provenance),
+                }
+                for step in self.steps
+            ],
+            "approvals": list(self.approvals),
+            "decisions": {"allowed": self.decisions.allowed, "denied": self.decisions.denied},
+            "error": self.error,
+        }
+
+
+def step_report(
+    plan: Plan, index: int, ended: Ended, decisions: Sequence[Mapping[str, Json]]
+) -> StepReport:
+    """How this step ended; the last decision about it says by which rule and which way."""
+    about = [body for body in decisions if body.get("step") == index]
+    last = about[-1] if about and ended.status in ("denied", "waiting") else {}
+    way = last.get("provenance", ())
+    return StepReport(
+        index=index,
+        op=plan.steps[index].op,
+        status=ended.status,
+        reason=ended.reason,
+        output=ended.entity.content if ended.entity and ended.status == "done" else None,
+        rule=str(last.get("rule", "")),
+        provenance=tuple(map(str, way)) if isinstance(way, (list, tuple)) else (),
+    )
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The plan as a person reads it before it runs: all of it, long arguments below their step."""
+    return [line for index, step in enumerate(plan.steps) for line in _lines(index, step)]
+
+
+def _lines(index: int, step: Step) -> list[str]:
+    told = {name: in_a_line(value) for name, value in step.args.items()}
+    below = [name for name, text in told.items() if len(text) > SHORT]
+    args = ", ".join(f"{name}={'…' if name in below else told[name]}" for name in told)
+    extra = [
+        f"when {step.when}" if step.when else "",
+        f"for each of {step.foreach}" if step.foreach else "",
+        f"again up to {step.retry} times" if step.retry else "",
+        f"composed: {step.compose}" if step.compose else "",
+        f"data {', '.join(sorted(step.data_caps))}" if step.data_caps else "",
+    ]
+    more = " ".join(visible("; ".join(part for part in extra if part)).split())
+    lines = [f"{index}. {step.op}({args})" + (f"   [{more}]" if more else "")]
+    return lines + [line for name in below for line in argument_lines(name, step.args[name])]
+
+
+def markdown(report: PlanReport) -> str:
+    """The report as an artifact. Everything from data stands in code blocks."""
+    lines = [f"# Plan {report.run_id}: {report.status}", "", fenced(report.prompt), ""]
+    lines += [fenced("\n".join(plan_lines(report.plan))), "", "| step | status | why |", "|-|-|-|"]
+    for step in report.steps:
+        way = " → ".join(step.provenance)
+        told = " ".join(part for part in (step.rule, step.reason, way) if part)
+        lines.append(f"| {step.index} {step.op} | {step.status} | {_cell(told)} |")
+    if report.approvals:
+        lines += ["", f"Waits for approval: {', '.join(report.approvals)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    plain = re.sub(r"[\s|`<>\[\]]+", " ", text).strip()
+    return f"`{plain}`" if plain else ""
+
+
+def plan_form(prompt: str, plan: Plan, missing: frozenset[str]) -> str:
+    """What the form shows before a plan runs."""
+    grants = ", ".join(sorted(missing))
+    lines = ["A plan was made of", "", fenced(prompt), "", fenced("\n".join(plan_lines(plan)))]
+    if missing:
+        lines += ["", f"To run it you grant it: **{grants}**"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,40 @@
+"""Goes on with a plan here, visible in Prefect."""
+
+from filelock import FileLock
+
+from flows.config.settings import Settings
+from flows.orchestration.start import prefect_at
+from flows.plans.report import PlanReport
+from flows.plans.run import PlanShop
+from flows.services.local import api_url
+from policy.plan.question import Person
+
+
+def run_plan_in_prefect(
+    shop: PlanShop, settings: Settings, run_id: str, person: Person | None = None
+) -> PlanReport:
+    """Run what can be run of the plan that was agreed on under this id.
+
+    Of several processes that go on with the same run, each waits for the one before it.
+
+    Raises:
+        RunNotFound: there is none.
+        PrefectUnavailable: no server, or it went away.
+        HarnessError: whatever ended the run before it could report.
+    """
+    with _alone(settings, run_id), prefect_at(api_url(settings)):
+        from flows.plans.compile import compile_plan
+
+        state = compile_plan(shop, run_id, person)(return_state=True)
+        result: object = state.result(raise_on_failure=False)
+    if isinstance(result, PlanReport):
+        return result
+    if isinstance(result, BaseException):
+        raise result
+    raise TypeError(f"the plan gave {result!r}, which is no PlanReport")
+
+
+def _alone(settings: Settings, run_id: str) -> FileLock:
+    folder = settings.home / "plans"
+    folder.mkdir(parents=True, exist_ok=True)
+    return FileLock(folder / f"{run_id}.lock")

@@ -1,0 +1,136 @@
+"""Builds what plans are made and run with."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from json import dumps, loads
+
+from blueprints.find import find_blueprint
+from blueprints.load import load_file
+from contracts.errors import OperationInvalid
+from contracts.json import Json
+from contracts.sandbox import SnapshotId
+from flows.audit.agent_approvals import approvals_on
+from flows.audit.event_log import event_log
+from flows.config.policy import PolicySettings, load_policy_settings
+from flows.config.settings import Settings
+from flows.execution.dependencies import Opened
+from flows.execution.engine import run_blueprint
+from flows.execution.sandboxes import forgetting, spec_for
+from flows.execution.wiring import engine, owner, workshop
+from flows.plans.request import PlanRequest
+from flows.plans.run import PlanShop
+from flows.plans.workspace import OpenSandbox
+from flows.runs.request import RunRequest, new_run_id
+from flows.services.complete import complete_through_gateway
+from policy.errors import OperationFailed
+from policy.plan.registry import Operation
+from sandbox.container import DockerSandbox
+from sandbox.egress import Egress
+from sandbox.installs import let_out
+from sandbox.pool import take
+
+
+@contextmanager
+def plan_shop(
+    settings: Settings,
+    *,
+    planner: str | None = None,
+    ask_person: Callable[[str], str] | None = None,
+    policy: PolicySettings | None = None,
+    open_sandbox: Callable[[str], OpenSandbox] | None = None,
+) -> Iterator[PlanShop]:
+    """Everything a plan needs, from the settings. No model and no engine is asked yet.
+
+    Raises:
+        SettingsInvalid: the settings cannot be read.
+        StoreUnavailable: the event log cannot be opened.
+    """
+    chosen = policy or load_policy_settings()
+    with (
+        event_log(settings.home, owner(settings)) as log,
+        complete_through_gateway(settings, purpose="plan") as complete,
+    ):
+        yield PlanShop(
+            policy=chosen,
+            planner=planner or chosen.planner,
+            model=chosen.executor or settings.model,
+            repos=settings.repos,
+            log=log,
+            approvals=approvals_on(log, chosen),
+            complete=complete,
+            open_sandbox=open_sandbox or _sandboxes(settings),
+            forget_files=forgetting(settings, engine),
+            run_blueprint=_blueprints(settings),
+            ask_person=ask_person,
+            own=tuple(_own(chosen)),
+        )
+
+
+def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
+    wanted = settings.sandbox
+
+    def for_run(run_id: str) -> OpenSandbox:
+        @contextmanager
+        def open_it(checkpoint: SnapshotId | None) -> Iterator[Opened]:
+            docker = engine()
+            spec = spec_for(settings, docker, run_id, cli=False)
+
+            def started() -> DockerSandbox:
+                if checkpoint is None:
+                    return take(docker, spec) or DockerSandbox.start(docker, spec)
+                return DockerSandbox.resume(docker, spec, checkpoint)
+
+            with (
+                Egress(wanted.egress, lambda _: None, addresses=wanted.egress_addresses) as egress,
+                started() as sandbox,
+            ):
+                env = dict(wanted.env)
+                if wanted.egress:
+                    env |= let_out(sandbox, egress, ca_bundle=wanted.ca_bundle)
+                yield Opened(sandbox, env)
+
+        return open_it
+
+    return for_run
+
+
+def _own(policy: PolicySettings) -> Iterator[Operation]:
+    """The operations that stand in the files which the configuration names.
+
+    Raises:
+        OperationInvalid: a file is not there, or holds none.
+    """
+    for path in policy.operations:
+        module = load_file(str(path), repo=None)
+        named = vars(module).values() if module else ()
+        found = [one for one in named if isinstance(one, Operation)]
+        if not found:
+            raise OperationInvalid(f"[policy] operations: {str(path)!r} holds no operation")
+        yield from found
+
+
+def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
+    def run(plan: PlanRequest, name: str, intent: str) -> Json:
+        if ":" in name:
+            raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
+        shop = workshop(settings)
+        request = RunRequest(
+            blueprint=find_blueprint(name),
+            repo=plan.repo,
+            intent=intent,
+            intent_from="" if plan.intent is None else plan.taint[-1],
+            agent=shop.default_agent,
+            model=shop.default_model,
+            budget_usd=shop.default_budget_usd,
+        )
+        shop.check(request)
+        # With Prefect, which a plan that is only looked at does not need.
+        from flows.orchestration.limits import limits_for, slots
+
+        with slots(limits_for(request, settings.limits)):
+            report = run_blueprint(request, shop, run_id=new_run_id())
+        found: Json = loads(dumps(asdict(replace(report, nodes=())), default=str))
+        return found
+
+    return run

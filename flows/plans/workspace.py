@@ -1,0 +1,228 @@
+"""The workspace of a plan: a sandbox that is opened when the first step needs it."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from contracts.errors import RepoInvalid, Unavailable
+from contracts.gate import Bounds
+from contracts.paths import existing_path
+from contracts.sandbox import Sandbox, SnapshotId
+from flows.execution.dependencies import Opened
+from flows.execution.work_check import unvouched_work
+from flows.runs.snapshots import Files
+from policy.errors import OperationFailed
+from sandbox.branches import publish, push
+from sandbox.repos import Base, open_repo
+from sandbox.workspace import put_in, take_out
+
+MAX_FILES = 5_000
+MAX_BYTES = 64 * 1024 * 1024
+
+FRESH = timedelta(hours=1)
+"""Files that were kept so lately are not kept anew just to last longer."""
+
+_log = logging.getLogger(__name__)
+
+OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
+"""Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
+
+
+class Snapshot(NamedTuple):
+    """The files as a plan left them, and the commit that they began as; None for a folder's.
+
+    `at` is when they were kept.
+    """
+
+    files: SnapshotId
+    base: str | None
+    at: datetime
+
+
+class PlanWorkspace:
+    """The files that a plan works on: a git repository, or any folder.
+
+    Several threads may use it. `kept` is where an earlier part of the run left it; what is kept
+    of it anew lasts for `ttl_s`.
+    """
+
+    def __init__(
+        self,
+        repo: str,
+        open_sandbox: OpenSandbox,
+        *,
+        branch: str,
+        store: Path,
+        kept: Snapshot | None,
+        ttl_s: float,
+    ) -> None:
+        self._repo = repo
+        self._open_sandbox = open_sandbox
+        self._branch = branch
+        self._store = store
+        self._kept = kept
+        self._ttl_s = ttl_s
+        self._files: Files | None = None
+        self._stack = ExitStack()
+        self._opened: Opened | None = None
+        self._base: Base | None = None
+        self._lock = Lock()
+
+    def close(self) -> None:
+        """Remove the sandbox."""
+        self._stack.close()
+
+    def sandbox(self) -> Sandbox:
+        """The sandbox with the files in it.
+
+        Raises:
+            RepoInvalid: there is no such folder, or it is too large.
+            Unavailable: no sandbox can be started.
+        """
+        return self._open().sandbox
+
+    def env(self) -> Mapping[str, str]:
+        """The variables that commands need to find the way out."""
+        return self._open().env
+
+    def keep(self) -> Snapshot | None:
+        """The files as they are, for whoever goes on; None when they did not change since the last.
+
+        Raises:
+            SandboxLost: the sandbox is gone.
+        """
+        with self._lock:
+            files = self._files.keep() if self._files else None
+            if files is None or (self._kept is not None and self._kept.files == files):
+                return None
+            self._kept = Snapshot(files, self._began_as(), datetime.now(UTC))
+            return self._kept
+
+    def keep_longer(self) -> Snapshot | None:
+        """The same; those that did not change for an hour are kept anew, to last for `ttl_s` again.
+
+        Where that cannot be done they last as long as before.
+
+        Raises:
+            SandboxLost: as `keep`.
+        """
+        kept = self.keep()
+        if kept is not None or self._kept is None or datetime.now(UTC) - self._kept.at < FRESH:
+            return kept
+        try:
+            self._open()
+            self._soil()
+            return self.keep()
+        except Unavailable as error:
+            _log.warning("files of %s are kept no longer than before: %s", self._branch, error)
+            return None
+
+    def push(self, remote: str, branch: str, bounds: Bounds | None) -> str:
+        """Push what is committed as this branch; gives the commit.
+
+        `bounds` say which files only the user's word may change; None: any may.
+
+        Raises:
+            OperationFailed: no git repository, another remote than origin, nothing to push, or a
+                change to what decides what others run, such as CI, that the prompt does not name.
+            GitFailed: git refused.
+        """
+        if not _is_git(self._repo) or remote != "origin":
+            raise OperationFailed(f"{self._repo!r} has no remote {remote!r}: only origin is pushed")
+        base = self._base_of()
+        work = take_out(self.sandbox(), base, branch, message="harness: what was not committed")
+        if work is None:
+            raise OperationFailed("there is nothing to push: nothing changed")
+        if bounds is not None and (why := unvouched_work(work, base, bounds)):
+            raise OperationFailed(f"{why}: name it in the prompt, or push it yourself")
+        publish(base, work.branch, work.commit)
+        push(base, work.branch)
+        return work.commit
+
+    def _open(self) -> Opened:
+        with self._lock:
+            if self._opened is None:
+                files = self._kept.files if self._kept else None
+                opened = self._stack.enter_context(self._open_sandbox(files))
+                if files is None:
+                    self._fill(opened.sandbox)
+                self._files = Files(opened.sandbox, files, self._ttl_s)
+                self._opened = opened
+                if files is None:
+                    self._soil()  # what was read is kept, too: the user's may change
+            return self._opened
+
+    def _soil(self) -> None:
+        if self._files is not None:
+            self._files.soil()
+
+    def _fill(self, sandbox: Sandbox) -> None:
+        if _is_git(self._repo):
+            put_in(sandbox, self._base_of(), self._branch)
+        else:
+            sandbox.upload_files(dict(_files(Path(self._repo))))
+
+    def _base_of(self) -> Base:
+        if self._base is None:
+            self._base = open_repo(self._repo, self._began_as(), store=self._store)
+        return self._base
+
+    def _began_as(self) -> str | None:
+        """The commit that was put into the sandbox; None before that, and for a folder."""
+        if self._kept is not None:
+            return self._kept.base
+        return self._base.commit if self._base else None
+
+
+@contextmanager
+def plan_workspace(
+    repo: str,
+    open_sandbox: OpenSandbox,
+    *,
+    branch: str,
+    store: Path,
+    kept: Snapshot | None = None,
+    ttl_s: float,
+) -> Iterator[PlanWorkspace]:
+    """The workspace, gone when the block ends."""
+    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=kept, ttl_s=ttl_s)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def check_workspace(repo: str) -> None:
+    """Refuse what no plan could work on.
+
+    Raises:
+        RepoInvalid: neither a URL of a repository nor a folder that is there.
+    """
+    path = existing_path(repo)
+    if "://" not in repo and "@" not in repo and not (path and path.is_dir()):
+        raise RepoInvalid(
+            f"{repo[:200]!r} is no folder: name a folder, a git repository or its URL"
+        )
+
+
+def _is_git(repo: str) -> bool:
+    return not Path(repo).is_dir() or (Path(repo) / ".git").exists()
+
+
+def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Every plain file; links are left out, as they could lead anywhere."""
+    left, count = MAX_BYTES, 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        count, left = count + 1, left - path.stat().st_size
+        if count > MAX_FILES or left < 0:
+            raise RepoInvalid(
+                f"{str(folder)!r} holds more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB: "
+                "name a smaller folder, or make it a git repository"
+            )
+        yield path.relative_to(folder).as_posix(), path.read_bytes()

@@ -1,0 +1,1 @@
+"""Memory around a run: what it is shown, what it leaves."""

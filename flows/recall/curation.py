@@ -1,0 +1,183 @@
+"""What runs teach: a run's folder is read, a model asked, proposals left. No Prefect here."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from contracts.chat import Complete
+from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
+from contracts.run import RunReport
+from flows.config.memory import MemorySettings, load_memory_settings
+from flows.config.settings import Settings, load_settings
+from flows.recall.library import notebook
+from flows.runs.layout import TRAJECTORY
+from flows.runs.run_record import Asked, read_asked
+from flows.runs.runs import find_run, read_report, reported_at, reported_since
+from flows.services.complete import complete_through_gateway
+from memory.curation import curate
+from memory.curation.curate import Curated
+from memory.curation.curation_rule import Rule
+from memory.curation.proposals import Story
+from memory.notes.notebook import Notebook
+from memory.scope import Scope, checked
+from providers.read_trajectory import read_trajectory, shown
+
+RATED_WELL = 80
+"""A run rated above this teaches without being asked."""
+
+_LINES = 200
+_LINE = 600
+_OUTPUT = 2_000
+
+
+def curate_run(run: str, *, model: str | None = None) -> Curated:
+    """Look at one run, by its id or the beginning of it, whoever asked and however it ended.
+
+    Raises:
+        RunNotFound: no such run, several, or one that has not reported yet.
+        ModelUnavailable: nobody answers.
+    """
+    settings, options = load_settings(), load_memory_settings()
+    with notebook(options) as book, _curator(settings, options) as complete:
+        told = story(settings.runs, run, book)
+        chosen = model or _model(settings, options)
+        return curate.curate_run(book, complete, chosen, told, rule=_rule(options))
+
+
+def curate_new(run: str) -> Curated | None:
+    """The same for whom nobody asked: None where somebody looked at it already.
+
+    Raises:
+        RunNotFound, ModelUnavailable.
+    """
+    settings, options = load_settings(), load_memory_settings()
+    with notebook(options) as book:
+        return _look(book, run, settings, options)
+
+
+def curate_since(since: datetime) -> Iterator[Curated]:
+    """Look at every run that reported or was rated since then, and earned it, and that nobody
+    looked at yet. One that cannot be looked at is told when the others are done.
+
+    Raises:
+        ModelUnavailable, OptionInvalid: none could be looked at, for want of a model.
+    """
+    settings, options = load_settings(), load_memory_settings()
+    looked, failed = False, dict[str, HarnessError]()
+    with notebook(options) as book:
+        for run_id in _recent(settings.runs, book, since):
+            try:
+                waits = _is_waiting(book, read_report(settings.runs, run_id), options)
+                curated = _look(book, run_id, settings, options) if waits else None
+            except HarnessError as error:
+                failed[run_id] = error
+                continue
+            if curated is not None:
+                looked = True
+                yield curated
+    away = [why for why in failed.values() if isinstance(why, ModelUnavailable | OptionInvalid)]
+    if away and not looked:
+        raise away[0]
+    for run_id, why in failed.items():
+        yield Curated(run_id=run_id, fault=str(why))
+
+
+def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
+    """Whether a run that has ended is to be looked at without being asked."""
+    return options.curates and _is_waiting(book, report, options)
+
+
+def story(runs: Path, run: str, book: Notebook) -> Story:
+    """A run as the curator reads it: the person's own words apart from all the rest.
+
+    A request that came from elsewhere, as from an issue, is some of the rest.
+
+    Raises:
+        RunNotFound: as `read_report`.
+    """
+    own = find_run(runs, run)
+    report = read_report(runs, own.name)
+    asked = read_asked(own) or Asked(
+        run_id=own.name, blueprint="", repo="", intent="", started_at="", process=""
+    )
+    rated = book.runs.rating(own.name)
+    return Story(
+        run_id=own.name,
+        status=report.status,
+        intent="" if asked.intent_from else report.intent,
+        intent_from=asked.intent_from,
+        agent=report.agent,
+        viewer=checked(Scope(user=asked.user, company=asked.company)),
+        rating=rated.score if rated else None,
+        said=tuple(_said(own / TRAJECTORY, report, asked.intent_from)),
+    )
+
+
+def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str]:
+    """A request of nobody known, the last lines of what was said, then how each node ended."""
+    if intent_from:
+        yield f"request taken from {intent_from}: {' '.join(report.intent.split())[:_OUTPUT]}"
+    events = read_trajectory(trajectory) if trajectory.exists() else iter(())
+    yield from [shown(event)[:_LINE] for event in events][-_LINES:]
+    for node in report.nodes:
+        ended = " ".join((node.error or node.output)[-_OUTPUT:].split())
+        yield f"node {node.name}: {node.status}: {ended}"
+
+
+def _look(book: Notebook, run: str, settings: Settings, options: MemorySettings) -> Curated | None:
+    with _curator(settings, options) as complete:  # each look has a budget of its own
+        told = story(settings.runs, run, book)
+        return curate.curate_new(
+            book, complete, _model(settings, options), told, rule=_rule(options)
+        )
+
+
+def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:
+    """Runs that reported since then, or were rated since; the newest report first."""
+    ids = {*book.runs.rated_since(since), *reported_since(runs, since)}
+    ended = {run_id: at for run_id in ids if (at := reported_at(runs, run_id)) is not None}
+    return sorted(ended, key=lambda run_id: -ended[run_id])
+
+
+def _is_waiting(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
+    """Whether it was good, and nobody looked at it yet."""
+    good = report.status == "success" and _is_good(book, report.run_id, options)
+    return good and not curate.is_curated(book, report.run_id)
+
+
+def _is_good(book: Notebook, run_id: str, options: MemorySettings) -> bool:
+    rated = book.runs.rating(run_id)
+    if rated is not None:
+        return rated.score > RATED_WELL
+    return options.curate == "success"
+
+
+def _rule(options: MemorySettings) -> Rule:
+    return Rule(confidence=options.approve_confidence)
+
+
+def _model(settings: Settings, options: MemorySettings) -> str:
+    return options.curate_model or settings.model
+
+
+def _curator(settings: Settings, options: MemorySettings) -> AbstractContextManager[Complete]:
+    budget = options.curate_budget_usd
+    return complete_through_gateway(settings, purpose="curate", budget_usd=budget)
+
+
+def ago(text: str, now: datetime, *, option: str = "--since") -> datetime:
+    """The moment that `24h`, `7d` or `90m` before now was; never one that is still to come.
+
+    Raises:
+        OptionInvalid: it is no length of time.
+    """
+    units = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+    number, unit = text[:-1], text[-1:]
+    try:
+        length = timedelta(**{units[unit]: float(number)})
+        if length < timedelta(0):
+            raise ValueError(text)
+        return now - length
+    except (KeyError, ValueError, OverflowError) as error:
+        raise OptionInvalid(f"{option} {text!r}: write it as 90m, 24h, 7d or 2w") from error

@@ -1,0 +1,113 @@
+"""Opens the library and the notebook that the settings name. Knows nothing of Prefect."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from contracts.agents import AGENTS
+from contracts.chat import Embed
+from contracts.errors import ModelUnavailable, SettingsInvalid
+from flows.config.environment import environment
+from flows.config.memory import (
+    EmbeddingSettings,
+    MemorySettings,
+    expand,
+    load_memory_settings,
+    unset,
+)
+from flows.config.settings import load_settings
+from flows.services.embed import embed_through_gateway
+from memory.notes.notebook import Notebook, open_notebook
+from memory.playbooks.library import Library, open_library
+from memory.types import Embedder
+from providers import mpnet
+from providers.embed import LOCAL, PRESETS, named
+
+if TYPE_CHECKING:
+    from policy.log.entity_search import EntitySearch
+    from policy.log.event_log import EventLog
+
+
+@contextmanager
+def library(options: MemorySettings | None = None) -> Iterator[Library]:
+    """The library that the settings name.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
+    """
+    home = load_settings().home
+    chosen = options or load_memory_settings()
+    with open_library(
+        chosen.database(home),
+        index=home / "index",
+        embedder=_embedder(chosen.embedding),
+        chroma_url=chosen.chroma_url,
+        auto_reflect=chosen.auto_reflect,
+    ) as opened:
+        yield opened
+
+
+@contextmanager
+def notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
+    """The notebook in the same database.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
+    """
+    chosen = options or load_memory_settings()
+    with open_notebook(
+        chosen.database(load_settings().home),
+        agents=AGENTS,
+        embedder=_embedder(chosen.embedding),
+    ) as opened:
+        yield opened
+
+
+def entity_search(log: "EventLog") -> "EntitySearch":
+    """Entities found by what they mean, with the embedding model of memory.
+
+    Raises:
+        SettingsInvalid: the settings name none.
+    """
+    from policy.log.entity_search import EntitySearch  # brings in numpy, which a run has no use for
+
+    made = _embedder(load_memory_settings().embedding)
+    if made is None:
+        raise SettingsInvalid(
+            "entities are found by meaning with an embedding model, and the setting "
+            "`memory.embedding.provider` is 'none': name one, or use --near"
+        )
+    return EntitySearch(engine=log.engine, embed=made.embed, model=made.name)
+
+
+def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
+    if wanted.provider == "none":
+        return None
+    usual, length = PRESETS.get(wanted.provider, ("", None))
+    model = named(wanted.provider, wanted.model or usual)
+    dimensions = wanted.dimensions or (length if model == usual else None)
+    name = model if dimensions is None else f"{model}/{dimensions}"
+    if model == LOCAL:
+        return Embedder(name=name, embed=mpnet.embed)
+    for place, said in {"api_key": wanted.api_key, "url": wanted.url}.items():
+        if missing := unset(said, environment()):
+            return Embedder(name=name, embed=_lacking(place, missing))
+    made = embed_through_gateway(
+        load_settings(),
+        model,
+        dimensions=dimensions,
+        api_key=expand(wanted.api_key, environment()),
+        api_base=expand(wanted.url, environment()),
+    )
+    return Embedder(name=name, embed=made)
+
+
+def _lacking(place: str, variables: Sequence[str]) -> Embed:
+    """A model that is away until its key and address are there: words are searched meanwhile."""
+
+    def embed(_: Sequence[str]) -> Sequence[Sequence[float]]:
+        raise ModelUnavailable(
+            f"`memory.embedding.{place}` names {', '.join(variables)}, which is not set"
+        )
+
+    return embed

@@ -1,0 +1,166 @@
+"""What a run asks of the notebook: notes and examples before each agentic node. No Prefect here."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+from contracts.errors import HarnessError, Unavailable
+from contracts.run import NodeResult, RunContext, RunReport, Surfaced
+from contracts.sandbox import Sandbox
+from flows.config.memory import MemorySettings
+from flows.config.settings import load_settings
+from flows.runs.report import page_link, plain
+from flows.runs.request import RunRequest
+from flows.services.pages import pages_url
+from memory.scope import Scope
+from nodes.execute import RunAgent
+from nodes.types import Agentic
+
+if TYPE_CHECKING:
+    from memory.curation.curate import Curated
+    from memory.notes.injection import Injection
+    from memory.notes.notebook import Notebook
+    from memory.notes.types import Entry
+
+_log = logging.getLogger(__name__)
+
+
+class Seat(NamedTuple):
+    """A node of a run that an agent is about to do, and for whom."""
+
+    run_id: str
+    node: str
+    viewer: Scope
+    task: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What a node's prompt is given: text, and for people why, as Markdown; empty for nothing."""
+
+    text: str = ""
+    explained: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notes:
+    """What a run asks of the notebook. No call fails a run: an outage is logged and goes on."""
+
+    give: Callable[[Seat], Given]
+    """Takes a node; gives what its prompt is to hold, and notes that it was given."""
+    given: Callable[[str], Surfaced]
+    """Takes a run's id; gives the ids of all notes and examples that it was given."""
+    earned: Callable[[RunReport], bool]
+    """Takes a run that has ended; says whether it is to teach something without being asked."""
+    learn: Callable[[str], "Curated | None"]
+    """Takes a run's id; gives what it taught. None: nobody looked, or somebody had before."""
+
+
+def no_notes() -> Notes:
+    """A notebook that nobody reads."""
+    return Notes(
+        give=lambda _: Given(),
+        given=lambda _: Surfaced(),
+        earned=lambda _: False,
+        learn=lambda _: None,
+    )
+
+
+@contextmanager
+def notes(options: MemorySettings) -> Iterator[Notes]:
+    """The notebook that the settings name, opened by the first question, until the block ends."""
+    lock = Lock()
+    opened: list[Notebook] = []
+    with ExitStack() as stack:
+
+        def book() -> "Notebook":
+            from flows.recall.library import notebook  # brings in SQLAlchemy, as late as can be
+
+            with lock:
+                if not opened:
+                    opened.append(stack.enter_context(notebook(options)))
+                return opened[0]
+
+        def give(seat: Seat) -> Given:
+            try:
+                injection = book().inject(seat.viewer, seat.task)
+                book().runs.log_shown(seat.run_id, seat.node, injection)
+            except Unavailable as error:
+                _log.warning("node %r goes on without notes: %s", seat.node, error)
+                return Given()
+            site = pages_url(load_settings())
+            return Given(text=injection.text, explained=explain(injection, site))
+
+        def given(run_id: str) -> Surfaced:
+            try:
+                shown = book().runs.shown_to(run_id)
+            except Unavailable as error:
+                _log.warning("what run %s was given is not known: %s", run_id, error)
+                return Surfaced()
+            kinds = {one.entry_id: one.kind for one in shown}
+            return Surfaced(
+                notes=tuple(i for i, kind in kinds.items() if kind != "example"),
+                examples=tuple(i for i, kind in kinds.items() if kind == "example"),
+            )
+
+        def earned(report: RunReport) -> bool:
+            from flows.recall.curation import is_earned  # as above
+
+            try:
+                return is_earned(book(), report, options)
+            except Unavailable as error:
+                _log.warning("run %s is not looked at: %s", report.run_id, error)
+                return False
+
+        known = Notes(give=give, given=given, earned=earned, learn=_learn)
+        yield known if options.enabled else no_notes()
+
+
+def _learn(run_id: str) -> "Curated | None":
+    from flows.recall.curation import curate_new  # brings in SQLAlchemy, as late as can be
+
+    try:
+        return curate_new(run_id)
+    except HarnessError as error:
+        _log.warning("run %s taught nothing: %s", run_id, error)
+        return None
+
+
+def with_notes(run_agent: RunAgent, book: Notes, request: RunRequest, run_id: str) -> RunAgent:
+    """The same agents, each given the notes and examples of its own scope before it begins."""
+    task = request.intent or request.blueprint.description
+
+    def run(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        name = node.agent or ctx.agent
+        viewer = Scope(agent=name, user=request.user, company=request.company)
+        given = book.give(Seat(run_id, node.name, viewer, task))
+        memory = "\n\n".join(filter(None, (ctx.memory, given.text)))
+        return run_agent(node, replace(ctx, memory=memory), sandbox)
+
+    return run
+
+
+def explain(injection: "Injection", site: str | None = None) -> str:
+    """What a prompt was given and why, as Markdown; empty when there was nothing to give."""
+    if not (injection.shown or injection.left_out or injection.waiting):
+        return ""
+    rows = [_row(entry, "yes", injection, site) for entry in injection.shown]
+    rows += [_row(left.entry, f"no: {left.why}", injection, site) for left in injection.left_out]
+    head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
+    table = ["", *head, *rows] if rows else []
+    return "\n".join([*(f"- {plain(why)}" for why in injection.why), *table])
+
+
+def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:
+    from memory.notes.content import kind_of, searched_text
+    from memory.scope import label
+
+    distance = injection.distances.get(entry.key)
+    away = "" if distance is None else f"{distance:.2f}"
+    said = plain(searched_text(entry)[:120])
+    kind = kind_of(entry)
+    where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
+    return f"| {where} | {said} | {plain(label(entry.scope))} | {plain(shown)} | {away} |"

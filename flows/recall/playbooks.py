@@ -1,0 +1,157 @@
+"""What a run asks of memory: playbooks before the nodes, a record after them. No Prefect here."""
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from threading import Thread
+
+from contracts.chat import Complete
+from contracts.errors import HarnessError, Unavailable
+from contracts.run import RunReport
+from contracts.toolbox import Toolbox
+from flows.config.memory import MemorySettings, load_memory_settings
+from memory.around_run import Recall, Recorded
+from memory.types import Contrasted, Reflection
+
+OpenTools = Callable[[str], AbstractContextManager[Callable[[], Toolbox | None]]]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Away:
+    """Memory did not take what it was told: it is to be told again."""
+
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What a run asks of memory. No call fails a run: an outage is logged and goes on."""
+
+    prepare: Callable[[], None]
+    """Begins to load what the others need, while the run waits for its sandbox."""
+    surface: Callable[[str, str], Recall]
+    """Takes the run's id and its task; gives what the prompt is to hold."""
+    shown: Callable[[str], tuple[str, ...]]
+    """Takes the run's id; gives the ids of the playbooks that it was shown so far."""
+    record: Callable[[RunReport, bool], Recorded | Away | None]
+    """Takes the report, however the run ended, and whether a person's verdict comes later; gives
+    None where memory is off."""
+    tools: OpenTools
+    """Takes the run's id; gives what its agents are offered of the playbook tools, when asked."""
+
+
+def memory(options: MemorySettings | None = None, complete: Complete | None = None) -> Memory:
+    """Memory as plain functions.
+
+    With a `reflect_model` `complete` reflects on runs that a playbook succeeded or failed in.
+    """
+    chosen = options or load_memory_settings()
+
+    def prepare() -> None:
+        if chosen.enabled:
+            Thread(target=_load, name="memory", daemon=True).start()
+
+    def surface(run_id: str, task: str) -> Recall:
+        if not chosen.enabled:
+            return _nothing(run_id, task)
+        try:
+            return _surface(chosen, run_id, task)
+        except Unavailable as error:
+            _log.warning("run %s goes on without memory: %s", run_id, error)
+            return _nothing(run_id, task)
+
+    def shown(run_id: str) -> tuple[str, ...]:
+        if not chosen.enabled:
+            return ()
+        try:
+            return _shown(chosen, run_id)
+        except Unavailable as error:
+            _log.warning("what run %s was shown is not known: %s", run_id, error)
+            return ()
+
+    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+        if not chosen.enabled:
+            return None
+        try:
+            return _record(chosen, report, verdict_later, complete)
+        except HarnessError as error:
+            _log.warning("run %s is not recorded yet: %s", report.run_id, error)
+            return Away(why=str(error))
+
+    return Memory(
+        prepare=prepare,
+        surface=surface,
+        shown=shown,
+        record=record,
+        tools=lambda run_id: _tools(chosen, run_id),
+    )
+
+
+# SQLAlchemy and all that stands on it takes a third of a second to import, which a run has
+# while it waits for its sandbox: so these functions bring it in, and `_load` before them.
+
+
+def _load() -> None:
+    from flows.recall import library  # noqa: F401 - importing it is the point
+    from memory.playbooks import learn, recall  # noqa: F401 - as above
+
+
+def _surface(chosen: MemorySettings, run_id: str, task: str) -> Recall:
+    from flows.recall.library import library
+    from memory.playbooks import recall
+
+    with library(chosen) as opened:
+        opened.expire_pending()
+        return recall.surface(opened, run_id=run_id, task=task, options=chosen.surfacing)
+
+
+def _shown(chosen: MemorySettings, run_id: str) -> tuple[str, ...]:
+    from flows.recall.library import library
+    from memory.database import reading
+    from memory.playbooks.recall import known_to
+
+    with library(chosen) as opened, reading(opened.engine) as connection:
+        return tuple(one.playbook_id for one in known_to(connection, run_id) if one.shown)
+
+
+def _record(
+    chosen: MemorySettings, report: RunReport, verdict_later: bool, complete: Complete | None
+) -> Recorded:
+    from flows.recall.library import library
+    from memory.playbooks import learn
+
+    with library(chosen) as opened:
+        asks = chosen.reflect_model and learn.can_teach(opened, report)
+        reflection = _reflection(report, chosen.reflect_model, complete) if asks else None
+        return learn.record(opened, report, verdict_later=verdict_later, reflection=reflection)
+
+
+def _tools(
+    chosen: MemorySettings, run_id: str
+) -> AbstractContextManager[Callable[[], Toolbox | None]]:
+    if not chosen.enabled or chosen.tools == "off":
+        return nullcontext(lambda: None)
+    from flows.recall.tools import toolbox
+
+    return toolbox(chosen, chosen.tools, run_id)
+
+
+def _reflection(
+    report: RunReport, model: str | None, complete: Complete | None
+) -> Reflection | None:
+    if model is None or complete is None:
+        return None
+    from memory.playbooks.learn import reflect
+
+    try:
+        return reflect(complete, model, report)
+    except HarnessError as error:
+        _log.warning("nobody reflected on run %s: %s", report.run_id, error)
+        return None
+
+
+def _nothing(run_id: str, task: str) -> Recall:
+    return Recall(run_id=run_id, text="", shown=(), held_out=False, found=Contrasted(query=task))

@@ -1,0 +1,67 @@
+"""What people think of a run, and the look at it that a good rating starts."""
+
+from typing import Literal, NamedTuple
+
+from contracts.errors import HarnessError
+from flows.config.memory import load_memory_settings
+from flows.config.settings import Settings, load_settings
+from flows.recall.curation import is_earned
+from flows.recall.library import notebook
+from flows.runs.runs import find_run, report_in
+from memory.notes.rating import Rating
+
+Look = Literal["none", "started", "waits"]
+
+DEPLOYMENT = "curate-run"
+
+
+class Rated(NamedTuple):
+    """A rating that is kept, and whether somebody looks now at what the run teaches."""
+
+    rating: Rating
+    look: Look
+    """`waits`: it earned a look, and nobody is there who would do it in the background."""
+    why: str
+    """The same as a line for a person; empty for `none`."""
+
+
+def rate_run(run: str, score: int, *, by: str = "") -> Rated:
+    """Keep a rating of a run, by its id or the beginning of it; from 0 to 100.
+
+    A run that has earned it by now is looked at for what it teaches, in the background.
+
+    Raises:
+        RunNotFound: no such run, or several.
+        NoteInvalid: the score is out of range.
+    """
+    settings, options = load_settings(), load_memory_settings()
+    own = find_run(settings.runs, run)
+    with notebook(options) as book:
+        rating = book.runs.rate(own.name, score, by=by)
+        report = report_in(own)
+        earned = report is not None and is_earned(book, report, options)
+    return _look(settings, rating) if earned else Rated(rating, "none", "")
+
+
+def _look(settings: Settings, rating: Rating) -> Rated:
+    """Start it where `harness up` keeps a worker; else say how it is done by hand."""
+    from flows.services.deploy import (  # brings in Prefect: half a second
+        start_deployment,
+        without_worker,
+    )
+    from flows.services.local import known_url
+
+    api = known_url(settings)
+    if api is None:
+        nobody: str | None = "nothing is up that would do it in the background"
+    else:
+        try:
+            nobody = without_worker(api)
+            if nobody is None:
+                start_deployment(api, DEPLOYMENT, {"run": rating.run_id, "once": True})
+        except HarnessError as error:
+            nobody = str(error)
+    if nobody is not None:
+        return Rated(rating, "waits", f"`harness curate {rating.run_id}` lets it teach: {nobody}")
+    found = f"`harness notes list --run {rating.run_id}` shows it soon"
+    return Rated(rating, "started", f"what it teaches is being looked at: {found}")

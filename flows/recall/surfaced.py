@@ -1,0 +1,39 @@
+"""What one run is shown of memory: playbooks before its nodes, notes and examples before each."""
+
+from dataclasses import replace
+
+from contracts.run import Surfaced
+from flows.recall.notes import Notes
+from flows.recall.playbooks import Memory
+from flows.runs.request import RunRequest, agentic_nodes
+from memory.around_run import Recall
+
+
+class RunRecall:
+    """Asks memory for one run, and tells what the run was shown in all, by earlier processes too
+    where it is `resumed`."""
+
+    def __init__(
+        self, request: RunRequest, run_id: str, memory: Memory, book: Notes, *, resumed: bool
+    ) -> None:
+        self._request = request
+        self._run_id = run_id
+        self._memory = memory
+        self._book = book
+        self._resumed = resumed
+        self._shown: tuple[str, ...] = ()  # by this process
+
+    def recall(self) -> Recall:
+        """What memory has for this task."""
+        task = self._request.intent or self._request.blueprint.description
+        recall = self._memory.surface(self._run_id, task)
+        self._shown = recall.shown
+        return recall
+
+    def surfaced(self) -> Surfaced:
+        """All that the run was shown so far; nobody asks where no agent works."""
+        if not self._resumed and not agentic_nodes(self._request.blueprint):
+            return Surfaced()
+        before = self._memory.shown(self._run_id) if self._resumed else ()
+        shown = tuple(dict.fromkeys((*before, *self._shown)))
+        return replace(self._book.given(self._run_id), playbooks=shown)

@@ -1,0 +1,117 @@
+"""The playbook tools of one run, in the form in which any agent can be offered them."""
+
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Lock
+
+from contracts.errors import Unavailable
+from contracts.tool import ToolCall
+from contracts.toolbox import Door, Toolbox
+from flows.config.memory import MemorySettings
+from flows.recall.library import library
+from memory.around_run import Surfacing
+from memory.database import reading
+from memory.playbooks.library import Library
+from memory.playbooks.mcp import PATH, serve_playbooks
+from memory.playbooks.recall import was_held_out
+from memory.playbooks.suggest import Suggested, suggest
+from memory.playbooks.tools import Access, playbook_tools, run_playbook_tool
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def toolbox(
+    options: MemorySettings, access: Access, run_id: str
+) -> Iterator[Callable[[], Toolbox | None]]:
+    """Gives the run's toolbox when it is asked for; None when held out, or memory is away.
+
+    The library is opened by the first question and closed with the block.
+    """
+    with ExitStack() as stack:
+        opened: list[_Tools] = []
+        opening = Lock()
+
+        def ask() -> Toolbox | None:
+            try:
+                with opening:
+                    if not opened:
+                        found = stack.enter_context(library(options))
+                        opened.append(_Tools(found, options.surfacing, access, run_id, stack))
+                return opened[0].toolbox()
+            except Unavailable as error:
+                _log.warning("run %s goes on without playbook tools: %s", run_id, error)
+                return None
+
+        yield ask
+
+
+class _Tools:
+    """One run's tools on an open library; may be used by several threads."""
+
+    def __init__(
+        self, opened: Library, options: Surfacing, access: Access, run_id: str, stack: ExitStack
+    ) -> None:
+        self._library = opened
+        self._options = options
+        self._access = access
+        self._run_id = run_id
+        self._stack = stack
+        self._lock = Lock()
+        self._door: Door | None = None
+        self._suggested: dict[str, Suggested] = {}
+
+    def toolbox(self) -> Toolbox | None:
+        with reading(self._library.engine) as connection:
+            if was_held_out(connection, self._run_id):
+                return None
+        return Toolbox(
+            tools=playbook_tools(self._access), run=self._run, suggest=self._suggest, door=self.door
+        )
+
+    def door(self) -> Door:
+        """Served from now on, until the run ends."""
+        with self._lock:
+            if self._door is None:
+                served = self._stack.enter_context(
+                    serve_playbooks(
+                        self._library,
+                        run_id=self._run_id,
+                        access=self._access,
+                        options=self._options,
+                    )
+                )
+                self._door = Door(
+                    connect=lambda: socket.create_connection(("127.0.0.1", served.port)),
+                    path=PATH,
+                    token=served.token,
+                )
+            return self._door
+
+    def _run(self, call: ToolCall) -> str:
+        return run_playbook_tool(
+            self._library,
+            call,
+            run_id=self._run_id,
+            access=self._access,
+            options=self._options,
+        )
+
+    def _suggest(self, prompt_id: str, prompt: str) -> str:
+        last = self._suggested.get(prompt_id)
+        try:
+            text, found = suggest(
+                self._library,
+                prompt_id=prompt_id,
+                prompt=prompt,
+                last=last,
+                access=self._access,
+                options=self._options,
+            )
+        except Unavailable as error:
+            _log.warning("run %s is suggested no playbooks: %s", self._run_id, error)
+            return "The playbooks cannot be read now."
+        self._suggested[prompt_id] = found
+        return text

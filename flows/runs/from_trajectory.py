@@ -1,0 +1,216 @@
+"""What a trajectory tells, as events: model calls, decisions, tool calls. Pure."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+
+from contracts.entity import CLEAN, Entity, Label
+from contracts.gate import Bounds
+from contracts.json import Json, mapping_in, mappings_in
+from contracts.tool import ToolCall
+from nodes.agents.allowed import TOOLS
+from nodes.text import cap, inert
+from policy.guard.guard import GUARD, AgentGuard
+from policy.log.events import Draft
+
+KEPT = 4_000
+"""Characters of one text that an event keeps; the trajectory holds more."""
+
+_CALL = ("id", "name", "arguments")
+
+ALLOWED_TOOLS = "allowed-tools/1"
+"""The policy by which calls are decided: the words of `nodes.agents.allowed`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a node's agent was held to."""
+
+    agent: str
+    allowed_tools: tuple[str, ...] | None = None
+    bounds: Bounds | None = None
+    read: tuple[str, ...] = ()
+    """Files with secrets that it had read before."""
+
+
+def text_entity(
+    text: str, *, origin: str, label: Label = CLEAN, sources: Iterable[str] = ()
+) -> Entity:
+    """A text as an entity: its beginning and end, and the digest of all of it."""
+    plain = inert(text)
+    whole = sha256(plain.encode()).hexdigest()
+    content: dict[str, Json] = {"text": cap(plain, KEPT), "size": len(plain), "sha256": whole}
+    return Entity(content=content, label=label, origin=origin, sources=tuple(sources))
+
+
+@dataclass
+class Telling:
+    """Makes events of the lines of one node's agent, one after the other, and forgets the lines.
+
+    `inputs` is all that the agent could see at first.
+    """
+
+    run_id: str
+    node: str
+    rules: Rules
+    inputs: tuple[Entity, ...]
+    _drafts: list[Draft] = field(default_factory=list)
+    _decided: list[Mapping[str, object]] = field(default_factory=list)
+    _reply: Entity | None = None
+    _results: list[Entity] = field(default_factory=list)
+    _model: str = ""
+    _guard: AgentGuard | None = None
+
+    def __post_init__(self) -> None:
+        if self.rules.bounds is not None:
+            self._guard = AgentGuard(
+                self.rules.bounds, TOOLS[self.rules.agent].get, self.rules.read
+            )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The files with secrets that the agent has read so far."""
+        return () if self._guard is None else tuple(self._guard.secrets)
+
+    @property
+    def view(self) -> list[str]:
+        """All that the next thing said is made in view of; what came earlier is in these."""
+        spoken = [] if self._reply is None else [self._reply]
+        return [entity.id for entity in (*self.inputs, *spoken, *self._results)]
+
+    def hear(self, line: Mapping[str, object]) -> list[Draft]:
+        """What this line tells, in order."""
+        self._drafts = []
+        self._hear(line)
+        return self._drafts
+
+    def _hear(self, line: Mapping[str, object]) -> None:
+        match line.get("kind"):
+            case "decision":
+                self._decided.append(line)
+            case "reply":
+                self._model_call(line)
+            case "broken":
+                body = {"node": self.node, "why": _text(line.get("why")), "usage": None}
+                self._add("model_call", body, self.view)
+            case "result":
+                self._tool_call(line)
+
+    def _model_call(self, line: Mapping[str, object]) -> None:
+        message = mapping_in(line.get("message"))
+        calls = [_call(raw) for raw in mappings_in(message.get("tool_calls"))]
+        said = json.dumps({"content": message.get("content"), "tool_calls": calls})
+        reply = self._made(said, f"model {line.get('model')}", self.view)
+        body: dict[str, Json] = {
+            "node": self.node,
+            "model": _text(line.get("model")),
+            "usage": _numbers(line.get("usage")),
+            "stop_reason": _text(line.get("stop_reason")),
+        }
+        self._add("model_call", body, self.view, reply)
+        self._reply, self._results = reply, []
+        for decision in self._decided:
+            call = next((c for c in calls if c["id"] == decision.get("call")), None)
+            self._decision(decision, call, reply)
+        self._decided = []
+
+    def _decision(
+        self, line: Mapping[str, object], call: dict[str, Json] | None, reply: Entity
+    ) -> None:
+        words, approval = self.rules.allowed_tools, _text(line.get("approval"))
+        question: dict[str, Json] = {
+            "agent": self.rules.agent,
+            "allowed_tools": None if words is None else list(words),
+            "call": call,
+        }
+        if self.rules.bounds is not None and self._guard is not None:
+            bounds: dict[str, Json] = asdict(self.rules.bounds)
+            question |= {"bounds": bounds, "read": list(self._guard.secrets)}
+            if call is not None:
+                self._guard(_tool_call(call))
+        body: dict[str, Json] = {
+            "node": self.node,
+            "policy": ALLOWED_TOOLS if self._guard is None else GUARD,
+            "verdict": "denied" if approval else _text(line.get("verdict")),
+            "rule": _text(line.get("rule")),
+            "reason": _text(line.get("reason")),
+            "question": question,
+        }
+        let = bool(approval) and line.get("verdict") == "allowed"
+        if also := mappings_in(line.get("also")):
+            body["also"] = [
+                {name: _text(one.get(name)) for name in ("rule", "reason")} for one in also
+            ]
+        if approval:
+            body |= {"approval": approval, "approved": let}
+        self._add("decision", body, [reply.id])
+        if let and call is not None and self._guard is not None:
+            self._guard.let(_tool_call(call))
+            self._endorsed(approval, call, reply)
+
+    def _endorsed(self, approval: str, call: dict[str, Json], reply: Entity) -> None:
+        """A person vouched for this one call, whatever else the reply says."""
+        label = Label(caps=reply.label.caps)
+        origin = f"endorsed by approval {approval}"
+        vouched = Entity(content=call, label=label, origin=origin, sources=(reply.id,))
+        body: dict[str, Json] = {"node": self.node, "approval": approval, "op": call["name"]}
+        self._add("endorsement", body, [reply.id], vouched)
+
+    def _tool_call(self, line: Mapping[str, object]) -> None:
+        asked = [] if self._reply is None else [self._reply]
+        seen = [entity.id for entity in (*asked, *self.inputs)]
+        result = self._made(_text(line.get("text")), f"tool {line.get('call')}", seen)
+        body: dict[str, Json] = {
+            "node": self.node,
+            "call": _text(line.get("call")),
+            "digest": _text(line.get("digest")),
+        }
+        self._results.append(result)
+        self._add("tool_call", body, seen, result)
+
+    def _made(self, text: str, origin: str, seen: Iterable[str]) -> Entity:
+        known = {e.id: e for e in (*self.inputs, *self._results)}
+        if self._reply is not None:
+            known[self._reply.id] = self._reply
+        label = CLEAN
+        for name in seen:
+            label = label.join(known[name].label)
+        return text_entity(text, origin=f"{origin} in {self.node}", label=label, sources=seen)
+
+    def _add(self, kind: str, body: Mapping[str, Json], seen: Iterable[str], *made: Entity) -> None:
+        match kind:
+            case "model_call" | "decision" | "tool_call" | "endorsement":
+                self._drafts.append(
+                    Draft(
+                        kind=kind,
+                        run_id=self.run_id,
+                        body=body,
+                        consumes=tuple(seen),
+                        produces=made,
+                    )
+                )
+            case _:
+                raise ValueError(f"no event of kind {kind!r} comes of a trajectory")
+
+
+def _call(raw: Mapping[str, object]) -> dict[str, Json]:
+    function = mapping_in(raw.get("function"))
+    return {
+        "id": _text(raw.get("id")),
+        "name": _text(function.get("name")),
+        "arguments": _text(function.get("arguments")),
+    }
+
+
+def _tool_call(call: Mapping[str, Json]) -> ToolCall:
+    return ToolCall(**{name: str(call[name]) for name in _CALL})
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value).encode("utf-8", "replace").decode()
+
+
+def _numbers(value: object) -> dict[str, Json]:
+    found = mapping_in(value)
+    return {name: n for name, n in found.items() if isinstance(n, int | float)}

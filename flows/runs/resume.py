@@ -1,0 +1,99 @@
+"""Going on with a run that stopped: what it was asked, as far as that still holds."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from blueprints.find import find_blueprint
+from blueprints.types import Blueprint
+from contracts.errors import HarnessError, RunNotResumable
+from flows.runs.layout import CHECKPOINT
+from flows.runs.lock import held
+from flows.runs.request import RunRequest
+from flows.runs.run_record import Asked, read_asked
+from flows.runs.runs import find_run, read_entry
+
+
+class Resumed(NamedTuple):
+    """A run to go on with. `flow_run_id` is the Prefect flow run that began it."""
+
+    run_id: str
+    request: RunRequest
+    flow_run_id: str | None
+
+
+def resumed(folder: Path, run: str) -> Resumed:
+    """The run of this id, or of the unambiguous beginning of one, as it was asked for.
+
+    Goes to the directory where the run was begun: what was asked for may be relative to it.
+
+    Raises:
+        RunNotFound: no such run, or several.
+        RunNotResumable: it is running or finished, or what it needs is gone.
+    """
+    own = find_run(folder, run)
+    with held(folder, own.name):
+        entry = read_entry(folder, own.name)
+        goes_on = entry.resumable or (own / CHECKPOINT).is_file()
+        if entry.state == "queued" or not goes_on:
+            raise RunNotResumable(_why_not(own.name, entry.state))
+    asked = read_asked(own)
+    if asked is None:
+        raise RunNotResumable(f"run {own.name} has gone while it was looked at")
+    return Resumed(own.name, request_of(asked), asked.flow_run_id)
+
+
+def _why_not(run_id: str, state: str) -> str:
+    if state == "queued":
+        return f"run {run_id} is queued: it begins by itself when its turn comes"
+    if state in ("running", "lost"):
+        return f"run {run_id} is {state} and cannot go on: nothing was kept of it"
+    return f"run {run_id} is finished ({state}): `harness run` starts another"
+
+
+def request_of(asked: Asked) -> RunRequest:
+    """What was asked, with the blueprint as it is found now; goes to where the run was begun.
+
+    Raises:
+        RunNotResumable: the blueprint, or that place, is gone or has changed.
+    """
+    try:
+        os.chdir(asked.cwd)
+        blueprint = find_blueprint(asked.blueprint_ref, repo=asked.repo)
+    except (OSError, HarnessError) as error:
+        raise RunNotResumable(f"run {asked.run_id} cannot go on: {error}") from error
+    check_same(asked, blueprint)
+    return request_for(asked, blueprint)
+
+
+def request_for(asked: Asked, blueprint: Blueprint) -> RunRequest:
+    """What was asked, of this blueprint."""
+    return RunRequest(
+        blueprint=blueprint,
+        blueprint_ref=asked.blueprint_ref,
+        repo=asked.repo,
+        intent=asked.intent,
+        ref=asked.ref,
+        agent=asked.agent,
+        model=asked.model,
+        push=asked.push,
+        budget_usd=asked.budget_usd,
+        options=asked.options,
+        user=asked.user,
+        company=asked.company,
+        intent_from=asked.intent_from,
+    )
+
+
+def check_same(asked: Asked, blueprint: Blueprint) -> None:
+    """Refuse a blueprint with other nodes: what is finished counts by its name.
+
+    Raises:
+        RunNotResumable: names the nodes.
+    """
+    now = tuple(blueprint.all_names())
+    if now != asked.nodes:
+        raise RunNotResumable(
+            f"run {asked.run_id} cannot go on: blueprint {asked.blueprint_ref!r} has changed. "
+            f"Its nodes were {', '.join(asked.nodes)} and are {', '.join(now)}"
+        )

@@ -1,0 +1,20 @@
+"""What a review compares with: named where the branches are, a commit where the run works."""
+
+from dataclasses import replace
+
+from flows.runs.request import RunRequest
+from nodes.review_range import BASE, OPTIONS
+from sandbox.repos import Base
+
+
+def compared_with(request: RunRequest) -> str | None:
+    """The branch, tag or commit that a review was told; None: the usual main branch."""
+    takes = dict(request.blueprint.options).get(BASE) == OPTIONS[BASE]
+    return request.options.get(BASE) or None if takes else None
+
+
+def as_inside(request: RunRequest, base: Base) -> RunRequest:
+    """The request as nodes are given it: the sandbox has no branch and no tag of the source's."""
+    if compared_with(request) is None or base.forked_at is None:
+        return request
+    return replace(request, options={**request.options, BASE: base.forked_at})

@@ -1,0 +1,54 @@
+"""Which secrets an agent has read: whoever goes on with its conversation knows them still."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from contracts.gate import Bounds
+from contracts.names import without_attempt
+from flows.runs.from_trajectory import Rules, Telling
+from flows.runs.request import RunRequest, agentic_nodes
+from providers.read_trajectory import event_of
+
+
+def rules_of(request: RunRequest, bounds: Bounds | None) -> Mapping[str, Rules]:
+    """What the agent of each node is held to."""
+    return {
+        node.name: Rules(
+            agent=node.agent or request.agent,
+            allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
+            bounds=bounds,
+        )
+        for node in agentic_nodes(request.blueprint)
+    }
+
+
+def secrets_read(
+    trajectory: Path, node: str, rules: Mapping[str, Rules], *, upto: int | None = None
+) -> tuple[str, ...]:
+    """The files with secrets that the agent of this node has read, in whichever attempt.
+
+    `upto` is how much of the trajectory counts, in bytes; None: all of it.
+    """
+    name = without_attempt(node)
+    if name not in rules or not trajectory.exists():
+        return ()
+    telling = Telling(run_id="", node=name, rules=rules[name], inputs=())
+    for line in _lines(trajectory, upto):
+        if node_of(line) == name:
+            telling.hear(line)
+    return telling.secrets
+
+
+def node_of(line: Mapping[str, object]) -> str:
+    """The node that a line of the trajectory is about, whichever attempt it was."""
+    return without_attempt(str(line.get("node", "")))
+
+
+def _lines(path: Path, upto: int | None) -> Iterator[Mapping[str, object]]:
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n") or (upto is not None and file.tell() > upto):
+                return
+            event = event_of(line)
+            if event is not None:
+                yield event

@@ -1,0 +1,1 @@
+"""Servers and clients of this machine: Prefect, gateway, Chroma, pages."""

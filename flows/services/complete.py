@@ -1,0 +1,69 @@
+"""Models for whoever is no agent in a sandbox: planner, curator, reflection."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from threading import Lock
+
+from contracts.chat import ChatRequest, Complete, Reply
+from contracts.errors import BudgetExceeded
+from contracts.gate import BUDGET_EXCEEDED, OURSELVES, Gate, OpenGate, Terms
+from flows.config.settings import Settings
+from flows.services.gateway import gateway_run
+
+
+@contextmanager
+def complete_through_gateway(
+    settings: Settings,
+    *,
+    purpose: str,
+    budget_usd: float | None = None,
+    trajectory: Path | None = None,
+) -> Iterator[Complete]:
+    """A `Complete` that asks this machine's gateway, good until the block ends.
+
+        with complete_through_gateway(settings, purpose="plan", budget_usd=0.5) as complete:
+            reply = complete(ChatRequest(model=settings.model, messages=[…]))
+
+    Any model may be asked for; scripted ones keep their place within the block. `purpose` is
+    a word such as "plan", "curate" or "reflect", under which the calls stand in `trajectory`:
+    without one, in a file of their own in the folder `calls` of the home. Nothing is started
+    before the first call. All calls together spend `budget_usd`, give or take the last reply.
+    Several threads may call it.
+
+    Raises (when called):
+        BudgetExceeded: says what was spent. It is a `ModelUnavailable`.
+        ModelUnavailable: the gateway or the model does not answer.
+        OptionInvalid: a scripted model whose file is no script.
+    """
+    run_id = f"{purpose}-{token_hex(4)}"
+    path = trajectory or _own_file(settings, run_id)
+    with ExitStack() as stack:
+        gates: dict[str, Gate] = {}
+        runs: list[OpenGate] = []
+        opening = Lock()
+
+        def gate(model: str) -> Gate:
+            with opening:
+                if not runs:
+                    opened = gateway_run(settings, run_id, path, budget_usd=budget_usd)
+                    runs.append(stack.enter_context(opened).open_gate)
+                if model not in gates:
+                    terms = Terms(node=purpose, agent=OURSELVES, model=model)
+                    gates[model] = stack.enter_context(runs[0](terms))
+                return gates[model]
+
+        def complete(request: ChatRequest) -> Reply:
+            reply = gate(request.model).complete(request)
+            if reply.stop_reason == BUDGET_EXCEEDED:
+                raise BudgetExceeded(reply.message.content)
+            return reply
+
+        yield complete
+
+
+def _own_file(settings: Settings, run_id: str) -> Path:
+    now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    return settings.home / "calls" / f"{now}-{run_id}.jsonl"

@@ -1,0 +1,145 @@
+"""What a Prefect server must hold so that runs can be started from it: pool and deployments.
+
+`prefect.yaml` says what there is; `prefect deploy --all` does the same by hand. Nothing is
+deployed again while neither it nor our code has changed, so that what people set in the UI
+(defaults, schedules, limits) stays.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from contracts.errors import OptionInvalid
+from flows.config.settings import Settings
+from flows.services import deployments, local
+from flows.services.server import asking
+
+POOL = "harness"
+UPKEEP = "upkeep"
+"""The queue that `prefect.yaml` puts the upkeep into, and how the name of its worker ends."""
+
+COMMAND = "python -P -m flows.host.run_process"
+"""What does a run. Without it a worker starts three Python processes for one run, in a row."""
+
+_FLOWS = Path(__file__).parent
+_BLUEPRINTS = _FLOWS.parent / "blueprints" / "library"
+
+
+class Deployed(NamedTuple):
+    """The names of all deployments, and whether they were deployed just now."""
+
+    names: tuple[str, ...]
+    now: bool
+
+
+def deploy(api: str, settings: Settings) -> Deployed:
+    """Make the work pool and all deployments, unless they are there as they should be.
+
+    Raises:
+        PrefectUnavailable: the server does not answer or refuses one of them.
+    """
+    names = deployment_names()
+    stamp = settings.home / "prefect" / "deployed"
+    now = f"{_whose(api, settings)} {_digest()}"
+    if stamp.is_file() and stamp.read_text() == now and not set(names) - _known(api):
+        return Deployed(names, now=False)
+    _make_pool(api)
+    deployments.make(api, _file())
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(now)
+    return Deployed(names, now=True)
+
+
+def workers(api: str) -> tuple[str, ...] | None:
+    """The names of the workers that would do runs now; None when there is no pool."""
+    from prefect.exceptions import ObjectNotFound
+
+    with asking(api) as client:
+        try:
+            client.read_work_pool(POOL)  # the question for workers has no such error of its own
+            found = client.read_workers_for_work_pool(POOL)
+        except ObjectNotFound:
+            return None
+    names = (worker.name for worker in found if worker.status == "ONLINE")
+    return tuple(name for name in names if not name.endswith(f"-{UPKEEP}"))
+
+
+def without_worker(api: str) -> str | None:
+    """One line for a person when nobody would do what is started by a deployment; else None."""
+    match workers(api):
+        case None:
+            return f"no work pool {POOL!r} on {api}: `harness up` makes it"
+        case ():
+            return f"no worker is online in the work pool {POOL!r}: `harness up` starts one"
+        case _:
+            return None
+
+
+def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> str:
+    """Start a run of the deployment of this name; the id of its flow run.
+
+    Raises:
+        OptionInvalid: no such deployment, or its form refuses a value.
+        PrefectUnavailable: the server does not answer.
+    """
+    from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+
+    with asking(api) as client:
+        try:
+            found = client.read_deployment_by_name(f"{name}/{name}")
+            run = client.create_flow_run_from_deployment(found.id, parameters=dict(parameters))
+        except ObjectNotFound as error:
+            raise OptionInvalid(f"no deployment {name!r} on {api}") from error
+        except PrefectHTTPStatusError as error:
+            why = " ".join(error.response.text.split())[:500]
+            raise OptionInvalid(f"deployment {name!r} refuses this: {why}") from error
+    return str(run.id)
+
+
+def deployment_names() -> tuple[str, ...]:
+    """The names in `prefect.yaml`, in its order."""
+    return deployments.names(_file())
+
+
+def _file() -> Path:
+    """In an installed Harness it lies beside this file, in a checkout at the top."""
+    return next(
+        path for path in (_FLOWS / "prefect.yaml", _FLOWS.parent / "prefect.yaml") if path.is_file()
+    )
+
+
+def _digest() -> str:
+    files = [_file(), *sorted(_FLOWS.glob("*.py")), *sorted(_BLUEPRINTS.glob("*.py"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def _known(api: str) -> set[str]:
+    with asking(api) as client:
+        return {deployment.name for deployment in client.read_deployments()}
+
+
+def _whose(api: str, settings: Settings) -> str:
+    """Which server it is; ours may answer at another port each time."""
+    ours = local.status(settings)
+    return "ours" if ours is not None and ours.url == api else api
+
+
+def _make_pool(api: str) -> None:
+    """Make the pool, in which a run is one process; a command that people gave it stays."""
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectAlreadyExists
+    from prefect.workers.process import ProcessWorker
+
+    with asking(api) as client:
+        with suppress(ObjectAlreadyExists):
+            client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
+        there = client.read_work_pool(POOL)
+        if there.type != "process":
+            return
+        template = there.base_job_template or ProcessWorker.get_default_base_job_template()
+        command = template["variables"]["properties"]["command"]
+        if command["default"] is None:
+            command["default"] = COMMAND
+            client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))

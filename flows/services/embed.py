@@ -1,0 +1,51 @@
+"""Vectors by a provider's model, for memory: the gateway asks, so that no flow imports litellm."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from secrets import token_hex
+
+from contracts.chat import Embed
+from contracts.gate import OURSELVES, Terms
+from flows.config.settings import Settings
+from flows.services.gateway import gateway_run
+from providers.embed import EmbedAsk
+
+PURPOSE = "embed"
+
+
+def embed_through_gateway(
+    settings: Settings,
+    model: str,
+    *,
+    dimensions: int | None = None,
+    api_key: str | None = None,
+    api_base: str | None = None,
+) -> Embed:
+    """An `Embed` that asks this machine's gateway, which is started by the first call.
+
+    Each call is a run of its own there, so that whoever lives for days can go on after the
+    gateway was started anew. Calls stand in the folder `calls` of the home, a file for each day.
+
+    Raises (when called):
+        ModelUnavailable: the gateway or the model does not answer.
+    """
+
+    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        if not texts:
+            return []
+        today = datetime.now(UTC).strftime("%Y%m%d")
+        path = settings.home / "calls" / f"{today}-{PURPOSE}.jsonl"
+        ask = EmbedAsk(
+            input=list(texts),
+            dimensions=dimensions,
+            harness_api_key=api_key,
+            harness_api_base=api_base,
+        )
+        terms = Terms(node=PURPOSE, agent=OURSELVES, model=model)
+        with (
+            gateway_run(settings, f"{PURPOSE}-{token_hex(4)}", path) as run,
+            run.open_gate(terms) as gate,
+        ):
+            return run.gateway.embed(gate.token, ask)
+
+    return embed

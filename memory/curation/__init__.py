@@ -1,0 +1,1 @@
+"""Entries proposed by a model from finished runs, decided by a person."""

@@ -1,0 +1,229 @@
+"""From a finished run to proposals that wait for a person: few, new, and flagged."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
+
+from sqlalchemy import delete, insert, select
+
+from contracts.chat import Complete
+from contracts.errors import BudgetExceeded
+from memory.curation import curator
+from memory.curation.curation_rule import NO_RULE, Rule
+from memory.curation.proposals import WRITES_A_RUN, Finding, Refused, Story, judge
+from memory.database import alone, reading, writing
+from memory.errors import NoteInvalid, NoteNotFound
+from memory.notes import near_duplicates, store
+from memory.notes.content import searched_text
+from memory.notes.near_duplicates import Neighbour
+from memory.notes.notebook import Notebook
+from memory.notes.tables import curations
+from memory.notes.types import Author, Content, Entry, Flag, Where
+from memory.scope import label
+
+KNOWN = 30
+"""Kept notes that a curator is told of."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curated:
+    """What came of a run. `merged` are entries that said exactly the same already."""
+
+    run_id: str
+    written: tuple[Entry, ...] = ()
+    merged: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    fault: str | None = None
+    """Why nothing could be read out of the run."""
+
+
+def curate_run(
+    book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
+) -> Curated:
+    """Ask the model what the run teaches, and keep what holds as Pending.
+
+    Doing it twice, or twice at once, adds nothing that is there already, and never more than
+    five in all.
+
+    Raises:
+        ModelUnavailable: the model does not answer at all.
+    """
+    with _alone(book, story.run_id):
+        return _look(book, complete, model, story, rule)
+
+
+def curate_new(
+    book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
+) -> Curated | None:
+    """The same for a run that nobody asked about: None where somebody looked already.
+
+    A look that costs more than it may is a fault of the run, which is not looked at again.
+
+    Raises:
+        ModelUnavailable: the model does not answer at all.
+    """
+    with _alone(book, story.run_id):
+        if is_curated(book, story.run_id):
+            return None
+        try:
+            return _look(book, complete, model, story, rule)
+        except BudgetExceeded as error:
+            curated = Curated(run_id=story.run_id, fault=str(error))
+            _log_curation(book, curated)
+            return curated
+
+
+def is_curated(book: Notebook, run_id: str) -> bool:
+    """Whether somebody looked at this run already."""
+    with reading(book.engine) as connection:
+        query = select(curations.c.run_id).where(curations.c.run_id == run_id)
+        return connection.execute(query).first() is not None
+
+
+@contextmanager
+def _alone(book: Notebook, run_id: str) -> Iterator[None]:
+    """Have nobody else look at this run meanwhile. A few locks are shared by all runs."""
+    with alone(book.engine, f"curate-{run_id[:1]}"):
+        yield
+
+
+def _look(book: Notebook, complete: Complete, model: str, story: Story, rule: Rule) -> Curated:
+    known = _known(book, story)
+    found = curator.find(complete, model, story, [_told(entry) for entry in known])
+    if found is None:
+        curated = Curated(run_id=story.run_id, fault=f"model {model} gave no answer of this shape")
+    else:
+        look = _Look(book, story, known, Author("curator", model), rule)
+        with alone(book.engine, "curate"):  # two runs may teach the same at once
+            curated = _keep_all(look, found.findings)
+    _log_curation(book, curated)
+    return curated
+
+
+class _Look(NamedTuple):
+    """One look at a run: where what it found is kept, and what that is judged by."""
+
+    book: Notebook
+    story: Story
+    known: Sequence[Entry]
+    """What the curator was told of, in this order."""
+    author: Author
+    rule: Rule
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """A finding that an entry says exactly so already."""
+
+    id: str
+
+
+def _keep_all(look: _Look, findings: Sequence[Finding]) -> Curated:
+    """Keep each finding that holds, the surest first, while the run has room."""
+    written: list[Entry] = []
+    merged: list[str] = []
+    refused: list[Refused] = []
+    run_id = look.story.run_id
+    room = WRITES_A_RUN - _written_before(look.book, run_id)
+    for finding in sorted(findings, key=lambda one: -one.confidence):
+        match _keep(look, finding, has_room=len(written) < room):
+            case _Merged(same):
+                merged.append(same)
+            case Refused() as found:
+                _log.info("run %s: not proposed: %r: %s", run_id, found.words[:80], found.why)
+                refused.append(found)
+            case entry:
+                written.append(entry)
+    return Curated(
+        run_id=run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
+    )
+
+
+def _keep(look: _Look, finding: Finding, *, has_room: bool) -> Entry | _Merged | Refused:
+    content = judge(finding, look.story)
+    if isinstance(content, Refused):
+        return content
+    same = _same(look.book, content)
+    if same is not None and same.status == "Revoked":
+        return Refused(finding.words, f"a person revoked the same: {same.id}")
+    if same is not None:
+        return _Merged(same.id)
+    if not has_room:
+        return Refused(finding.words, f"a run may teach {WRITES_A_RUN} things at most")
+    try:
+        return _propose(look, content, finding)
+    except NoteInvalid as error:
+        return Refused(finding.words, str(error))
+
+
+def _propose(look: _Look, content: Content, finding: Finding) -> Entry:
+    near = look.book.neighbours(content)
+    flags = _flags(content, finding, near.entries, look.known)
+    made = look.book.add(
+        content,
+        author=look.author,
+        source_run=look.story.run_id,
+        confidence=finding.confidence,
+        flags=flags,
+    )
+    for flag in flags:
+        if flag.kind == "contradicts":
+            with suppress(NoteNotFound):  # it was removed meanwhile
+                look.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
+    if near.whole and look.rule.approves(made, look.story):
+        return look.book.approve(made.id, author=Author("curator", "rule"))
+    return made
+
+
+def _same(book: Notebook, content: Content) -> Entry | None:
+    """What says exactly the same, or said so until a person revoked it; not what is over."""
+    now = book.clock()
+    with reading(book.engine) as connection:
+        for one in store.same_as(connection, content):
+            if one.status == "Revoked" or one.expires_at is None or one.expires_at > now:
+                return one
+    return None
+
+
+def _flags(
+    content: Content, finding: Finding, near: Sequence[Neighbour], known: Sequence[Entry]
+) -> list[Flag]:
+    flags = {other.entry.id: near_duplicates.flag(content, other) for other in near}
+    for number in finding.contradicts:
+        if 0 < number <= len(known):
+            other = known[number - 1]
+            flags[other.id] = Flag("contradicts", other.id, "the curator says so")
+    return list(flags.values())
+
+
+def _known(book: Notebook, story: Story) -> list[Entry]:
+    """Notes that the run's viewer sees: contradictions are looked for among these."""
+    viewer = replace(story.viewer, agent=story.agent if story.agent in book.agents else None)
+    return list(book.visible_notes(viewer, limit=KNOWN))
+
+
+def _told(entry: Entry) -> str:
+    return f"({label(entry.scope)}) {' '.join(searched_text(entry).split())[:300]}"
+
+
+def _written_before(book: Notebook, run_id: str) -> int:
+    where = Where(source_run=run_id, author="curator")
+    return book.count("note", where) + book.count("example", where)
+
+
+def _log_curation(book: Notebook, curated: Curated) -> None:
+    """Note that somebody looked at the run, and what came of it; the last look counts."""
+    outcome = {
+        "written": [entry.id for entry in curated.written],
+        "merged": list(curated.merged),
+        "refused": [asdict(one) for one in curated.refused],
+        "fault": curated.fault,
+    }
+    row = {"run_id": curated.run_id, "at": book.clock(), "written": len(curated.written)}
+    with writing(book.engine) as connection:
+        connection.execute(delete(curations).where(curations.c.run_id == curated.run_id))
+        connection.execute(insert(curations).values(**row, outcome=outcome))

@@ -1,0 +1,1 @@
+"""Notes and examples: stored, ranked, injected into prompts."""

@@ -1,0 +1,95 @@
+"""The vectors of notes and examples: made when they are kept, or later where the model was away."""
+
+import logging
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, Engine
+
+from contracts.errors import ModelUnavailable
+from memory.database import reading
+from memory.notes import vectors as note_vectors
+from memory.notes.content import searched_text
+from memory.notes.generation import changing
+from memory.notes.types import Content, Entry
+from memory.notes.vectors import Made
+from memory.types import Embedder, Vector
+from memory.vectors.embedding import PLAIN, vectors_of_each
+from memory.vectors.stored_vectors import Unembedded
+
+BATCH = 200
+"""Texts embedded at once while a backlog is worked off."""
+
+_log = logging.getLogger(__name__)
+
+
+class NoteEmbedding:
+    """Makes vectors with one model; without any it makes none."""
+
+    def __init__(self, engine: Engine, embedder: Embedder | None) -> None:
+        self._engine = engine
+        self._embedder = embedder
+
+    def of(self, content: Content) -> Vector | None:
+        """The vector of what it is found by; None when there is nobody who could make it."""
+        made = self._embed([searched_text(content)])
+        return (made[0] or None) if made else None
+
+    def anew(self, wanted: Entry) -> Vector | None:
+        """The vector that a changed entry needs; None too when the one it has is of its text."""
+        if self._embedder is None or wanted.status == "Revoked":
+            return None
+        with reading(self._engine) as connection:
+            held = note_vectors.text_of(connection, wanted.key, self._embedder.name)
+        return None if held == searched_text(wanted) else self.of(wanted)
+
+    def keep(
+        self, connection: Connection, entry: Entry, made: Vector | None, before: Entry | None = None
+    ) -> None:
+        """Put this vector in the place of the entry's last; what is revoked has none.
+
+        Without a vector the last one stays, as long as the text is that of `before`.
+        """
+        if entry.status == "Revoked":
+            note_vectors.forget(connection, entry.key)
+        elif made is not None and self._embedder is not None:
+            note_vectors.put(connection, entry.key, self._embedder.name, made)
+        elif before is not None and searched_text(before) != searched_text(entry):
+            note_vectors.forget(connection, entry.key)
+
+    def make_missing(self) -> int:
+        """Make the vectors that are missing: the model was away, or is another one or as another.
+
+        Not for the request path. Gives how many were made; stops when the model does not answer.
+        """
+        with reading(self._engine) as connection:
+            first = note_vectors.first_text(connection)
+        now = self._embed([first]) if first is not None else None
+        if now == [()]:
+            now = self._embed([PLAIN])
+        if not now or self._embedder is None:
+            return 0
+        done, last, made_by = 0, 0, Made(self._embedder.name, len(now[0]))
+        while True:
+            with reading(self._engine) as connection:
+                batch = note_vectors.waiting(connection, made_by, after=last, limit=BATCH)
+            vectors = self._embed([item.text for item in batch])
+            if not vectors:
+                return done
+            self._put(batch, vectors, made_by.model)
+            done, last = done + sum(map(bool, vectors)), batch[-1].key
+
+    def _put(self, batch: Sequence[Unembedded], vectors: Sequence[Vector], model: str) -> None:
+        with changing(self._engine) as connection:
+            now = note_vectors.texts(connection, [item.key for item in batch])
+            for item, vector in zip(batch, vectors, strict=True):
+                if vector and now.get(item.key) == item.text:  # else it was changed meanwhile
+                    note_vectors.put(connection, item.key, model, vector)
+
+    def _embed(self, texts: Sequence[str]) -> Sequence[Vector] | None:
+        if self._embedder is None or not texts:
+            return None
+        try:
+            return vectors_of_each(self._embedder, texts)
+        except ModelUnavailable as error:
+            _log.warning("notes get their vectors later: %s", error)
+            return None

@@ -1,0 +1,294 @@
+"""Notes and examples: the one door. Every process may open it at the same time."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack, overload
+
+from sqlalchemy import Engine
+
+from memory import scope
+from memory.database import open_database, reading
+from memory.errors import NoteInvalid
+from memory.notes import agent_settings, listing, near_duplicates, search, store
+from memory.notes import content as note_content
+from memory.notes import flags as note_flags
+from memory.notes.agent_settings import AgentSettings, Injecting
+from memory.notes.embedding import NoteEmbedding
+from memory.notes.generation import changing
+from memory.notes.injection import Injection, Injector, Request
+from memory.notes.near_duplicates import Nearby
+from memory.notes.run_notes import RunBook
+from memory.notes.store import PERSON
+from memory.notes.type_book import TypeBook
+from memory.notes.types import (
+    Author,
+    Content,
+    Entry,
+    EntryVersion,
+    Example,
+    ExampleContent,
+    Flag,
+    Kind,
+    Note,
+    NoteContent,
+    Status,
+    Where,
+)
+from memory.scope import Scope
+from memory.types import Embedder
+
+Clock = Callable[[], datetime]
+
+ALL = Where()
+
+
+@contextmanager
+def open_notebook(
+    database: str | Path,
+    *,
+    agents: Collection[str],
+    embedder: Embedder | None = None,
+    clock: Clock = lambda: datetime.now(UTC),
+) -> Iterator["Notebook"]:
+    """The notebook in this database, made when it is not there; `agents` are the known ones.
+
+    Raises:
+        SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
+    """
+    engine = open_database(database)
+    try:
+        yield Notebook(engine, agents=agents, embedder=embedder, clock=clock)
+    finally:
+        engine.dispose()
+
+
+class _Known(TypedDict, total=False):
+    """What may be known of a new entry besides its content."""
+
+    author: Author
+    source_run: str | None
+    confidence: int | None
+    flags: Sequence[Flag]
+
+
+class Notebook:
+    """Keeps notes and examples, and what each agent is given of them.
+
+    `ref` is an id, or the beginning of one. Threads may share it. Beside it stand the note
+    `types`, what it knows of `runs`, and the `vectors` that notes are found by.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        agents: Collection[str],
+        embedder: Embedder | None,
+        clock: Clock,
+    ) -> None:
+        self.engine = engine
+        self.agents = tuple(sorted(agents))
+        self.embedder = embedder
+        self.clock = clock
+        self.types = TypeBook(engine)
+        self.runs = RunBook(engine, clock)
+        self.vectors = NoteEmbedding(engine, embedder)
+        self._injector = Injector(engine, embedder, clock)
+
+    @overload
+    def add(self, content: NoteContent, **known: Unpack[_Known]) -> Note: ...
+    @overload
+    def add(self, content: ExampleContent, **known: Unpack[_Known]) -> Example: ...
+    @overload
+    def add(self, content: Content, **known: Unpack[_Known]) -> Entry: ...
+    def add(self, content: Content, **known: Unpack[_Known]) -> Entry:
+        """Keep a new note or example; one that no person wrote is Pending, whatever it asks for.
+
+        Raises:
+            NoteInvalid: what is wrong with it or its run; or an agent tells others what to do.
+            AgentUnknown: its scope names an agent that there is not.
+        """
+        content = self._checked(content)
+        note_content.check_run(known.get("source_run"))
+        author = known.setdefault("author", PERSON)
+        if author.kind != "person":
+            content = replace(content, status="Pending", protection="Normal")
+        if author.kind == "agent":
+            note_content.check_descriptive(content)
+        made = self.vectors.of(content)
+        with changing(self.engine) as connection:
+            entry = store.add(connection, content, at=self.clock(), **known)
+            self.vectors.keep(connection, entry, made)
+        return entry
+
+    @overload
+    def get(self, ref: str, kind: Literal["note"]) -> Note: ...
+    @overload
+    def get(self, ref: str, kind: Literal["example"]) -> Example: ...
+    @overload
+    def get(self, ref: str, kind: Kind | None = None) -> Entry: ...
+    def get(self, ref: str, kind: Kind | None = None) -> Entry:
+        """The note or example.
+
+        Raises:
+            NoteNotFound: there is none of that kind.
+        """
+        with reading(self.engine) as connection:
+            return store.get(connection, ref, kind)
+
+    @overload
+    def list(self, kind: Literal["note"], where: Where = ALL) -> Sequence[Note]: ...
+    @overload
+    def list(self, kind: Literal["example"], where: Where = ALL) -> Sequence[Example]: ...
+    @overload
+    def list(self, kind: Kind, where: Where = ALL) -> Sequence[Entry]: ...
+    def list(self, kind: Kind, where: Where = ALL) -> Sequence[Entry]:
+        """Notes or examples that pass the filter, in its order."""
+        with reading(self.engine) as connection:
+            return listing.list_all(connection, kind, where)
+
+    def count(self, kind: Kind, where: Where = ALL) -> int:
+        """How many pass the filter, whatever its limit."""
+        with reading(self.engine) as connection:
+            return listing.count(connection, kind, where)
+
+    @overload
+    def edit(self, wanted: Note, *, author: Author = PERSON) -> Note: ...
+    @overload
+    def edit(self, wanted: Example, *, author: Author = PERSON) -> Example: ...
+    def edit(self, wanted: Entry, *, author: Author = PERSON) -> Entry:
+        """Make an entry what `wanted` says: `edit(replace(entry, text="…"))`.
+
+        Raises:
+            NoteInvalid, NoteNotFound, AgentUnknown.
+            StaleUpdate: it is no longer at the version that `wanted` was read at.
+        """
+        wanted = self._checked(wanted)
+        if author.kind == "agent":
+            raise NoteInvalid("an agent cannot change what is kept: it may write a new note")
+        made = self.vectors.anew(wanted)
+        with changing(self.engine) as connection:
+            before = store.get(connection, wanted.id)
+            after = store.change(connection, wanted, author=author, at=self.clock())
+            self.vectors.keep(connection, after, made, before)
+            if after.status != before.status:
+                after = note_flags.judged(connection, after, author)
+        return after
+
+    def undo(self, ref: str, *, seen: int | None = None, author: Author = PERSON) -> Entry:
+        """Bring back what was there before the last change, as a new version.
+
+        Raises:
+            NoteInvalid, StaleUpdate: it was never changed, or is no longer at version `seen`.
+        """
+        with reading(self.engine) as connection:
+            now = store.get(connection, ref)
+            before = store.before_last(connection, now)
+        version = now.version if seen is None else seen
+        return self.edit(replace(now, **vars(before), version=version), author=author)
+
+    def approve(self, ref: str, *, author: Author = PERSON) -> Entry:
+        """Make it Active, for the agents whose scope fits; a person settles its flags by that."""
+        return self._set_status(ref, "Active", author)
+
+    def revoke(self, ref: str, *, author: Author = PERSON) -> Entry:
+        """Make it Revoked: nobody is given it any more; its history stays.
+
+        Raises:
+            NoteInvalid: it is Protected, and it is no person who asks.
+        """
+        entry = self.get(ref)
+        if entry.protection == "Protected" and author.kind != "person":
+            raise NoteInvalid(f"{entry.id} is Protected: only a person can revoke it")
+        return self._set_status(ref, "Revoked", author)
+
+    def remove(self, ref: str) -> Entry:
+        """Forget it for good, with its history; gives what it was.
+
+        Raises:
+            NoteNotFound: there is none.
+        """
+        with changing(self.engine) as connection:
+            entry = store.get(connection, ref)
+            store.remove(connection, entry)
+            note_flags.forget(connection, entry)
+        return entry
+
+    def history(self, ref: str) -> Sequence[EntryVersion]:
+        """Every version, the newest first."""
+        with reading(self.engine) as connection:
+            return store.history(connection, store.get(connection, ref).key)
+
+    def neighbours(self, content: Content) -> Nearby:
+        """What says nearly the same and could be given together with it; none without a model."""
+        made = self.vectors.of(content)
+        if made is None or self.embedder is None:
+            return Nearby((), whole=False)
+        with reading(self.engine) as connection:
+            return near_duplicates.neighbours(connection, content, made, self.embedder.name)
+
+    def add_flag(self, ref: str, flag: Flag) -> None:
+        """Have a person see something beside an entry; its content stays as it is."""
+        with changing(self.engine) as connection:
+            entry = store.get(connection, ref)
+            note_flags.add(connection, entry, flag)
+
+    def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
+        """The notes that a viewer may be given, in the order of strategy Recent."""
+        with reading(self.engine) as connection:
+            keys = search.ordered(
+                connection, "note", viewer, "Recent", at=self.clock(), limit=limit
+            )
+            return search.in_order(connection, keys)
+
+    def agent(self, name: str) -> AgentSettings:
+        """What an agent is given.
+
+        Raises:
+            AgentUnknown: no agent has this name.
+        """
+        agent_settings.known(name, self.agents)
+        with reading(self.engine) as connection:
+            return agent_settings.get(connection, name)
+
+    def set_agent(self, wanted: AgentSettings) -> AgentSettings:
+        """Change what an agent is given: `set_agent(replace(settings, max_notes=3))`.
+
+        Raises:
+            AgentUnknown, NoteInvalid.
+            StaleUpdate: somebody else changed the settings in between.
+        """
+        agent_settings.known(wanted.agent, self.agents)
+        with changing(self.engine) as connection:
+            return agent_settings.put(connection, wanted, self.clock())
+
+    def inject(self, viewer: Scope, task: str, *, options: Injecting | None = None) -> Injection:
+        """What the viewer's agent is given for a task; `options` stand in for the agent's own.
+
+        Empty ids of the viewer are not known, and nothing that needs them is seen.
+
+        Raises:
+            AgentUnknown, NoteInvalid: the viewer names an agent that there is not, or odd ids.
+        """
+        viewer = scope.checked(viewer)
+        if viewer.agent is not None:
+            agent_settings.known(viewer.agent, self.agents)
+        return self._injector.inject(Request(viewer, task, options))
+
+    def _checked(self, content: note_content.C) -> note_content.C:
+        checked = note_content.checked(content)
+        if checked.scope.agent is not None:
+            agent_settings.known(checked.scope.agent, self.agents)
+        return checked
+
+    def _set_status(self, ref: str, status: Status, author: Author) -> Entry:
+        entry = self.get(ref)
+        if entry.status != status:
+            return self.edit(replace(entry, status=status), author=author)
+        if not entry.flags:
+            return entry
+        with changing(self.engine) as connection:
+            return note_flags.judged(connection, entry, author)

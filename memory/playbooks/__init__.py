@@ -1,0 +1,1 @@
+"""Playbooks: stored, searched, rendered, credited."""

@@ -1,0 +1,206 @@
+"""After a run: who gets the credit, what is kept, and what a model makes of it."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from contracts.chat import ChatRequest, Complete, Message
+from contracts.run import NodeReport, NodeStatus, RunReport
+from memory.around_run import Recorded
+from memory.database import reading, writing
+from memory.playbooks import journal, recall, store
+from memory.playbooks.lessons import LESSONS_A_RUN
+from memory.playbooks.library import Library
+from memory.templates import filled_in
+from memory.types import Execution, Outcome, Reflection, StepResult
+
+PENDING_FOR = timedelta(hours=24)
+"""How long a verdict may take before it counts as neutral."""
+
+_OUTCOMES: dict[NodeStatus, Outcome] = {
+    "success": "success",
+    "failure": "failure",
+    "skipped": "neutral",
+}
+ANSWER_TOKENS = 2_000
+ANSWER_S = 120.0
+
+_SAID = 1_500
+_ASKED = 4_000
+_NODES = 20
+
+
+def record(
+    library: Library,
+    report: RunReport,
+    *,
+    verdict_later: bool = False,
+    reflection: Reflection | None = None,
+) -> Recorded:
+    """Record a run that has ended, however it ended; doing it twice counts once.
+
+    Credit goes to the playbooks that its agents named, else to those they read, else to the best
+    one they were shown and not told to avoid; the best one is given the reflection. A run without
+    any, or in which no agent worked, is recorded too. No playbook is ever made here. A run that
+    stopped, was recorded as neutral and went on is recorded anew. A verdict that it has stands.
+    """
+    with writing(library.engine) as connection:
+        journal.withdraw_neutral(connection, report.run_id)
+    ended = outcome_of(report)
+    outcome = "pending" if verdict_later and ended == "success" else ended
+    credited = _credit(library, report)
+    before = _lessons(library, credited)
+    for place, playbook_id in enumerate(credited or (None,)):
+        library.record_execution(
+            Execution(
+                playbook_id=playbook_id,
+                run_id=report.run_id,
+                agent=report.agent,
+                task=report.intent,
+                outcome=outcome,
+                started_at=datetime.fromisoformat(report.started_at) if report.started_at else None,
+                expires_at=library.clock() + PENDING_FOR if outcome == "pending" else None,
+                step_results=tuple(_step(node) for node in report.nodes),
+                reflection=None if place else reflection,
+            )
+        )
+    with writing(library.engine) as connection:
+        stands = _outcome(connection, report.run_id, credited) or outcome
+        recall.close(connection, report.run_id, stands)
+    return Recorded(
+        outcome=stands,
+        playbooks=credited,
+        lessons=tuple(text for text in _lessons(library, credited) if text not in before),
+        reflection=reflection,
+    )
+
+
+def outcome_of(report: RunReport) -> Outcome:
+    """The run's outcome for its playbooks: what no agent worked on is not their doing.
+
+    Nor is an outage, a cancel, or what a person refused.
+    """
+    if not _agents_worked(report):
+        return "neutral"
+    match report.status:
+        case "success":
+            return "success"
+        case "failure" if report.failed_node is not None:
+            return "failure"
+        case _:
+            return "neutral"
+
+
+def can_teach(library: Library, report: RunReport) -> bool:
+    """Whether there is anything to reflect on: a playbook that was followed, and where to."""
+    return outcome_of(report) != "neutral" and bool(_credit(library, report))
+
+
+def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | None:
+    """What a model makes of a run; None when it answers with something else than was asked.
+
+    What it reads and what it may write are bounded, and so is what it costs.
+
+    Raises:
+        ModelUnavailable: it does not answer.
+    """
+    said = Message(role="user", content=_prompt(report))
+    request = ChatRequest(
+        model=model, messages=[said], max_tokens=ANSWER_TOKENS, timeout_s=ANSWER_S
+    )
+    return parse_reflection(complete(request).message.content)
+
+
+def parse_reflection(text: str) -> Reflection | None:
+    """The first JSON object of a reply as a reflection, cut to three lessons."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        said = _Said.model_validate(json.loads(text[start : end + 1]))
+    except (ValueError, RecursionError):  # also of a number too long, or nested too deeply
+        return None
+    return Reflection(
+        what_worked=_few(said.what_worked),
+        what_failed=_few(said.what_failed),
+        improvements=_few(said.improvements),
+    )
+
+
+class _Said(BaseModel, frozen=True, extra="ignore"):
+    what_worked: list[str] = []
+    what_failed: list[str] = []
+    improvements: list[str] = []
+
+
+def _few(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(" ".join(text.split())[:500] for text in texts if text.strip())[:LESSONS_A_RUN]
+
+
+def _prompt(report: RunReport) -> str:
+    nodes = [
+        {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_SAID:]}
+        for n in report.nodes[-_NODES:]
+    ]
+    return filled_in(
+        "reflect.md.j2",
+        blueprint=report.blueprint,
+        status=report.status,
+        task=report.intent[:_ASKED],
+        nodes=nodes,
+    )
+
+
+def _agents_worked(report: RunReport) -> bool:
+    return any(node.type == "agentic" and node.status != "skipped" for node in report.nodes)
+
+
+def _credit(library: Library, report: RunReport) -> tuple[str, ...]:
+    """The ids of the playbooks that are credited, the best of the search first."""
+    if not _agents_worked(report):
+        return ()
+    with reading(library.engine) as connection:
+        known = recall.known_to(connection, report.run_id)
+        there = store.by_id(connection, [one.playbook_id for one in known])
+    kept = [one for one in known if one.playbook_id in there]
+    said = "\n".join(_agents_said(report))
+    slugs = {id_: f"[playbook:{playbook.slug}]" for id_, playbook in there.items()}
+    ids = [one.playbook_id for one in kept]
+    named = [id_ for id_ in ids if slugs[id_] in said or id_ in said]
+    with writing(library.engine) as connection:
+        recall.cite(connection, report.run_id, named)
+    read = [one.playbook_id for one in kept if one.cited]
+    shown = [one.playbook_id for one in kept if one.shown and one.group != "failed"]
+    return tuple(named or read or shown[:1])
+
+
+def _agents_said(report: RunReport) -> Iterator[str]:
+    """What agents said as they ended, in every round; what commands print is not theirs."""
+    for node in report.nodes:
+        if node.type == "agentic":
+            yield node.output
+        yield from (attempt.fix.output for attempt in node.attempts if attempt.fix)
+
+
+def _outcome(connection: Connection, run_id: str, credited: Sequence[str]) -> Outcome | None:
+    """What is kept of how the run ended; a verdict on one playbook is one on the run."""
+    found = store.by_id(connection, credited)
+    keys: list[int | None] = [found[id_].key for id_ in credited if id_ in found]
+    kept = [journal.of_run(connection, key, run_id) for key in keys or [None]]
+    outcomes = [execution.outcome for execution in kept if execution]
+    judged = [outcome for outcome in outcomes if outcome not in ("pending", "neutral")]
+    return next(iter(judged or outcomes), None)
+
+
+def _lessons(library: Library, refs: Iterable[str]) -> list[str]:
+    return [lesson.text for ref in refs for lesson in library.get(ref).lessons]
+
+
+def _step(node: NodeReport) -> StepResult:
+    return StepResult(
+        name=node.name,
+        outcome=_OUTCOMES[node.status],
+        output=node.error or node.output,
+        duration_ms=node.duration_ms,
+    )

@@ -1,0 +1,26 @@
+"""The vectors of lessons, by which those that fit a task come first."""
+
+from sqlalchemy import Engine
+
+from memory.database import reading, writing
+from memory.playbooks import store
+from memory.playbooks.index import Index
+from memory.vectors import stored_vectors
+
+
+def embed_lessons(engine: Engine, index: Index, ref: str) -> None:
+    """Make the vectors that a playbook's lessons lack, if there is a model and it answers.
+
+    Raises:
+        PlaybookNotFound: there is no such playbook.
+    """
+    model = index.model
+    if model is None:
+        return
+    with reading(engine) as connection:
+        key = store.get(connection, ref).key
+        waiting = stored_vectors.unembedded_lessons(connection, model, key)
+    made = index.embed([item.text for item in waiting])
+    with writing(engine) as connection:
+        for item, vector in zip(waiting, made or (), strict=bool(made)):
+            stored_vectors.put_lesson(connection, item.key, model, vector)

@@ -1,0 +1,285 @@
+"""The playbook tools: what an agent may do with playbooks, and one call done."""
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from sqlalchemy import Connection
+
+from contracts.errors import BadInput, Unavailable
+from contracts.tool import Tool, ToolCall
+from memory.around_run import Surfacing
+from memory.content import content_json, storable
+from memory.database import reading, writing
+from memory.errors import PlaybookInvalid, StaleUpdate
+from memory.playbooks import recall
+from memory.playbooks.changes import Changes
+from memory.playbooks.library import Library
+from memory.playbooks.store import count_all, find, list_all
+from memory.playbooks.write_quota import check_size, take
+from memory.types import Content, Filter, Playbook, Query, Step
+
+LISTED = 200
+"""Playbooks that one answer lists."""
+
+AWAY = "the playbooks cannot be reached now; go on without them"
+
+DEFAULT_SURFACING = Surfacing()
+
+_log = logging.getLogger(__name__)
+
+Access = Literal["read", "draft", "write"]
+"""What an agent may do: read; also keep drafts, which no other run sees before a person made them
+active; or change everything."""
+
+_RANKS: Mapping[Access, int] = {"read": 0, "draft": 1, "write": 2}
+
+
+def _kept(text: str) -> str:
+    if text != storable(text):
+        raise ValueError("it holds a NUL byte or half a character")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Whose agent calls, what it may do, and what it is shown where it does not say."""
+
+    run_id: str
+    access: Access
+    options: Surfacing
+
+    @property
+    def source(self) -> str:
+        """What it writes is kept as of this source."""
+        return f"run {self.run_id}"
+
+
+_Name = Annotated[str, AfterValidator(_kept)]
+_Version = Annotated[int, Field(ge=0, le=1_000_000_000)]
+
+
+class _Args(BaseModel, frozen=True, extra="forbid"):
+    needs: ClassVar[Access] = "read"
+
+
+class Search(_Args, frozen=True):
+    """Search stored playbooks by what you want to do. Gives ids, titles and how they went."""
+
+    query: str
+    category: _Name | None = None
+    tags: tuple[_Name, ...] = ()
+    limit: int | None = Field(default=None, ge=1, le=50)
+
+    def run(self, library: Library, caller: Caller) -> object:
+        where = _open_to(caller, category=self.category, tags=self.tags)
+        limit = caller.options.limit if self.limit is None else self.limit
+        far = caller.options.max_distance
+        hits = library.search(Query(text=self.query, limit=limit, filter=where, max_distance=far))
+        return {"playbooks": [{**_brief(h.playbook), "score": h.score} for h in hits]}
+
+
+class Get(_Args, frozen=True):
+    """Read one playbook in full, by its id or slug. Do this before you follow it."""
+
+    id: _Name
+
+    def run(self, library: Library, caller: Caller) -> object:
+        playbook = library.get(self.id)
+        if playbook.status == "draft" and not _open_to(caller).takes("draft", playbook.source):
+            raise PlaybookInvalid(f"playbook {self.id!r} is a draft that no person looked at yet")
+        if playbook.source != caller.source:  # else a run would take credit for what it wrote
+            with writing(library.engine) as connection:
+                recall.read(connection, caller.run_id, playbook)
+        return full(playbook)
+
+
+class Create(_Args, frozen=True):
+    """Keep a new playbook: a way of doing something that will be needed again."""
+
+    needs: ClassVar[Access] = "draft"
+    title: str = Field(description="A short name for what it handles.")
+    use_case: str = Field(description="When to use it; it is found by title and use case.")
+    process: str = Field(default="", description="What to do, as free text.")
+    steps: tuple[Step, ...] = ()
+    notes: str = ""
+    category: str = ""
+    tags: tuple[str, ...] = ()
+
+    def run(self, library: Library, caller: Caller) -> object:
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        content = Content(**given, status="draft" if caller.access == "draft" else "active")
+        check_size(content)
+        check = partial(take, run_id=caller.run_id, new=True)
+        return full(library.create(content, source=caller.source, check=check))
+
+
+class Update(_Args, frozen=True):
+    """Change a playbook. What you leave out stays; an empty text clears."""
+
+    needs: ClassVar[Access] = "draft"
+    id: _Name
+    expected_version: _Version | None = Field(
+        default=None, description="Refuse when somebody else changed it since this version."
+    )
+    title: str | None = None
+    use_case: str | None = None
+    process: str | None = None
+    steps: tuple[Step, ...] | None = None
+    notes: str | None = None
+    category: str | None = None
+    tags: tuple[str, ...] | None = None
+
+    def run(self, library: Library, caller: Caller) -> object:
+        changes = Changes(**{name: getattr(self, name) for name in Create.model_fields})
+
+        def check(connection: Connection) -> None:
+            there = _writable(connection, self.id, caller)
+            if there is not None:
+                check_size(changes.apply(there), there)
+                take(connection, caller.run_id)
+
+        expected, source = self.expected_version, caller.source
+        return full(
+            library.update(self.id, changes, expected_version=expected, source=source, check=check)
+        )
+
+
+class Delete(_Args, frozen=True):
+    """Delete a playbook for good. Says whether there was one."""
+
+    needs: ClassVar[Access] = "draft"
+    id: _Name
+
+    def run(self, library: Library, caller: Caller) -> object:
+        def check(connection: Connection) -> None:
+            if _writable(connection, self.id, caller) is not None:
+                take(connection, caller.run_id)
+
+        return {"deleted": library.delete(self.id, check=check)}
+
+
+class List(_Args, frozen=True):
+    """List stored playbooks, the newest change first; `more` says how many are not listed."""
+
+    category: _Name | None = None
+    tags: tuple[_Name, ...] = ()
+
+    def run(self, library: Library, caller: Caller) -> object:
+        where = _open_to(caller, category=self.category, tags=self.tags)
+        with reading(library.engine) as connection:
+            found = list_all(connection, where, limit=LISTED)
+            more = count_all(connection, where) - len(found)
+        return {"playbooks": [_brief(playbook) for playbook in found], "more": more}
+
+
+AnyArgs = Search | Get | Create | Update | Delete | List
+
+_ARGS: Mapping[str, type[AnyArgs]] = {
+    "playbook_search": Search,
+    "playbook_get": Get,
+    "playbook_create": Create,
+    "playbook_update": Update,
+    "playbook_delete": Delete,
+    "playbook_list": List,
+}
+
+
+def playbook_tools(access: Access = "write") -> tuple[Tool, ...]:
+    """The tools as a model is told of them; providers refuse a dot in a name, so `_` stands."""
+    return tuple(_tool(name, args) for name, args in _may(access).items())
+
+
+def run_playbook_tool(
+    library: Library,
+    call: ToolCall,
+    *,
+    run_id: str,
+    access: Access = "write",
+    options: Surfacing = DEFAULT_SURFACING,
+) -> str:
+    """Do what the call asks and give JSON; what goes wrong is told to the model as `error`.
+
+    When the store does not answer, the log says why: the model learns nothing of this host.
+    """
+    may = _may(access)
+    caller = Caller(run_id=run_id, access=access, options=options)
+    args = may.get(call.name.replace(".", "_"))
+    try:
+        if args is None:
+            raise PlaybookInvalid(f"no tool {call.name!r}; there are {', '.join(may)}")
+        answer = args.model_validate_json(call.arguments or "{}").run(library, caller)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        answer = {"error": f"bad arguments for {call.name}: {place}: {first['msg']}"}
+    except (BadInput, StaleUpdate) as error:
+        answer = {"error": str(error)}
+    except Unavailable as error:
+        _log.warning("run %s cannot use its playbook tools: %s", run_id, error)
+        answer = {"error": AWAY}
+    return json.dumps(answer, ensure_ascii=False, default=str)
+
+
+def full(playbook: Playbook) -> dict[str, object]:
+    """A playbook as JSON shows it."""
+    return {
+        "id": playbook.id,
+        "slug": playbook.slug,
+        "version": playbook.version,
+        **content_json(playbook),
+        "lessons": [lesson.text for lesson in playbook.lessons],
+        "successes": playbook.counts.successes,
+        "partials": playbook.counts.partials,
+        "failures": playbook.counts.failures,
+        "confidence": round(playbook.confidence, 4),
+        "created_at": playbook.created_at.isoformat(),
+        "updated_at": playbook.updated_at.isoformat(),
+        "last_used_at": playbook.last_used_at and playbook.last_used_at.isoformat(),
+        "source": playbook.source,
+    }
+
+
+def _may(access: Access) -> Mapping[str, type[AnyArgs]]:
+    return {n: args for n, args in _ARGS.items() if _RANKS[args.needs] <= _RANKS[access]}
+
+
+def _open_to(caller: Caller, *, category: str | None = None, tags: tuple[str, ...] = ()) -> Filter:
+    """Of drafts only a run's own: what another run kept could be meant to mislead this one."""
+    return Filter(category=category, tags=tags, drafts=caller.access == "write", own=caller.source)
+
+
+def _writable(connection: Connection, ref: str, caller: Caller) -> Playbook | None:
+    """What this names, as it stays until the transaction ends; None when there is nothing.
+
+    Whoever may only keep drafts may change and delete nothing but drafts of their own run.
+    """
+    there = find(connection, ref, lock=True)
+    own = ("draft", caller.source)
+    if caller.access != "write" and there and (there.status, there.source) != own:
+        raise PlaybookInvalid(
+            f"playbook {ref!r} is no draft of this run: only a person changes it. Keep your own "
+            "version as a new playbook, it will be looked at"
+        )
+    return there
+
+
+def _brief(playbook: Playbook) -> dict[str, object]:
+    return {
+        "id": playbook.id,
+        "title": playbook.title,
+        "use_case": playbook.use_case,
+        "status": playbook.status,
+        "confidence": round(playbook.confidence, 2),
+        "executions": playbook.counts.total,
+    }
+
+
+def _tool(name: str, args: type[_Args]) -> Tool:
+    schema = args.model_json_schema()
+    description = " ".join(str(schema.pop("description")).split())
+    return Tool(name=name, description=description, parameters=schema)

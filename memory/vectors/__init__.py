@@ -1,0 +1,1 @@
+"""Embeddings and the Chroma index over them."""

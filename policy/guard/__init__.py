@@ -1,0 +1,1 @@
+"""Decisions about the tool calls of agents and the files they change."""

@@ -1,0 +1,1 @@
+"""Plans: parsed, checked, executed step by step, approved."""

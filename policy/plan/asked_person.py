@@ -1,0 +1,37 @@
+"""`ask_person` where nobody sits at a terminal: the question waits among the approvals."""
+
+from collections.abc import Callable
+
+from contracts.json import digest
+from contracts.tool import Denied
+from policy.errors import OperationFailed, PersonAwaited
+from policy.plan.approvals import Approvals
+from policy.plan.question import Question
+from policy.types import QUESTION
+
+
+def asking_in_approvals(approvals: Approvals, run_id: str) -> Callable[[str], str]:
+    """Takes a question and gives the words of whoever answered it, once.
+
+    Raises (when called):
+        PersonAwaited: nobody has answered yet.
+        OperationFailed: they would not.
+    """
+
+    def ask(question: str) -> str:
+        asked = Question(
+            action=digest({"run": run_id, "op": "ask_person", "question": question}),
+            run_id=run_id,
+            step=0,
+            op="ask_person",
+            arguments={"question": question},
+            denied=Denied(reason=f"a person is asked: {question}", rule=QUESTION),
+        )
+        said = approvals.ask(asked)
+        if said.status == "denied":
+            raise OperationFailed(f"nobody would answer: {said.reason}")
+        if said.status != "approved" or not approvals.use(asked):
+            raise PersonAwaited(f"approval {said.approval} waits for an answer to: {question}")
+        return approvals.get(said.approval).reason
+
+    return ask
