@@ -14,9 +14,8 @@ from pydantic import Field
 from contracts.errors import RunNotFound
 from flows.audit.approval_text import late_line
 from flows.config.settings import load_settings
-from flows.orchestration.flow import NOT_GIVEN, check_given, must_be_given
+from flows.orchestration.flow import NOT_GIVEN, check_given, expected_errors, must_be_given
 from flows.orchestration.heartbeat import beating
-from flows.orchestration.plainly import plainly
 from flows.orchestration.suspend import suspend_until_decided
 from flows.plans.compile import ended, publish, run_steps, step_runner
 from flows.plans.end import note_end
@@ -47,7 +46,7 @@ class Agree(RunInput):
     on_cancellation=[settle_plan],
     on_crashed=[settle_plan],
 )
-@plainly
+@expected_errors
 def run_plan(
     prompt: str = NOT_GIVEN,
     repo: str = NOT_GIVEN,

@@ -13,7 +13,7 @@ from flows.execution.reconcile import settle_flow_run
 from flows.execution.wiring import workshop
 from flows.orchestration.allowed_blueprints import allowed_blueprint
 from flows.orchestration.compile import compile_blueprint, flow_function
-from flows.orchestration.flow import NOT_GIVEN, check_given, must_be_given
+from flows.orchestration.flow import NOT_GIVEN, check_given, expected_errors, must_be_given
 from flows.orchestration.form import (
     CONFIGURED,
     Agent,
@@ -31,7 +31,6 @@ from flows.orchestration.form import (
     User,
 )
 from flows.orchestration.names import NO_REPO, run_name
-from flows.orchestration.plainly import plainly
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, workshop)
 implement = compile_blueprint(_implement.implement, workshop)
@@ -54,7 +53,7 @@ def _own_name() -> str:
     on_cancellation=[settle_flow_run],
     on_crashed=[settle_flow_run],
 )
-@plainly
+@expected_errors
 def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
     blueprint: BlueprintRef = NOT_GIVEN,
     repo: Repo = NOT_GIVEN,

@@ -30,7 +30,7 @@ from secrets import token_hex
 from tempfile import TemporaryDirectory
 
 from flows.host import fork_server
-from flows.host.leaving import leaving
+from flows.host.fork_server import fast_exit
 from flows.plans import background
 from flows.services import daemon, detached
 from memory.vectors import vector_folder
@@ -229,7 +229,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     module = _serve(listener)
-    with leaving():
+    with fast_exit():
         runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

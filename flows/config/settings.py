@@ -6,6 +6,7 @@ Order, strongest first: `HARNESS_…` variables (`HARNESS_SANDBOX__LIMITS__MEMOR
 a run works on.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -14,6 +15,7 @@ from tomllib import TOMLDecodeError
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,11 +26,15 @@ from pydantic_settings import (
 
 from contracts.errors import SettingsInvalid
 from flows.config.environment import PREFIX, FromConfig, Sources, config_file, from_root, sources
-from flows.config.refused_value import repeated
 from providers.prices import Price
 from sandbox.flags import Limits
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
+
+_MAY_BE_SECRET = re.compile(r"(?i)secret|token|password|key")
+
+_SHORT = 40
+"""Characters; a longer text is not quoted in an error."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The names of this machine that no other reaches."""
@@ -230,7 +236,7 @@ def settings_told(table: str = "") -> Iterator[None]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(filter(None, (table, *map(str, first["loc"]))))
-        found = repeated(place, first)
+        found = _quoted_value(place, first)
         raise SettingsInvalid(f"setting {place!r}{found}: {first['msg']}. {whence}") from error
     except SettingsError as error:  # its text repeats the value
         field = str(error).partition('"')[2].partition('"')[0]
@@ -248,3 +254,15 @@ def settings_told(table: str = "") -> Iterator[None]:
 def _read(_: Sources) -> Settings:
     """A run asks seven times, and pydantic takes 10 ms."""
     return Settings()
+
+
+def _quoted_value(place: str, error: ErrorDetails) -> str:
+    """The refused value for an error message, as ` is 'many'`; empty if it may hold a secret."""
+    value, kind = error["input"], error["type"]
+    if kind in ("missing", "extra_forbidden") or _MAY_BE_SECRET.search(place):
+        return ""
+    if isinstance(value, int | float):
+        return f" is {value!r}"
+    is_word = isinstance(value, str) and len(value) <= _SHORT and "://" not in value
+    # A word in the place of a table may be anything.
+    return f" is {value!r}" if is_word and not kind.endswith("_type") else ""

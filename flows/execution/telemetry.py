@@ -7,22 +7,23 @@ ids, numbers and exit codes only. A collector that is away fails no run.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from blueprints.engine import Perform
 from contracts.run import NodeResult, RunReport
 from contracts.sandbox import SnapshotId
 from flows.config.settings import TelemetrySettings
 from flows.execution.dependencies import Opened, Workshop
-from flows.execution.spans import spanning
-from flows.execution.traced_sandbox import TracedSandbox
+from flows.execution.traced_sandbox import TracedSandbox, spanning
 from flows.runs.model_calls import model_calls
 from flows.runs.request import RunRequest
 from nodes.types import Node
 from sandbox.egress import OnEvent
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.trace import Span, Tracer
 
 FLUSH_TIMEOUT_MS = 5_000
@@ -61,8 +62,6 @@ def traced(settings: TelemetrySettings, request: RunRequest, run_id: str) -> Ite
     if settings.endpoint is None:
         yield _Silent()
         return
-    from flows.execution.otlp import exporting
-
     about: dict[str, str] = {
         "harness.run_id": run_id,
         "harness.blueprint": request.blueprint.name,
@@ -71,7 +70,7 @@ def traced(settings: TelemetrySettings, request: RunRequest, run_id: str) -> Ite
     }
     name = f"run {request.blueprint.name}"
     with (
-        exporting(settings.endpoint, settings.service, FLUSH_TIMEOUT_MS) as (tracer, counted),
+        _exporting(settings.endpoint, settings.service) as (tracer, counted),
         spanning(tracer, name, about) as span,
     ):
         yield _Told(tracer, span, counted)
@@ -113,3 +112,59 @@ class _Told:
                 f"model {call.model}", start_time=call.start_ns, attributes=call.attributes
             )
             span.end(call.end_ns)
+
+
+class _Exporter(NamedTuple):
+    """`on_ended` counts a run that has ended."""
+
+    tracer: "Tracer"
+    on_ended: Callable[[RunReport], None]
+
+
+@contextmanager
+def _exporting(endpoint: str, service: str) -> Iterator[_Exporter]:
+    """Send spans and figures to a collector by OTLP over HTTP, at the latest when the block ends.
+
+    What a collector does not take within `FLUSH_TIMEOUT_MS` is dropped.
+    """
+    # OpenTelemetry takes 0.2 s to import, and telemetry is off by default.
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    resource = Resource.create({"service.name": service, "service.version": version("harness")})
+    timeout_s = FLUSH_TIMEOUT_MS / 1000
+    spans = TracerProvider(resource=resource, shutdown_on_exit=False)
+    spans.add_span_processor(
+        BatchSpanProcessor(OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=timeout_s))
+    )
+    sent = OTLPMetricExporter(f"{endpoint}/v1/metrics", timeout=timeout_s)
+    reader = PeriodicExportingMetricReader(sent, export_interval_millis=60_000)
+    meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+    try:
+        yield _Exporter(spans.get_tracer("harness"), _counting(meters))
+    finally:
+        spans.shutdown()
+        meters.shutdown(timeout_millis=FLUSH_TIMEOUT_MS)
+
+
+def _counting(meters: "MeterProvider") -> Callable[[RunReport], None]:
+    meter = meters.get_meter("harness")
+    runs = meter.create_counter("harness.runs", description="Runs that ended")
+    tokens = meter.create_counter("harness.tokens", description="Tokens that models counted")
+    cost = meter.create_counter("harness.cost", unit="USD", description="What models cost")
+    took = meter.create_histogram("harness.run.duration", unit="s")
+
+    def count(report: RunReport) -> None:
+        about = {"blueprint": report.blueprint, "status": report.status, "model": report.model}
+        runs.add(1, about)
+        took.record(report.total_duration_ms / 1000, about)
+        cost.add(report.cost_usd, about)
+        for kind in ("input", "output", "cache_read", "cache_write"):
+            tokens.add(getattr(report.token_usage, kind), {**about, "kind": kind})
+
+    return count

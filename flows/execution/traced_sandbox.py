@@ -1,6 +1,7 @@
 """A sandbox whose commands are spans; everything else goes straight through."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from contracts.sandbox import (
@@ -12,10 +13,9 @@ from contracts.sandbox import (
     OnOutput,
     SnapshotId,
 )
-from flows.execution.spans import spanning
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import Span, Tracer
 
 
 class TracedSandbox:
@@ -68,3 +68,21 @@ class TracedSandbox:
 
     def teardown(self) -> None:
         self._inner.teardown()
+
+
+@contextmanager
+def spanning(
+    tracer: "Tracer", name: str, attributes: Mapping[str, str] | None = None
+) -> Iterator["Span"]:
+    """A span of what is done in the block; of what that raises it tells the class alone."""
+    from opentelemetry.trace import StatusCode
+
+    with tracer.start_as_current_span(
+        name, attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield span
+        except BaseException as error:  # Ctrl-C too: it is told, and goes on its way
+            span.set_status(StatusCode.ERROR)
+            span.set_attribute("error.type", type(error).__name__)
+            raise

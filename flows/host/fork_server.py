@@ -8,6 +8,7 @@ that asks for it: they are never seen here. It forks with one thread, no connect
 file; it ends once its worker and the last of its runs have.
 """
 
+import atexit
 import gc
 import os
 import re
@@ -15,6 +16,7 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -26,7 +28,6 @@ from threading import Event, Thread
 from typing import NamedTuple
 
 from flows.config.environment import environment, variables
-from flows.host.leaving import leaving
 from flows.host.run_process import FORK_SERVER, STATUS, peer
 from flows.services.fingerprint import ROOMS, changed
 
@@ -108,7 +109,7 @@ def main() -> None:
     sys.argv[1:] = []
     if _beginning() != began_with:
         os.execv(sys.executable, (sys.executable, "-P", "-m", module))  # noqa: S606 - no shell is meant
-    with leaving():
+    with fast_exit():
         room.main()
 
 
@@ -187,3 +188,26 @@ def _beginning() -> tuple[object, ...]:
 
 if __name__ == "__main__":
     main()
+
+
+@contextmanager
+def fast_exit() -> Iterator[None]:
+    """End the process with this block: threads and exit functions first, then `os._exit`.
+
+    A normal exit of Python clears modules, which copies every page that a fork shares with its
+    parent (0.25 s). Any exception but SystemExit ends the process as usual, with a traceback.
+    """
+    code = 0
+    try:
+        yield
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        code = ended.code or 0
+    vars(threading)["_shutdown"]()
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):  # else Python says so, and ends with 120
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)

@@ -14,7 +14,13 @@ from contracts.run import RunReport
 from flows.execution.dependencies import Workshop
 from flows.execution.reconcile import settle_flow_run
 from flows.orchestration.attempt import run_once
-from flows.orchestration.flow import NOT_GIVEN, PlainFlow, check_given, must_be_given
+from flows.orchestration.flow import (
+    NOT_GIVEN,
+    PlainFlow,
+    check_given,
+    expected_errors,
+    must_be_given,
+)
 from flows.orchestration.form import (
     CONFIGURED,
     Agent,
@@ -34,7 +40,6 @@ from flows.orchestration.form import (
 from flows.orchestration.heartbeat import beating
 from flows.orchestration.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.orchestration.names import NO_REPO, run_name, tag_flow_run
-from flows.orchestration.plainly import plainly
 from flows.orchestration.secrets import secrets_set
 from flows.runs.request import FlowRun, RunRequest
 from flows.runs.run_record import check_own
@@ -100,7 +105,7 @@ def flow_function(
     def own_id() -> str:
         return run_id or str(flow_run.id)[-8:]
 
-    @plainly
+    @expected_errors
     @with_options_of(blueprint)
     def blueprint_flow(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
         repo: Repo = NOT_GIVEN,

@@ -1,48 +1,51 @@
-"""Flows whose parameters are plain JSON, and what of them a person has to give."""
+"""Flows of plain JSON parameters: required ones, and errors that people can read."""
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Final, ParamSpec, TypeVar
 
-from prefect import Flow
+from prefect import Flow, State
+from prefect.states import Failed
 from prefect.utilities.callables import parameter_schema
 
-from contracts.errors import OptionInvalid
+from contracts.errors import HarnessError, OptionInvalid
 
-Asked = ParamSpec("Asked")
-Given = TypeVar("Given")
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+Report = TypeVar("Report")
 AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])
 
 NOT_GIVEN: Final = ""
 """The default of a parameter that `must_be_given`."""
 
 
-class PlainFlow(Flow[Asked, Given]):
-    """Prefect imports FastAPI to make parameters JSON, a tenth of a second; these are it."""
+class PlainFlow(Flow[Params, Result]):
+    """A flow whose parameters are JSON already: Prefect would import FastAPI to encode them."""
 
     def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The same: there is nothing to make of them."""
+        """Return the parameters unchanged."""
         return parameters
 
 
 def must_be_given(*names: str) -> Callable[[AnyFlow], AnyFlow]:
-    """A decorator: the flow's form asks for these parameters though the flow has defaults for them.
+    """A decorator: the flow's form requires these parameters although they have defaults.
 
-    A schedule may leave out what a form may not. Prefect crashes a run without a parameter that
-    has no default before any of our code sees it; so `check_given` tells, in one line.
+    A schedule can leave out a parameter that the form requires. Without a default, Prefect would
+    crash the run before any of our code sees it; `check_given` refuses the run in one line.
     """
 
-    def ask(flow: AnyFlow) -> AnyFlow:
-        known = signature(flow.fn, eval_str=True)
-        asked = [
+    def require(flow: AnyFlow) -> AnyFlow:
+        found = signature(flow.fn, eval_str=True)
+        required = [
             one.replace(default=Parameter.empty) if one.name in names else one
-            for one in known.parameters.values()
+            for one in found.parameters.values()
         ]
-        vars(flow)["__signature__"] = known.replace(parameters=asked)  # the form is made from it
+        vars(flow)["__signature__"] = found.replace(parameters=required)  # the form's source
         flow.parameters = parameter_schema(flow)
         return flow
 
-    return ask
+    return require
 
 
 def check_given(given: Mapping[str, str]) -> None:
@@ -57,3 +60,19 @@ def check_given(given: Mapping[str, str]) -> None:
                 f"no `{name}` was given: write it in the form, in the parameters of the schedule, "
                 "or in the deployment's defaults"
             )
+
+
+def expected_errors(run: Callable[Params, State[Report]]) -> Callable[Params, State[Report]]:
+    """A decorator: a `HarnessError` becomes a Failed state with its one-line message.
+
+    Any other exception is a bug or an outage, and keeps its traceback.
+    """
+
+    @wraps(run)
+    def wrapped(*args: Params.args, **kwargs: Params.kwargs) -> State[Report]:
+        try:
+            return run(*args, **kwargs)
+        except HarnessError as error:
+            return Failed(message=str(error), data=error)
+
+    return wrapped

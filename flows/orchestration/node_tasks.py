@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextvars import copy_context
+from logging import LogRecord, getLogger
 
 from prefect import State, allow_failure, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
@@ -10,7 +11,6 @@ from prefect.states import Completed, Failed
 
 from blueprints.engine import Perform, Watch
 from contracts.run import NodeResult
-from flows.orchestration.plain_log import failures_told_once
 from nodes.types import Node
 
 
@@ -20,7 +20,7 @@ def task_runner() -> Perform:
     Each task run waits for the one before it, so that the graph shows their order.
     """
     last: State[object] | None = None
-    failures_told_once()
+    log_failures_once()
 
     def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
         nonlocal last
@@ -73,3 +73,15 @@ def logged(watch: Watch) -> Watch:
         watch.on_line(name, line)
 
     return Watch(on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line)
+
+
+def log_failures_once() -> None:
+    """Drop Prefect's "failed with state" record of a task that returned Failed.
+
+    Prefect writes it with an empty traceback and the whole output; the next record says why.
+    """
+    getLogger("prefect.task_runs").addFilter(_is_news)
+
+
+def _is_news(record: LogRecord) -> bool:
+    return record.module != "task_engine" or record.exc_info != (None, None, None)

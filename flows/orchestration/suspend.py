@@ -5,6 +5,7 @@ elsewhere. A decision is written down before it counts, so a run that is retried
 nothing twice.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
@@ -18,17 +19,20 @@ from prefect.client.schemas.filters import (
 )
 from prefect.exceptions import FlowPauseTimeout, NotPausedError, ObjectNotFound, Pause
 from prefect.flow_runs import resume_flow_run, suspend_flow_run
+from prefect.input import RunInput
 from prefect.runtime import flow_run
+from pydantic import ConfigDict, Field, create_model
 
 from contracts.errors import ApprovalDecided
-from flows.orchestration.decision_form import filled, form, read
-from policy.types import Approval
+from flows.audit.approval_text import form_text
+from policy.types import Approval, ApprovalStatus
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
 
 _KEY = "approval-"
 _SUSPENDED = "Suspended"
+_APPROVE, _DENY = "approve", "deny"
 _SLACK_S = 24 * 3600
 """A form stays open so much longer than what it asks about: the run itself tells what expired."""
 
@@ -47,11 +51,11 @@ def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
     left_s = int((approval.expires_at - datetime.now(UTC)).total_seconds()) + _SLACK_S
     key = f"{_KEY}{approval.run_id}-{approval.id}"
     try:
-        said = suspend_flow_run(wait_for_input=form(approval, more), key=key, timeout=left_s)
+        said = suspend_flow_run(wait_for_input=_form(approval, more), key=key, timeout=left_s)
     except Pause:
         go_on(str(flow_run.id), approvals, approval.run_id)  # decided just before
         raise
-    status, reason = read(said.model_dump(), approval)
+    status, reason = _read_form(said.model_dump(), approval)
     with suppress(ApprovalDecided):
         approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
 
@@ -73,7 +77,7 @@ def go_on(
             key = state.state_details.pause_key or ""
             if any(key.endswith(f"-{one.id}") for one in waiting):
                 return "waits"
-            said = filled(approvals.list(run_id=run_id))
+            said = _filled_form(approvals.list(run_id=run_id))
             with suppress(NotPausedError, FlowPauseTimeout):  # somebody else was faster
                 resume_flow_run(UUID(suspended), run_input=said)
         return "waits" if waiting else "goes on"
@@ -98,3 +102,54 @@ def let_go_on(approvals: "Approvals") -> int:
 def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
     """Those that wait, the oldest first."""
     return approvals.list(run_id=run_id, pending=True)[::-1]
+
+
+class Decide(RunInput):
+    """The form about one approval; `_read_form` reads its fields."""
+
+    model_config = ConfigDict(extra="allow")  # fields of approvals decided elsewhere
+
+
+def _form(approval: Approval, more: int) -> type[Decide]:
+    """The form for one approval, with `more` still to come. The default answer is deny."""
+    fields = {name: (kind, field) for name, kind, field in _fields(approval)}
+    made = create_model("Decide", __base__=Decide, **fields)  # type: ignore[call-overload]  # known only now
+    described: type[Decide] = made.with_initial_data(description=form_text(approval, more))
+    return described
+
+
+def _filled_form(approvals: Iterable[Approval]) -> dict[str, object]:
+    """The field values that a form for these decided approvals would hold."""
+    found: dict[str, object] = {}
+    for one in approvals:
+        yes = one.status in ("approved", "used")
+        if one.is_question:
+            found |= {f"answer_{one.id}": one.reason or "no answer", f"refuse_{one.id}": not yes}
+        else:
+            answer = _APPROVE if yes else _DENY
+            found |= {f"answer_{one.id}": answer, f"reason_{one.id}": one.reason}
+    return found
+
+
+def _read_form(fields: Mapping[str, object], approval: Approval) -> tuple[ApprovalStatus, str]:
+    """The decision in a submitted form, and its reason or the answer to the question."""
+    answer = str(fields[f"answer_{approval.id}"])
+    if approval.is_question:
+        return ("denied" if fields[f"refuse_{approval.id}"] else "approved"), answer
+    reason = str(fields[f"reason_{approval.id}"])
+    return ("approved" if answer == _APPROVE else "denied"), reason
+
+
+def _fields(approval: Approval) -> Iterator[tuple[str, object, object]]:
+    name = approval.id
+    if approval.is_question:
+        words = Field(title="Your answer", min_length=1, max_length=20_000, pattern=r"\S")
+        yield f"answer_{name}", str, words
+        yield f"refuse_{name}", bool, Field(default=False, title="I will not answer")
+    else:
+        yield (
+            f"answer_{name}",
+            Literal["deny", "approve"],
+            Field(default=_DENY, title="This one action"),
+        )
+        yield f"reason_{name}", str, Field(default="", title="Why", max_length=2_000)

@@ -11,7 +11,7 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.orchestration.heartbeat import beating
-from flows.orchestration.plain_log import failures_told_once
+from flows.orchestration.node_tasks import log_failures_once
 from flows.plans.report import PlanReport, markdown
 from flows.plans.run import PlanShop, open_run, report_of
 from policy.plan.executor import Outcome, PlanRun
@@ -56,7 +56,7 @@ def run_steps(run: PlanRun) -> None:
 
     What a step raises, which is a bug or an outage, is raised when all others are over.
     """
-    failures_told_once()
+    log_failures_once()
     futures: dict[int, PrefectFuture[object]] = {}
     for index, step in enumerate(run.plan.steps):
         name = f"{index} {step.op}"

@@ -12,17 +12,17 @@ The folder holds `<name>.json` (who it is, for this user only), `<name>.lock` an
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from contracts.errors import Unavailable
 from contracts.whole_file import write_whole
 from flows.services.detached import start_detached
-from flows.services.listening import listens
 from flows.services.ports import bound
 from sandbox.process import process_label
 
@@ -33,6 +33,11 @@ _STARTS = 3
 
 _PATIENCE_S = 10.0
 """How long a living process may fail its health check before it is replaced."""
+
+
+_LISTEN = "0A"
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_NEEDED = (_TABLES[0], Path("/proc/thread-self/children"))
 
 
 class Launch(NamedTuple):
@@ -235,3 +240,39 @@ def _stop(running: Running) -> None:
 def _never_was(process: str) -> bool:
     """True of the label of a process that was gone before anybody could look at it."""
     return process.endswith(":-")
+
+
+def listens(pid: int, url: str) -> bool:
+    """Return True if `pid`, or a descendant of it, listens at the port of this URL.
+
+    Also True if this cannot be known: the URL names no port, or there is no Linux `/proc`.
+    """
+    port = urlsplit(url).port
+    if port is None or not all(needed.exists() for needed in _NEEDED):
+        return True
+    theirs = {f"socket:[{inode}]" for inode in _listening_at(port)}
+    return any(not theirs.isdisjoint(_open_files(one)) for one in _family(pid))
+
+
+def _listening_at(port: int) -> Iterator[str]:
+    for table in _TABLES:
+        with suppress(OSError):  # no IPv6 here
+            for line in table.read_text().splitlines()[1:]:
+                _, local, _, state, *_, inode = line.split()[:10]
+                if state == _LISTEN and int(local.rpartition(":")[2], 16) == port:
+                    yield inode
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    with suppress(OSError):  # it has ended
+        for one in Path("/proc", str(pid), "fd").iterdir():
+            with suppress(OSError):
+                yield str(one.readlink())
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    with suppress(OSError):
+        for task in Path("/proc", str(pid), "task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _family(int(child))

@@ -10,8 +10,8 @@ import pytest
 
 def left(last: str, stdout: int | IO[str] = PIPE) -> "CompletedProcess[str]":
     """What is seen of a Python whose last lines are these, within the block that is tested."""
-    lines = ("import atexit, sys, threading, time", "from flows.host.leaving import leaving")
-    program = "\n".join((*lines, "with leaving():", f"    {last}"))
+    lines = ("import atexit, sys, threading, time", "from flows.host.fork_server import fast_exit")
+    program = "\n".join((*lines, "with fast_exit():", f"    {last}"))
     argv = (sys.executable, "-c", program)
     return run(argv, stdout=stdout, stderr=PIPE, env={}, text=True, check=False, timeout=60)
 
