@@ -23,7 +23,7 @@ UPKEEP = "upkeep"
 COMMAND = "python -P -m flows.host.run_process"
 """What does a run. Without it a worker starts three Python processes for one run, in a row."""
 
-_FLOWS = Path(__file__).parent
+_FLOWS = Path(__file__).parents[1]
 _BLUEPRINTS = _FLOWS.parent / "blueprints" / "library"
 
 
@@ -111,7 +111,7 @@ def _file() -> Path:
 
 
 def _digest() -> str:
-    files = [_file(), *sorted(_FLOWS.glob("*.py")), *sorted(_BLUEPRINTS.glob("*.py"))]
+    files = [_file(), *sorted(_FLOWS.rglob("*.py")), *sorted(_BLUEPRINTS.glob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 

@@ -17,7 +17,7 @@ KEYS = re.compile(
 )
 """Variables that decide which providers can be asked, and how."""
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 ROOMS = tuple(
     ROOT / room
