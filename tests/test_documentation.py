@@ -1,5 +1,6 @@
 """What the documentation shows is true: its code runs, its commands and links exist."""
 
+import pkgutil
 import re
 import shlex
 from collections.abc import Iterator
@@ -19,7 +20,11 @@ from flows.config.policy import PolicySettings
 from flows.config.settings import Settings
 
 ROOT = Path(__file__).parents[1]
+MAPS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
+"""Pages for people who change the code: they name files."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_ROOMS = "app|flows|blueprints|nodes|policy|memory|sandbox|providers|contracts|migrations|tests"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -104,3 +109,20 @@ def test_the_compose_file_holds_together_and_has_the_versions_of_the_lock() -> N
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", lock, re.MULTILINE))
     assert f":{pinned['prefect']}-" in services["api"]["image"]
     assert services["chroma"]["image"].endswith(f":{pinned['chromadb']}")
+
+
+@pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
+def test_every_file_that_a_map_names_exists(page: Path) -> None:
+    named = re.findall(rf"`((?:{_ROOMS})/[\w./-]*)`", page.read_text())
+    assert [one for one in named if not (ROOT / one).exists()] == []
+
+
+@pytest.mark.parametrize("page", MAPS, ids=lambda page: page.name)
+def test_every_module_or_name_that_a_map_names_can_be_imported(page: Path) -> None:
+    for dotted in re.findall(rf"`((?:{_ROOMS})\.[\w.]+)`", page.read_text()):
+        pkgutil.resolve_name(dotted)
+
+
+def test_the_glossary_has_at_most_sixty_words() -> None:
+    glossary = MAPS[0].read_text().partition("## Glossary")[2]
+    assert len(re.findall(r"^\| \w", glossary, re.MULTILINE)) <= 61  # the head of the table is one
