@@ -1,0 +1,27 @@
+#!/bin/bash
+# Installs what some tests need beside Python, where root has apt: Chromium (without it the set-up
+# ends with exit code 3), PostgreSQL and Redis (tests of those are skipped without them).
+set -uo pipefail
+
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; }
+install() {
+    echo "installing $*"
+    local apt=(apt-get -qq -o DPkg::Lock::Timeout=300)
+    "${apt[@]}" update || true  # one broken source must not stop the others
+    DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y "$@" > /dev/null
+}
+has_browser() {
+    command -v chromium-headless-shell chromium chromium-browser google-chrome > /dev/null
+}
+has_services() { ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 && command -v redis-server > /dev/null; }
+
+if ! has_browser && can_install; then
+    install chromium-headless-shell || install chromium
+fi
+if ! has_browser; then
+    echo "harness: the browser tests need Chromium: install the package chromium" >&2
+    exit 3
+fi
+if ! has_services && can_install; then
+    install postgresql redis-server || true
+fi
