@@ -1,5 +1,7 @@
 """The flows that `prefect.yaml` points at and that start runs; `upkeep.py` has the others."""
 
+from typing import Any
+
 from prefect import State, flow
 from prefect.runtime import flow_run
 
@@ -13,23 +15,8 @@ from flows.execution.reconcile import settle_flow_run
 from flows.execution.wiring import workshop
 from flows.orchestration.allowed_blueprints import allowed_blueprint
 from flows.orchestration.compile import compile_blueprint, flow_function
-from flows.orchestration.flow import NOT_GIVEN, check_given, expected_errors, must_be_given
-from flows.orchestration.form import (
-    CONFIGURED,
-    Agent,
-    BlueprintRef,
-    Budget,
-    Company,
-    Intent,
-    IntentFrom,
-    Model,
-    Options,
-    Push,
-    Ref,
-    Repo,
-    Secrets,
-    User,
-)
+from flows.orchestration.flow import check_given, expected_errors, must_be_given
+from flows.orchestration.form import request_form
 from flows.orchestration.names import NO_REPO, run_name
 
 fix_tests = compile_blueprint(_fix_tests.fix_tests, workshop)
@@ -54,38 +41,10 @@ def _own_name() -> str:
     on_crashed=[settle_flow_run],
 )
 @expected_errors
-def run_blueprint(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
-    blueprint: BlueprintRef = NOT_GIVEN,
-    repo: Repo = NOT_GIVEN,
-    intent: Intent = "",
-    ref: Ref = "",
-    agent: Agent = CONFIGURED,
-    model: Model = "",
-    push: Push = False,
-    budget_usd: Budget = None,
-    options: Options = {},  # noqa: B006 - the form shows it; nobody changes it
-    user: User = "",
-    company: Company = "",
-    secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
-    intent_from: IntentFrom = "",
-) -> State[RunReport]:
-    """Run the blueprint as this flow run.
-
-    `flows/orchestration/form.py` describes the parameters.
-    """
+@request_form()
+def run_blueprint(*, blueprint: str, repo: str, **fields: Any) -> State[RunReport]:
+    """Run the blueprint as this flow run; `flows/orchestration/form.py` makes the parameters."""
     check_given({"blueprint": blueprint, "repo": repo})
     found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
-    return flow_function(found, workshop, blueprint_ref=blueprint)(
-        repo=repo,
-        intent=intent,
-        ref=ref,
-        agent=agent,
-        model=model,
-        push=push,
-        budget_usd=budget_usd,
-        options=options,
-        user=user,
-        company=company,
-        secrets=secrets,
-        intent_from=intent_from,
-    )
+    run = flow_function(found, workshop, blueprint_ref=blueprint)
+    return run(repo=repo, **fields)

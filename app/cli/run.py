@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from app.terminal.files import intent_text
+from app.terminal.options import AllowChange
 from app.terminal.out import say, show, show_json
 from app.terminal.present import show_report
 from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
 from contracts.run import RunReport
+from flows.runs.fields import DESCRIPTIONS
 
 if TYPE_CHECKING:
     from flows.config.settings import Settings
-    from flows.runs.request import RunRequest
+    from flows.runs.request import ResolvedRequest
 
 _EXITS = {"cancelled": 130, "waiting": 4}
 """Exit codes of runs that did not succeed; of others 1."""
@@ -32,30 +34,29 @@ def _before_it_begins() -> Iterator[None]:
 
 @_before_it_begins()
 def run(
-    blueprint: Annotated[str, typer.Argument(help="A name, or path/to/file.py:attribute.")],
-    repo: Annotated[str, typer.Option(help="Path or URL of the git repository.")] = ".",
-    intent: Annotated[str, typer.Option(help="What you want, in your own words.")] = "",
+    blueprint: Annotated[str, typer.Argument(help=DESCRIPTIONS["blueprint"])],
+    repo: Annotated[str, typer.Option(help=DESCRIPTIONS["repo"])] = ".",
+    intent: Annotated[str, typer.Option(help=DESCRIPTIONS["intent"])] = "",
     intent_from: Annotated[
-        Path | None, typer.Option(help="A file to take the intent from, such as an issue.")
+        Path | None, typer.Option(help="A file with the intent, such as an issue.")
     ] = None,
     untrusted: Annotated[
-        bool, typer.Option("--untrusted", help="Nobody vouches for --intent-from.")
+        bool, typer.Option("--untrusted", help="The file of --intent-from is not your own text.")
     ] = False,
-    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit; HEAD if none.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Who does agentic nodes.")] = None,
-    model: Annotated[str | None, typer.Option(help="A litellm name, or scripted/<file>.")] = None,
-    push: Annotated[bool, typer.Option("--push", help="Push the branch on success.")] = False,
+    ref: Annotated[str, typer.Option(help=DESCRIPTIONS["ref"])] = "",
+    agent: Annotated[str, typer.Option(help=DESCRIPTIONS["agent"])] = "configured",
+    model: Annotated[str, typer.Option(help=DESCRIPTIONS["model"])] = "",
+    push: Annotated[bool, typer.Option("--push", help=DESCRIPTIONS["push"])] = False,
     options: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A blueprint option.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=DESCRIPTIONS["options"]),
     ] = None,
-    budget_usd: Annotated[
-        float | None, typer.Option(min=0.0001, help="US dollars the agents may spend.")
-    ] = None,
-    user: Annotated[str | None, typer.Option(help="Whose notes the agents are given.")] = None,
-    company: Annotated[str | None, typer.Option(help="Whose company-wide notes.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(help=DESCRIPTIONS["budget_usd"])] = None,
+    user: Annotated[str, typer.Option(help=DESCRIPTIONS["user"])] = "",
+    company: Annotated[str, typer.Option(help=DESCRIPTIONS["company"])] = "",
+    allow_change: AllowChange = None,
     wait_approvals: Annotated[
-        float | None,
-        typer.Option(min=0, max=1500, metavar="SECONDS", help="How long agents wait for yours."),
+        float | None, typer.Option(metavar="SECONDS", help=DESCRIPTIONS["wait_approvals_s"])
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", help="Start it and return.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
@@ -64,6 +65,7 @@ def run(
 ) -> None:
     """Run a blueprint on a repository; the work ends on a branch of it."""
     from blueprints.find import find_blueprint
+    from flows.config.resolve import resolve
     from flows.config.settings import load_settings
     from flows.runs.request import RunRequest, new_run_id
 
@@ -73,22 +75,23 @@ def run(
         whole = "\n\n".join(part for part in (intent, text) if part)
     else:
         whole = _taken(whole_intent)
-    request = RunRequest(
-        blueprint=find_blueprint(blueprint, repo=repo),
-        blueprint_ref=blueprint,
+    given = RunRequest.of(
+        blueprint=blueprint,
         repo=repo,
         intent=whole,
         intent_from=f"file:{intent_from.name}" if intent_from and untrusted else "",
         ref=ref,
-        agent=agent or settings.agent,
-        model=model or settings.model,
+        agent=agent,
+        model=model,
         push=push,
-        budget_usd=budget_usd or settings.budget_usd,
+        budget_usd=budget_usd,
         options=_pairs(options or []),
         user=user,
         company=company,
+        allow_change=allow_change or [],
         wait_approvals_s=wait_approvals,
     )
+    request = resolve(given, find_blueprint(blueprint, repo=repo), settings)
     run_request(
         request, settings, run_id or new_run_id(settings.runs), detach=detach, as_json=as_json
     )
@@ -96,7 +99,7 @@ def run(
 
 @_before_it_begins()
 def run_request(
-    request: "RunRequest",
+    request: "ResolvedRequest",
     settings: "Settings",
     run_id: str,
     *,
@@ -124,7 +127,7 @@ def run_request(
 
 
 def _watched(
-    request: "RunRequest",
+    request: "ResolvedRequest",
     settings: "Settings",
     run_id: str,
     flow_run_id: str | None,
@@ -134,9 +137,9 @@ def _watched(
     from app.terminal.live import watching
     from flows.orchestration.start import run_in_prefect
     from flows.runs.addresses import shown_address
-    from flows.runs.run_record import read_asked
+    from flows.runs.run_record import read_record
 
-    title = f"{request.blueprint.name} {run_id} on {shown_address(request.repo)}"
+    title = f"{request.definition.name} {run_id} on {shown_address(request.repo)}"
     try:
         with watching(title, quiet=as_json) as watch:
             return run_in_prefect(
@@ -145,7 +148,7 @@ def _watched(
     except HarnessError as error:
         _give_up(error, settings, run_id, as_json=as_json)
     except KeyboardInterrupt as error:
-        if read_asked(settings.runs / run_id) is None:
+        if read_record(settings.runs / run_id) is None:
             raise
         look = f"`harness runs show {run_id}` tells how far the run came"
         raise Interrupted(f"interrupted: {look}") from error

@@ -6,8 +6,9 @@ from pathlib import Path
 from blueprints.find import find_blueprint
 from contracts.errors import ModelUnavailable
 from flows.config.environment import environment
+from flows.config.resolve import resolve
 from flows.config.settings import Settings
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest, RunRequest
 from providers.models import check_key
 from sandbox.git import git
 
@@ -24,16 +25,15 @@ def make_repository(place: Path) -> Path:
     return place
 
 
-def demo_request(repository: Path, settings: Settings) -> RunRequest:
+def demo_request(repository: Path, settings: Settings) -> ResolvedRequest:
     """fix-tests on it, with the configured model if its key is set, else with a scripted one."""
-    return RunRequest(
-        blueprint=find_blueprint("fix-tests"),
+    given = RunRequest.of(
+        blueprint="fix-tests",
         repo=str(repository),
         intent="make the tests pass",
-        agent=settings.agent,
         model=_model(settings),
-        budget_usd=settings.budget_usd,
     )
+    return resolve(given, find_blueprint("fix-tests"), settings)
 
 
 def _model(settings: Settings) -> str:

@@ -4,7 +4,13 @@ from typing import Annotated
 
 import typer
 
+from flows.runs.fields import DESCRIPTIONS
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+AllowChange = Annotated[
+    list[str] | None, typer.Option(metavar="GLOB", help=DESCRIPTIONS["allow_change"])
+]
 
 MOST = 1_000_000
 """More rows nobody lists: no database and no machine counts without an end."""

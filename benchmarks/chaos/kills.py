@@ -18,7 +18,7 @@ from uuid import UUID
 from benchmarks.chaos.stage import Process, Stage, wait_for
 from flows.runs.checkpoint import read
 from flows.runs.layout import ASKED, CHECKPOINT, REPORT
-from flows.runs.run_record import read_asked
+from flows.runs.run_record import read_record
 from flows.services import daemon, gateway, local
 from flows.services.chroma import chroma
 from flows.services.daemon import Running
@@ -116,7 +116,7 @@ def _death(made: Stage, run_id: str) -> Death:
     """What was finished; all of it when the run is over."""
     noted = len(made.log.read_text().splitlines())
     folder = made.settings.runs / run_id
-    asked = read_asked(folder)
+    asked = read_record(folder)
     if asked is None:
         return Death(run_id, frozenset(), noted)
     now = read(folder, asked.repo)

@@ -1,7 +1,7 @@
 """Count the files and functions of ours that a command executes, child processes included.
 
     python -m benchmarks.executed .venv/bin/harness memory list
-    python -m benchmarks.executed --files .venv/bin/harness run fix-tests --repo … --model scripted/…
+    python -m benchmarks.executed --files .venv/bin/harness run fix-tests --model scripted/FILE
 
 Functions count, not imports. Processes that were running before, such as a kept gateway, and
 commands inside containers are not traced; every Python process that the command starts is.

@@ -15,7 +15,7 @@ from flows.runs.checkpoint import Start
 from flows.runs.from_trajectory import Rules, Telling, text_entity
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
-from flows.runs.request import RunRequest, repo_name
+from flows.runs.request import ResolvedRequest, repo_name
 from flows.runs.secret_reads import node_of, rules_of, secrets_read
 from memory.around_run import Recall
 from nodes.text import Redact
@@ -56,7 +56,7 @@ class RunEvents:
     def __init__(
         self,
         append: Append,
-        request: RunRequest,
+        request: ResolvedRequest,
         *,
         run_id: str,
         start: Start,
@@ -87,7 +87,7 @@ class RunEvents:
         self._told = frozenset(checkpoint.results if start.resumed else ())
         self._waiting: list[Draft] = []
         if not start.resumed:
-            asked = {"blueprint": request.blueprint.name}
+            asked = {"blueprint": request.definition.name}
             self._waiting = [
                 self._draft("prompt", asked, made=(self._intent,)),
                 self._draft("source", {"commit": checkpoint.base.commit}, made=(self._workspace,)),
@@ -132,7 +132,7 @@ class RunEvents:
 
         `files` names the snapshot that holds the workspace as it is now, if there is one.
         """
-        for node in self._request.blueprint.nodes:
+        for node in self._request.definition.nodes:
             if node.name in ctx.results and node.name not in self._known:
                 self._node_ended(node, ctx)
         if files is not None and files != self._files:

@@ -9,7 +9,7 @@ from contracts.entity import Label
 from contracts.gate import Bounds
 from flows.config.environment import FromConfig
 from flows.config.tables import Table, load_table
-from flows.runs.request import RunRequest, repo_name
+from flows.runs.request import ResolvedRequest, repo_name
 from policy.authority import Authority
 from policy.file_labels import FileLabels
 from policy.guard.guard import PROTECTED, SECRET
@@ -87,7 +87,7 @@ class PolicySettings(Table):
             grants=self.grants | grants, principals=self.principals, tags=frozenset(named)
         )
 
-    def bounds(self, request: RunRequest, hosts: Sequence[str]) -> Bounds | None:
+    def bounds(self, request: ResolvedRequest, hosts: Sequence[str]) -> Bounds | None:
         """What the guard of this run's agents goes by; None when there is to be none."""
         if not self.guard:
             return None
@@ -97,8 +97,8 @@ class PolicySettings(Table):
             taint=(repo, place) if place else (repo,),
             protected=self.protected,
             secret=self.secret,
-            hosts=(*hosts, *request.blueprint.egress),
-            changes=request.blueprint.changes,
+            hosts=(*hosts, *request.definition.egress),
+            changes=request.definition.changes,
             ask=self.ask_for_agents,
             wait_s=self.wait_approvals_s,
         )

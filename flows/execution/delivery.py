@@ -9,7 +9,7 @@ from contracts.run import NodeResult, RunReport
 from contracts.sandbox import LastingSandbox, Sandbox
 from flows.execution.dependencies import Workshop
 from flows.runs.checkpoints import Checkpoints
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from nodes.text import cap, inert
 from sandbox.branches import publish, push, remote_of
 from sandbox.left_out import ignored, show_all
@@ -23,9 +23,9 @@ class Delivery:
     """What a run made of the repository, and how far it has come."""
 
     def __init__(
-        self, request: RunRequest, run_id: str, checkpoints: Checkpoints, workshop: Workshop
+        self, request: ResolvedRequest, run_id: str, checkpoints: Checkpoints, workshop: Workshop
     ) -> None:
-        self.branch = f"harness/{run_id}/{request.blueprint.name}"
+        self.branch = f"harness/{run_id}/{request.definition.name}"
         self.work = checkpoints.now.work
         self.pushed = False
         self.pull_request: str | None = None
@@ -37,7 +37,7 @@ class Delivery:
 
     def take(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
         """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
-        about = self._request.intent or self._request.blueprint.description
+        about = self._request.intent or self._request.definition.description
         message = f"harness: {cap(inert(about), MESSAGE_CAP)}"
         self.work = take_out(sandbox, self._base, self.branch, message=message)
         if self.work is None and ended is not None:

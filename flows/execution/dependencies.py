@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from blueprints.types import Blueprint
 from contracts.gate import Bounds
 from contracts.sandbox import LastingSandbox, SnapshotId
 from flows.audit.run_events import Append
@@ -13,7 +14,7 @@ from flows.execution.pull_requests import Propose
 from flows.recall.notes import Notes
 from flows.recall.playbooks import Memory
 from flows.runs.checkpoint import Used
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest, RunRequest
 from nodes.agents.talk import Talks
 from nodes.execute import RunAgent
 from nodes.text import Redact
@@ -43,15 +44,14 @@ class Workshop:
     repos: Path
     env: dict[str, str]
     redact: Redact
-    default_agent: str
-    default_model: str
-    default_budget_usd: float | None
-    check: Callable[[RunRequest], tuple[str, ...]]
+    resolve: Callable[[RunRequest, Blueprint], ResolvedRequest]
+    """Fills in the settings' defaults."""
+    check: Callable[[ResolvedRequest], tuple[str, ...]]
     """Refuses what cannot be run, before anything is started; gives notices for a person."""
     find_source: FindSource
     """The commit that a run begins with; asked for again, it is not looked for again."""
     open_sandbox: Callable[
-        [RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
+        [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
     ]
     """A sandbox for this request and run id, gone when the block ends; it reaches the operator's
     hosts and the blueprint's, and tells what it tried. It is fresh, or has a checkpoint's files."""
@@ -64,10 +64,12 @@ class Workshop:
     """Opens the pull request of what was pushed."""
     notes: Callable[[], AbstractContextManager[Notes]]
     """The notebook, for as long as a run lasts."""
-    agents: Callable[[RunRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]
+    agents: Callable[
+        [ResolvedRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]
+    ]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
     The agents begin with what the run has used and said before it stopped, if it did."""
-    bounds: Callable[[RunRequest], Bounds | None]
+    bounds: Callable[[ResolvedRequest], Bounds | None]
     """What the guard of this request's agents goes by, besides the tools that nodes allow."""
     approvals: Callable[[], "AbstractContextManager[Approvals]"]
     """Opens what is asked of a person."""

@@ -15,17 +15,17 @@ from flows.recall.notes import with_notes
 from flows.runs import checkpoint
 from flows.runs.checkpoint import Checkpoint, Start
 from flows.runs.lock import held
-from flows.runs.request import FlowRun, RunRequest
+from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.resume import check_same
 from flows.runs.review_base import as_inside, compared_with
-from flows.runs.run_record import read_asked, write_asked
+from flows.runs.run_record import read_record, write_record
 from flows.runs.signals import undisturbed
 from sandbox.repos import Base, open_repo
 from sandbox.workspace import put_in
 
 
 def run_blueprint(
-    request: RunRequest,
+    request: ResolvedRequest,
     workshop: Workshop,
     *,
     run_id: str,
@@ -51,7 +51,7 @@ def run_blueprint(
     with held(workshop.runs, run_id):
         start = _start(request, workshop, run_id, base)
         workshop.memory.prepare()
-        folder = write_asked(workshop.runs, run_id, request, flow_run)
+        folder = write_record(workshop.runs, run_id, request, flow_run)
         with (
             workshop.event_log() as append,
             workshop.notes() as book,
@@ -75,12 +75,12 @@ def run_blueprint(
     return record.report
 
 
-def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | None) -> Start:
+def _start(request: ResolvedRequest, workshop: Workshop, run_id: str, base: Base | None) -> Start:
     """Where the run goes on, or the beginning: the base commit and nothing done."""
     folder = workshop.runs / run_id
-    asked = read_asked(folder)
+    asked = read_record(folder)
     if asked is not None:
-        check_same(asked, request.blueprint)
+        check_same(asked, request.definition)
     kept = checkpoint.read(folder, request.repo)
     if kept is not None:
         now = _on(checkpoint.continued(kept), request, workshop, run_id)
@@ -90,13 +90,13 @@ def _start(request: RunRequest, workshop: Workshop, run_id: str, base: Base | No
     return Start(checkpoint.write_first(folder, base or _open(request, workshop)))
 
 
-def _open(request: RunRequest, workshop: Workshop) -> Base:
+def _open(request: ResolvedRequest, workshop: Workshop) -> Base:
     found = workshop.find_source
     main = compared_with(request)
-    return open_repo(request.repo, request.ref, main, store=workshop.repos, find=found)
+    return open_repo(request.repo, request.ref or None, main, store=workshop.repos, find=found)
 
 
-def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) -> Checkpoint:
+def _on(kept: Checkpoint, request: ResolvedRequest, workshop: Workshop, run_id: str) -> Checkpoint:
     """Where a run goes on: once its nodes had ended, at what a person approved since.
 
     An approved call whose work the checkpoint does not hold may be made again, unless it could
@@ -107,12 +107,12 @@ def _on(kept: Checkpoint, request: RunRequest, workshop: Workshop, run_id: str) 
         if bounds is not None and not bounds.hosts:
             approvals.give_back(run_id, used_since=checkpoint.written(folder))
         asked = approvals.list(run_id=run_id)
-    return resume_point(kept, request.blueprint, asked, folder=folder)
+    return resume_point(kept, request.definition, asked, folder=folder)
 
 
 def _do_nodes(
     record: Record,
-    request: RunRequest,
+    request: ResolvedRequest,
     workshop: Workshop,
     *,
     perform: Perform,
@@ -149,7 +149,7 @@ def _do_nodes(
         )
         record.events.write_start()
         with _collected(record, sandbox):
-            run_nodes(request.blueprint.nodes, record.ctx, run_node, checkpoint=record.keep)
+            run_nodes(request.definition.nodes, record.ctx, run_node, checkpoint=record.keep)
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def _collected(record: Record, sandbox: Sandbox) -> Iterator[None]:
 
 
 def _context(
-    request: RunRequest, env: Mapping[str, str], run_id: str, work_dir: str, memory: str
+    request: ResolvedRequest, env: Mapping[str, str], run_id: str, work_dir: str, memory: str
 ) -> RunContext:
     return RunContext(
         run_id=run_id,

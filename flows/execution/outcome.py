@@ -13,7 +13,7 @@ from flows.runs.checkpoints import Checkpoints
 from flows.runs.egress import EgressLog
 from flows.runs.layout import TRAJECTORY
 from flows.runs.model_calls import spent
-from flows.runs.request import FlowRun, RunRequest
+from flows.runs.request import FlowRun, ResolvedRequest
 from sandbox.git import redacted
 
 
@@ -29,7 +29,7 @@ class Stopped(NamedTuple):
 class Known:
     """What is known of a run: what its nodes gave, and what became of their work."""
 
-    request: RunRequest
+    request: ResolvedRequest
     ctx: RunContext
     folder: Path
     """The run's own."""
@@ -44,7 +44,7 @@ class Known:
     def verdict(self) -> RunReport:
         """How the nodes ended, and nothing else."""
         took = self.checkpoints.elapsed_ms
-        return report(self.request.blueprint, self.ctx, total_duration_ms=took)
+        return report(self.request.definition, self.ctx, total_duration_ms=took)
 
     @property
     def status(self) -> RunStatus:

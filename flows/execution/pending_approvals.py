@@ -9,7 +9,7 @@ from flows.audit.agent_approvals import decided_text, notices, pending
 from flows.audit.approval_text import late_line
 from flows.execution.delivery import Delivery
 from flows.execution.work_check import check_work, unvouched_work
-from flows.runs.request import RunRequest, agentic_nodes
+from flows.runs.request import ResolvedRequest
 from policy.types import Approval
 from sandbox.repos import Base
 
@@ -22,7 +22,7 @@ class Doubt:
 
     def __init__(
         self,
-        request: RunRequest,
+        request: ResolvedRequest,
         run_id: str,
         base: Base,
         delivery: Delivery,
@@ -58,7 +58,7 @@ class Doubt:
 
         A run that goes on but `only_ends` is refused what nobody decided about in time.
         """
-        if not agentic_nodes(self._request.blueprint) and not self._work_needs_approval():
+        if not self._request.agentic_nodes and not self._work_needs_approval():
             return
         with self._approvals() as approvals:
             if only_ends:

@@ -54,4 +54,4 @@ def _lost(runs: Path, branch: Branch) -> str | None:
     """The run in which this branch's agent did not win; None of any other branch."""
     _, run_id, name = branch.name.split("/", maxsplit=2)
     asked = readable(runs / run_id)
-    return run_id if asked is not None and name.startswith(f"{asked.blueprint}.") else None
+    return run_id if asked is not None and name.startswith(f"{asked.name}.") else None

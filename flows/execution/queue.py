@@ -8,28 +8,28 @@ from contracts.run import RunReport
 from flows.execution.dependencies import Workshop
 from flows.execution.finalize import reason, status_after
 from flows.runs.lock import held, waiting
-from flows.runs.request import FlowRun, RunRequest
+from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.resume import check_same
-from flows.runs.run_record import Asked, read_asked, write_asked
+from flows.runs.run_record import RunRecord, read_record, write_record
 from flows.runs.runs import finish
 from sandbox.git import redacted
 
 
-def queue(runs: Path, run_id: str, request: RunRequest, flow_run: FlowRun) -> None:
+def queue(runs: Path, run_id: str, request: ResolvedRequest, flow_run: FlowRun) -> None:
     """Note that this process does the run when its turn comes.
 
     Raises:
         RunNotResumable: another process is doing it, or its blueprint has other nodes now.
     """
     with held(runs, run_id):
-        known = read_asked(runs / run_id)
+        known = read_record(runs / run_id)
         if known is not None:
-            check_same(known, request.blueprint)
-        write_asked(runs, run_id, request, flow_run, queued=True)
+            check_same(known, request.definition)
+        write_record(runs, run_id, request, flow_run, queued=True)
 
 
 @contextmanager
-def queued(runs: Path, run_id: str, request: RunRequest, flow_run: FlowRun) -> Iterator[None]:
+def queued(runs: Path, run_id: str, request: ResolvedRequest, flow_run: FlowRun) -> Iterator[None]:
     """The same, and seen to wait until the block ends.
 
     Raises:
@@ -40,13 +40,13 @@ def queued(runs: Path, run_id: str, request: RunRequest, flow_run: FlowRun) -> I
         yield
 
 
-def end_queued(tools: Workshop, asked: Asked, why: BaseException) -> RunReport:
+def end_queued(tools: Workshop, asked: RunRecord, why: BaseException) -> RunReport:
     """Report a run that ended before it began. It can still be gone on with, which begins it."""
     status = status_after(why)
     error = "it was cancelled before it began" if status == "cancelled" else reason(why)
     report = RunReport(
         run_id=asked.run_id,
-        blueprint=asked.blueprint,
+        blueprint=asked.name,
         status=status,
         flow_run_id=asked.flow_run_id,
         repo=redacted(asked.repo),

@@ -20,9 +20,9 @@ from flows.execution.wiring import engine, owner, workshop
 from flows.runs import checkpoint
 from flows.runs.checkpoint import Checkpoint, Start
 from flows.runs.lock import held
-from flows.runs.request import FlowRun, RunRequest
+from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.resume import request_for, request_of
-from flows.runs.run_record import Asked, read_asked
+from flows.runs.run_record import RunRecord, read_record
 from flows.runs.runs import State, list_runs, read_entry, readable
 from nodes.commands import command
 from nodes.types import Node
@@ -106,7 +106,7 @@ def settle(
     that waited for a person does not go on any more.
     """
     try:
-        asked = read_asked(tools.runs / run_id)
+        asked = read_record(tools.runs / run_id)
         if asked is None or read_entry(tools.runs, run_id).state != of:
             return None
         with held(tools.runs, run_id):
@@ -118,7 +118,7 @@ def settle(
 
 
 def _settled(
-    tools: Workshop, asked: Asked, why: BaseException, *, gives_up: bool
+    tools: Workshop, asked: RunRecord, why: BaseException, *, gives_up: bool
 ) -> RunReport | None:
     run_id, folder = asked.run_id, tools.runs / asked.run_id
     start = checkpoint.read(folder, asked.repo)
@@ -137,21 +137,21 @@ def _settled(
     return record.report
 
 
-def _request(asked: Asked) -> RunRequest:
+def _request(asked: RunRecord) -> ResolvedRequest:
     """What was asked; a blueprint that is gone by now is as its nodes were called."""
     try:
         with chdir(Path.cwd()):  # the worker's process goes on
             return request_of(asked)
     except RunNotResumable:
         nodes = [deterministic(name, "", command("false")) for name in asked.nodes]
-        return request_for(asked, Blueprint(name=asked.blueprint, description="", nodes=nodes))
+        return request_for(asked, Blueprint(name=asked.name, description="", nodes=nodes))
 
 
-def _so_far(request: RunRequest, start: Checkpoint, run_id: str) -> RunContext:
+def _so_far(request: ResolvedRequest, start: Checkpoint, run_id: str) -> RunContext:
     def known(node: Node, _: RunContext) -> NodeResult:
         return start.results[node.name]
 
-    finished = (node for node in request.blueprint.nodes if node.name in start.results)
+    finished = (node for node in request.definition.nodes if node.name in start.results)
     ctx = RunContext(run_id=run_id, work_dir="")
     return replace(run_nodes(finished, ctx, known), repo=request.repo)
 

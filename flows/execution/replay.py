@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,10 +15,10 @@ from flows.execution.dependencies import Workshop
 from flows.runs.checkpoint import Used
 from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
-from flows.runs.request import RunRequest, new_run_id
+from flows.runs.request import ResolvedRequest, new_run_id
 from flows.runs.resume import request_for
 from flows.runs.review_base import as_inside, compared_with
-from flows.runs.run_record import read_asked
+from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
 from nodes.agents.talk import NO_TALKS
 from providers.read_trajectory import Difference, first_difference
@@ -53,10 +53,15 @@ def replay(
         Unavailable: Docker, the image or the gateway is not to be had.
     """
     report, own = read_report(runs, run), find_run(runs, run)
-    with TemporaryDirectory(prefix="harness-replay-") as folder, _asked_again(own, report) as asked:
+    with (
+        TemporaryDirectory(prefix="harness-replay-") as folder,
+        _recorded_request(own, report) as request,
+    ):
         shop = workshop(own / TRAJECTORY)
-        base = open_repo(asked.repo, asked.ref, compared_with(asked), store=shop.repos)
-        work = _do(asked, base, shop, Path(folder), watch or Watch())
+        base = open_repo(
+            request.repo, request.ref or None, compared_with(request), store=shop.repos
+        )
+        work = _do(request, base, shop, Path(folder), watch or Watch())
         old, new = own / TRAJECTORY, Path(folder, TRAJECTORY)
         difference = first_difference(old, new) if old.exists() and new.exists() else None
     was, now = report.commit or base.commit, work.commit if work else base.commit
@@ -71,27 +76,29 @@ def replay(
 
 
 @contextmanager
-def _asked_again(own: Path, report: RunReport) -> Iterator[RunRequest]:
+def _recorded_request(own: Path, report: RunReport) -> Iterator[ResolvedRequest]:
     """The request of a run; in the block, relative paths mean what they meant then."""
     before = Path.cwd()
     try:
-        asked = read_asked(own)
-        if asked is None or not asked.blueprint_ref:
-            raise RunNotReplayable("it was not noted what it was asked")
-        os.chdir(asked.cwd)
-        blueprint = find_blueprint(asked.blueprint_ref, repo=asked.repo)
+        record = read_record(own)
+        if record is None:
+            raise RunNotReplayable("its request was not recorded")
+        os.chdir(record.cwd)
+        blueprint = find_blueprint(record.blueprint, repo=record.repo)
     except (OSError, HarnessError) as error:
         raise RunNotReplayable(f"run {report.run_id} cannot be replayed: {error}") from error
     try:
-        again = request_for(asked, blueprint)
-        yield replace(again, ref=report.base_commit, push=False, user=None, company=None)
+        request = request_for(record, blueprint)
+        yield request.changed(ref=report.base_commit, push=False, user="", company="")
     finally:
         os.chdir(before)
 
 
-def _do(request: RunRequest, base: Base, shop: Workshop, folder: Path, watch: Watch) -> Work | None:
+def _do(
+    request: ResolvedRequest, base: Base, shop: Workshop, folder: Path, watch: Watch
+) -> Work | None:
     run_id = new_run_id()
-    branch = f"harness/{run_id}/{request.blueprint.name}"
+    branch = f"harness/{run_id}/{request.definition.name}"
     with (
         shop.agents(request, run_id, folder, watch.on_line, Used(), NO_TALKS) as run_agent,
         shop.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
@@ -109,5 +116,5 @@ def _do(request: RunRequest, base: Base, shop: Workshop, folder: Path, watch: Wa
         )
         run_node = NodeRunner(opened.sandbox, run_agent, watch=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not
-            run_nodes(request.blueprint.nodes, ctx, run_node)
+            run_nodes(request.definition.nodes, ctx, run_node)
         return take_out(opened.sandbox, base, branch, message="replay")

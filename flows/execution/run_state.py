@@ -21,8 +21,8 @@ from flows.runs.checkpoints import Checkpoints
 from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.model_calls import spent
-from flows.runs.request import FlowRun, RunRequest, agentic_nodes
-from flows.runs.run_record import read_asked
+from flows.runs.request import FlowRun, ResolvedRequest
+from flows.runs.run_record import read_record
 from flows.runs.signals import undisturbed
 from policy.errors import LogDamaged
 
@@ -32,7 +32,7 @@ class Record:
 
     def __init__(
         self,
-        request: RunRequest,
+        request: ResolvedRequest,
         start: Start,
         folder: Path,
         run_id: str,
@@ -75,7 +75,7 @@ class Record:
         self._flow_run = flow_run
         self._redact = workshop.redact
         self._only_ends = start.checkpoint.ended is not None
-        asked = read_asked(folder)
+        asked = read_record(folder)
         self._started_at = asked.started_at if asked else ""
 
     @property
@@ -88,7 +88,7 @@ class Record:
     def recalled(self) -> str:
         """What memory has for this task, and what a person said to agents that go on; it is noted
         in the report. Nobody asks where no agent works."""
-        if not agentic_nodes(self._request.blueprint):
+        if not self._request.agentic_nodes:
             return ""
         recall = self._recall.recall()
         self.events.surfaced(recall)
@@ -122,7 +122,7 @@ class Record:
         self.report = self._report(error)
         outage = self._tell_events()
         note = Untold(
-            verdict_later=self._request.blueprint.verdict_later,
+            verdict_later=self._request.definition.verdict_later,
             over=self.gives_up or (error is None and not self.doubt.waits),
         )
         self._ending.keep(self.report, self.delivery.work, note, teaches=error is None)

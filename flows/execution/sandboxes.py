@@ -10,7 +10,7 @@ from contracts.sandbox import SnapshotId
 from flows.config.settings import Settings
 from flows.execution.dependencies import Opened
 from flows.runs.owner import owner_of
-from flows.runs.request import RunRequest, agents
+from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
 from sandbox.egress import Egress, OnEvent
 from sandbox.engine import Engine
@@ -23,20 +23,20 @@ from sandbox.reap import forget_checkpoints, reap
 
 def sandboxes(
     settings: Settings, engine: Callable[[], Engine]
-) -> Callable[[RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]]:
+) -> Callable[[ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]]:
     """Opens the sandbox of a run, fresh or with the files that were kept of it."""
     wanted = settings.sandbox
 
     @contextmanager
     def open_sandbox(
-        request: RunRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
+        request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
     ) -> Iterator[Opened]:
         docker = engine()
         if files is None:
-            spec = spec_for(settings, docker, run_id, cli=bool(agents(request) & CLI_AGENTS))
+            spec = spec_for(settings, docker, run_id, cli=bool(request.agents & CLI_AGENTS))
         else:
             spec = _spec(settings, run_id, _kept(docker, files, run_id))
-        allow = (*wanted.egress, *request.blueprint.egress)
+        allow = (*wanted.egress, *request.definition.egress)
         with (
             _sweeping(docker, spec.owner),
             Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,

@@ -18,7 +18,7 @@ from flows.config.settings import TelemetrySettings
 from flows.execution.dependencies import Opened, Workshop
 from flows.execution.traced_sandbox import TracedSandbox, spanning
 from flows.runs.model_calls import model_calls
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from nodes.types import Node
 from sandbox.egress import OnEvent
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FLUSH_TIMEOUT_MS = 5_000
 
 OpenSandbox = Callable[
-    [RunRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
+    [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
 ]
 
 
@@ -57,18 +57,18 @@ class _Silent:
 
 
 @contextmanager
-def traced(settings: TelemetrySettings, request: RunRequest, run_id: str) -> Iterator[Trace]:
+def traced(settings: TelemetrySettings, request: ResolvedRequest, run_id: str) -> Iterator[Trace]:
     """The trace of the run that is done in the block; sent when the block ends."""
     if settings.endpoint is None:
         yield _Silent()
         return
     about: dict[str, str] = {
         "harness.run_id": run_id,
-        "harness.blueprint": request.blueprint.name,
+        "harness.blueprint": request.definition.name,
         "harness.agent": request.agent,
         "harness.model": request.model,
     }
-    name = f"run {request.blueprint.name}"
+    name = f"run {request.definition.name}"
     with (
         _exporting(settings.endpoint, settings.service) as (tracer, counted),
         spanning(tracer, name, about) as span,
@@ -96,7 +96,7 @@ class _Told:
     def workshop(self, tools: Workshop) -> Workshop:
         @contextmanager
         def open_sandbox(
-            request: RunRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
+            request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
         ) -> Iterator[Opened]:
             with tools.open_sandbox(request, run_id, on_event, files) as opened:
                 yield Opened(TracedSandbox(opened.sandbox, self._tracer), opened.env)

@@ -15,24 +15,18 @@ from flows.audit.event_log import appending, event_log, view_of
 from flows.config.environment import environment
 from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
+from flows.config.resolve import resolve
 from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import Tell, Workshop
 from flows.execution.pull_requests import proposer
 from flows.execution.sandboxes import forgetting, sandboxes
 from flows.recall.notes import notes
 from flows.recall.playbooks import OpenTools, memory
+from flows.runs.check_request import check_request
 from flows.runs.checkpoint import Used
 from flows.runs.layout import TRAJECTORY
 from flows.runs.owner import owner_of
-from flows.runs.request import (
-    RunRequest,
-    check_agents,
-    check_fits,
-    check_options,
-    check_viewer,
-    models,
-)
-from flows.runs.request import agents as agents_of
+from flows.runs.request import ResolvedRequest
 from flows.runs.review_base import compared_with
 from flows.runs.secret_reads import rules_of, secrets_read
 from nodes.agents.runner import MakeAgent, agent_runner
@@ -71,9 +65,7 @@ def workshop(
         repos=chosen.repos,
         env={**NO_BYTECODE, **chosen.sandbox.env},
         redact=redact,
-        default_agent=chosen.agent,
-        default_model=chosen.model,
-        default_budget_usd=chosen.budget_usd,
+        resolve=lambda request, definition: resolve(request, definition, chosen),
         check=lambda request: _check(request, chosen, docker(), find),
         find_source=find,
         open_sandbox=sandboxes(chosen, docker),
@@ -106,24 +98,21 @@ def engine() -> Engine:
 
 
 def _check(
-    request: RunRequest, settings: Settings, docker: Engine, find: FindSource
+    request: ResolvedRequest, settings: Settings, docker: Engine, find: FindSource
 ) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
-    check_options(request)
-    check_agents(request, AGENTS)
-    check_viewer(request)
-    source = find(request.repo, request.ref, compared_with(request))
-    check_fits(request)
-    for model in sorted(models(request)):
+    check_request(request, known_agents=AGENTS)
+    source = find(request.repo, request.ref or None, compared_with(request))
+    for model in sorted(request.models):
         check_key(model, environment())
     with docker.client("run a sandbox"):
         pass
     return (*source.notices, *_check_models(request, settings))
 
 
-def _check_models(request: RunRequest, settings: Settings) -> tuple[str, ...]:
+def _check_models(request: ResolvedRequest, settings: Settings) -> tuple[str, ...]:
     """Ask the gateway whether it can call them; tell of those that no budget can stop."""
-    asked = sorted(models(request))
+    asked = sorted(request.models)
     if not asked:
         return ()
     from flows.services.gateway import gateway  # with its client, as for agents
@@ -158,15 +147,15 @@ def _agents(
     redact: Redact,
     tools: OpenTools,
     replay: Path | None,
-    bounds: Callable[[RunRequest], Bounds | None],
-) -> Callable[[RunRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]:
+    bounds: Callable[[ResolvedRequest], Bounds | None],
+) -> Callable[[ResolvedRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]:
     @contextmanager
     def agents(
-        request: RunRequest, run_id: str, folder: Path, tell: Tell, used: Used, talks: Talks
+        request: ResolvedRequest, run_id: str, folder: Path, tell: Tell, used: Used, talks: Talks
     ) -> Iterator[RunAgent]:
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
-            if agents_of(request):
+            if request.agents:
                 # All that agents stand on takes 70 ms to import, which other runs need not pay.
                 from flows.execution.agents import bounded, gated
                 from flows.services.gateway import gateway_run
@@ -204,8 +193,8 @@ def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:
 
 def _bounds(
     settings: Settings, *, ask: bool, wait_s: float | None
-) -> Callable[[RunRequest], Bounds | None]:
-    def bounds(request: RunRequest) -> Bounds | None:
+) -> Callable[[ResolvedRequest], Bounds | None]:
+    def bounds(request: ResolvedRequest) -> Bounds | None:
         found = load_policy_settings().bounds(request, settings.sandbox.egress)
         if found is None:
             return None

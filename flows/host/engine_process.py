@@ -19,7 +19,7 @@ from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
 from flows.config.settings import load_settings
 from flows.host.run_process import FORK_SERVER
-from flows.runs import checkpoint, report, run_record
+from flows.runs import checkpoint, report
 from flows.services.server import speaking_to
 from flows.services.worker import worker
 
@@ -39,7 +39,7 @@ def get_ready() -> None:
     """Import, make and read what every run needs."""
     for name in _NEEDED:
         import_module(name)
-    for make in (report.adapter, run_record.adapter, checkpoint.adapter):
+    for make in (report.adapter, checkpoint.adapter):
         make()
     _finish_models(BaseModel)
     with suppress(SettingsInvalid):  # a run tells; it reads them anew where they have changed

@@ -19,7 +19,7 @@ from flows.orchestration.limits import turn
 from flows.orchestration.node_tasks import logged, task_runner
 from flows.runs.layout import TRAJECTORY
 from flows.runs.report import given, markdown, table_rows
-from flows.runs.request import FlowRun, RunRequest
+from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.runs import is_known, read_diff, read_entry, read_report, reported_at
 from flows.runs.signals import LOOK_S, LOOK_UNDER_WORKER_S, cancelled_from_prefect, undisturbed
 from flows.services.pages import pages_url
@@ -28,7 +28,7 @@ from policy.log.view_text import markdown as view_markdown
 
 
 def run_once(
-    request: RunRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
+    request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
 ) -> RunReport:
     """Go on with the run as far as it comes, and show how it stands."""
     settings = load_settings()
@@ -69,7 +69,7 @@ def _tell(report: RunReport, tools: Workshop, trace: Trace) -> None:
 
 
 def _cut_short(
-    told: BaseException, request: RunRequest, tools: Workshop, run_id: str, this: FlowRun
+    told: BaseException, request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun
 ) -> RunReport:
     """The report of a run that was told to end, by whomever, also before it began."""
     with suppress(RunNotFound):

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from contracts.errors import RunNotRunning
 from flows.config.settings import Settings
 from flows.runs.layout import REPORT
-from flows.runs.run_record import read_asked
+from flows.runs.run_record import read_record
 from flows.runs.runs import RunEntry, find_run, read_entry
 from sandbox.process import is_dead, is_known, pid_of
 
@@ -30,7 +30,7 @@ def cancel(settings: Settings, run: str) -> RunEntry:
     folder = settings.runs
     own = find_run(folder, run)
     entry = read_entry(folder, own.name)
-    asked = read_asked(own)
+    asked = read_record(own)
     if entry.state == "waiting":
         _withdraw(settings, entry)
         return read_entry(folder, own.name)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from prefect import Flow, State
 from prefect.runtime import deployment, flow_run
@@ -15,33 +16,17 @@ from flows.execution.dependencies import Workshop
 from flows.execution.reconcile import settle_flow_run
 from flows.orchestration.attempt import run_once
 from flows.orchestration.flow import (
-    NOT_GIVEN,
     PlainFlow,
     check_given,
     expected_errors,
     must_be_given,
 )
-from flows.orchestration.form import (
-    CONFIGURED,
-    Agent,
-    Budget,
-    Company,
-    Intent,
-    IntentFrom,
-    Model,
-    Options,
-    Push,
-    Ref,
-    Repo,
-    Secrets,
-    User,
-    with_options_of,
-)
+from flows.orchestration.form import request_form
 from flows.orchestration.heartbeat import beating
 from flows.orchestration.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.orchestration.names import NO_REPO, run_name, tag_flow_run
 from flows.orchestration.secrets import secrets_set
-from flows.runs.request import FlowRun, RunRequest
+from flows.runs.request import FlowRun, ResolvedRequest, RunRequest
 from flows.runs.run_record import check_own
 from flows.runs.runs import finished, waits
 
@@ -106,24 +91,11 @@ def flow_function(
         return run_id or str(flow_run.id)[-8:]
 
     @expected_errors
-    @with_options_of(blueprint)
-    def blueprint_flow(  # noqa: PLR0913, PLR0917 - one parameter for each field of the form
-        repo: Repo = NOT_GIVEN,
-        intent: Intent = "",
-        ref: Ref = "",
-        agent: Agent = CONFIGURED,
-        model: Model = "",
-        push: Push = False,
-        budget_usd: Budget = None,
-        options: Options = {},  # noqa: B006 - the form shows it; nobody changes it
-        user: User = "",
-        company: Company = "",
-        secrets: Secrets = {},  # noqa: B006 - the form shows it; nobody changes it
-        intent_from: IntentFrom = "",
-    ) -> State[RunReport]:
-        """Run the blueprint; `flows/orchestration/form.py` says what each parameter means."""
-        check_given({"repo": repo})
-        with secrets_set(secrets), beating():
+    @request_form(blueprint, without=("blueprint",))
+    def blueprint_flow(**fields: Any) -> State[RunReport]:
+        """Run the blueprint; `flows/orchestration/form.py` makes the parameters."""
+        check_given({"repo": fields["repo"]})
+        with secrets_set(fields["secrets"]), beating():
             tools = workshop()
             if run_id is None:
                 check_own(tools.runs / own_id(), str(flow_run.id))
@@ -135,21 +107,9 @@ def flow_function(
                 memory=memory_in_prefect(tools.memory),
                 notes=partial(notes_in_prefect, tools.notes),
             )
-            request = RunRequest(
-                blueprint=blueprint,
-                blueprint_ref=blueprint_ref,
-                repo=whole(repo),
-                intent=intent,
-                intent_from=intent_from,
-                ref=ref or None,
-                agent=tools.default_agent if agent == CONFIGURED else agent,
-                model=model or tools.default_model,
-                push=push,
-                budget_usd=budget_usd or tools.default_budget_usd,
-                options=options,
-                user=user or None,
-                company=company or None,
-            )
+            fields["repo"] = whole(fields["repo"])
+            given = RunRequest.of(blueprint=blueprint_ref or blueprint.name, **fields)
+            request = tools.resolve(given, blueprint)
             tools.check(request)
             tag_flow_run(request)
             suspends = run_id is None and deployment.id is not None
@@ -160,7 +120,7 @@ def flow_function(
 
 
 def _until_over(
-    request: RunRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
+    request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
 ) -> RunReport:
     """The run's last report; a flow run that suspends itself meanwhile waits for a person."""
     while True:

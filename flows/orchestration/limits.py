@@ -21,7 +21,7 @@ from prefect.states import Running
 from contracts.paths import existing_path
 from flows.config.settings import LimitSettings
 from flows.execution.forge import project_of
-from flows.runs.request import RunRequest, models, repo_name, whole_name
+from flows.runs.request import ResolvedRequest, absolute_repo, repo_name
 
 QUEUED = "Queued"
 """Name of the state of a flow run that waits for its turn."""
@@ -29,7 +29,10 @@ QUEUED = "Queued"
 
 @contextmanager
 def turn(
-    request: RunRequest, limits: LimitSettings, *, queue: Callable[[], AbstractContextManager[None]]
+    request: ResolvedRequest,
+    limits: LimitSettings,
+    *,
+    queue: Callable[[], AbstractContextManager[None]],
 ) -> Iterator[None]:
     """Wait until the run may go on, as a flow run that says so; it holds its slots in the block.
 
@@ -90,7 +93,7 @@ def _refused(held: ExitStack, names: list[str]) -> float | None:
     return None
 
 
-def limits_for(request: RunRequest, limits: LimitSettings) -> Mapping[str, int]:
+def limits_for(request: ResolvedRequest, limits: LimitSettings) -> Mapping[str, int]:
     """The limits that this run comes under, by their names on the server."""
     found: dict[str, int] = {}
     if limits.per_repository is not None:
@@ -98,7 +101,7 @@ def limits_for(request: RunRequest, limits: LimitSettings) -> Mapping[str, int]:
         found[f"harness repository {_plain(repo_name(request.repo))} {which}"] = (
             limits.per_repository
         )
-    for model in sorted(models(request) & limits.per_model.keys()):
+    for model in sorted(request.models & limits.per_model.keys()):
         found[f"harness model {_plain(model)}"] = limits.per_model[model]
     return found
 
@@ -117,7 +120,7 @@ def _end_if_cancelled(state: State[object] | None) -> None:
 def _one_name(repo: str) -> str:
     """The same of all addresses of one repository: with a password or without, by HTTPS or SSH."""
     place = None if existing_path(repo) else project_of(repo)
-    return "/".join(place) if place else whole_name(repo)
+    return "/".join(place) if place else absolute_repo(repo)
 
 
 def _plain(text: str) -> str:

@@ -3,7 +3,7 @@
 from prefect import get_client
 from prefect.runtime import flow_run
 
-from flows.runs.request import RunRequest, repo_name
+from flows.runs.request import ResolvedRequest, repo_name
 
 NO_REPO = "no repository"
 """In the name of a run that was started without one; it ends by saying so."""
@@ -14,17 +14,17 @@ def run_name(blueprint: str, repo: str, run_id: str) -> str:
     return f"{blueprint} · {repo_name(repo)} · {run_id}"
 
 
-def tags(request: RunRequest) -> list[str]:
+def tags(request: ResolvedRequest) -> list[str]:
     """What the Prefect UI can be asked to show only."""
     return [
-        f"blueprint:{request.blueprint.name}",
+        f"blueprint:{request.definition.name}",
         f"repo:{repo_name(request.repo)}",
         f"agent:{request.agent}",
         f"model:{request.model}",
     ]
 
 
-def tag_flow_run(request: RunRequest) -> None:
+def tag_flow_run(request: ResolvedRequest) -> None:
     """Add the tags to the flow run that this is called in.
 
     Only now: task runs inherit the tags that a flow run starts with, and each tag of a task

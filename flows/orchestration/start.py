@@ -11,7 +11,7 @@ from contracts.errors import NodeBroken, PrefectUnavailable
 from contracts.run import RunReport
 from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import workshop
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from flows.services.local import api_url
 from flows.services.server import speaking_to
 from nodes.blame import blame
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_in_prefect(
-    request: RunRequest,
+    request: ResolvedRequest,
     settings: Settings,
     *,
     run_id: str,
@@ -48,26 +48,15 @@ def run_in_prefect(
         from flows.orchestration.compile import compile_blueprint
 
         flow = compile_blueprint(
-            request.blueprint,
+            request.definition,
             lambda: _workshop(request, settings, checked=flow_run_id is None),
-            blueprint_ref=request.blueprint_ref,
+            blueprint_ref=request.blueprint,
             run_id=run_id,
             watch=watch,
             whole=lambda _: request.repo,
         )
-        parameters: dict[str, object] = {
-            "repo": redacted(request.repo),
-            "intent": request.intent,
-            "ref": request.ref or "",
-            "agent": request.agent,
-            "model": request.model,
-            "push": request.push,
-            "budget_usd": request.budget_usd,
-            "options": dict(request.options),
-            "user": request.user or "",
-            "company": request.company or "",
-            "intent_from": request.intent_from,
-        }
+        parameters = request.model_dump(exclude={"blueprint", "wait_approvals_s"})
+        parameters["repo"] = redacted(request.repo)
         state = run_in_flow_run(flow, parameters, flow_run_id)
         result = state.result(raise_on_failure=False)
     if isinstance(result, RunReport):
@@ -78,14 +67,14 @@ def run_in_prefect(
     raise result
 
 
-def _workshop(request: RunRequest, settings: Settings, *, checked: bool) -> "Workshop":
+def _workshop(request: ResolvedRequest, settings: Settings, *, checked: bool) -> "Workshop":
     """What the run works with; asked for where its own secrets are set, and their gateway is."""
     own = settings.model_copy(update={"gateway": load_settings().gateway})
     made = workshop(own, wait_s=request.wait_approvals_s)
     return replace(made, check=_checked) if checked else made
 
 
-def _checked(_: RunRequest) -> tuple[str, ...]:
+def _checked(_: ResolvedRequest) -> tuple[str, ...]:
     return ()
 
 

@@ -10,7 +10,7 @@ from contracts.json import Json, canonical
 from contracts.text import check_text
 from flows.plans.process import plan_folder
 from flows.runs.addresses import keep_address, whole_address
-from flows.runs.request import repo_name, whole_name
+from flows.runs.request import absolute_repo, repo_name
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.plan.plan_json import parse_plan
@@ -42,7 +42,7 @@ class PlanRequest:
         check_text("the intent", self.intent or "")
         check_text("the name of the intent's file", self.intent_from)
         check_text("--grant", " ".join(self.grants))
-        object.__setattr__(self, "repo", whole_name(self.repo))
+        object.__setattr__(self, "repo", absolute_repo(self.repo))
 
     def entities(self, *, trusted: bool) -> dict[str, Entity]:
         """What references may lead to when the plan begins, by name."""

@@ -115,15 +115,13 @@ def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
         if ":" in name:
             raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
         shop = workshop(settings)
-        request = RunRequest(
-            blueprint=find_blueprint(name),
+        given = RunRequest.of(
+            blueprint=name,
             repo=plan.repo,
             intent=intent,
             intent_from="" if plan.intent is None else plan.taint[-1],
-            agent=shop.default_agent,
-            model=shop.default_model,
-            budget_usd=shop.default_budget_usd,
         )
+        request = shop.resolve(given, find_blueprint(name))
         shop.check(request)
         # With Prefect, which a plan that is only looked at does not need.
         from flows.orchestration.limits import limits_for, slots

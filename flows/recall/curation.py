@@ -12,7 +12,7 @@ from flows.config.memory import MemorySettings, load_memory_settings
 from flows.config.settings import Settings, load_settings
 from flows.recall.library import notebook
 from flows.runs.layout import TRAJECTORY
-from flows.runs.run_record import Asked, read_asked
+from flows.runs.run_record import RunRecord, read_record
 from flows.runs.runs import find_run, read_report, reported_at, reported_since
 from flows.services.complete import complete_through_gateway
 from memory.curation import curate
@@ -98,8 +98,8 @@ def story(runs: Path, run: str, book: Notebook) -> Story:
     """
     own = find_run(runs, run)
     report = read_report(runs, own.name)
-    asked = read_asked(own) or Asked(
-        run_id=own.name, blueprint="", repo="", intent="", started_at="", process=""
+    asked = read_record(own) or RunRecord(
+        run_id=own.name, blueprint="", name="", repo="", started_at="", process=""
     )
     rated = book.runs.rating(own.name)
     return Story(
@@ -108,7 +108,7 @@ def story(runs: Path, run: str, book: Notebook) -> Story:
         intent="" if asked.intent_from else report.intent,
         intent_from=asked.intent_from,
         agent=report.agent,
-        viewer=checked(Scope(user=asked.user, company=asked.company)),
+        viewer=checked(Scope(user=asked.user or None, company=asked.company or None)),
         rating=rated.score if rated else None,
         said=tuple(_said(own / TRAJECTORY, report, asked.intent_from)),
     )

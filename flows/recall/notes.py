@@ -13,7 +13,7 @@ from contracts.sandbox import Sandbox
 from flows.config.memory import MemorySettings
 from flows.config.settings import load_settings
 from flows.runs.report import page_link, plain
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from flows.services.pages import pages_url
 from memory.scope import Scope
 from nodes.execute import RunAgent
@@ -129,13 +129,13 @@ def _learn(run_id: str) -> "Curated | None":
         return None
 
 
-def with_notes(run_agent: RunAgent, book: Notes, request: RunRequest, run_id: str) -> RunAgent:
+def with_notes(run_agent: RunAgent, book: Notes, request: ResolvedRequest, run_id: str) -> RunAgent:
     """The same agents, each given the notes and examples of its own scope before it begins."""
-    task = request.intent or request.blueprint.description
+    task = request.intent or request.definition.description
 
     def run(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         name = node.agent or ctx.agent
-        viewer = Scope(agent=name, user=request.user, company=request.company)
+        viewer = Scope(agent=name, user=request.user or None, company=request.company or None)
         given = book.give(Seat(run_id, node.name, viewer, task))
         memory = "\n\n".join(filter(None, (ctx.memory, given.text)))
         return run_agent(node, replace(ctx, memory=memory), sandbox)

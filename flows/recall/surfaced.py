@@ -5,7 +5,7 @@ from dataclasses import replace
 from contracts.run import Surfaced
 from flows.recall.notes import Notes
 from flows.recall.playbooks import Memory
-from flows.runs.request import RunRequest, agentic_nodes
+from flows.runs.request import ResolvedRequest
 from memory.around_run import Recall
 
 
@@ -14,7 +14,7 @@ class RunRecall:
     where it is `resumed`."""
 
     def __init__(
-        self, request: RunRequest, run_id: str, memory: Memory, book: Notes, *, resumed: bool
+        self, request: ResolvedRequest, run_id: str, memory: Memory, book: Notes, *, resumed: bool
     ) -> None:
         self._request = request
         self._run_id = run_id
@@ -25,14 +25,14 @@ class RunRecall:
 
     def recall(self) -> Recall:
         """What memory has for this task."""
-        task = self._request.intent or self._request.blueprint.description
+        task = self._request.intent or self._request.definition.description
         recall = self._memory.surface(self._run_id, task)
         self._shown = recall.shown
         return recall
 
     def surfaced(self) -> Surfaced:
         """All that the run was shown so far; nobody asks where no agent works."""
-        if not self._resumed and not agentic_nodes(self._request.blueprint):
+        if not self._resumed and not self._request.agentic_nodes:
             return Surfaced()
         before = self._memory.shown(self._run_id) if self._resumed else ()
         shown = tuple(dict.fromkeys((*before, *self._shown)))

@@ -1,59 +1,140 @@
-"""What somebody asks for when they start a run."""
+"""A run request: everything that a user gives to start a run.
 
-import secrets
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+One model serves Prefect's form, the command line, webhook rules, `run.json` and a resumed run.
+"""
+
+import secrets as random
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from blueprints.types import Blueprint
-from contracts.errors import BadInput, OptionInvalid
+from contracts.agents import AgentName
+from contracts.errors import BadInput
 from contracts.paths import existing_path
 from contracts.text import check_text
-from memory.scope import Scope, checked
-from nodes.agents.allowed import check_allowed
-from nodes.projects.options import OPTIONS, option_argv
+from flows.runs.fields import DESCRIPTIONS
+from memory.scope import ID_LIMIT
 from nodes.types import Agentic, inner
 from sandbox.git import redacted
 
-LONGEST = {"repo": 2_000, "intent": 20_000, "intent_from": 200, "ref": 500, "model": 500}
-"""Characters that a run takes in each of these."""
+CONFIGURED: Final = "configured"
+"""Chooses the agent of the settings."""
 
 MOST_USD = 10_000.0
-"""The highest budget of one run."""
+MOST_PATTERNS = 100
+
+AgentChoice = Literal["configured", AgentName]
+Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)$")]
+"""Names that the redactor blanks out, and none that change how programs run."""
+BlockName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,100}$")]
+Pattern = Annotated[str, Field(min_length=1, max_length=500)]
+Usd = Annotated[float, Field(gt=0, le=MOST_USD)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRequest:
-    """One run, asked for but not begun. `ref=None` means HEAD; money is in US dollars.
+class RunRequest(BaseModel):
+    """One run as the user asked for it. An empty text means "not given".
 
-    `blueprint_ref` is how the blueprint was found; empty when by its name.
-    `intent_from` names the place that an intent was taken from which nobody vouches for, such as
-    `issue:17`; empty: the user said it.
+    The order of the fields is their order in Prefect's form.
     """
 
-    blueprint: Blueprint
-    blueprint_ref: str = ""
-    repo: str
-    intent: str = ""
-    intent_from: str = ""
-    ref: str | None = None
-    agent: str
-    model: str
-    push: bool = False
-    budget_usd: float | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    user: str | None = None
-    """Whose private notes the agents are given. None: nobody's."""
-    company: str | None = None
-    wait_approvals_s: float | None = None
-    """How long agents wait for a person's decision. None: as the setting says."""
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    blueprint: str = Field(title="Blueprint", max_length=500, description=DESCRIPTIONS["blueprint"])
+    repo: str = Field(title="Repository", max_length=2_000, description=DESCRIPTIONS["repo"])
+    intent: str = Field(
+        default="", title="Intent", max_length=20_000, description=DESCRIPTIONS["intent"]
+    )
+    ref: str = Field(
+        default="", title="Start from", max_length=500, description=DESCRIPTIONS["ref"]
+    )
+    agent: AgentChoice = Field(default=CONFIGURED, title="Agent", description=DESCRIPTIONS["agent"])
+    model: str = Field(default="", title="Model", max_length=500, description=DESCRIPTIONS["model"])
+    push: bool = Field(default=False, title="Push", description=DESCRIPTIONS["push"])
+    budget_usd: Usd | None = Field(
+        default=None, title="Budget in US dollars", description=DESCRIPTIONS["budget_usd"]
+    )
+    options: dict[str, str] = Field(
+        default={}, title="Options", description=DESCRIPTIONS["options"]
+    )
+    user: str = Field(
+        default="", title="User", max_length=ID_LIMIT, description=DESCRIPTIONS["user"]
+    )
+    company: str = Field(
+        default="", title="Company", max_length=ID_LIMIT, description=DESCRIPTIONS["company"]
+    )
+    secrets: dict[Variable, BlockName] = Field(
+        default={}, title="Secrets", description=DESCRIPTIONS["secrets"]
+    )
+    intent_from: str = Field(
+        default="",
+        title="Intent taken from",
+        max_length=200,
+        description=DESCRIPTIONS["intent_from"],
+    )
+    allow_change: list[Pattern] = Field(
+        default=[],
+        title="Allow changes of protected files",
+        max_length=MOST_PATTERNS,
+        description=DESCRIPTIONS["allow_change"],
+    )
+    wait_approvals_s: Annotated[float, Field(ge=0, le=1500)] | None = Field(
+        default=None, title="Wait for approvals", description=DESCRIPTIONS["wait_approvals_s"]
+    )
+
+    @classmethod
+    def of(cls, **fields: object) -> Self:
+        """The request of these fields.
+
+        Raises:
+            BadInput: a field is missing, unknown, too long or of another kind.
+        """
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise BadInput(_first_error(error)) from error
+
+    def changed(self, **fields: object) -> Self:
+        """This request with other values in some fields.
+
+        Raises:
+            BadInput: as `of`.
+        """
+        return self.of(**{**dict(self), **fields})
+
+
+class ResolvedRequest(RunRequest):
+    """A request whose blueprint was found and whose defaults were filled in from the settings."""
+
+    definition: InstanceOf[Blueprint] = Field(exclude=True)
+
+    @property
+    def agentic_nodes(self) -> list[Agentic]:
+        """All nodes that an agent executes, fixes included."""
+        return agentic_nodes(self.definition)
+
+    @property
+    def agents(self) -> set[str]:
+        """Names of the agents that the nodes need; empty if no node needs one."""
+        return {node.agent or self.agent for node in self.agentic_nodes}
+
+    @property
+    def models(self) -> set[str]:
+        """Names of the models that agents may call; empty if no node needs an agent."""
+        return {node.model or self.model for node in self.agentic_nodes}
+
+
+def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
+    """All nodes of a blueprint that an agent executes, fixes included."""
+    every = (node for top in blueprint.nodes for node in (top, *inner(top)))
+    return [node for node in every if isinstance(node, Agentic)]
 
 
 class FlowRun(NamedTuple):
-    """The Prefect flow run that does a run, and its page.
+    """The Prefect flow run of a run, and its page.
 
-    One that `suspends` itself waits for a person by itself, and goes on by itself.
+    One that `suspends` ends its process while a person decides; a worker resumes it.
     """
 
     id: str
@@ -62,106 +143,42 @@ class FlowRun(NamedTuple):
 
 
 def new_run_id(runs: Path | None = None) -> str:
-    """Eight hex digits, as in branch names; of no run in that folder."""
+    """Eight hex digits, as in branch names; unused in the folder `runs`."""
     while True:
-        made = secrets.token_hex(4)
+        made = random.token_hex(4)
         if runs is None or not (runs / made).exists():
             return made
 
 
 def repo_name(repo: str) -> str:
     """The last part of a path or URL, without `.git`."""
-    whole = redacted(whole_name(repo))
+    whole = redacted(absolute_repo(repo))
     return whole.rstrip("/").rpartition("/")[2].removesuffix(".git") or whole
 
 
-def whole_name(repo: str) -> str:
-    """A path as it is from the root, however it was written; a URL, or no path at all, as it is."""
+def absolute_repo(repo: str) -> str:
+    """An existing path as an absolute one; a URL, or a path that does not exist, unchanged."""
     return str(existing_path(repo) or repo)
 
 
-def check_fits(request: RunRequest) -> None:
-    """Refuse what no form takes, no commit, agent or database could hold, or is left out.
-
-    Raises:
-        BadInput: says what is wrong with it.
-    """
-    _check_text("repository's name", request.repo, LONGEST["repo"])
-    _check_text("repository's path", whole_name(request.repo), LONGEST["repo"])
-    _check_text("intent", request.intent, LONGEST["intent"])
-    _check_text("name of what the intent is from", request.intent_from, LONGEST["intent_from"])
-    _check_text("ref", request.ref or "", LONGEST["ref"])
-    _check_text("model", request.model, LONGEST["model"])
-    if request.budget_usd is not None and not 0 < request.budget_usd <= MOST_USD:
-        raise BadInput(
-            f"the budget is {request.budget_usd:g} US dollars: it must be above 0 and at most "
-            f"{MOST_USD:g}"
-        )
-    for name, value in request.options.items():
-        check_text("an option", f"{name}={value}")
-    if request.blueprint.needs_intent and not request.intent.strip():
-        raise BadInput(
-            f"blueprint {request.blueprint.name!r} does what the intent says: give one, as "
-            "--intent or --intent-from"
-        )
-
-
-def _check_text(what: str, text: str, longest: int) -> None:
-    if len(text) > longest:
-        raise BadInput(f"the {what} has {len(text)} characters: at most {longest} are taken")
-    check_text(f"the {what}", text)
-
-
-def check_options(request: RunRequest) -> None:
-    """Refuse options that the blueprint does not take, and commands that cannot be read.
-
-    Raises:
-        OptionInvalid: names what was given and what is known.
-    """
-    known = dict(request.blueprint.options)
-    for name, value in request.options.items():
-        if name not in known:
-            takes = ", ".join(known) or "none"
-            raise OptionInvalid(
-                f"blueprint {request.blueprint.name!r} has no option {name!r}; it takes: {takes}"
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name, found, limits = ".".join(map(str, first["loc"])), first["input"], first.get("ctx", {})
+    match first["type"]:
+        case "string_too_long":
+            most = limits["max_length"]
+            return f"the {name} has {len(found)} characters: at most {most} are allowed"
+        case "greater_than" | "less_than_equal" if name == "budget_usd":
+            return (
+                f"the budget is {found:g} US dollars: it must be above 0 and at most {MOST_USD:g}"
             )
-        if OPTIONS.get(name) == known[name]:
-            option_argv(value)
-
-
-def check_agents(request: RunRequest, known: Collection[str]) -> None:
-    """Refuse agents that nobody plays, and allowed tools that nobody can hold them to.
-
-    Raises:
-        OptionInvalid: names the known ones.
-        BlueprintInvalid: what is allowed cannot be enforced for that agent.
-    """
-    for name in sorted({request.agent, *agents(request)} - set(known)):
-        raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known))}")
-    for node in agentic_nodes(request.blueprint):
-        check_allowed(node.agent or request.agent, node.allowed_tools)
-
-
-def check_viewer(request: RunRequest) -> None:
-    """Refuse a user or a company that nobody could have notes under.
-
-    Raises:
-        NoteInvalid: what is wrong with the id.
-    """
-    checked(Scope(user=request.user, company=request.company))
-
-
-def agents(request: RunRequest) -> set[str]:
-    """Names of the agents that the run's nodes are done by; empty when no node needs one."""
-    return {node.agent or request.agent for node in agentic_nodes(request.blueprint)}
-
-
-def models(request: RunRequest) -> set[str]:
-    """Names of the models that the run may call; empty when no node needs an agent."""
-    return {node.model or request.model for node in agentic_nodes(request.blueprint)}
-
-
-def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
-    """All nodes that an agent does, fixes included."""
-    every = (node for top in blueprint.nodes for node in (top, *inner(top)))
-    return [node for node in every if isinstance(node, Agentic)]
+        case "string_unicode":
+            check_text(f"the {name}", found)  # says where it is no text
+            return f"the {name} must be text in UTF-8"
+        case "extra_forbidden":
+            known = ", ".join(RunRequest.model_fields)
+            return f"a run request has no field {name!r}: it has {known}"
+        case "missing":
+            return f"no {name} is given"
+        case _:
+            return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {found!r}"

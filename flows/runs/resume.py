@@ -9,8 +9,8 @@ from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotResumable
 from flows.runs.layout import CHECKPOINT
 from flows.runs.lock import held
-from flows.runs.request import RunRequest
-from flows.runs.run_record import Asked, read_asked
+from flows.runs.request import ResolvedRequest, RunRequest
+from flows.runs.run_record import RunRecord, read_record
 from flows.runs.runs import find_run, read_entry
 
 
@@ -18,7 +18,7 @@ class Resumed(NamedTuple):
     """A run to go on with. `flow_run_id` is the Prefect flow run that began it."""
 
     run_id: str
-    request: RunRequest
+    request: ResolvedRequest
     flow_run_id: str | None
 
 
@@ -37,7 +37,7 @@ def resumed(folder: Path, run: str) -> Resumed:
         goes_on = entry.resumable or (own / CHECKPOINT).is_file()
         if entry.state == "queued" or not goes_on:
             raise RunNotResumable(_why_not(own.name, entry.state))
-    asked = read_asked(own)
+    asked = read_record(own)
     if asked is None:
         raise RunNotResumable(f"run {own.name} has gone while it was looked at")
     return Resumed(own.name, request_of(asked), asked.flow_run_id)
@@ -51,41 +51,30 @@ def _why_not(run_id: str, state: str) -> str:
     return f"run {run_id} is finished ({state}): `harness run` starts another"
 
 
-def request_of(asked: Asked) -> RunRequest:
-    """What was asked, with the blueprint as it is found now; goes to where the run was begun.
+def request_of(asked: RunRecord) -> ResolvedRequest:
+    """The recorded request, with the blueprint as it is found now.
+
+    Changes to the directory in which the run was started: the request may name paths in it.
 
     Raises:
         RunNotResumable: the blueprint, or that place, is gone or has changed.
     """
     try:
         os.chdir(asked.cwd)
-        blueprint = find_blueprint(asked.blueprint_ref, repo=asked.repo)
+        blueprint = find_blueprint(asked.blueprint, repo=asked.repo)
     except (OSError, HarnessError) as error:
         raise RunNotResumable(f"run {asked.run_id} cannot go on: {error}") from error
     check_same(asked, blueprint)
     return request_for(asked, blueprint)
 
 
-def request_for(asked: Asked, blueprint: Blueprint) -> RunRequest:
-    """What was asked, of this blueprint."""
-    return RunRequest(
-        blueprint=blueprint,
-        blueprint_ref=asked.blueprint_ref,
-        repo=asked.repo,
-        intent=asked.intent,
-        ref=asked.ref,
-        agent=asked.agent,
-        model=asked.model,
-        push=asked.push,
-        budget_usd=asked.budget_usd,
-        options=asked.options,
-        user=asked.user,
-        company=asked.company,
-        intent_from=asked.intent_from,
-    )
+def request_for(asked: RunRecord, blueprint: Blueprint) -> ResolvedRequest:
+    """The recorded request with this blueprint."""
+    given = {name: getattr(asked, name) for name in RunRequest.model_fields}
+    return ResolvedRequest(definition=blueprint, **given)
 
 
-def check_same(asked: Asked, blueprint: Blueprint) -> None:
+def check_same(asked: RunRecord, blueprint: Blueprint) -> None:
     """Refuse a blueprint with other nodes: what is finished counts by its name.
 
     Raises:
@@ -94,6 +83,6 @@ def check_same(asked: Asked, blueprint: Blueprint) -> None:
     now = tuple(blueprint.all_names())
     if now != asked.nodes:
         raise RunNotResumable(
-            f"run {asked.run_id} cannot go on: blueprint {asked.blueprint_ref!r} has changed. "
+            f"run {asked.run_id} cannot go on: blueprint {asked.blueprint!r} has changed. "
             f"Its nodes were {', '.join(asked.nodes)} and are {', '.join(now)}"
         )

@@ -1,84 +1,72 @@
-"""What a run was asked, and by which process it is done."""
+"""`run.json`: the request of a run, and the process that executes it."""
 
-import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, ValidationError, model_validator
 
 from contracts.errors import RunDamaged, RunNotResumable
 from flows.runs.home import write_in_home
 from flows.runs.layout import ASKED, REPORT
-from flows.runs.request import FlowRun, RunRequest
+from flows.runs.request import FlowRun, ResolvedRequest, RunRequest
 from sandbox.process import process_label
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """One run as it was asked for. `nodes` are the blueprint's, `cwd` is where it was begun.
+class RunRecord(RunRequest):
+    """A run's request with its defaults filled in, and who executes it.
 
-    `process` tells which process does it, or did it last; `suspends` whether its flow run waits
-    for a person by itself; `queued` that it has not begun, for it waits for its turn.
+    `name` and `nodes` are the blueprint's; `cwd` is where the run was started. `process` executes
+    the run, or did so last. A run whose flow run `suspends` waits for a person without a process.
+    A `queued` run has not begun.
     """
 
+    # Fields that a later version adds do not stop this one from listing the run.
+    model_config = ConfigDict(extra="ignore")
+
+    version: Literal[2] = 2
     run_id: str
-    blueprint: str
-    repo: str
-    intent: str
+    name: str
     started_at: str
     process: str
     flow_run_id: str | None = None
     suspends: bool = False
     queued: bool = False
-    blueprint_ref: str = ""
     nodes: tuple[str, ...] = ()
-    ref: str | None = None
-    agent: str = "native"
-    model: str = ""
-    push: bool = False
-    budget_usd: float | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    user: str | None = None
-    company: str | None = None
-    intent_from: str = ""
     cwd: str = "/"
 
+    @model_validator(mode="before")
+    @classmethod
+    def _upgrade(cls, data: Any) -> Any:
+        """Read the first version: `blueprint` was the name only, and texts could be null."""
+        if not isinstance(data, dict) or "name" in data:
+            return data
+        name = data.get("blueprint", "")
+        known = {key: value for key, value in data.items() if value is not None}
+        return {**known, "name": name, "blueprint": data.get("blueprint_ref") or name}
 
-def write_asked(
+
+def write_record(
     folder: Path,
     run_id: str,
-    request: RunRequest,
+    request: ResolvedRequest,
     flow_run: FlowRun | None,
     *,
     queued: bool = False,
 ) -> Path:
-    """Make the run's own folder and note there what was asked, by which process.
+    """Make the run's own folder with its record, and give it.
 
-    A run that goes on is noted again, as begun when it was begun first.
+    A resumed run is recorded anew, with the start and the directory of its first record.
     """
     own = folder / run_id
     own.mkdir(parents=True, exist_ok=True)
-    known = read_asked(own)
-    asked = Asked(
+    known = read_record(own)
+    record = RunRecord(
+        **request.model_dump(),
         run_id=run_id,
-        blueprint=request.blueprint.name,
-        blueprint_ref=request.blueprint_ref or request.blueprint.name,
-        nodes=tuple(request.blueprint.all_names()),
-        repo=request.repo,
-        intent=request.intent,
-        ref=request.ref,
-        agent=request.agent,
-        model=request.model,
-        push=request.push,
-        budget_usd=request.budget_usd,
-        options=dict(request.options),
-        user=request.user,
-        company=request.company,
-        intent_from=request.intent_from,
+        name=request.definition.name,
+        nodes=tuple(request.definition.all_names()),
         flow_run_id=flow_run.id if flow_run else None,
         suspends=flow_run is not None and flow_run.suspends,
         queued=queued,
@@ -86,20 +74,20 @@ def write_asked(
         process=process_label(os.getpid()),
         cwd=known.cwd if known else str(Path.cwd()),
     )
-    write_in_home(own / ASKED, json.dumps(asdict(asked), indent=2), run_id=run_id)
+    write_in_home(own / ASKED, record.model_dump_json(indent=2), run_id=run_id)
     (own / REPORT).unlink(missing_ok=True)
     return own
 
 
-def read_asked(own: Path) -> Asked | None:
-    """What `write_asked` noted in a run's folder; None when it noted nothing.
+def read_record(own: Path) -> RunRecord | None:
+    """The record in a run's folder; None if there is none.
 
     Raises:
         RunDamaged: it cannot be read.
     """
     path = own / ASKED
     try:
-        return adapter().validate_json(path.read_bytes())
+        return RunRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -110,21 +98,15 @@ def read_asked(own: Path) -> Asked | None:
 
 
 def check_own(own: Path, flow_run_id: str) -> None:
-    """Refuse a flow run whose run id, the end of its own, is another run's already.
+    """Refuse a flow run whose run id, the end of its own id, belongs to another run.
 
     Raises:
         RunNotResumable: names that run.
     """
-    asked = read_asked(own)
-    if asked is not None and asked.flow_run_id != flow_run_id:
+    record = read_record(own)
+    if record is not None and record.flow_run_id != flow_run_id:
         raise RunNotResumable(
-            f"run id {own.name} is taken, by a run of {asked.blueprint!r} begun at "
-            f"{asked.started_at} whose flow run {asked.flow_run_id} ends in the same digits. "
+            f"run id {own.name} is taken, by a run of {record.name!r} begun at "
+            f"{record.started_at} whose flow run {record.flow_run_id} ends in the same digits. "
             "Nothing was done: start it again as a new flow run, which has another id"
         )
-
-
-@cache
-def adapter() -> TypeAdapter[Asked]:
-    """To JSON and back; made once, which takes 20 ms."""
-    return TypeAdapter(Asked)

@@ -15,7 +15,7 @@ from flows.runs.home import write_in_home
 from flows.runs.layout import ASKED, CHECKPOINT, DIFF, REPORT
 from flows.runs.lock import is_left
 from flows.runs.report import dumps, loads
-from flows.runs.run_record import Asked, read_asked
+from flows.runs.run_record import RunRecord, read_record
 from sandbox.process import is_dead
 from sandbox.process import is_known as known_process
 
@@ -68,10 +68,10 @@ def each_run(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
     return (_entry(own, known) for known, own in asked if about.lower() in _words(known))
 
 
-def readable(own: Path) -> Asked | None:
+def readable(own: Path) -> RunRecord | None:
     """What was asked of the run; None when that is damaged, which the log tells, or gone."""
     try:
-        return read_asked(own)
+        return read_record(own)
     except RunDamaged as error:
         _log.warning("%s", error)
         return None
@@ -139,7 +139,7 @@ def reported_since(folder: Path, at: datetime) -> list[str]:
 def finished(folder: Path, run_id: str) -> RunReport | None:
     """The report of a run whose nodes came to their end; None of every other run."""
     own = folder / run_id
-    asked = read_asked(own)
+    asked = read_record(own)
     return None if asked is None or _resumable(own, asked) else report_in(own)
 
 
@@ -188,35 +188,35 @@ def _beginning_with(folder: Path, run: str) -> Iterator[Path]:
         yield from sorted(path.parent for path in folder.glob(f"{run}*/{ASKED}"))
 
 
-def _asked(own: Path) -> Asked:
-    asked = read_asked(own)
+def _asked(own: Path) -> RunRecord:
+    asked = read_record(own)
     if asked is None:
         raise RunNotFound(f"run {own.name} has gone while it was looked at")
     return asked
 
 
-def is_over(own: Path, asked: Asked) -> bool:
+def is_over(own: Path, asked: RunRecord) -> bool:
     """Whether the process that did the run is gone; one of before a reboot left no lock."""
     return is_dead(asked.process) if known_process(asked.process) else is_left(own)
 
 
-def _words(asked: Asked) -> str:
+def _words(asked: RunRecord) -> str:
     shown = shown_address(asked.repo)
-    return f"{asked.run_id} {asked.blueprint} {shown} {asked.intent}".lower()
+    return f"{asked.run_id} {asked.name} {shown} {asked.intent}".lower()
 
 
-def _resumable(own: Path, asked: Asked) -> bool:
+def _resumable(own: Path, asked: RunRecord) -> bool:
     """Whether it can go on where nobody does it; one that was queued begins then."""
     return asked.queued or (own / CHECKPOINT).is_file()
 
 
-def _entry(own: Path, asked: Asked) -> RunEntry:
+def _entry(own: Path, asked: RunRecord) -> RunEntry:
     done = report_in(own)
     dead = done is None and is_over(own, asked)
     now: State = "lost" if dead else "queued" if asked.queued else "running"
     return RunEntry(
         run_id=asked.run_id,
-        blueprint=asked.blueprint,
+        blueprint=asked.name,
         repo=shown_address(asked.repo),
         intent=asked.intent,
         started_at=asked.started_at,

@@ -6,11 +6,11 @@ from pathlib import Path
 from contracts.gate import Bounds
 from contracts.names import without_attempt
 from flows.runs.from_trajectory import Rules, Telling
-from flows.runs.request import RunRequest, agentic_nodes
+from flows.runs.request import ResolvedRequest
 from providers.read_trajectory import event_of
 
 
-def rules_of(request: RunRequest, bounds: Bounds | None) -> Mapping[str, Rules]:
+def rules_of(request: ResolvedRequest, bounds: Bounds | None) -> Mapping[str, Rules]:
     """What the agent of each node is held to."""
     return {
         node.name: Rules(
@@ -18,7 +18,7 @@ def rules_of(request: RunRequest, bounds: Bounds | None) -> Mapping[str, Rules]:
             allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
             bounds=bounds,
         )
-        for node in agentic_nodes(request.blueprint)
+        for node in request.agentic_nodes
     }
 
 

@@ -28,7 +28,11 @@ NOT_AVAILABLE = 3
             "not a ref",
         ),
         (("run", "fix-tests", "--repo", "~nosuchuser/x"), BAD, "no repository at '~nosuchuser/x'"),
-        (("run", "fix-tests", "--repo", "a" * 6000), BAD, "no repository at 'aaa"),
+        (
+            ("run", "fix-tests", "--repo", "a" * 6000),
+            BAD,
+            "the repo has 6000 characters: at most 2000",
+        ),
         (("run", "fix-tests", "--repo", "repository", "--set", "colour=red"), BAD, "install, test"),
         (("run", "fix-tests", "--repo", "repository", "--set", "test"), BAD, "NAME=VALUE"),
         (
@@ -42,7 +46,7 @@ NOT_AVAILABLE = 3
         (
             ("run", "fix-tests", "--repo", "repository", "--intent", "x" * 20_001),
             BAD,
-            "error: the intent has 20001 characters: at most 20000 are taken",
+            "error: the intent has 20001 characters: at most 20000 are allowed",
         ),
         (
             ("run", "fix-tests", "--repo", "repository", "--budget-usd", "20000"),

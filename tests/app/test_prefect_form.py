@@ -21,7 +21,7 @@ from flows.host.local_stack import bring_up, take_down
 from flows.plans.wiring import plan_shop
 from flows.recall.library import library
 from flows.runs.layout import CHECKPOINT
-from flows.runs.run_record import read_asked
+from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services import local
 from flows.services.deploy import start_deployment
@@ -104,7 +104,7 @@ def log(api: str, run: str) -> list[str]:
 
 def is_over(home: Path, run: str) -> bool:
     """Whether the process that did the run last is gone."""
-    asked = read_asked(home / "runs" / run[-8:])
+    asked = read_record(home / "runs" / run[-8:])
     return asked is not None and is_dead(asked.process)
 
 
@@ -228,7 +228,7 @@ def test_a_run_is_cancelled_in_the_prefect_ui_and_upkeep_waits_for_none(
 def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
     api: str, asleep: str, home: Path, page: Page, tmp_path: Path
 ) -> None:
-    asked = read_asked(home / "runs" / asleep[-8:])
+    asked = read_record(home / "runs" / asleep[-8:])
     assert asked is not None
     os.kill(pid_of(asked.process), signal.SIGKILL)
     assert soon(lambda: containers() == 0, within_s=30)

@@ -17,13 +17,13 @@ from flows.execution.wiring import engine, owner
 from flows.orchestration.limits import limits_for, slots
 from flows.orchestration.start import prefect_at
 from flows.runs.layout import CHECKPOINT
-from flows.runs.request import RunRequest
 from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
 from tests.app.conftest import Harness
 from tests.flows.repositories import git
 from tests.forks import Fork, Forked
 from tests.here import here
+from tests.requested import requested
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 
@@ -75,8 +75,7 @@ def limits(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, in
     """The limit that a run of the repository comes under: one at a time."""
     monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
     any_ = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
-    asked = RunRequest(blueprint=any_, repo=str(repository), agent="native", model="")
-    return limits_for(asked, load_settings().limits)
+    return limits_for(requested(any_, repository), load_settings().limits)
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from flows.execution.engine import run_blueprint
-from flows.runs.request import RunRequest
 from nodes.commands import shell
 from tests.app.conftest import Harness
 from tests.flows.conftest import scripted_shop
+from tests.requested import requested
 
 STRICT = "PYTHONIOENCODING=utf-8:strict"
 ASCII = "PYTHONIOENCODING=ascii:strict"
@@ -52,7 +52,7 @@ def test_a_patch_of_any_encoding_can_be_applied(
 ) -> None:
     change = shell(r"printf 'caf\351\r\n' > answer.txt")
     latin = blueprint("latin", "In another encoding", [deterministic("do", "do it", change)])
-    request = RunRequest(blueprint=latin, repo=str(repository), agent="native", model="none")
+    request = requested(latin, repository)
     run_blueprint(request, scripted_shop(), run_id="abcd1234")
     done = typed("harness runs diff abcd | git -C repository apply", tmp_path)
     assert done.returncode == 0

@@ -17,14 +17,15 @@ from flows.execution.dependencies import Opened, Workshop
 from flows.execution.engine import run_blueprint
 from flows.execution.wiring import workshop
 from flows.orchestration.start import prefect_at
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from flows.services import local
 from sandbox.egress import Egress, OnEvent
 from sandbox.installs import let_out
 from sandbox.scripted import ScriptedSandbox
 from tests.flows.repositories import make_repository
+from tests.requested import requested
 
-Ask = Callable[..., RunRequest]
+Ask = Callable[..., ResolvedRequest]
 
 FOUND = {
     "type": "Context",
@@ -53,9 +54,9 @@ def scripted_shop(*, replay: Path | None = None) -> Workshop:
 
     @contextmanager
     def open_sandbox(
-        request: RunRequest, _: str, on_event: OnEvent, files: SnapshotId | None
+        request: ResolvedRequest, _: str, on_event: OnEvent, files: SnapshotId | None
     ) -> Iterator[Opened]:
-        asked = request.blueprint.egress
+        asked = request.definition.egress
         start = ScriptedSandbox.resume(files) if files else ScriptedSandbox()
         with start as sandbox, Egress(asked, on_event) as egress:
             yield Opened(sandbox, let_out(sandbox, egress) if asked else {})
@@ -109,14 +110,8 @@ def ask(repository: Path) -> Ask:
 
     def request(
         blueprint: Blueprint, *, repo: str = "", model: str = "scripted/none", push: bool = False
-    ) -> RunRequest:
-        return RunRequest(
-            blueprint=blueprint,
-            repo=repo or str(repository),
-            agent="native",
-            model=model,
-            push=push,
-        )
+    ) -> ResolvedRequest:
+        return requested(blueprint, repo or repository, model=model, push=push)
 
     return request
 
@@ -131,7 +126,7 @@ def run(
     def run_it(run_id: str, *, intent: str = "", intent_from: str = "") -> str:
         node = agentic("think", "think", prompt=lambda _: "think")
         asked = ask(blueprint("one", "One", [node]), model=model(DONE))
-        told = replace(asked, user="ann", intent=intent, intent_from=intent_from)
+        told = asked.changed(user="ann", intent=intent, intent_from=intent_from)
         return run_blueprint(told, shop, run_id=run_id).run_id
 
     return run_it

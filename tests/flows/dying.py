@@ -20,11 +20,11 @@ from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.recall.playbooks import Away
 from flows.runs.layout import CHECKPOINT
-from flows.runs.request import RunRequest
 from memory.around_run import Recorded
 from nodes.commands import command, shell
 from nodes.types import Agentic
 from tests.flows.conftest import scripted_shop
+from tests.requested import requested
 
 RUN = "abcd1234"
 
@@ -118,11 +118,10 @@ if __name__ == "__main__":
         f"from pathlib import Path\nfrom tests.flows import dying\n"
         f"{name} = dying.{name}(Path({place!r}))\n"
     )
-    asked = RunRequest(
-        blueprint_ref=f"{there / 'found.py'}:{name}",
-        blueprint=BLUEPRINTS[name](there),
-        repo=str(there / "repository"),
-        agent="native",
+    asked = requested(
+        BLUEPRINTS[name](there),
+        there / "repository",
+        blueprint=f"{there / 'found.py'}:{name}",
         model=model,
     )
     shop = SHOPS.get(name, lambda _: scripted_shop())(there)

@@ -272,8 +272,8 @@ def test_what_an_untrusted_intent_names_stays_untrusted_when_the_run_goes_on(
     shop: Workshop, ask: Ask, model: Model, approvals: Approvals
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE, CHANGE_CI, OTHER_CI, DONE))
-    issue = replace(request, intent=f"Change {CI}!", intent_from="issue:17",
-                    blueprint_ref=f"{__file__}:BLUEPRINT")  # fmt: skip
+    issue = request.changed(intent=f"Change {CI}!", intent_from="issue:17",
+                    blueprint=f"{__file__}:BLUEPRINT")  # fmt: skip
     run_blueprint(issue, shop, run_id=RUN)
     approvals.decide(only(approvals).id, "approved", by="ann")
     again = resumed(shop.runs, RUN)

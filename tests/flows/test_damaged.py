@@ -14,7 +14,7 @@ from flows.execution.reconcile import settle_lost
 from flows.execution.unrecorded import Untold, tell_late
 from flows.recall.playbooks import Away
 from flows.runs import checkpoint
-from flows.runs.run_record import write_asked
+from flows.runs.run_record import write_record
 from flows.runs.runs import finish, read_entry
 from memory.around_run import Recorded
 from nodes.commands import command
@@ -27,7 +27,7 @@ WRITE = blueprint("write", "Write", [deterministic("write", "write", command("tr
 
 def killed(shop: Workshop, ask: Ask, run_id: str) -> Path:
     """A run whose process is gone."""
-    own = write_asked(shop.runs, run_id, ask(WRITE), None)
+    own = write_record(shop.runs, run_id, ask(WRITE), None)
     asked = json.loads((own / "run.json").read_text())
     (own / "run.json").write_text(json.dumps(asked | {"process": asked["process"] + "0"}))
     return own

@@ -1,7 +1,6 @@
 """What comes of a run's work that git, or its size, or its agents keep from coming out."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -14,12 +13,12 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from tests.flows.conftest import DONE
 from tests.flows.repositories import git
 
-Ask = Callable[..., RunRequest]
+Ask = Callable[..., ResolvedRequest]
 
 
 def test_work_that_git_ignores_is_no_silence(shop: Workshop, ask: Ask) -> None:
@@ -31,9 +30,9 @@ def test_work_that_git_ignores_is_no_silence(shop: Workshop, ask: Ask) -> None:
     assert report.notices == ("not in the branch, because git ignores it: kept.txt",)
 
 
-def test_an_intent_of_any_length_is_delivered(shop: Workshop, ask: Ask, repository: Path) -> None:
+def test_the_longest_intent_is_cut_in_the_commit_message(shop: Workshop, ask: Ask, repository: Path) -> None:
     made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
-    request = replace(ask(made), intent="Write. " * 30_000)
+    request = ask(made).changed(intent="Write. " * 2_800)
     report = run_blueprint(request, shop, run_id="abcd1234")
     said = git(repository, "log", "-1", "--format=%B", str(report.branch))
     assert said.startswith("harness: Write. Write.")
@@ -44,19 +43,19 @@ def test_an_intent_of_any_length_is_delivered(shop: Workshop, ask: Ask, reposito
 def test_an_intent_that_is_no_text_is_refused(shop: Workshop, ask: Ask, intent: str) -> None:
     made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
     with pytest.raises(BadInput, match="the intent holds"):
-        shop.check(replace(ask(made), intent=intent))
+        shop.check(ask(made).changed(intent=intent))
 
 
 @pytest.mark.parametrize(
     "noted",
     [
-        lambda asked: replace(asked, model="m\udcff"),
-        lambda asked: replace(asked, intent_from="f\udcff"),
-        lambda asked: replace(asked, options={"test": "\udcff"}),
+        lambda asked: asked.changed(model="m\udcff"),
+        lambda asked: asked.changed(intent_from="f\udcff"),
+        lambda asked: asked.changed(options={"test": "\udcff"}),
     ],
 )
 def test_what_is_noted_beside_the_intent_is_text_too(
-    shop: Workshop, ask: Ask, noted: Callable[[RunRequest], RunRequest]
+    shop: Workshop, ask: Ask, noted: Callable[[ResolvedRequest], ResolvedRequest]
 ) -> None:
     nodes = [deterministic("do", "do it", shell("true"))]
     made = blueprint("writes", "Writes", nodes, options={"test": "what tests it"})
@@ -66,7 +65,7 @@ def test_what_is_noted_beside_the_intent_is_text_too(
 
 def test_a_blueprint_that_needs_an_intent_is_not_begun_without(shop: Workshop, ask: Ask) -> None:
     with pytest.raises(BadInput, match="blueprint 'implement' does what the intent says"):
-        shop.check(replace(ask(implement), intent=" "))
+        shop.check(ask(implement).changed(intent=" "))
 
 
 def test_one_that_lost_and_broke_its_repository_ends_no_run(

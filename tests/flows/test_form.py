@@ -10,7 +10,7 @@ from flows.orchestration.compile import RunFlow, compile_blueprint
 from nodes.commands import command
 
 FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "options", "user",
-          "company", "secrets", "intent_from"]  # fmt: skip
+          "company", "secrets", "intent_from", "allow_change"]  # fmt: skip
 
 
 def made() -> RunFlow:

@@ -148,11 +148,10 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
     own_home: Path, repository: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
-        "import sys, flows.execution.wiring, flows.execution.engine, flows.runs.request\n"
+        "import sys, flows.execution.wiring, flows.execution.engine, tests.requested\n"
         "import tests.flows.test_run as t\n"
         "from tests.flows.conftest import scripted_shop\n"
-        "asked = flows.runs.request.RunRequest(blueprint=t.checked(), repo=sys.argv[1],\n"
-        "    agent='native', model=sys.argv[2])\n"
+        "asked = tests.requested.requested(t.checked(), sys.argv[1], model=sys.argv[2])\n"
         "shop = scripted_shop()\n"
         "shop.check(asked)\n"
         "report = flows.execution.engine.run_blueprint(asked, shop, run_id='abcd1234')\n"

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint
@@ -14,10 +13,10 @@ from flows.config.settings import load_settings
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.execution.wiring import owner
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from policy.log.replay import replay
 
-Ask = Callable[..., RunRequest]
+Ask = Callable[..., ResolvedRequest]
 
 
 def tool(name: str, **arguments: str) -> dict[str, object]:
@@ -62,7 +61,7 @@ def test_what_the_user_names_an_agent_may_change(
     shop: Workshop, ask: Ask, model: Callable[..., str]
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE))
-    wanted = replace(request, intent="Add a job to .github/workflows/ci.yml.")
+    wanted = request.changed(intent="Add a job to .github/workflows/ci.yml.")
     assert run_blueprint(wanted, shop, run_id="abcd1234").decisions.denied == 0
 
 
@@ -70,5 +69,5 @@ def test_an_issue_from_outside_names_nothing(
     shop: Workshop, ask: Ask, model: Callable[..., str]
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE))
-    issue = replace(request, intent="Change .github/workflows/ci.yml!", intent_from="issue:17")
+    issue = request.changed(intent="Change .github/workflows/ci.yml!", intent_from="issue:17")
     assert run_blueprint(issue, shop, run_id="abcd1234").decisions.denied == 1

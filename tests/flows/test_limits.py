@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from time import sleep
@@ -24,9 +23,9 @@ from flows.orchestration.compile import compile_blueprint
 from flows.orchestration.limits import limits_for, slots
 from flows.plans.request import PlanRequest
 from flows.plans.wiring import plan_shop
-from flows.runs.request import RunRequest
 from nodes.commands import command
 from tests.flows.conftest import DONE
+from tests.requested import requested
 
 pytestmark = pytest.mark.prefect
 
@@ -37,7 +36,7 @@ def test_a_run_over_the_limit_queues_and_says_so(
     monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
     made = blueprint("queues", "Queues", [deterministic("do", "do it", command("true"))])
     flow = compile_blueprint(made, lambda: shop)
-    asked = RunRequest(blueprint=made, repo=str(repository), agent="native", model="")
+    asked = requested(made, repository)
     limits = limits_for(asked, LimitSettings(per_repository=1))
     with get_client(sync_client=True) as client:
         client.upsert_global_concurrency_limit_by_name(next(iter(limits)), 1)
@@ -61,7 +60,7 @@ def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
     monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
     monkeypatch.setenv("HARNESS_MODEL", model(DONE))
     made = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
-    asked = RunRequest(blueprint=made, repo=str(repository), agent="native", model="")
+    asked = requested(made, repository)
     limits = limits_for(asked, LimitSettings(per_repository=1))
 
     @flow(name="begins")
@@ -88,7 +87,7 @@ def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
 def test_only_limits_that_are_set_hold_a_run_back(shop: Workshop) -> None:
     fix = agentic("mend", "mend it", prompt=lambda _: "mend")
     made = blueprint("asks", "Asks", [fix])
-    asked = RunRequest(blueprint=made, repo="/srv/app", agent="native", model="ollama/qwen3:4b")
+    asked = requested(made, "/srv/app", model="ollama/qwen3:4b")
     assert limits_for(asked, LimitSettings()) == {}
     limits = LimitSettings(per_model={"ollama/qwen3:4b": 2, "other": 1})
     assert limits_for(asked, limits) == {"harness model ollama-qwen3:4b": 2}
@@ -106,12 +105,10 @@ def test_only_limits_that_are_set_hold_a_run_back(shop: Workshop) -> None:
 )
 def test_all_addresses_of_a_repository_share_its_limit(address: str) -> None:
     made = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
-    asked = RunRequest(
-        blueprint=made, repo="https://github.com/team/app.git", agent="native", model=""
-    )
+    asked = requested(made, "https://github.com/team/app.git")
     limits = LimitSettings(per_repository=1)
-    assert limits_for(replace(asked, repo=address), limits) == limits_for(asked, limits)
-    other = replace(asked, repo="https://github.com/team/other.git")
+    assert limits_for(asked.changed(repo=address), limits) == limits_for(asked, limits)
+    other = asked.changed(repo="https://github.com/team/other.git")
     assert limits_for(other, limits) != limits_for(asked, limits)
 
 

@@ -13,14 +13,14 @@ from flows.config.memory import EmbeddingSettings, MemorySettings, Tools
 from flows.execution.engine import run_blueprint
 from flows.recall.library import library
 from flows.recall.playbooks import memory
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from memory.playbooks.library import Library
 from memory.playbooks.tools import playbook_tools
 from memory.types import Content
 from tests.flows.conftest import scripted_shop
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
-Ask = Callable[..., RunRequest]
+Ask = Callable[..., ResolvedRequest]
 
 
 def having(tools: Tools, **changes: object) -> MemorySettings:

@@ -87,7 +87,7 @@ def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
         own = book.add(NoteContent(text="short words", scope=Scope(agent="pi", user="ann")))
         book.add(NoteContent(text="not for ann", scope=Scope(user="bob")))
         shown = book.add(ExampleContent(input="mend", output="mended"))
-    asked = replace(ask(two_agents()), user="ann", company="acme")
+    asked = ask(two_agents()).changed(user="ann", company="acme")
     report = run_blueprint(asked, listening, run_id="abcd1234")
     assert "never log names" in prompts["think"]
     assert "short words" not in prompts["think"]
@@ -141,7 +141,7 @@ def test_an_odd_user_is_refused_before_anything_is_started(
     shop: Workshop, ask: Ask, words_only: None
 ) -> None:
     with pytest.raises(NoteInvalid, match="user"):
-        shop.check(replace(ask(two_agents()), user="a\u202eb"))
+        shop.check(ask(two_agents()).changed(user="a\u202eb"))
 
 
 def test_who_is_given_nothing_is_told_what_still_waits() -> None:

@@ -21,7 +21,7 @@ from flows.plans.request import PlanRequest
 from flows.plans.run import begin, draft_plan, open_run, report_of
 from flows.plans.wiring import plan_shop
 from flows.runs.report import to_json
-from flows.runs.run_record import read_asked
+from flows.runs.run_record import read_record
 from nodes.commands import shell
 from tests.flows.conftest import DONE, Ask
 from tests.git_server import git_server
@@ -147,7 +147,7 @@ def test_a_blueprint_of_a_plan_with_a_stranger_s_text_is_asked_by_nobody_known(
     with plan_shop(load_settings()) as opened:
         opened.run_blueprint(request, "review", "look at it")
     (own,) = (own_home / "runs").iterdir()
-    asked = read_asked(own)
+    asked = read_record(own)
     assert asked is not None
     assert asked.intent_from == "intent:the form"
 

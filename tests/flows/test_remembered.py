@@ -50,7 +50,7 @@ def run(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Callable[..., Ru
         *nodes: Node, replies: Replies = (DONE,), later: bool = False, run_id: str = RUN
     ) -> RunReport:
         made = blueprint("keys", "Keys", nodes, verdict_later=later)
-        asked = replace(ask(made, model=model(*replies)), intent=TASK)
+        asked = ask(made, model=model(*replies)).changed(intent=TASK)
         return run_blueprint(asked, shop, run_id=run_id)
 
     return run_it

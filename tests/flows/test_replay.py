@@ -1,12 +1,11 @@
 """Runs once more from their trajectory, on a real repository, without a model."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from contracts.errors import ModelUnavailable, RunNotReplayable
+from contracts.errors import ModelUnavailable
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.execution.replay import Replay, replay
@@ -60,15 +59,3 @@ def test_a_run_that_an_outage_ended_is_replayed_to_that_point(
     with pytest.raises(ModelUnavailable):
         run_blueprint(ask(checked(), model=model(WRITE_42)), shop, run_id=RUN)
     assert again().same
-
-
-def test_a_run_of_an_older_harness_is_refused(
-    shop: Workshop, ask: Ask, model: Callable[..., str], again: Callable[[], Replay]
-) -> None:
-    run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id=RUN)
-    path = shop.runs / RUN / "run.json"
-    asked = json.loads(path.read_text())
-    del asked["blueprint_ref"]
-    path.write_text(json.dumps(asked))
-    with pytest.raises(RunNotReplayable, match="run abcd1234 cannot be replayed: it was not noted"):
-        again()

@@ -248,17 +248,14 @@ def test_a_run_is_asked_for_again_as_it_was(
     from blueprints.find import find_blueprint
 
     monkeypatch.chdir(tmp_path)
-    request = replace(
-        ask(find_blueprint("ops.py:lost"), repo="repository", push=True),
-        blueprint_ref="ops.py:lost",
-        options={"depth": "3"},
-        budget_usd=1.5,
+    request = ask(find_blueprint("ops.py:lost"), repo="repository", push=True).changed(
+        blueprint="ops.py:lost", options={"depth": "3"}, budget_usd=1.5
     )
     with pytest.raises(SandboxLost):
         run_blueprint(request, shop, run_id="abcd1234")
     monkeypatch.chdir("/")
     again = resumed(shop.runs, "abcd")
-    assert replace(again.request, blueprint=request.blueprint) == request
+    assert again.request.changed(definition=request.definition) == request
     assert Path.cwd() == tmp_path
 
 
@@ -285,12 +282,12 @@ def _never(*_: object) -> NoReturn:
 DIES = """
 import os, sys
 from dataclasses import replace
-from flows.runs.request import RunRequest
 from flows.execution.engine import run_blueprint
 from tests.flows.conftest import scripted_shop
 from tests.flows.test_resume import Outage, three
+from tests.requested import requested
 
-request = RunRequest(blueprint=three(Outage()), repo=sys.argv[1], agent="native", model="none")
+request = requested(three(Outage()), sys.argv[1])
 shop = replace(scripted_shop(), open_sandbox=lambda *_: os._exit(9))
 run_blueprint(request, shop, run_id="abcd1234")
 """

@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,7 +66,7 @@ def killed_in_its_second_turn(
     kill("talks", script)
 
     def go_on(budget_usd: float | None = None) -> RunReport:
-        request = replace(ask(talks(tmp_path), model=script), budget_usd=budget_usd)
+        request = ask(talks(tmp_path), model=script).changed(budget_usd=budget_usd)
         return run_blueprint(request, shop, run_id=RUN)
 
     return go_on

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def test_a_branch_is_reviewed_from_the_base_that_is_told(
     add(repository, "third")
     git(repository, "checkout", "--quiet", "main")
     request = ask(review, repo=f"{scheme}{repository}", model=model(DONE))
-    told = replace(request, ref="feature", options={"base": base} if base else {})
+    told = request.changed(ref="feature", options={"base": base} if base else {})
     report = run_blueprint(told, shop, run_id="abcd1234")
     changes = next(node for node in report.nodes if node.name == "changes")
     assert re.findall(r"^\+\+\+ b/(\w+)", changes.output, re.MULTILINE) == seen
@@ -70,13 +69,13 @@ def test_a_base_that_is_not_there_is_refused_before_anything_starts(
     shop: Workshop, ask: Ask
 ) -> None:
     with pytest.raises(RepoInvalid, match="no branch, tag or commit 'nope'"):
-        run_blueprint(replace(ask(review), options={"base": "nope"}), shop, run_id="abcd1234")
+        run_blueprint(ask(review).changed(options={"base": "nope"}), shop, run_id="abcd1234")
 
 
 def test_what_the_reviewer_says_is_the_output_of_its_node(
     shop: Workshop, ask: Ask, model: Callable[..., str]
 ) -> None:
-    request = replace(ask(review, model=model(DONE)), intent="look at errors")
+    request = ask(review, model=model(DONE)).changed(intent="look at errors")
     report = run_blueprint(request, shop, run_id="abcd1234")
     said = next(node for node in report.nodes if node.name == "review")
     assert (said.output, report.branch) == ("Done.", None)

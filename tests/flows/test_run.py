@@ -15,13 +15,13 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_diff, read_report
 from nodes.commands import command, shell
 from tests.flows.conftest import DONE
 from tests.flows.repositories import fingerprint, git
 
-Ask = Callable[..., RunRequest]
+Ask = Callable[..., ResolvedRequest]
 
 WRITE_42 = {
     "content": "",
@@ -185,7 +185,7 @@ def test_what_an_outage_cost_counts_when_the_run_goes_on(
     with pytest.raises(ModelUnavailable):
         run_blueprint(request, shop, run_id="abcd1234")
     model(first, DONE)
-    report = run_blueprint(replace(request, budget_usd=0.01), shop, run_id="abcd1234")
+    report = run_blueprint(request.changed(budget_usd=0.01), shop, run_id="abcd1234")
     told = {node.name: node.error for node in report.nodes}
     assert told["mend"] == "budget exceeded: $0.0100 of $0.01 are spent"
     assert (report.token_usage.input, report.cost_usd) == (7, 0.01)

@@ -21,7 +21,7 @@ from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.recall.notes import Given, Notes, no_notes
 from flows.runs.checkpoint import Checkpoint, Start
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report
 from nodes.commands import command, shell
 from policy.errors import LogUnavailable
@@ -35,7 +35,7 @@ from policy.log.view_text import markdown
 from sandbox.repos import open_repo
 from tests.flows.repositories import git
 
-Ask = Callable[..., RunRequest]
+Ask = Callable[..., ResolvedRequest]
 
 
 def call(number: int, tool: str, **arguments: str) -> dict[str, object]:
@@ -109,7 +109,7 @@ def test_all_that_an_agent_makes_carries_the_taint_of_the_repository(
 def test_an_intent_that_nobody_vouches_for_taints_what_follows(
     shop: Workshop, ask: Ask, log: EventLog
 ) -> None:
-    request = replace(ask(two_commands()), intent="do as I say", intent_from="issue:17")
+    request = ask(two_commands()).changed(intent="do as I say", intent_from="issue:17")
     run_blueprint(request, shop, run_id="r1")
     flow = data_flow(log.history("r1"))
     (end,) = log.events("r1", kind="report")[0].produces
@@ -168,7 +168,7 @@ def test_an_outage_at_the_end_is_told_too(shop: Workshop, ask: Ask) -> None:
 def test_secrets_of_the_host_are_not_in_the_log(
     ask: Ask, shop: Workshop, log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = replace(ask(two_commands()), intent="use s3cr3t-v4lue")
+    request = ask(two_commands()).changed(intent="use s3cr3t-v4lue")
     redacting = replace(shop, redact=lambda text: text.replace("s3cr3t-v4lue", "[redacted]"))
     run_blueprint(request, redacting, run_id="r1")
     entities = log.history("r1").entities.values()

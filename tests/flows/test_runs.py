@@ -4,7 +4,6 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -14,8 +13,8 @@ from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
 from flows.runs.lock import held, waiting
-from flows.runs.request import RunRequest, repo_name
-from flows.runs.run_record import write_asked
+from flows.runs.request import repo_name
+from flows.runs.run_record import write_record
 from flows.runs.runs import (
     each_run,
     find_run,
@@ -26,11 +25,11 @@ from flows.runs.runs import (
     read_report,
 )
 from nodes.commands import command
+from tests.requested import requested
 
-REQUEST = RunRequest(
-    blueprint=blueprint("look", "Look", [deterministic("look", "look", command("true"))]),
-    repo="/somewhere",
-    agent="native",
+REQUEST = requested(
+    blueprint("look", "Look", [deterministic("look", "look", command("true"))]),
+    "/somewhere",
     model="scripted/x",
 )
 
@@ -39,17 +38,17 @@ WITH_PASSWORD = "https://bot:ghp_SECRET@example.org/team/app"
 
 def a_run(runs: Path, run_id: str) -> None:
     """A run that has ended."""
-    own = write_asked(runs, run_id, REQUEST, None)
+    own = write_record(runs, run_id, REQUEST, None)
     finish(own, RunReport(run_id=run_id, blueprint="look", status="success"), "+line\n")
 
 
 def test_a_run_that_has_begun_is_running(tmp_path: Path) -> None:
-    write_asked(tmp_path, "abcd1234", REQUEST, None)
+    write_record(tmp_path, "abcd1234", REQUEST, None)
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
 
 
 def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
-    own = write_asked(tmp_path, "abcd1234", REQUEST, None)
+    own = write_record(tmp_path, "abcd1234", REQUEST, None)
     asked = json.loads((own / "run.json").read_text())
     (own / "run.json").write_text(json.dumps(asked | {"process": asked["process"] + "0"}))
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
@@ -61,7 +60,7 @@ def of_another_boot(own: Path) -> None:
 
 
 def test_a_run_that_a_reboot_ended_is_lost(tmp_path: Path) -> None:
-    of_another_boot(write_asked(tmp_path, "abcd1234", REQUEST, None))
+    of_another_boot(write_record(tmp_path, "abcd1234", REQUEST, None))
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
 
 
@@ -69,7 +68,7 @@ def test_a_run_that_a_reboot_ended_is_lost(tmp_path: Path) -> None:
 def test_a_run_that_a_process_of_elsewhere_does_or_waits_for_is_not_lost(
     tmp_path: Path, keep: Callable[[Path, str], AbstractContextManager[None]]
 ) -> None:
-    of_another_boot(write_asked(tmp_path, "abcd1234", REQUEST, None))
+    of_another_boot(write_record(tmp_path, "abcd1234", REQUEST, None))
     with keep(tmp_path, "abcd1234"):
         assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
 
@@ -90,7 +89,7 @@ def on_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("on_nfs")
 def test_runs_of_before_a_reboot_are_told_apart_on_nfs_too(tmp_path: Path) -> None:
     for run_id in ("abcd1234", "beef1234"):
-        own = write_asked(tmp_path, run_id, REQUEST, None)
+        own = write_record(tmp_path, run_id, REQUEST, None)
         with held(tmp_path, run_id):
             of_another_boot(own)
     with waiting(tmp_path / "beef1234"):
@@ -150,13 +149,13 @@ def test_an_ambiguous_beginning_names_the_runs(tmp_path: Path) -> None:
 
 
 def test_a_run_without_a_report_says_why(tmp_path: Path) -> None:
-    write_asked(tmp_path, "abcd1234", REQUEST, None)
+    write_record(tmp_path, "abcd1234", REQUEST, None)
     with pytest.raises(RunNotFound, match="it is running"):
         read_report(tmp_path, "abcd1234")
 
 
 def test_the_password_of_an_address_is_shown_to_nobody(tmp_path: Path) -> None:
-    write_asked(tmp_path, "abcd1234", replace(REQUEST, repo=WITH_PASSWORD), None)
+    write_record(tmp_path, "abcd1234", REQUEST.changed(repo=WITH_PASSWORD), None)
     (entry,) = each_run(tmp_path, about="TEAM/app")
     assert entry.repo == "https://***@example.org/team/app"
     assert list(each_run(tmp_path, about="ghp_SECRET")) == []

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from time import sleep
@@ -88,7 +87,7 @@ def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_serve
     run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))
     look = blueprint("look-far", "Look", [deterministic("look", "look", command("true"))])
     with git_server(tmp_path / "served", user="ada", password="correct-horse") as place:
-        asked = replace(ask(look, repo=f"http://ada:correct-horse@{place}/notes.git"), ref="gone")
+        asked = ask(look, repo=f"http://ada:correct-horse@{place}/notes.git").changed(ref="gone")
         with prefect_at(prefect_api), pytest.raises(RepoInvalid, match="gone"):
             run_in_prefect(asked, load_settings(), run_id="b4", watch=Watch())
     with asking(prefect_api) as client:
@@ -111,7 +110,7 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
 
     works = blueprint("works", "Works", [agentic("work", "work", prompt=lambda _: "go")])
     flow = compile_blueprint(works, workshop, run_id="b3")
-    request = replace(ask(works, model=model(DONE)), repo=str(repository))
+    request = ask(works, model=model(DONE)).changed(repo=str(repository))
     with prefect_at(prefect_api), asking(prefect_api) as client:
         Secret(value=SecretStr("key-of-team-a")).save("team-a-key", overwrite=True)
         secrets = {"OPENAI_API_KEY": "team-a-key"}

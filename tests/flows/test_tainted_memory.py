@@ -8,7 +8,7 @@ from flows.audit.event_log import event_log
 from flows.audit.run_events import RunEvents
 from flows.execution.dependencies import Workshop
 from flows.runs.checkpoint import Checkpoint, Start
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from memory.around_run import Surfacing
 from memory.playbooks.changes import Changes
 from memory.playbooks.library import open_library
@@ -18,7 +18,7 @@ from sandbox.repos import open_repo
 
 
 def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
-    shop: Workshop, ask: Callable[..., RunRequest], own_home: Path
+    shop: Workshop, ask: Callable[..., ResolvedRequest], own_home: Path
 ) -> None:
     with open_library(own_home / "books.db", index=own_home / "index") as library:
         library.create(Content(title="rotate keys"))

@@ -20,12 +20,12 @@ from flows.config.settings import TelemetrySettings
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.execution.telemetry import traced
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from nodes.types import Node
 from tests.flows.conftest import DONE
 
-Ask = Callable[..., RunRequest]
+Ask = Callable[..., ResolvedRequest]
 
 
 class Collector(NamedTuple):
@@ -84,7 +84,7 @@ def collector() -> Iterator[Collector]:
         yield there
 
 
-def run_traced(shop: Workshop, request: RunRequest, endpoint: str | None) -> str:
+def run_traced(shop: Workshop, request: ResolvedRequest, endpoint: str | None) -> str:
     with traced(TelemetrySettings(endpoint=endpoint), request, "abcd1234") as trace:
         tools = trace.workshop(shop)
         report = run_blueprint(request, tools, run_id="abcd1234", perform=trace.perform(call))

@@ -4,7 +4,6 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,10 +91,8 @@ def test_a_run_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
 
     (repository.parent / "full.py").write_text(FULL)
     nodes = [deterministic("one", "one", shell("echo one")), deterministic("fill", "fill it", fill)]
-    request = replace(
-        ask(blueprint("full", "A full disk", nodes)),
-        blueprint_ref=f"{repository.parent / 'full.py'}:full",
-    )
+    full = f"{repository.parent / 'full.py'}:full"
+    request = ask(blueprint("full", "A full disk", nodes)).changed(blueprint=full)
     shop = scripted_shop()
     with pytest.raises(HomeUnavailable, match=r"No space left on device\. Make room"):
         run_blueprint(request, shop, run_id="abcd1234")

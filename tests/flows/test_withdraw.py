@@ -39,7 +39,7 @@ def waiting(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Callable[...
 
     def begin(flow_run: FlowRun | None = None) -> RunReport:
         request = ask(asks, model=model(CHANGE_CI, WORK, DONE))
-        found = replace(request, blueprint_ref=f"{__file__}:asks")
+        found = request.changed(blueprint=f"{__file__}:asks")
         report = run_blueprint(found, shop, run_id=RUN, flow_run=flow_run)
         assert report.status == "waiting"
         return report

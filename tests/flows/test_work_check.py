@@ -13,7 +13,7 @@ from flows.audit.event_log import event_log
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.runs.owner import owner_of
-from flows.runs.request import RunRequest
+from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
@@ -42,10 +42,10 @@ def origin(repository: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def installs(ask: Ask, origin: Path) -> Callable[..., RunRequest]:
+def installs(ask: Ask, origin: Path) -> Callable[..., ResolvedRequest]:
     """A blueprint without an agent, whose packages bring a script that changes CI."""
 
-    def request(*changes: str, push: bool = True) -> RunRequest:
+    def request(*changes: str, push: bool = True) -> ResolvedRequest:
         nodes = [deterministic("install", "Install", shell(INSTALL))]
         return ask(blueprint("installs", "Installs", nodes, changes=changes), push=push)
 
@@ -53,7 +53,7 @@ def installs(ask: Ask, origin: Path) -> Callable[..., RunRequest]:
 
 
 def test_what_a_script_changed_in_ci_is_not_pushed_without_a_persons_word(
-    shop: Workshop, installs: Callable[..., RunRequest], origin: Path, log: EventLog
+    shop: Workshop, installs: Callable[..., ResolvedRequest], origin: Path, log: EventLog
 ) -> None:
     assert run_blueprint(installs(), shop, run_id=RUN).status == "waiting"
     assert git(origin, "for-each-ref") == ""
@@ -66,7 +66,7 @@ def test_what_a_script_changed_in_ci_is_not_pushed_without_a_persons_word(
 
 
 def test_work_that_was_approved_is_pushed_once_the_remote_is_back(
-    shop: Workshop, installs: Callable[..., RunRequest], origin: Path, log: EventLog
+    shop: Workshop, installs: Callable[..., ResolvedRequest], origin: Path, log: EventLog
 ) -> None:
     run_blueprint(installs(), shop, run_id=RUN)
     approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
@@ -82,7 +82,7 @@ def test_work_that_was_approved_is_pushed_once_the_remote_is_back(
 
 @pytest.mark.parametrize(("changes", "push"), [((".github/**",), True), ((), False)])
 def test_what_the_blueprint_names_or_nobody_pushes_waits_for_nobody(
-    shop: Workshop, installs: Callable[..., RunRequest], changes: tuple[str, ...], push: bool
+    shop: Workshop, installs: Callable[..., ResolvedRequest], changes: tuple[str, ...], push: bool
 ) -> None:
     report = run_blueprint(installs(*changes, push=push), shop, run_id=RUN)
     assert (report.status, report.pushed) == ("success", push)
@@ -91,7 +91,7 @@ def test_what_the_blueprint_names_or_nobody_pushes_waits_for_nobody(
 @pytest.mark.parametrize(("word", "pushed"), [("denied", False), ("approved", True)])
 def test_a_word_that_comes_while_the_run_ends_counts(
     shop: Workshop,
-    installs: Callable[..., RunRequest],
+    installs: Callable[..., ResolvedRequest],
     log: EventLog,
     word: ApprovalStatus,
     pushed: bool,

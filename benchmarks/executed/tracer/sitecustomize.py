@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 from inspect import CO_OPTIMIZED
+from pathlib import Path
 from types import CodeType, FrameType
 
 _ROOT = os.environ.get("EXECUTED_IN", "") + os.sep
@@ -22,8 +23,7 @@ def _record(frame: FrameType, event: str, _: object) -> None:
     file = code.co_filename.removeprefix(_ROOT)
     if not file.startswith(_SKIPPED):
         # One write per function: a killed or forked process loses nothing.
-        path = os.path.join(os.environ["EXECUTED_TO"], str(os.getpid()))
-        with open(path, "a", encoding="utf-8") as to:
+        with Path(os.environ["EXECUTED_TO"], str(os.getpid())).open("a") as to:
             to.write(f"{file}\t{code.co_qualname}\n")
 
 

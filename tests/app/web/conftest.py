@@ -16,13 +16,13 @@ from app.web.site import site
 from blueprints.dsl import agentic, blueprint
 from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
 from flows.recall.library import library, notebook
-from flows.runs.request import RunRequest
-from flows.runs.run_record import write_asked
+from flows.runs.run_record import write_record
 from flows.runs.runs import finish
 from memory.notes.notebook import Notebook
 from memory.playbooks.library import Library
 from tests.flows.conftest import ask, model, repository, shop
 from tests.forks import Fork
+from tests.requested import requested
 
 __all__ = ["ask", "model", "repository", "shop"]
 
@@ -66,14 +66,9 @@ def opened(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
 
 def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "") -> None:
     """A run with one agentic node that has ended."""
-    request = RunRequest(
-        blueprint=blueprint("mend", "Mend", [agentic("fix", "Fix", prompt=lambda ctx: "fix")]),
-        repo="/somewhere/shop",
-        intent=intent,
-        agent="native",
-        model="scripted/x",
-    )
-    own = write_asked(runs, run_id, request, None)
+    mend = blueprint("mend", "Mend", [agentic("fix", "Fix", prompt=lambda ctx: "fix")])
+    request = requested(mend, "/somewhere/shop", intent=intent, model="scripted/x")
+    own = write_record(runs, run_id, request, None)
     report = RunReport(
         run_id=run_id,
         blueprint="mend",

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -37,7 +36,7 @@ def run(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Run:
     def run_it(run_id: str, *, intent: str = "", **whose: str) -> RunReport:
         node = agentic("think", "Think", prompt=lambda ctx: ctx.intent)
         asked = ask(blueprint("one", "One", [node]), model=model(DONE))
-        return run_blueprint(replace(asked, intent=intent, **whose), shop, run_id=run_id)  # type: ignore[arg-type]  # user and company are texts
+        return run_blueprint(asked.changed(intent=intent, **whose), shop, run_id=run_id)
 
     return run_it
 

@@ -1,0 +1,50 @@
+"""Checks of a run request that need its blueprint: options, agents, and what a run can hold."""
+
+from collections.abc import Collection
+
+from contracts.errors import BadInput, OptionInvalid
+from contracts.text import check_text
+from flows.runs.request import ResolvedRequest, absolute_repo
+from memory.scope import Scope, checked
+from nodes.agents.allowed import check_allowed
+from nodes.projects.options import OPTIONS, option_argv
+
+
+def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) -> None:
+    """Refuse a request that its blueprint, an agent, a commit or a database could not take.
+
+    Raises:
+        BadInput: names the field, what was found, and what is known or allowed.
+    """
+    _check_options(request)
+    _check_agents(request, known_agents)
+    checked(Scope(user=request.user or None, company=request.company or None))
+    for name in ("repo", "intent", "intent_from", "ref", "model"):
+        check_text(f"the {name}", getattr(request, name))
+    check_text("the repository's path", absolute_repo(request.repo))
+    for name, value in request.options.items():
+        check_text("an option", f"{name}={value}")
+    if request.definition.needs_intent and not request.intent.strip():
+        raise BadInput(
+            f"blueprint {request.definition.name!r} does what the intent says: give one, as "
+            "--intent or --intent-from"
+        )
+
+
+def _check_options(request: ResolvedRequest) -> None:
+    known = dict(request.definition.options)
+    for name, value in request.options.items():
+        if name not in known:
+            takes = ", ".join(known) or "none"
+            raise OptionInvalid(
+                f"blueprint {request.definition.name!r} has no option {name!r}; it takes: {takes}"
+            )
+        if OPTIONS.get(name) == known[name]:
+            option_argv(value)
+
+
+def _check_agents(request: ResolvedRequest, known: Collection[str]) -> None:
+    for name in sorted(request.agents - set(known)):
+        raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known))}")
+    for node in request.agentic_nodes:
+        check_allowed(node.agent or request.agent, node.allowed_tools)
