@@ -86,8 +86,9 @@ class ExecResult:
     `launch_error` says why no process was started (missing binary, bad cwd, not
     executable, unknown user); `exit_code` is then 127 or 126 as a shell would have it. A command
     killed by signal N has exit code 128 + N; `out_of_memory` and `out_of_disk` say that the
-    sandbox's limit was why. `stdout_size` and `stderr_size` count all
-    bytes that were written, also those that were not kept.
+    sandbox's limit was why. `out_of_processes` says that the command failed or timed out, and that
+    the sandbox's limit of processes was reached while it ran. `stdout_size` and `stderr_size` count
+    all bytes that were written, also those that were not kept.
     """
 
     exit_code: int
@@ -97,6 +98,7 @@ class ExecResult:
     timed_out: bool = False
     out_of_memory: bool = False
     out_of_disk: bool = False
+    out_of_processes: bool = False
     truncated: bool = False
     stdout_size: int = 0
     stderr_size: int = 0

@@ -77,9 +77,13 @@ def _reason(result: ExecResult) -> str:
     if result.launch_error is not None:
         return f"could not be started: {result.launch_error}"
     if result.timed_out:
-        return f"timed out after {result.duration_ms / 1000:.1f} s"
+        return f"timed out after {result.duration_ms / 1000:.1f} s{_too_many_processes(result)}"
     if result.out_of_memory:
         return "was killed: the sandbox is out of memory"
     if result.out_of_disk:
         return "was killed: the sandbox is out of disk"
-    return f"failed with exit code {result.exit_code}"
+    return f"failed with exit code {result.exit_code}{_too_many_processes(result)}"
+
+
+def _too_many_processes(result: ExecResult) -> str:
+    return ": the sandbox's limit of processes was reached" if result.out_of_processes else ""

@@ -1,6 +1,7 @@
 """DockerSandbox: one hardened container with a supervisor inside."""
 
 import posixpath
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Self
@@ -17,9 +18,9 @@ from contracts.sandbox import (
 )
 from sandbox import files
 from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec, create_flags, labels
+from sandbox.flags import Limits, SandboxSpec, create_flags, labels
 from sandbox.forward import Forward, check_port
-from sandbox.link import Link, Report
+from sandbox.link import GRACE_S, Link, Report, SupervisorSilent
 from sandbox.output import HeadAndTail
 from sandbox.snapshots import Shelf
 from sandbox.supervisor.frames import STDERR, STDOUT
@@ -120,7 +121,14 @@ class DockerSandbox:
             "user": command.user,
             "private": command.private,
         }
-        report = self._live_link().call(request, command.stdin_bytes, take, command.timeout_s)
+        link, container = self._live_link(), self.container_id
+        try:
+            report = link.call(request, command.stdin_bytes, take, command.timeout_s)
+        except SupervisorSilent as error:
+            reason = _not_ended(command, self._spec.limits)
+            link.close(reason)
+            self._engine.remove(container)
+            raise SandboxLost(reason) from error
         return _result(report, kept[STDOUT], kept[STDERR])
 
     def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
@@ -227,6 +235,15 @@ class DockerSandbox:
         return self._link
 
 
+def _not_ended(command: Command, limits: Limits) -> str:
+    return (
+        f"{shlex.join(command.argv)[:200]!r} ran for its {command.timeout_s:g} s and could not be "
+        f"ended within {GRACE_S:g} s more, so its sandbox was removed with everything in it: the "
+        f"command may start processes without end (a sandbox may have {limits.pids} of them), or "
+        "this machine may be overloaded"
+    )
+
+
 def _result(report: Report, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecResult:
     launch_error = report.get("launch_error")
     return ExecResult(
@@ -237,6 +254,7 @@ def _result(report: Report, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecRes
         timed_out=report.get("timed_out") is True,
         out_of_memory=report.get("out_of_memory") is True,
         out_of_disk=report.get("out_of_disk") is True,
+        out_of_processes=report.get("out_of_processes") is True,
         truncated=stdout.truncated or stderr.truncated,
         stdout_size=stdout.size,
         stderr_size=stderr.size,

@@ -28,7 +28,7 @@ from sandbox.windows import Feed, Inbox
 from sandbox.wire import DockerReader, Frame, FrameReader
 
 START_TIMEOUT_S = 30.0
-GRACE_S = 30.0
+GRACE_S = 15.0
 """How long after its own time limit a call waits for the supervisor to say that it ended."""
 
 _NOTES_LIMIT = 4096
@@ -36,6 +36,10 @@ _NOTES_LIMIT = 4096
 Request = Mapping[str, object]
 Report = Mapping[str, object]
 OnChunk = Callable[[int, bytes], None]
+
+
+class SupervisorSilent(SandboxLost):
+    """The supervisor did not say in time that a command has ended: it may still be running."""
 
 
 class Link:
@@ -82,7 +86,8 @@ class Link:
         """Run one request to its end; `on_chunk` sees the output, in this thread.
 
         Raises:
-            SandboxLost: the stream ended, or the supervisor no longer answers.
+            SandboxLost: the stream ended.
+            SupervisorSilent: the supervisor no longer answers.
             ValueError: the request itself, without its data, is larger than can be sent.
         """
         payload = _dump({**request, "timeout_s": timeout_s, "input": bool(data)})
@@ -142,9 +147,9 @@ class Link:
             self._lose("a send was cut short")
             raise
 
-    def close(self) -> None:
-        """End the stream, and with it the container. Twice is fine."""
-        self._lose("the sandbox was torn down")
+    def close(self, reason: str = "the sandbox was torn down") -> None:
+        """End the stream, and with it the container; calls raise `reason`. Twice is fine."""
+        self._lose(reason)
         self._stream.close()
         self._reader.join(timeout=5)
 
@@ -162,7 +167,7 @@ class Link:
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
             frame = inbox.get(timeout)
         except Empty:
-            raise SandboxLost("the sandbox's supervisor no longer answers") from None
+            raise SupervisorSilent("the sandbox's supervisor no longer answers") from None
         if frame is None:
             raise SandboxLost(self._lost)
         return frame

@@ -75,6 +75,8 @@ def _ending(result: ExecResult) -> str:
         parts.append("out of memory")
     if result.out_of_disk:
         parts.append("out of disk")
+    if result.out_of_processes:
+        parts.append("the sandbox's limit of processes was reached")
     if result.killed_children:
         parts.append(f"{result.killed_children} processes left in the background were ended")
     if result.truncated:

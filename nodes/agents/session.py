@@ -136,6 +136,8 @@ class Session:
         if self.lines.garbage:
             shown = one_line(self.lines.last_garbage[-1], 100)
             parts.append(f"{self.lines.garbage} lines were no JSON, at last {shown!r}")
+        if ended.out_of_processes:
+            parts.append("the sandbox's limit of processes was reached")
         said = one_line(self.lines.stderr.decode("utf-8", "replace"), 200)
         return ", ".join([*parts, said] if said else parts)
 

@@ -22,6 +22,14 @@ READABLE, WRITABLE, PRIVATE = 0o640, 0o620, 0o600
 """Of pipes, which are root's and the job's: it may open `/dev/stdin` and `/dev/stdout` anew."""
 
 
+class Counted:
+    """What the kernel has counted in this container: kills for memory, and forks that failed
+    because as many processes as the limit allows were there."""
+
+    def __init__(self, oom_kills: int, failed_forks: int) -> None:
+        self.oom_kills, self.failed_forks = oom_kills, failed_forks
+
+
 class Job:
     """One job and the stream between it and the harness."""
 
@@ -53,18 +61,19 @@ class Job:
         os.fchown(end, -1, self.tree.mark)
         os.fchmod(end, mode)
 
-    def begin(self, timeout_s: float | None, oom_kills: int, beside: Iterable[Job]) -> None:
+    def begin(self, timeout_s: float | None, counted: Counted, beside: Iterable[Job]) -> None:
         self.began_at = self.ended_at = time.monotonic()
         self.deadline = math.inf if timeout_s is None else self.began_at + timeout_s
-        self.oom_kills, self.alone = oom_kills, True
+        self.counted, self.alone = counted, True
         for other in beside:
             self.alone = other.alone = False
 
-    def facts(self, oom_kills: int) -> dict[str, object]:
+    def facts(self, counted: Counted) -> dict[str, object]:
         """How it went; every one of its processes is gone.
 
         The kernel counts its kills for memory, and does not say whom it killed: a job that
-        ran beside others was the victim when its own exit tells of a kill.
+        ran beside others was the victim when its own exit tells of a kill. Nor does it say
+        whose fork failed: any job that ran meanwhile and failed may have failed for that.
         """
         code = KILLED if self.timed_out else os.waitstatus_to_exitcode(self.status)
         code = code if code >= 0 else 128 - code
@@ -75,7 +84,10 @@ class Job:
             "duration_ms": round((self.ended_at - self.began_at) * 1000),
             "killed_children": len(self.tree.seen - {self.pid}),
             "out_of_disk": self.out_of_disk,
-            "out_of_memory": suspect and not self.timed_out and oom_kills > self.oom_kills,
+            "out_of_memory": suspect
+            and not self.timed_out
+            and counted.oom_kills > self.counted.oom_kills,
+            "out_of_processes": code != 0 and counted.failed_forks > self.counted.failed_forks,
         }
 
     def release(self) -> None:

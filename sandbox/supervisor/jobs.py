@@ -11,12 +11,16 @@ from typing import Any
 
 from sandbox.supervisor.disk import LOOK_S
 from sandbox.supervisor.frames import CHUNK, DONE, STOP, brief
-from sandbox.supervisor.job import Job
+from sandbox.supervisor.job import Counted, Job
 from sandbox.supervisor.launch import Launcher, LaunchFailed
 from sandbox.supervisor.tree import FIRST_MARK, MARKS, Tree, children, orphans
 from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+PROCESS_COUNTERS = ("/sys/fs/cgroup/pids/pids.current", "/sys/fs/cgroup/pids.current")
+CROWD = 200
+"""Processes and threads: to look at so many takes seconds while they run, and none is ordinary."""
+FORK_COUNTERS = ("/sys/fs/cgroup/pids/pids.events", "/sys/fs/cgroup/pids.events")
 ROUND_S = 0.01
 """How long killed processes are given to go before they are looked for again."""
 
@@ -33,7 +37,9 @@ class Jobs:
         self.agent = pump.agent
         self.users = {self.agent}
         self.written_by_ended = 0
-        self.counter = oom_counter()
+        self.oom_kills = Counter(OOM_COUNTERS, b"oom_kill")
+        self.processes = Counter(PROCESS_COUNTERS)
+        self.failed_forks = Counter(FORK_COUNTERS, b"max")
 
     def open(self, channel: int, request: dict[str, Any]) -> None:
         name = request.get("user")
@@ -48,7 +54,7 @@ class Jobs:
         except OSError as error:
             self.say(channel, no_process(126, f"no process can be started: {error.strerror}"))
             return
-        job.begin(request["timeout_s"], self.oom_kills(), self.channels.values())
+        job.begin(request["timeout_s"], self.counted(), self.channels.values())
         try:
             job.pid = self.launcher.start(request, user, tree.mark, job.theirs)
         except LaunchFailed as failure:
@@ -128,10 +134,17 @@ class Jobs:
         self.clear(job)
 
     def clear(self, job: Job) -> None:
-        if job.tree.end(self.marks) and job.pid not in self.leaders:
+        crowded = self.processes.now() > CROWD
+        gone = job.tree.end(self.marks, alone=self.alone(job), crowded=crowded)
+        if gone and job.pid not in self.leaders:
             others = self.marks - {job.tree.mark}
             if not orphans(self.leaders, others):
                 self.end(job)
+
+    def alone(self, job: Job) -> bool:
+        """Whether no other job has processes of the same user."""
+        running = (other for other in self.channels.values() if not other.ended)
+        return all(other is job or other.tree.uid != job.tree.uid for other in running)
 
     def end(self, job: Job) -> None:
         self.marks.discard(job.tree.mark)
@@ -141,24 +154,32 @@ class Jobs:
 
     def close(self, job: Job) -> None:
         del self.channels[job.channel]
-        self.say(job.channel, job.facts(self.oom_kills()))
+        self.say(job.channel, job.facts(self.counted()))
 
     def say(self, channel: int, facts: dict[str, object]) -> None:
         self.pump.send(DONE, channel, json.dumps(facts).encode())
 
-    def oom_kills(self) -> int:
-        if self.counter < 0:
-            return 0
-        words = os.pread(self.counter, CHUNK, 0).split()
-        return int(words[words.index(b"oom_kill") + 1]) if b"oom_kill" in words else 0
+    def counted(self) -> Counted:
+        return Counted(self.oom_kills.now(), self.failed_forks.now())
 
 
-def oom_counter() -> int:
-    """An open file that counts the kernel's kills for memory here; -1 where nobody counts."""
-    for path in OOM_COUNTERS:
-        with suppress(OSError):
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    return -1
+class Counter:
+    """A number that the kernel counts for this container, in the first of these files there is.
+
+    It follows its name; without a name it is the only word of the file.
+    """
+
+    def __init__(self, paths: tuple[str, ...], name: bytes = b"") -> None:
+        self.name, self.file = name, -1
+        for path in paths:
+            with suppress(OSError):
+                self.file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                break
+
+    def now(self) -> int:
+        """The number; 0 where the kernel does not count it."""
+        words = [b"", *os.pread(self.file, CHUNK, 0).split()] if self.file >= 0 else []
+        return int(words[words.index(self.name) + 1]) if self.name in words else 0
 
 
 def no_process(code: int, reason: str) -> dict[str, object]:

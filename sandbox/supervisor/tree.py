@@ -13,8 +13,9 @@ from collections.abc import Container
 from contextlib import suppress
 
 FIRST_MARK, MARKS = 10_000, 50_000
-FREEZES = 40
-"""Rounds of stopping before a tree is held to outrun us."""
+GENTLE_ROUNDS, ALL_ROUNDS = 2, 20
+"""Rounds that found new processes: after the first number every process of the user is stopped for
+a moment, after the second every process of the user is killed, those of other jobs too."""
 
 
 class Tree:
@@ -27,19 +28,30 @@ class Tree:
     def __init__(self, mark: int, uid: int) -> None:
         self.mark, self.uid = mark, uid
         self.seen: set[int] = set()
-        self.rounds = 0
+        self.grown = 0
         self.spreading = True
 
-    def end(self, live: Container[int]) -> bool:
-        """One round; True when nothing is left. Marks that are not `live` are nobody's."""
+    def end(self, live: Container[int], *, alone: bool, crowded: bool) -> bool:
+        """One round; True when nothing is left. Marks that are not `live` are nobody's.
+
+        With `alone`, no other job runs as this user: one system call then stops all of the
+        user's processes and another kills them, however many they are. Beside other jobs, all
+        are stopped for a moment when the sandbox is `crowded`, or when the tree grows
+        faster than its processes can be stopped one by one.
+        """
+        at_once = alone or (self.spreading and (crowded or self.grown >= GENTLE_ROUNDS))
+        if at_once:
+            signal_all_of(self.uid, signal.SIGSTOP)
         alive = {pid for pid, mark in marked() if mark == self.mark or mark not in live}
-        self.spreading = bool(alive - self.seen) and self.rounds <= FREEZES
+        self.spreading = bool(alive - self.seen)
+        self.grown += self.spreading
         self.seen |= alive
-        self.rounds += 1
-        if alive and self.rounds > FREEZES:
-            kill_all_of(self.uid)
+        if alone or (self.spreading and self.grown > ALL_ROUNDS):
+            signal_all_of(self.uid, signal.SIGKILL)
         for pid in alive:
-            kill(pid, signal.SIGSTOP if self.spreading else signal.SIGKILL)
+            kill(pid, signal.SIGSTOP if self.spreading and not at_once else signal.SIGKILL)
+        if at_once and not alone:
+            signal_all_of(self.uid, signal.SIGCONT)
         return not alive
 
 
@@ -91,10 +103,10 @@ def children() -> set[int]:
         return set(map(int, file.read().split()))
 
 
-def kill_all_of(uid: int) -> None:
-    """The last resort, for a tree that outruns us: it ends every job of its user's."""
+def signal_all_of(uid: int, number: int) -> None:
+    """Send a signal to every process of this user at once: no fork can outrun it."""
     os.setresuid(uid, uid, 0)
-    kill(-1, signal.SIGKILL)
+    kill(-1, number)
     os.setresuid(0, 0, 0)
 
 

@@ -50,6 +50,13 @@ def test_a_command_killed_for_the_disk_says_so() -> None:
     assert result.error == "'make test' was killed: the sandbox is out of disk"
 
 
+@pytest.mark.parametrize("timed_out", [True, False])
+def test_a_command_that_met_the_limit_of_processes_says_so(timed_out: bool) -> None:
+    ended = ExecResult(exit_code=137, timed_out=timed_out, out_of_processes=True)
+    error = to_result(ended, ("make", "test")).error or ""
+    assert error.endswith(": the sandbox's limit of processes was reached")
+
+
 def test_a_command_runs_in_the_folder_given(sandbox: ScriptedSandbox) -> None:
     (folder(sandbox) / "inner").mkdir()
     assert run(command("pwd", cwd="inner"), sandbox).output == str(folder(sandbox) / "inner")

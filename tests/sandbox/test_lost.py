@@ -7,11 +7,13 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
 from contracts.sandbox import Command
+from sandbox import link
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
@@ -38,6 +40,24 @@ def test_a_container_removed_under_a_command_is_lost(
         sandbox.exec(Command(argv=("true",)))
     with pytest.raises(SandboxLost):
         sandbox.snapshot()
+
+
+def test_a_command_that_cannot_be_ended_takes_its_container_along(
+    engine: Engine, start_sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "GRACE_S", 0.5)
+    sandbox = start_sandbox(Limits())
+    sleep, started = Command(argv=("sh", "-c", "echo on; sleep 60"), timeout_s=2), Event()
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(sandbox.exec, sleep, lambda _stream, _data: started.set())
+        beside = threads.submit(sandbox.exec, SLEEP)
+        started.wait()
+        with engine.client("stop the supervisor's clock") as client:
+            client.api.pause(sandbox.container_id)
+        for call in (running, beside):
+            with pytest.raises(SandboxLost, match=r"sh -c .* could not be ended within .* removed"):
+                call.result()
+    assert not engine.has(sandbox.container_id)
 
 
 def test_a_killed_supervisor_is_lost(engine: Engine, start_sandbox: StartSandbox) -> None:
