@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -24,18 +24,29 @@ from providers.wire_openai import message_in, message_out, tools_out
 if TYPE_CHECKING:
     import httpx
 
-_PATIENCE_S = 30.0
-"""How much longer than the model may take we wait for the gateway to say so."""
+_PATIENCE_S = 300.0
+"""How much longer than the model may take a request waits for the gateway. Long, because a busy
+machine is slow; when the gateway's process ends, the request fails at once."""
+
+OnWait = Callable[[], None]
+"""Called every second of a wait; it raises to give up."""
+
+
+def _wait_on() -> OnWait:
+    return lambda: None
 
 
 class Gateway:
     """The gateway at `url`: `http://127.0.0.1:4180`, or `unix:///path/of/a/socket`.
 
     Nothing connects before it is used; several threads may use it. `secret` opens the host
-    side: runs and tokens.
+    side: runs and tokens. `watch_loading` is called before a wait for the gateway to load its
+    library of providers, which takes minutes on a busy machine; it gives an `OnWait`.
     """
 
-    def __init__(self, url: str, secret: str = "") -> None:
+    def __init__(
+        self, url: str, secret: str = "", *, watch_loading: Callable[[], OnWait] = _wait_on
+    ) -> None:
         import httpx  # 60 ms that `harness --help` need not pay
 
         self._parts = urlsplit(url)
@@ -52,6 +63,7 @@ class Gateway:
             trust_env=False,
         )
         self._host = {"authorization": f"Bearer {secret}"}
+        self._watch_loading, self._loaded = watch_loading, False
 
     def close(self) -> None:
         """End all connections."""
@@ -87,6 +99,7 @@ class Gateway:
         Raises:
             OptionInvalid, ModelUnavailable: it cannot answer there.
         """
+        self._load(model)
         return self._admin("POST", "/models", {"model": placed(model)}).get("priced") is True
 
     @contextmanager
@@ -106,6 +119,7 @@ class Gateway:
 
     @contextmanager
     def _gate(self, run_id: str, terms: Terms) -> Iterator[Gate]:
+        self._load(terms.model)
         here = replace(terms, model=placed(terms.model))
         made = self._admin("POST", f"/runs/{run_id}/tokens", asdict(here))
         held = {**self._host, "x-token": str(made["token"])}
@@ -119,6 +133,15 @@ class Gateway:
             )
         finally:
             self._admin("DELETE", "/tokens", headers=held)
+
+    def _load(self, model: str) -> None:
+        """Wait until the gateway can call providers; scripted models need none."""
+        if self._loaded or is_scripted(model):
+            return
+        on_wait = self._watch_loading()
+        while self._admin("POST", "/load").get("loaded") is not True:
+            on_wait()
+        self._loaded = True
 
     def _complete(self, token: str, request: ChatRequest, wait_s: float) -> Reply:
         response = self._ask(

@@ -6,6 +6,7 @@ POST   /admin/runs/{run_id}/tokens   Terms: a token for one agent
 GET    /admin/spent                  what the token in `x-token` spent
 GET    /admin/settled                the same, when nothing of it is under way any more
 DELETE /admin/tokens                 end the token in `x-token`; what it spent
+POST   /admin/load                   begin to load litellm; is it loaded, after a second at most
 POST   /admin/models                 {"model"}: can it be called from here, has it a price
 """
 
@@ -24,8 +25,12 @@ from contracts.errors import BadInput, HarnessError
 from contracts.gate import Spent, Terms
 from providers.account import SPENT, Refused
 from providers.ledger import Ledger
+from providers.litellm_door import load_litellm
 from providers.prices import is_priced
 from providers.run_account import RunTerms
+
+LOAD_ANSWER_S = 1.0
+"""How long `/admin/load` waits before it says that litellm is not loaded yet."""
 
 CheckModel = Callable[[str], None]
 """Raises OptionInvalid or ModelUnavailable for a model that cannot answer here."""
@@ -66,6 +71,9 @@ def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> lis
     def close_token(request: Request, _: bytes) -> object:
         return _spent_json(ledger.close(request.headers.get("x-token", "")))
 
+    def load(_: Request, __: bytes) -> object:
+        return {"loaded": load_litellm(wait_s=LOAD_ANSWER_S)}
+
     def ask_about(_: Request, body: bytes) -> object:
         model = ModelQuestion.model_validate_json(body).model
         check_model(model)
@@ -81,6 +89,7 @@ def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> lis
         route("/spent", "GET", spent),
         route("/settled", "GET", settled),
         route("/tokens", "DELETE", close_token),
+        route("/load", "POST", load),
         route("/models", "POST", ask_about),
     ]
 

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from types import ModuleType
 from typing import cast
@@ -34,6 +35,25 @@ def litellm() -> ModuleType:
     gc.collect()
     gc.freeze()  # it never goes away, and searching it for garbage stops all threads for 0.2 s
     return cast(ModuleType, module)  # it ships no usable types, so mypy sees Any
+
+
+def load_litellm(wait_s: float) -> bool:
+    """Begin to import litellm in a thread, once; whether it is there after `wait_s` at most.
+
+    Raises:
+        ImportError: it cannot be imported.
+    """
+    begun = _import()
+    wait((begun,), wait_s)
+    return begun.done() and bool(begun.result())
+
+
+@cache
+def _import() -> Future[ModuleType]:
+    threads = ThreadPoolExecutor(1, thread_name_prefix="import-litellm")
+    begun = threads.submit(litellm)
+    threads.shutdown(wait=False)
+    return begun
 
 
 def _add_scripted(module: ModuleType) -> None:

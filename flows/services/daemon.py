@@ -12,18 +12,21 @@ The folder holds `<name>.json` (who it is, for this user only), `<name>.lock` an
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from contracts.errors import Unavailable
 from contracts.whole_file import write_whole
+from flows.config.environment import environment
 from flows.services.detached import start_detached
+from flows.services.listening import listens
 from flows.services.ports import bound
+from flows.services.waiting import Waiting
+from nodes.text import redactor
 from sandbox.process import process_label
 
 STOP_TIMEOUT_S = 15.0
@@ -31,13 +34,8 @@ STOP_TIMEOUT_S = 15.0
 
 _STARTS = 3
 
-_PATIENCE_S = 10.0
-"""How long a living process may fail its health check before it is replaced."""
-
-
-_LISTEN = "0A"
-_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_NEEDED = (_TABLES[0], Path("/proc/thread-self/children"))
+_MOST_SHOWN = 1000
+"""Bytes of a log that an error shows."""
 
 
 class Launch(NamedTuple):
@@ -84,7 +82,9 @@ class Kept:
     drains: bool = False
     """One of another version that is in use is no hindrance: it gets a successor beside it, and
     ends by itself, when it sees that its `retired` file is there and nobody uses it any more."""
-    start_timeout_s: float = 120.0
+    stuck_after_s: float = 60.0
+    """A process that does not answer is given up when it has done nothing for this long. While it
+    uses the processor, or waits for its turn on a busy machine, there is no limit."""
     unavailable: type[Unavailable] = Unavailable
     """Raised when it does not start."""
 
@@ -103,7 +103,7 @@ def up(kept: Kept) -> Running:
     """The running process, started now if need be; two callers start one.
 
     Raises:
-        Unavailable: `kept.unavailable`, when it did not answer in time; names its log.
+        Unavailable: `kept.unavailable`, when it ended or got stuck; names its log.
     """
     running = status(kept)
     if running is not None and running.answered and _as_wanted(kept, running):
@@ -175,7 +175,7 @@ def _noted(kept: Kept, running: Running) -> Running:
 
 
 def _usable(kept: Kept, running: Running) -> bool:
-    if not _wait(kept, running, _PATIENCE_S):
+    if not _wait(kept, running):
         return False
     return running.version == kept.version() or not (kept.drains or kept.idle(running.url))
 
@@ -190,36 +190,58 @@ def _replace(kept: Kept, running: Running) -> None:
 
 def _start(kept: Kept) -> Running:
     """What ends early is started again: somebody may have taken its free port before it did."""
-    running = _launched(kept)
-    for _ in range(_STARTS - 1):
+    for _ in range(_STARTS):
+        printed_before = _size(kept.log)
+        running = _launched(kept)
         if running.alive:
             break
-        running = _launched(kept)
     if running.alive and _answers(kept, running):
         return running
-    why = f"did not answer within {kept.start_timeout_s:g} s" if running.alive else "ended at once"
+    stuck = f"does not answer, and has done nothing for {kept.stuck_after_s:g} s"
+    why = stuck if running.alive else "ended while it was starting"
     _stop(running)
     at = f" at {running.url}" if running.url else ""
-    raise kept.unavailable(f"{kept.title}{at} {why}: see {kept.log}")
+    last = _last_lines(kept.log, printed_before)
+    raise kept.unavailable(f"{kept.title}{at} {why}: see {kept.log}. {last}")
 
 
 def _launched(kept: Kept) -> Running:
-    """Started, and waited for until it answers, has ended, or has had its time."""
+    """Started, and waited for until it answers, has ended, or is stuck."""
     launch = kept.launch()
     pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
     begun = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version())
     running = _noted(kept, begun)
-    _wait(kept, running, kept.start_timeout_s)
+    _wait(kept, running)
     return running
 
 
-def _wait(kept: Kept, running: Running, timeout_s: float) -> bool:
-    give_up = monotonic() + timeout_s
-    while running.alive and monotonic() < give_up:
+def _wait(kept: Kept, running: Running) -> bool:
+    """Whether it answers now; waits as long as it lives and makes progress."""
+    waiting = waiting_for(kept, running)
+    while running.alive and not waiting.stuck():
         if _answers(kept, running):
             return True
         sleep(0.1)
     return False
+
+
+def waiting_for(kept: Kept, running: Running) -> Waiting:
+    """A wait for this process, which tells people of it."""
+    what = f"{kept.title} is still starting"
+    return Waiting(running.pid, what, stuck_after_s=kept.stuck_after_s)
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def _last_lines(log: Path, after: int) -> str:
+    """What was printed last, without the secrets of this environment."""
+    with log.open("rb") as file:
+        file.seek(max(after, _size(log) - _MOST_SHOWN))
+        text = redactor(environment())(file.read().decode("utf-8", "replace"))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"It printed last: {' | '.join(lines[-3:])}" if lines else "It printed nothing."
 
 
 def _answers(kept: Kept, running: Running) -> bool:
@@ -240,39 +262,3 @@ def _stop(running: Running) -> None:
 def _never_was(process: str) -> bool:
     """True of the label of a process that was gone before anybody could look at it."""
     return process.endswith(":-")
-
-
-def listens(pid: int, url: str) -> bool:
-    """Return True if `pid`, or a descendant of it, listens at the port of this URL.
-
-    Also True if this cannot be known: the URL names no port, or there is no Linux `/proc`.
-    """
-    port = urlsplit(url).port
-    if port is None or not all(needed.exists() for needed in _NEEDED):
-        return True
-    theirs = {f"socket:[{inode}]" for inode in _listening_at(port)}
-    return any(not theirs.isdisjoint(_open_files(one)) for one in _family(pid))
-
-
-def _listening_at(port: int) -> Iterator[str]:
-    for table in _TABLES:
-        with suppress(OSError):  # no IPv6 here
-            for line in table.read_text().splitlines()[1:]:
-                _, local, _, state, *_, inode = line.split()[:10]
-                if state == _LISTEN and int(local.rpartition(":")[2], 16) == port:
-                    yield inode
-
-
-def _open_files(pid: int) -> Iterator[str]:
-    with suppress(OSError):  # it has ended
-        for one in Path("/proc", str(pid), "fd").iterdir():
-            with suppress(OSError):
-                yield str(one.readlink())
-
-
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    with suppress(OSError):
-        for task in Path("/proc", str(pid), "task").iterdir():
-            for child in (task / "children").read_text().split():
-                yield from _family(int(child))

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
@@ -23,7 +24,7 @@ from flows.services import daemon
 from flows.services.daemon import Kept, Launch, Running
 from flows.services.fingerprint import KEYS, ROOT, origin
 from nodes.text import secrets_in
-from providers.client import Gateway
+from providers.client import Gateway, OnWait
 from providers.run_account import RunTerms
 from sandbox.process import process_label
 
@@ -44,7 +45,7 @@ def up(settings: Settings) -> Running:
     """The running gateway, started now if need be.
 
     Raises:
-        ModelUnavailable: it did not answer in time; the message names its log.
+        ModelUnavailable: it ended or got stuck; the message names its log.
     """
     return daemon.up(process(settings))
 
@@ -74,11 +75,26 @@ def gateway(settings: Settings) -> Iterator[Gateway]:
     Raises:
         ModelUnavailable: as `up`.
     """
-    client = Gateway(up(settings).url, secret(settings))
+    running = up(settings)
+    watch_loading = partial(_watch_loading, process(settings), running)
+    client = Gateway(running.url, secret(settings), watch_loading=watch_loading)
     try:
         yield client
     finally:
         client.close()
+
+
+def _watch_loading(gateway: Kept, running: Running) -> OnWait:
+    waiting = daemon.waiting_for(gateway, running)
+
+    def on_wait() -> None:
+        if waiting.stuck():
+            raise ModelUnavailable(
+                f"{gateway.title} did not load its library of providers, and has done nothing for "
+                f"{gateway.stuck_after_s:g} s: see {gateway.log}"
+            )
+
+    return on_wait
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def up(settings: Settings) -> Running:
     """The running local server, started now if need be.
 
     Raises:
-        PrefectUnavailable: it did not answer in time; the message names its log.
+        PrefectUnavailable: it ended or got stuck; the message names its log.
     """
     return daemon.up(server(settings))
 

@@ -10,7 +10,7 @@ import uvicorn
 
 from flows.host.gateway_process import make_guard
 from policy.plan.approvals import Approvals
-from providers.client import Gateway
+from providers.client import Gateway, OnWait
 from providers.gateway import gateway
 from providers.ledger import Ledger
 from providers.models import check_model
@@ -26,6 +26,7 @@ def running_gateway(
     environ: Mapping[str, str] | None = None,
     pause: Callable[[float], None] = time.sleep,
     approvals: Callable[[], Approvals] | None = None,
+    watch_loading: Callable[[], OnWait] = lambda: lambda: None,
 ) -> Iterator[Gateway]:
     ledger = Ledger(
         make_guard=partial(make_guard, approvals=approvals),
@@ -38,7 +39,7 @@ def running_gateway(
         server = uvicorn.Server(config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
-        client = Gateway(address(listening), SECRET)
+        client = Gateway(address(listening), SECRET, watch_loading=watch_loading)
         try:
             yield client
         finally:

@@ -2,21 +2,41 @@
 
 import json
 import stat
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import httpx
 import pytest
 
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Terms
+from providers import gateway_admin, litellm_door
 from providers.account import AT_ONCE
 from providers.client import Gateway
 from providers.read_trajectory import first_difference
 from providers.run_account import RunTerms
 from tests.providers.conftest import ASK, LS, USAGE, Open, Script
 from tests.providers.running_gateway import running_gateway
+
+
+@pytest.fixture
+def slow_import(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Importing litellm ends when this is set."""
+    over = threading.Event()
+
+    def slow() -> ModuleType:
+        over.wait()
+        return litellm_door
+
+    monkeypatch.setattr(litellm_door, "litellm", slow)
+    monkeypatch.setattr(gateway_admin, "LOAD_ANSWER_S", 0.01)
+    litellm_door._import.cache_clear()
+    yield over
+    litellm_door._import.cache_clear()
 
 
 def test_the_token_of_an_agent_makes_no_vectors(agent: Open, script: Script) -> None:
@@ -113,6 +133,34 @@ def test_a_model_that_cannot_answer_is_known_before(gateway: Gateway, script: Sc
         gateway.check_model("openai/gpt-4o")
     with pytest.raises(OptionInvalid, match="cannot read scripted model"):
         gateway.check_model("scripted/nowhere.jsonl")
+
+
+def test_a_model_is_asked_about_when_the_library_of_providers_is_there_however_late(
+    slow_import: threading.Event,
+) -> None:
+    waits: list[int] = []
+
+    def on_wait() -> None:
+        waits.append(1)
+        if len(waits) == 3:
+            slow_import.set()
+
+    no_key = pytest.raises(ModelUnavailable, match="no key for 'openai/gpt-4o'")
+    with running_gateway(watch_loading=lambda: on_wait) as client, no_key:
+        client.check_model("openai/gpt-4o")
+    assert len(waits) >= 3
+
+
+def test_whoever_waits_for_the_library_of_providers_may_give_up(
+    slow_import: threading.Event,
+) -> None:
+    def give_up() -> None:
+        raise ModelUnavailable("it is stuck")
+
+    with running_gateway(watch_loading=lambda: give_up) as client:
+        with pytest.raises(ModelUnavailable, match="it is stuck"):
+            client.check_model("openai/gpt-4o")
+        slow_import.set()
 
 
 def test_a_socket_is_for_this_user_only(script: Script, tmp_path: Path) -> None:
