@@ -42,6 +42,7 @@ class Repl:
     console: Console
     repo: str
     grants: frozenset[str] = frozenset()
+    allow_change: tuple[str, ...] = ()
     plan: str = ""
     _commands: Mapping[str, Callable[[str], None]] = field(init=False)
 
@@ -76,7 +77,9 @@ class Repl:
                 raise OptionInvalid(f"no command {f':{name}'!r}: `:help` tells them")
             self._commands[name](words.strip())
         elif line:
-            request = PlanRequest(prompt=line, repo=self.repo, grants=self.grants)
+            request = PlanRequest(
+                prompt=line, repo=self.repo, grants=self.grants, allow_change=self.allow_change
+            )
             self._show(note_draft(self.shop, request))
 
     def _show(self, name: str) -> None:

@@ -25,14 +25,13 @@ OURSELVES = "harness"
 class Bounds:
     """What an agent's guard goes by, besides the tools it allows. Nothing here is from data.
 
-    `trusted` are the user's own words: a path or host that they name, the user decided on.
     `taint` names the untrusted origins that the agent sees. `protected` and `secret` are
-    patterns of files, `hosts` is where the run's egress leads; `changes` are patterns of
-    protected files that the run is there to change. With `ask` what is denied is a
-    question to a person, whose answer the agent waits for as long as `wait_s`.
+    patterns of files, `hosts` is where the run's egress leads. `changes` are the patterns of
+    protected files that `--allow-change` or the blueprint permits to change; no text of an
+    intent permits anything. With `ask` what is denied is a question to a person, whose answer
+    the agent waits for as long as `wait_s`.
     """
 
-    trusted: str = ""
     taint: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     secret: tuple[str, ...] = ()

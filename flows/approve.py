@@ -52,6 +52,7 @@ def run_plan(
     repo: str = NOT_GIVEN,
     grants: list[str] = [],  # noqa: B006 - the form shows it; nobody changes it
     ask_first: bool = True,
+    allow_change: list[str] = [],  # noqa: B006 - the form shows it; nobody changes it
 ) -> State[PlanReport]:
     """Make a plan and run it.
 
@@ -60,12 +61,18 @@ def run_plan(
         repo: Folder, git repository or its URL to work on.
         grants: Capabilities that the plan has besides the configured ones, such as SEND_EMAIL.
         ask_first: Show the plan and wait until somebody agrees to it.
+        allow_change: Patterns of protected files that may be pushed changed, such as
+            .github/workflows/*. Nothing that the prompt says permits it.
     """
     check_given({"prompt": prompt, "repo": repo})
     run_id = str(flow_run.id)[-8:]
     with beating(), plan_shop(load_settings()) as shop:
         request = PlanRequest(
-            prompt=prompt, repo=repo, grants=frozenset(grants), flow_run=str(flow_run.id)
+            prompt=prompt,
+            repo=repo,
+            grants=frozenset(grants),
+            allow_change=tuple(allow_change),
+            flow_run=str(flow_run.id),
         )
         if not _agreed(shop, run_id, request, ask_first=ask_first):
             _note_refused(shop, run_id)

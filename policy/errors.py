@@ -1,6 +1,7 @@
 """What can go wrong with plans and their log, hung below the tree in contracts/errors.py.
 
 HarnessError
+├── LinksTooMany                 exit 1   the links of a tree cannot all be followed
 ├── LogDamaged                   exit 1   the log lacks what it once had
 ├── NotKept                      exit 1   a step was done, but its files could not be kept
 ├── OperationFailed              exit 1   a step's operation could not do what it was to do
@@ -13,6 +14,10 @@ HarnessError
 """
 
 from contracts.errors import BadInput, HarnessError, Unavailable
+
+
+class LinksTooMany(HarnessError):
+    """The symbolic links of a tree are more than may be followed in the time there is."""
 
 
 class LogDamaged(HarnessError):

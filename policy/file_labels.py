@@ -40,6 +40,22 @@ def matches(patterns: Sequence[str], path: str) -> bool:
 
 
 @lru_cache
+def folders(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Patterns of the folders that files of these patterns lie in, each with a slash at its end.
+
+    Folders whose own name has a wildcard are left out: that would be any file beside them.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        folder = posixpath.dirname(pattern)
+        while folder:
+            if not re.search(r"[*?]", posixpath.basename(folder)):
+                found[f"{folder}/"] = None
+            folder = posixpath.dirname(folder)
+    return tuple(found)
+
+
+@lru_cache
 def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Those that are for whole paths, and those for names."""
     wholes = [pattern for pattern in patterns if "/" in pattern]

@@ -1,6 +1,7 @@
 """`harness plan` and `harness approvals`: a prompt becomes a plan, and a person decides."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 from app.terminal.asking import asking, confirmed, who_sits_here
 from app.terminal.files import intent_text
-from app.terminal.options import AsJson
+from app.terminal.options import AllowChange, AsJson
 from app.terminal.out import say, show, show_json, tell
 from app.terminal.present import show_table
 from app.terminal.who import who
@@ -33,6 +34,7 @@ def plan(
     grant: Annotated[
         list[str] | None, typer.Option(metavar="CAP", help="A capability, or release:TAG.")
     ] = None,
+    allow_change: AllowChange = None,
     model: Annotated[str | None, typer.Option(help="Who plans; scripted/<file> works.")] = None,
     intent_from: Annotated[
         Path | None, typer.Option(help="A file to work on, such as an issue; - for stdin.")
@@ -51,7 +53,8 @@ def plan(
 
     settings = load_settings()
     check_text("--model", model or "")
-    request = _request(prompt, repo, grant or [], intent_from, untrusted=untrusted)
+    asked = _request(prompt, repo, grant or [], intent_from, untrusted=untrusted)
+    request = replace(asked, allow_change=tuple(allow_change or ()))
     with plan_shop(settings, planner=model, ask_person=who_sits_here()) as shop:
         made = draft_plan(shop, request)
         agreed = _shown(shop, request, made, yes=yes or dry_run, as_json=as_json)
@@ -166,8 +169,6 @@ def _shown(
     shop: "PlanShop", request: "PlanRequest", made: "Plan", *, yes: bool, as_json: bool
 ) -> "PlanRequest | None":
     """Show the plan and have it agreed on; whoever agrees also grants what it needs."""
-    from dataclasses import replace
-
     from flows.plans.report import plan_lines
     from flows.plans.run import missing_grants
 

@@ -5,12 +5,15 @@ from typing import Annotated
 
 import typer
 
+from app.terminal.options import AllowChange
+
 
 def repl(
     repo: Annotated[str, typer.Option(help="Folder, git repository or URL to work on.")] = ".",
     grant: Annotated[
         list[str] | None, typer.Option(metavar="CAP", help="A capability of every plan.")
     ] = None,
+    allow_change: AllowChange = None,
     model: Annotated[str | None, typer.Option(help="Who plans; scripted/<file> works.")] = None,
 ) -> None:
     """Type prompts; see plans, decisions and events live. `:help` tells the rest."""
@@ -19,7 +22,9 @@ def repl(
     from app.repl import Repl
     from flows.config.settings import load_settings
     from flows.plans.wiring import plan_shop
+    from flows.runs.check_request import check_patterns
 
+    check_patterns(allow_change or ())
     settings = load_settings()
     with plan_shop(settings, planner=model) as shop:
         Repl(
@@ -28,4 +33,5 @@ def repl(
             console=Console(highlight=False, markup=False, emoji=False, soft_wrap=True),
             repo=repo,
             grants=frozenset(grant or ()),
+            allow_change=tuple(allow_change or ()),
         ).talk(sys.stdin)

@@ -71,6 +71,7 @@ def draft(asked: PromptBody, shop: Shop, response: Response) -> PlanAnswer:
         prompt=asked.prompt,
         repo=asked.repo,
         grants=asked.grants,
+        allow_change=asked.allow_change,
         intent=asked.intent,
         intent_from=outside,
     )

@@ -22,6 +22,9 @@ class PromptBody(_Body):
     prompt: str = Field(min_length=1, max_length=100_000, pattern=r"\S")
     repo: str = Field(min_length=1, description="Folder, git repository or its URL.")
     grants: frozenset[str] = Field(frozenset(), description="Capabilities, or `release:TAG`.")
+    allow_change: tuple[str, ...] = Field(
+        (), description="Patterns of protected files that may be pushed changed."
+    )
     intent: str | None = Field(None, description="A text to work on that nobody vouches for.")
     intent_from: str = Field("the request", description="Where that text comes from.")
 
@@ -88,6 +91,7 @@ class PlanAnswer(BaseModel):
     repo: str
     plan: JsonValue = Field(description="Its id, and the steps as the planner wrote them.")
     grants: list[str]
+    allow_change: list[str]
     missing_grants: list[str] = Field(description="Asked for by the plan, granted by nobody.")
     steps: list[StepAnswer]
     approvals: list[ApprovalAnswer] = Field(description="Those that wait for a decision.")
@@ -110,6 +114,7 @@ def plan_answer(state: PlanState) -> PlanAnswer:
             "agreed": state.agreed,
             "repo": shown_address(state.request.repo),
             "grants": sorted(state.request.grants),
+            "allow_change": list(state.request.allow_change),
             "missing_grants": sorted(state.missing_grants),
             "approvals": [approval_json(one) for one in state.waiting],
         }

@@ -11,12 +11,7 @@ from nodes.checks import has_tools, was_skipped
 from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.options import OPTIONS
 from nodes.projects.work import look_for_tests, require_install, run_tests
-
-LOCK_FILES = (
-    "*.lock", "package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "bun.lockb",
-    "packages.lock.json", "gradle.lockfile", ".terraform.lock.hcl", "go.sum",
-)  # fmt: skip
-"""Whoever asks for an upgrade asks for these to change."""
+from policy.guard.protected import LOCK_FILES
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _no_tests = was_skipped("project")

@@ -12,7 +12,8 @@ from flows.config.tables import Table, load_table
 from flows.runs.request import ResolvedRequest, repo_name
 from policy.authority import Authority
 from policy.file_labels import FileLabels
-from policy.guard.guard import PROTECTED, SECRET
+from policy.guard.guard import SECRET
+from policy.guard.protected import PROTECTED
 from policy.types import APPROVAL_TTL_S
 
 MAX_WAIT_S = 1500.0
@@ -70,7 +71,8 @@ class PolicySettings(Table):
     guard: bool = True
     """Agents ask before what leaves the sandbox, or changes what others run."""
     protected: tuple[str, ...] = PROTECTED
-    """Patterns of files that an agent changes only when the user names them."""
+    """Patterns of files that change only where `--allow-change`, a blueprint's `changes` or a
+    person permits it: files that others execute or obey."""
     secret: tuple[str, ...] = SECRET
     """Patterns of files that hold secrets: who has read one reaches nobody."""
 
@@ -93,25 +95,24 @@ class PolicySettings(Table):
             return None
         repo, place = f"repo:{repo_name(request.repo)}", request.intent_from
         return Bounds(
-            trusted="" if place else request.intent,
             taint=(repo, place) if place else (repo,),
             protected=self.protected,
             secret=self.secret,
             hosts=(*hosts, *request.definition.egress),
-            changes=request.definition.changes,
+            changes=(*request.definition.changes, *request.allow_change),
             ask=self.ask_for_agents,
             wait_s=self.wait_approvals_s,
         )
 
-    def bounds_of_plan(self, prompt: str, workspace: Label) -> Bounds | None:
-        """Which files a plan pushes changed only where its prompt names them.
+    def bounds_of_plan(self, allow_change: Sequence[str], workspace: Label) -> Bounds | None:
+        """Which files a plan pushes changed only where `allow_change` permits it.
 
         None: any, for there is no guard, or nothing untrusted has come into its workspace.
         """
         if not self.guard or not workspace.taint:
             return None
         taint = tuple(sorted(workspace.taint))
-        return Bounds(trusted=prompt, taint=taint, protected=self.protected)
+        return Bounds(taint=taint, protected=self.protected, changes=tuple(allow_change))
 
 
 def load_policy_settings() -> PolicySettings:

@@ -8,7 +8,7 @@ from contracts.gate import Bounds
 from flows.audit.agent_approvals import decided_text, notices, pending
 from flows.audit.approval_text import late_line
 from flows.execution.delivery import Delivery
-from flows.execution.work_check import check_work, unvouched_work
+from flows.execution.work_check import check_work, unpermitted_work
 from flows.runs.request import ResolvedRequest
 from policy.types import Approval
 from sandbox.repos import Base
@@ -75,7 +75,7 @@ class Doubt:
         work, bounds = self._delivery.work, self._bounds
         if not self._request.push or work is None or bounds is None:
             return False
-        return unvouched_work(work, self._base, bounds) is not None
+        return unpermitted_work(work, self._base, bounds) is not None
 
     def _work_waits(self, approvals: "Approvals") -> bool:
         work, bounds = self._delivery.work, self._bounds

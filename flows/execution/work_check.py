@@ -1,11 +1,20 @@
-"""The collected work, before it goes further: what it changes that nobody vouches for."""
+"""The collected work, before it goes further: which protected files it changes unpermitted."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.gate import Bounds
-from policy.guard.changed_files import Change, as_approved, question_about, unvouched
+from policy.guard.changed_files import (
+    Change,
+    Unpermitted,
+    as_approved,
+    question_about,
+    refusal,
+    unpermitted,
+)
+from policy.guard.links import Links
 from sandbox.diffs import changes, file_diff
+from sandbox.links import links
 from sandbox.repos import Base
 from sandbox.workspace import Work
 
@@ -33,13 +42,14 @@ def check_work(
     it is in the work.
     """
     asked = approvals.list(run_id=run_id)
-    found = [one for one in _unvouched(work, base, bounds) if not as_approved(one, asked)]
+    found = [one for one in _unpermitted(work, base, bounds) if not as_approved(one, asked)]
     if not found:
         return Checked()
     if not bounds.ask:
-        return Checked(_unasked(found))
+        return Checked(refusal(found))
     questions = [
-        question_about(one, bounds, run_id=run_id, diff=_diff(base, work, one)) for one in found
+        question_about(one, bounds, run_id=run_id, diff=_diff(base, work, one.change))
+        for one in found
     ]
     said = [approvals.ask(question) for question in questions]
     denied = [one for one, answer in zip(found, said, strict=True) if answer.status == "denied"]
@@ -51,23 +61,24 @@ def check_work(
     return Checked(None if all(used) else f"{_named(found)}: the approval is not there any more")
 
 
-def unvouched_work(work: Work, base: Base, bounds: Bounds) -> str | None:
+def unpermitted_work(work: Work, base: Base, bounds: Bounds) -> str | None:
     """Why the work may not go further where nobody is asked, or None."""
-    found = _unvouched(work, base, bounds)
-    return _unasked(found) if found else None
+    found = _unpermitted(work, base, bounds)
+    return refusal(found) if found else None
 
 
-def _unvouched(work: Work, base: Base, bounds: Bounds) -> tuple[Change, ...]:
-    return unvouched((Change(*change) for change in changes(base, work.commit)), bounds)
+def _unpermitted(work: Work, base: Base, bounds: Bounds) -> tuple[Unpermitted, ...]:
+    """What of the work no `--allow-change` permits, through the links of the base as well.
 
-
-def _unasked(found: Sequence[Change]) -> str:
-    return f"{_named(found)}, which nobody vouches for"
+    Git never writes through a link, so the links that the work adds give its files no names.
+    """
+    changed = (Change(*change) for change in changes(base, work.commit))
+    return unpermitted(changed, bounds, Links(links(base)))
 
 
 def _diff(base: Base, work: Work, change: Change) -> str:
     return file_diff(base, work.commit, change.path, limit=_SHOWN) or "[git shows no line of it]"
 
 
-def _named(changes: Sequence[Change]) -> str:
-    return f"the work changes {', '.join(repr(change.path) for change in changes)}"
+def _named(found: Sequence[Unpermitted]) -> str:
+    return f"the work changes {', '.join(repr(one.change.path) for one in found)}"

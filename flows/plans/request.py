@@ -10,6 +10,7 @@ from contracts.json import Json, canonical
 from contracts.text import check_text
 from flows.plans.process import plan_folder
 from flows.runs.addresses import keep_address, whole_address
+from flows.runs.check_request import check_patterns
 from flows.runs.request import absolute_repo, repo_name
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
@@ -24,13 +25,15 @@ class PlanRequest:
 
     `repo` is kept as it is from the root: a plan goes on wherever it was agreed to.
     `intent` is a text from an untrusted place, called `intent_from`: the planner never sees
-    it, the plan may refer to it. `flow_run` is the id of the Prefect flow run that suspends
+    it, the plan may refer to it. `allow_change` are patterns of protected files that may be
+    pushed changed. `flow_run` is the id of the Prefect flow run that suspends
     itself to ask a person; empty when a process on a terminal runs the plan.
     """
 
     prompt: str
     repo: str = "."
     grants: frozenset[str] = frozenset()
+    allow_change: tuple[str, ...] = ()
     intent: str | None = None
     intent_from: str = ""
     flow_run: str = ""
@@ -42,6 +45,7 @@ class PlanRequest:
         check_text("the intent", self.intent or "")
         check_text("the name of the intent's file", self.intent_from)
         check_text("--grant", " ".join(self.grants))
+        check_patterns(self.allow_change)
         object.__setattr__(self, "repo", absolute_repo(self.repo))
 
     def entities(self, *, trusted: bool) -> dict[str, Entity]:
@@ -86,6 +90,7 @@ def note_plan(
         "prompt": request.prompt,
         "repo": keep_address(plan_folder(log), run_id, request.repo),
         "grants": sorted(request.grants),
+        "allow_change": list(request.allow_change),
         "intent": request.intent,
         "intent_from": request.intent_from,
         "flow_run": request.flow_run,
@@ -115,11 +120,12 @@ def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[Plan
         raise RunNotFound(f"no plan runs or ran as {run_id!r}")
     body: Mapping[str, Json] = found[0].body
     prompt = Prompt(text=str(body["prompt"]), at=found[0].at)
-    grants = body["grants"]
+    grants, allowed = body["grants"], body.get("allow_change")  # of an older home: none
     request = PlanRequest(
         prompt=prompt.text,
         repo=whole_address(plan_folder(log), run_id, str(body["repo"])),
         grants=frozenset(str(one) for one in grants) if isinstance(grants, tuple) else frozenset(),
+        allow_change=tuple(map(str, allowed)) if isinstance(allowed, tuple) else (),
         intent=None if body["intent"] is None else str(body["intent"]),
         intent_from=str(body["intent_from"]),
         flow_run=str(body["flow_run"]),

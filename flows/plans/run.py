@@ -192,7 +192,8 @@ def _registry(
     """What steps may do; `label` is what the files carry at the moment."""
 
     def push(remote: str, branch: str) -> str:
-        return workspace.push(remote, branch, shop.policy.bounds_of_plan(request.prompt, label()))
+        bounds = shop.policy.bounds_of_plan(request.allow_change, label())
+        return workspace.push(remote, branch, bounds)
 
     outside = Outside(
         send=lambda mail: send_mail(mail, shop.policy.mail),

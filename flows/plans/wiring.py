@@ -120,6 +120,7 @@ def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
             repo=plan.repo,
             intent=intent,
             intent_from="" if plan.intent is None else plan.taint[-1],
+            allow_change=plan.allow_change,
         )
         request = shop.resolve(given, find_blueprint(name))
         shop.check(request)

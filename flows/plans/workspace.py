@@ -13,7 +13,7 @@ from contracts.gate import Bounds
 from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.execution.dependencies import Opened
-from flows.execution.work_check import unvouched_work
+from flows.execution.work_check import unpermitted_work
 from flows.runs.snapshots import Files
 from policy.errors import OperationFailed
 from sandbox.branches import publish, push
@@ -124,11 +124,11 @@ class PlanWorkspace:
     def push(self, remote: str, branch: str, bounds: Bounds | None) -> str:
         """Push what is committed as this branch; gives the commit.
 
-        `bounds` say which files only the user's word may change; None: any may.
+        `bounds` say which files are protected, and which of them may change; None: all may.
 
         Raises:
             OperationFailed: no git repository, another remote than origin, nothing to push, or a
-                change to what decides what others run, such as CI, that the prompt does not name.
+                change of a protected file that no `--allow-change` permits.
             GitFailed: git refused.
         """
         if not _is_git(self._repo) or remote != "origin":
@@ -137,8 +137,8 @@ class PlanWorkspace:
         work = take_out(self.sandbox(), base, branch, message="harness: what was not committed")
         if work is None:
             raise OperationFailed("there is nothing to push: nothing changed")
-        if bounds is not None and (why := unvouched_work(work, base, bounds)):
-            raise OperationFailed(f"{why}: name it in the prompt, or push it yourself")
+        if bounds is not None and (why := unpermitted_work(work, base, bounds)):
+            raise OperationFailed(f"{why}, or push the work yourself")
         publish(base, work.branch, work.commit)
         push(base, work.branch)
         return work.commit

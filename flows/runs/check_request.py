@@ -1,10 +1,10 @@
 """Checks of a run request that need its blueprint: options, agents, and what a run can hold."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from contracts.errors import BadInput, OptionInvalid
 from contracts.text import check_text
-from flows.runs.request import ResolvedRequest, absolute_repo
+from flows.runs.request import MOST_PATTERNS, ResolvedRequest, absolute_repo
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
 from nodes.projects.options import OPTIONS, option_argv
@@ -22,6 +22,7 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
     for name in ("repo", "intent", "intent_from", "ref", "model"):
         check_text(f"the {name}", getattr(request, name))
     check_text("the repository's path", absolute_repo(request.repo))
+    check_patterns(request.allow_change)
     for name, value in request.options.items():
         check_text("an option", f"{name}={value}")
     if request.definition.needs_intent and not request.intent.strip():
@@ -29,6 +30,23 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
             f"blueprint {request.definition.name!r} does what the intent says: give one, as "
             "--intent or --intent-from"
         )
+
+
+def check_patterns(patterns: Sequence[str]) -> None:
+    """Refuse patterns for `--allow-change` that could match no file of a repository.
+
+    Raises:
+        BadInput: names the pattern.
+    """
+    if len(patterns) > MOST_PATTERNS:
+        raise BadInput(f"--allow-change: {len(patterns)} patterns, at most {MOST_PATTERNS}")
+    for pattern in patterns:
+        check_text("the pattern of --allow-change", pattern)
+        if not pattern.strip() or {"", ".", ".."} & set(pattern.split("/")):
+            raise BadInput(
+                f"--allow-change {pattern!r}: give a path or pattern from the repository's root, "
+                "such as '.github/workflows/*', without '/' at either end and without '.' or '..'"
+            )
 
 
 def _check_options(request: ResolvedRequest) -> None:

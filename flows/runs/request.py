@@ -73,8 +73,8 @@ class RunRequest(BaseModel):
         max_length=200,
         description=DESCRIPTIONS["intent_from"],
     )
-    allow_change: list[Pattern] = Field(
-        default=[],
+    allow_change: tuple[Pattern, ...] = Field(
+        default=(),
         title="Allow changes of protected files",
         max_length=MOST_PATTERNS,
         description=DESCRIPTIONS["allow_change"],

@@ -1,10 +1,10 @@
-"""The work that is collected from a sandbox: whether it changes what decides what others run.
+"""The work that is collected from a sandbox: which protected files it changes without permission.
 
 A shell line, a test or a build can write a file on a way that no guard of tool calls sees. So the
 changes themselves are looked at, whoever made them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from hashlib import sha1, sha256
 from typing import NamedTuple
@@ -12,12 +12,17 @@ from typing import NamedTuple
 from contracts.gate import Bounds
 from contracts.json import Json, digest
 from contracts.tool import Denied
-from policy.guard.guard import GUARD, is_protected, is_vouched, plain_path
+from policy.errors import LinksTooMany
+from policy.guard.guard import GUARD, is_permitted, is_protected, plain_path, protected_files
+from policy.guard.links import Links
 from policy.plan.question import Question
 from policy.types import Approval
 
 WORK = "the collected work"
 """Stands in an approval where the node of an agent's call does."""
+
+_MOST_LINKED = 10
+"""Files of which one refusal tells by which link they are protected."""
 
 _OP = "collect"
 _PLAIN_FILE = "100644"
@@ -32,23 +37,62 @@ class Change(NamedTuple):
     after: str
 
 
-def unvouched(changes: Iterable[Change], bounds: Bounds) -> tuple[Change, ...]:
-    """Those to protected files that nobody vouches for."""
-    return tuple(
-        change
-        for change in changes
-        if is_protected(change.path, bounds) and not is_vouched(change.path, bounds)
-    )
+class Unpermitted(NamedTuple):
+    """A change of a protected file that nothing permits.
+
+    `name` is by which name the file is protected: its path, or one by which a link leads to it.
+    None: nobody can tell, for the links are too many to follow.
+    """
+
+    change: Change
+    name: str | None
 
 
-def as_approved(change: Change, approvals: Iterable[Approval]) -> bool:
+def unpermitted(changes: Iterable[Change], bounds: Bounds, links: Links) -> tuple[Unpermitted, ...]:
+    """The changes of protected files that neither `--allow-change` nor the blueprint permits."""
+    found = (_unpermitted(change, bounds, links) for change in changes)
+    return tuple(one for one in found if one is not None)
+
+
+def _unpermitted(change: Change, bounds: Bounds, links: Links) -> Unpermitted | None:
+    """None where the path is permitted, or each name of it that is protected.
+
+    So a link `x.lock -> .github/ci.yml` and the pattern `*.lock` permit no change of that file.
+    """
+    if is_permitted(change.path, bounds):
+        return None
+    try:
+        for name in links.names(change.path):
+            if is_protected(name, bounds) and not is_permitted(name, bounds):
+                return Unpermitted(change, name)
+    except LinksTooMany:
+        return Unpermitted(change, None)
+    return None
+
+
+def refusal(found: Sequence[Unpermitted]) -> str:
+    """What the work changes without permission, why each counts, and which options permit it."""
+    linked = [
+        f"{one.change.path!r} is also {one.name!r} through a link"
+        for one in found[:_MOST_LINKED]
+        if one.name not in (None, one.change.path)
+    ]
+    if any(one.name is None for one in found):
+        linked.append("the symbolic links are too many to follow, so each file counts as protected")
+    named = protected_files([one.change.path for one in found])
+    through = f" ({'; '.join(linked)})" if linked else ""
+    return f"the work changes {named}{through}"
+
+
+def as_approved(found: Unpermitted, approvals: Iterable[Approval]) -> bool:
     """Whether a person has let an agent write exactly this file with exactly this content."""
+    change = found.change
     for approval in approvals:
         content = approval.arguments.get("content")
         if approval.status != "used" or not isinstance(content, str):
             continue
         path = approval.arguments.get("path") or approval.arguments.get("file_path")
-        same = plain_path(str(path)) == change.path
+        same = plain_path(str(path)) in (change.path, found.name)
         if same and change.after == f"{_PLAIN_FILE} {_git_name(content, like=change.after)}":
             return True
     return False
@@ -61,13 +105,13 @@ def _git_name(content: str, *, like: str) -> str:
     return kind(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def question_about(change: Change, bounds: Bounds, *, run_id: str, diff: str) -> Question:
+def question_about(found: Unpermitted, bounds: Bounds, *, run_id: str, diff: str) -> Question:
     """May exactly this content be there, in the place of exactly that? `diff` is to look at."""
-    taint = frozenset(bounds.taint)
+    taint, change = frozenset(bounds.taint), found.change
     path = change.path.encode("utf-8", "backslashreplace").decode()
     exact: Mapping[str, Json] = {"path": path, "before": change.before, "after": change.after}
     denied = Denied(
-        reason=f"{', '.join(sorted(taint))} would decide what {path} holds",
+        reason=refusal([found]),
         rule="C4",
         argument="/path",
         tags=taint,

@@ -1,7 +1,8 @@
 """The guard of an agent: each of its tool calls is an operation, decided by the same rules.
 
-What an agent asks for is made of all that it saw. So it works freely inside the sandbox;
-whatever leaves, or changes what others run, must be named by the user or allowed by one.
+What an agent asks for is made of all that it saw. So it works freely inside the sandbox.
+Whatever leaves needs an allowed host, a change of a protected file needs `--allow-change` or a
+blueprint's `changes`, and everything else needs a person's approval.
 """
 
 import json
@@ -19,23 +20,12 @@ from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
 from policy.authority import Authority
 from policy.errors import OperationFailed
-from policy.file_labels import matches
+from policy.file_labels import folders, matches
 from policy.guard.shell_reader import touched
 from policy.plan.registry import Registry, operation
 from policy.plan.resolve import Call, World
 from policy.plan.step_check import RULES, check_step
 from policy.types import Plan, Step
-
-PROTECTED = (
-    ".github/**", ".gitea/**", ".forgejo/**", ".gitlab-ci.yml", ".gitlab/**", ".circleci/**",
-    ".buildkite/**", ".woodpecker/**", ".woodpecker.yml", ".drone.yml", "Jenkinsfile",
-    "azure-pipelines.yml", "bitbucket-pipelines.yml", "appveyor.yml", ".travis.yml", ".ci/**",
-    ".pre-commit-config.yaml", ".husky/**", ".devcontainer/**", ".envrc", ".vscode/tasks.json",
-    ".git/**", ".gitmodules", "*.lock", "package-lock.json", "npm-shrinkwrap.json",
-    "pnpm-lock.yaml", "bun.lockb", "packages.lock.json", "gradle.lockfile",
-    ".terraform.lock.hcl", "go.sum",
-)  # fmt: skip
-"""Files that decide what others run: CI, hooks, and what gets installed."""
 
 SECRET = (
     ".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc",
@@ -53,6 +43,10 @@ _MOST_SECRETS = 100
 LONGEST_PATH = 4_096
 """Characters; Linux opens nothing by a longer one."""
 
+_MOST_NAMED = 10
+"""Files that one refusal names."""
+
+_WORKSPACE = "/workspace/"
 _HERE = ("localhost", "127.0.0.1")
 _ENV_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template", ".env.dist"})
 
@@ -65,7 +59,7 @@ def work_inside(call: Annotated[object, "content"]) -> Json:
 
 @operation(effect="write", requires=[_LEAVE])
 def change_protected(path: Annotated[object, "authority"]) -> Json:
-    """Change what decides what others run."""
+    """Change a protected file that nothing permits to change."""
     return _by_the_agent(path)
 
 
@@ -83,7 +77,7 @@ _REGISTRY = Registry([work_inside, change_protected, reach])
 _SEEN: Json = {"$ref": "input.seen"}
 
 
-GUARD = f"agent-guard/{RULES}.2"
+GUARD = f"agent-guard/{RULES}.3"
 """How decisions of these rules, and of the reading of shell lines, are named in the event log."""
 
 
@@ -122,7 +116,9 @@ class AgentGuard:
             return Denied(reason=f"a path of more than {LONGEST_PATH} characters opens no file")
         with self._lock:
             steps = self._steps(self._word_of(call.name), arguments)
-            denials = dict.fromkeys(denied for step in steps for denied in self._denials(step))
+            denials = dict.fromkeys(
+                denied for step, why in steps for denied in self._denials(step, why)
+            )
             if not denials:
                 self._remember(_named(arguments))
                 return Allowed()
@@ -139,8 +135,9 @@ class AgentGuard:
         """The label of whatever the agent does now: the tags of all that it saw."""
         return derived(None, origin="", of=self._seen).label
 
-    def _steps(self, word: str | None, arguments: Mapping[str, Json]) -> Iterable[Step]:
-        yield _step("work_inside", {"call": _SEEN}, self.label.caps)
+    def _steps(self, word: str | None, arguments: Mapping[str, Json]) -> Iterable[tuple[Step, str]]:
+        """What the call would do, each with the reason to give if C4 denies it; '' for C4's own."""
+        yield _step("work_inside", {"call": _SEEN}, self.label.caps), ""
         changed: set[str] = set()
         if word == "shell":
             line = touched(str(arguments.get("command", "")))
@@ -148,14 +145,19 @@ class AgentGuard:
             changed |= line.changed
             for host in sorted(line.hosts):
                 to: Json = host if self._may_reach(host) else _SEEN
-                yield _step("reach", {"host": to, "data": _SEEN}, self.label.caps)
+                yield _step("reach", {"host": to, "data": _SEEN}, self.label.caps), ""
         elif word in ("write", "edit"):
             changed |= _named(arguments)
-        for path in sorted(path for path in changed if is_protected(path, self._bounds)):
-            known = is_vouched(path, self._bounds)
-            yield _step("change_protected", {"path": path if known else _SEEN}, self.label.caps)
+        refused = {plain_path(path) for path in changed if self._may_not_change(path)}
+        if refused:
+            step = _step("change_protected", {"path": _SEEN}, self.label.caps)
+            yield step, f"the agent would change {protected_files(sorted(refused))}"
 
-    def _denials(self, step: Step) -> Sequence[Denied]:
+    def _may_not_change(self, path: str) -> bool:
+        protected = not _is_outside(path) and is_protected(path, self._bounds)
+        return protected and not is_permitted(path, self._bounds)
+
+    def _denials(self, step: Step, why: str) -> Sequence[Denied]:
         plan = Plan(steps=(step,), prompt="")
         seen = derived(None, origin="what the agent saw", of=self._seen)
         inside = Entity(content=None, label=CLEAN, origin="sandbox")
@@ -168,7 +170,10 @@ class AgentGuard:
         )
         decision = check_step(Call(plan=plan, index=0), world)
         each = decision.each if isinstance(decision, Denied) else ()
-        return [replace(one, also=()) for one in each]
+        return [
+            replace(one, also=(), reason=why if why and one.rule == "C4" else one.reason)
+            for one in each
+        ]
 
     def _remember(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
@@ -189,22 +194,28 @@ class AgentGuard:
 
 
 def is_protected(path: str, bounds: Bounds) -> bool:
-    """Whether the file decides what others run; so does whatever stands in its folder's place."""
+    """Whether the file is a protected one, or stands in the place of a folder of such files."""
     plain = plain_path(path)
-    return matches(bounds.protected, plain) or matches(bounds.protected, f"{plain}/x")
+    return matches(bounds.protected, plain) or matches(folders(bounds.protected), f"{plain}/")
 
 
-def is_vouched(path: str, bounds: Bounds) -> bool:
-    """Whether the user named this file, or the run is there to change it."""
-    if matches(bounds.changes, plain_path(path)):
-        return True
-    said = set(bounds.trusted.replace("`", " ").replace('"', " ").split())
-    words = {word.rstrip(".,;:!?)'").lstrip("('").lower() for word in said}
-    name, plain = basename(path), plain_path(path)
-    names = {path, plain} if "/" in plain else set()
-    if "." in name or name in bounds.protected:  # else it may be no more than a word, as "build"
-        names.add(name)
-    return bool(words & {one.lower() for one in names})
+def is_permitted(path: str, bounds: Bounds) -> bool:
+    """Whether `--allow-change` or the blueprint's `changes` permits a change of this file."""
+    return matches(bounds.changes, plain_path(path))
+
+
+def protected_files(paths: Sequence[str]) -> str:
+    """The protected files by name, and the options that permit to change them; at most ten."""
+    shown, more = paths[:_MOST_NAMED], len(paths) - _MOST_NAMED
+    named = ", ".join(map(repr, shown)) + (f" and {more} more" if more > 0 else "")
+    what = "which is a protected file" if len(paths) == 1 else "which are protected files"
+    options = " ".join(f"--allow-change '{_as_pattern(path)}'" for path in shown)
+    return f"{named}, {what}: to permit it, rerun with {options}"
+
+
+def _as_pattern(path: str) -> str:
+    """The path as a pattern that a shell takes between single quotes."""
+    return "".join(char if char.isprintable() and char != "'" else "?" for char in plain_path(path))
 
 
 def guarded(guards: Iterable[Guard]) -> Guard:
@@ -261,12 +272,25 @@ def plain_path(path: str) -> str:
     Some take a `file://` or an `@` away that stands before it, in whatever order, and unusual
     spaces for plain ones.
     """
+    return _as_read(path).removeprefix(_WORKSPACE).lstrip("/")
+
+
+def _is_outside(path: str) -> bool:
+    """Whether the path leads out of the workspace, such as into /tmp or the home directory.
+
+    A path that leads back in by a link is found when the work is collected.
+    """
+    read = _as_read(path)
+    return read.startswith(("/", "~")) and not f"{read}/".startswith(_WORKSPACE)
+
+
+def _as_read(path: str) -> str:
     read = "".join(" " if char.isspace() else char for char in path)
     while len(path) <= LONGEST_PATH and (bare := _of_url(read.lstrip("@"))) != read:
         read = bare
     if read.startswith("/"):
         read = f"/{read.lstrip('/')}"  # of two, `normpath` would keep both
-    return normpath(read).removeprefix("/workspace/").lstrip("/")
+    return normpath(read)
 
 
 def _of_url(path: str) -> str:

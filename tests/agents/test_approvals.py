@@ -12,7 +12,8 @@ from contracts.agents import AGENTS
 from contracts.gate import Bounds, Spent
 from contracts.run import Decisions
 from flows.audit.event_log import event_log
-from policy.guard.guard import PROTECTED, SECRET
+from policy.guard.guard import SECRET
+from policy.guard.protected import PROTECTED
 from policy.plan.approvals import Approvals
 from providers.client import Gateway
 from sandbox.container import DockerSandbox

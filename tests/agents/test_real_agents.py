@@ -8,7 +8,8 @@ from contracts.errors import ModelUnavailable
 from contracts.gate import Bounds
 from contracts.run import Decisions
 from nodes.agents.types import AgentLimits
-from policy.guard.guard import PROTECTED, SECRET
+from policy.guard.guard import SECRET
+from policy.guard.protected import PROTECTED
 from sandbox.container import DockerSandbox
 from tests.agents.calls import NAMES, call, reply, shell, write
 from tests.agents.conftest import Bench

@@ -105,7 +105,10 @@ def test_a_person_is_asked_about_all_that_a_line_does_and_the_log_tells_all(
     go(tool("bash", command=f"curl https://evil.example; cp x {CI}"), DONE)
     assert [one.argument for one in only(approvals).denied.each] == ["/host", "/path"]
     (decision,) = log.events(RUN, kind="decision")
-    said = "repo:repository would decide /path of change_protected"
+    said = (
+        f"the agent would change {CI!r}, which is a protected file: to permit it, rerun with "
+        f"--allow-change '{CI}'"
+    )
     assert decision.body["also"] == ({"rule": "C4", "reason": said},)
     assert replay(log.history(RUN), POLICIES).same
 

@@ -30,7 +30,9 @@ def test_work_that_git_ignores_is_no_silence(shop: Workshop, ask: Ask) -> None:
     assert report.notices == ("not in the branch, because git ignores it: kept.txt",)
 
 
-def test_the_longest_intent_is_cut_in_the_commit_message(shop: Workshop, ask: Ask, repository: Path) -> None:
+def test_the_longest_intent_is_cut_in_the_commit_message(
+    shop: Workshop, ask: Ask, repository: Path
+) -> None:
     made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
     request = ask(made).changed(intent="Write. " * 2_800)
     report = run_blueprint(request, shop, run_id="abcd1234")

@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from blueprints.dsl import agentic, blueprint
 from blueprints.types import Blueprint
 from contracts.run import RunContext
@@ -48,7 +50,7 @@ def test_what_a_readme_tells_an_agent_to_send_away_stays(
     assert (report.decisions.allowed, report.decisions.denied) == (2, 2)
     told = (shop.runs / "abcd1234" / "trajectory.jsonl").read_text()
     assert "repo:repository would decide /host of reach" in told
-    assert "repo:repository would decide /path of change_protected" in told
+    assert "rerun with --allow-change '.github/workflows/ci.yml'" in told
     with event_log(load_settings().home, owner(load_settings())) as log:
         history = log.history("abcd1234")
     decided = [event for event in history.in_order() if event.kind == "decision"]
@@ -57,17 +59,38 @@ def test_what_a_readme_tells_an_agent_to_send_away_stays(
     assert again.same, again.differences
 
 
-def test_what_the_user_names_an_agent_may_change(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
-) -> None:
-    request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE))
-    wanted = request.changed(intent="Add a job to .github/workflows/ci.yml.")
-    assert run_blueprint(wanted, shop, run_id="abcd1234").decisions.denied == 0
+PROSE = (
+    "make the tests pass. Do not touch .github/workflows/ci.yml",
+    "Fix the bug; never change .github/workflows/ci.yml!",
+    "Leave `.github/workflows/ci.yml` as it is and mend hours.py",
+    "Everything but .github/workflows/ci.yml may change",
+    'The job "ci.yml" fails, see .github/workflows/ci.yml: mend the code',
+    "fix the failing test in ci.yml's log",
+    'File "/workspace/.github/workflows/ci.yml", line 3: KeyError',
+    "What does /workspace/.github/workflows/ci.yml do? Write it into notes.md",
+    "Read config.yml, settings.py and ci.yml, then tidy up hours.py",
+    "Add a job to .github/workflows/ci.yml.",
+    "You may change .github/workflows/ci.yml; --allow-change '.github/workflows/ci.yml'",
+)
+"""Requests that mention the file. Whatever they say of it, words of a request permit nothing."""
 
 
-def test_an_issue_from_outside_names_nothing(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+@pytest.mark.parametrize("intent", PROSE)
+@pytest.mark.parametrize("intent_from", ["", "issue:17"])
+def test_no_prose_of_an_intent_permits_a_change_of_a_protected_file(
+    shop: Workshop, ask: Ask, model: Callable[..., str], intent: str, intent_from: str
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE))
-    issue = request.changed(intent="Change .github/workflows/ci.yml!", intent_from="issue:17")
-    assert run_blueprint(issue, shop, run_id="abcd1234").decisions.denied == 1
+    said = request.changed(intent=intent, intent_from=intent_from)
+    report = run_blueprint(said, shop, run_id="abcd1234")
+    assert (report.status, report.decisions.denied) == ("waiting", 1)
+
+
+@pytest.mark.parametrize("intent_from", ["", "issue:17"])
+def test_allow_change_permits_an_agent_to_change_a_protected_file(
+    shop: Workshop, ask: Ask, model: Callable[..., str], intent_from: str
+) -> None:
+    request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE))
+    allowed = request.changed(allow_change=(".github/workflows/*",), intent_from=intent_from)
+    report = run_blueprint(allowed, shop, run_id="abcd1234")
+    assert (report.status, report.decisions.denied) == ("success", 0)

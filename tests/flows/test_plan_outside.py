@@ -44,7 +44,7 @@ def step(op: str, cap: str, deps: list[int], **args: str) -> dict[str, object]:
 def go(own_home: Path) -> Go:
     """Plans these steps on this repository and runs them one after the other."""
 
-    def run(repo: str, *steps: dict[str, object]) -> PlanReport:
+    def run(repo: str, *steps: dict[str, object], allow_change: tuple[str, ...] = ()) -> PlanReport:
         said = json.dumps({"steps": steps})
 
         def complete(_: ChatRequest) -> Reply:
@@ -52,7 +52,8 @@ def go(own_home: Path) -> Go:
 
         with plan_shop(load_settings()) as opened:
             shop = replace(opened, complete=complete)
-            request = PlanRequest(prompt="do it", repo=repo, grants=GRANTS)
+            words = "do it, also in .github/workflows/x.yml"
+            request = PlanRequest(prompt=words, repo=repo, grants=GRANTS, allow_change=allow_change)
             begin(shop, "r1", request, draft_plan(shop, request))
             with open_run(shop, "r1") as going:
                 for index in range(len(steps)):
@@ -116,8 +117,9 @@ def test_a_push_uses_a_password_that_no_sandbox_and_no_log_sees(
     assert PASSWORD not in json.dumps(report.as_json())
 
 
-def test_a_push_carries_no_change_to_ci_that_the_prompt_does_not_name(
-    go: Go, tmp_path: Path
+@pytest.mark.parametrize("permitted", [True, False])
+def test_a_plan_pushes_a_change_of_ci_only_where_allow_change_permits_it(
+    go: Go, tmp_path: Path, permitted: bool
 ) -> None:
     bare = tmp_path / "notes.git"
     run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))
@@ -128,13 +130,15 @@ def test_a_push_carries_no_change_to_ci_that_the_prompt_does_not_name(
         str(clone),
         step("run_command", "RUN_COMMAND", [], command=hides),
         step("git_push", "GIT_PUSH", [0], remote="origin", branch="work"),
+        allow_change=(".github/workflows/*",) if permitted else (),
     )
-    assert [one.status for one in report.steps] == ["done", "failed"]
-    assert "'.github/workflows/x.yml', which nobody vouches for" in report.steps[1].reason
-    assert run_git(bare, "branch", "--list", "work") == ""
+    assert [one.status for one in report.steps] == ["done", "done" if permitted else "failed"]
+    named = "rerun with --allow-change '.github/workflows/x.yml', or push the work yourself"
+    assert (named in report.steps[1].reason) is not permitted
+    assert (run_git(bare, "branch", "--list", "work") != "") is permitted
 
 
-def test_a_blueprint_of_a_plan_with_a_stranger_s_text_is_asked_by_nobody_known(
+def test_a_blueprint_of_a_plan_has_its_places_and_permissions(
     repository: Path,
     model: Callable[..., str],
     own_home: Path,
@@ -142,7 +146,11 @@ def test_a_blueprint_of_a_plan_with_a_stranger_s_text_is_asked_by_nobody_known(
 ) -> None:
     monkeypatch.setenv("HARNESS_MODEL", model(DONE))
     request = PlanRequest(
-        prompt="do it", repo=str(repository), intent="buy tea", intent_from="the form"
+        prompt="do it",
+        repo=str(repository),
+        intent="buy tea",
+        intent_from="the form",
+        allow_change=("uv.lock",),
     )
     with plan_shop(load_settings()) as opened:
         opened.run_blueprint(request, "review", "look at it")
@@ -150,6 +158,7 @@ def test_a_blueprint_of_a_plan_with_a_stranger_s_text_is_asked_by_nobody_known(
     asked = read_record(own)
     assert asked is not None
     assert asked.intent_from == "intent:the form"
+    assert asked.allow_change == ("uv.lock",)
 
 
 def test_the_password_of_a_run_s_repository_is_in_no_report_and_no_log(

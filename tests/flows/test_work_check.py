@@ -80,6 +80,68 @@ def test_work_that_was_approved_is_pushed_once_the_remote_is_back(
     assert (report.status, report.pushed) == ("success", True)
 
 
+def test_an_intent_that_names_the_file_permits_no_push_and_allow_change_does(
+    shop: Workshop, installs: Callable[..., ResolvedRequest], origin: Path
+) -> None:
+    names_it = installs().changed(intent=f"Install it. Do not touch {CI}.")
+    report = run_blueprint(names_it, shop, run_id=RUN)
+    assert (report.status, report.pushed) == ("waiting", False)
+    assert any(f"rerun with --allow-change '{CI}'" in notice for notice in report.notices)
+    allowed = installs().changed(allow_change=(".github/workflows/*",))
+    report = run_blueprint(allowed, shop, run_id="abcd1235")
+    assert (report.status, report.pushed) == ("success", True)
+
+
+@pytest.mark.parametrize(
+    ("allow", "status"),
+    [((), "waiting"), ((".husky/**",), "success"), (("tools/husky/**",), "success")],
+)
+@pytest.mark.parametrize(
+    "links",
+    [
+        {".husky": "tools/husky"},
+        {".husky/pre-commit": "../tools/husky/pre-commit"},
+        {".husky": "hooks/../a", "hooks": "tools", "a": "tools/husky"},
+    ],
+)
+def test_a_file_that_a_link_of_the_base_makes_a_hook_is_protected(
+    shop: Workshop,
+    ask: Ask,
+    repository: Path,
+    origin: Path,
+    links: dict[str, str],
+    allow: tuple[str, ...],
+    status: str,
+) -> None:
+    for link, target in links.items():
+        (repository / link).parent.mkdir(exist_ok=True)
+        (repository / link).symlink_to(target)
+    git(repository, "add", "--all")
+    git(repository, "commit", "--quiet", "-m", "Links")
+    writes = "mkdir -p tools/husky && echo evil > tools/husky/pre-commit"
+    nodes = [deterministic("work", "Work", shell(writes))]
+    request = ask(blueprint("writes", "Writes", nodes), push=True)
+    report = run_blueprint(request.changed(allow_change=allow), shop, run_id=RUN)
+    assert (report.status, report.pushed) == (status, status == "success")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "ln -s evil .husky",
+        "ln -s evil .cargo",
+        "ln -s x a.lock",
+        "mkdir .vscode && ln -s ../x .vscode/tasks.json",
+    ],
+)
+def test_a_link_that_is_added_in_the_place_of_a_protected_file_is_protected(
+    shop: Workshop, ask: Ask, origin: Path, work: str
+) -> None:
+    nodes = [deterministic("work", "Work", shell(work))]
+    request = ask(blueprint("links", "Links", nodes), push=True)
+    assert run_blueprint(request, shop, run_id=RUN).status == "waiting"
+
+
 @pytest.mark.parametrize(("changes", "push"), [((".github/**",), True), ((), False)])
 def test_what_the_blueprint_names_or_nobody_pushes_waits_for_nobody(
     shop: Workshop, installs: Callable[..., ResolvedRequest], changes: tuple[str, ...], push: bool

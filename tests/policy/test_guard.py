@@ -1,22 +1,25 @@
-"""What an agent may do: all it likes inside; what leaves needs the user's word."""
+"""What an agent may do: all it likes inside; what leaves or is protected needs permission."""
 
 import json
+import shlex
+from dataclasses import replace
 
 import pytest
 
 from contracts.gate import Bounds
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from nodes.agents.allowed import TOOLS
-from policy.guard.guard import PROTECTED, SECRET, AgentGuard
+from policy.guard.guard import SECRET, AgentGuard
+from policy.guard.protected import PROTECTED
 from policy.guard.shell_reader import touched
 
 README = "repo:my-project"
 BOUNDS = Bounds(
-    trusted="fix the failing test, and bump the cache key in .github/workflows/ci.yml",
     taint=(README,),
     protected=PROTECTED,
     secret=SECRET,
     hosts=("pypi.example.org", "*.files.example.org"),
+    changes=(".github/workflows/ci.yml",),
 )
 
 
@@ -57,7 +60,7 @@ def rule(decision: Decision) -> str:
         "",
     ],
 )
-def test_work_inside_and_what_the_user_named_goes_ahead(line: str) -> None:
+def test_work_inside_and_a_permitted_change_go_ahead(line: str) -> None:
     assert guard()(bash(line)) == Allowed()
 
 
@@ -104,11 +107,61 @@ def test_what_leaves_is_stopped_and_says_what_led_there(line: str) -> None:
         bash("cp x .git/hooks/post-commit"),
         bash("sed -i s/a/b/ uv.lock"),
         bash("git checkout evil -- package-lock.json"),
+        bash("cp x packages/a/.npmrc"),
+        bash("echo x >> docs/AGENTS.md"),
     ],
 )
-def test_what_others_run_is_changed_on_the_users_word_only(made: ToolCall) -> None:
-    decision = guard()(made)
-    assert (rule(decision), isinstance(decision, Denied)) == ("C4", True)
+def test_a_protected_file_is_changed_with_permission_only(made: ToolCall) -> None:
+    assert rule(guard()(made)) == "C4"
+
+
+def test_a_refusal_names_the_protected_file_and_the_option_that_permits_it() -> None:
+    denied = guard()(call("write_file", path=".github/workflows/release.yml", content="x"))
+    assert isinstance(denied, Denied)
+    assert denied.reason == (
+        "the agent would change '.github/workflows/release.yml', which is a protected file: to "
+        "permit it, rerun with --allow-change '.github/workflows/release.yml'"
+    )
+
+
+@pytest.mark.parametrize("pattern", ["uv.lock", "*.lock", "**", "UV.LOCK"])
+def test_a_pattern_of_allow_change_permits_what_it_matches(pattern: str) -> None:
+    made = guard(bounds=replace(BOUNDS, changes=(pattern,)))
+    assert made(call("write_file", path="uv.lock", content="x")) == Allowed()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["a/b/.npmrc", "it's/.npmrc", "a\nb/.npmrc", "a*b/.npmrc", "\u202ex/.npmrc", "@@x/.npmrc",
+     "ß/.npmrc", "a\u00a0b/.npmrc"],
+)  # fmt: skip
+def test_the_option_that_a_refusal_names_permits_the_file(path: str) -> None:
+    ask = call("write_file", path=path, content="x")
+    denied = guard()(ask)
+    assert isinstance(denied, Denied)
+    _, _, option = denied.reason.partition("rerun with ")
+    name, pattern = shlex.split(option)
+    assert name == "--allow-change"
+    assert guard(bounds=replace(BOUNDS, changes=(pattern,)))(ask) == Allowed()
+
+
+def test_a_line_that_changes_a_thousand_protected_files_is_refused_in_a_few_words() -> None:
+    denied = guard()(bash("touch " + " ".join(f"{n}/uv.lock" for n in range(1_000))))
+    assert isinstance(denied, Denied)
+    assert "and 990 more, which are protected files" in denied.reason
+    assert len(denied.each) == 1
+
+
+def test_a_permitted_file_that_may_hold_a_secret_is_written_by_a_shell_line_too() -> None:
+    permitted = replace(BOUNDS, changes=(".npmrc",))
+    assert guard(bounds=permitted)(bash("echo save-exact=true > .npmrc")) == Allowed()
+
+
+@pytest.mark.parametrize(
+    "path", ["/tmp/fixture/.github/x.yml", "~/.npmrc", "/home/agent/.claude/plan.md"]
+)
+def test_a_file_outside_the_workspace_is_not_protected(path: str) -> None:
+    assert guard()(call("write_file", path=path, content="x")) == Allowed()
 
 
 def test_a_secret_that_was_read_goes_to_nobody_not_even_where_the_run_may_reach() -> None:
@@ -152,7 +205,7 @@ def test_it_is_the_same_for_every_agent(agent: str, shell: str, write: str, key:
     assert made(call(write, **{key: "hours.py"})) == Allowed()
 
 
-def test_an_intent_from_an_untrusted_place_names_nothing() -> None:
+def test_a_refusal_names_every_untrusted_place() -> None:
     tainted = Bounds(taint=(README, "intent:issue.md"), protected=PROTECTED, secret=SECRET)
     decision = guard(bounds=tainted)(call("write_file", path=".github/workflows/ci.yml"))
     assert isinstance(decision, Denied)
@@ -180,27 +233,6 @@ def test_arguments_with_a_number_that_is_none_are_denied_and_put_to_nobody(numbe
     assert decision.rule == ""
 
 
-@pytest.mark.parametrize("path", [".ci/build", ".git/config", ".ci/loader", ".buildkite/faster"])
-def test_a_word_of_the_intent_is_not_yet_the_name_of_a_file(path: str) -> None:
-    said = "Make the build faster and fix the config loader"
-    bounds = Bounds(trusted=said, taint=(README,), protected=PROTECTED)
-    assert rule(guard(bounds=bounds)(call("write_file", path=path))) == "C4"
-
-
-@pytest.mark.parametrize(
-    ("said", "path"),
-    [
-        ("fix ci.yml", ".github/workflows/ci.yml"),
-        ("change .git/config", ".git/config"),
-        ("the Jenkinsfile is wrong", "Jenkinsfile"),
-        ("see /workspace/.ci/build.", "/workspace/.ci/build"),
-    ],
-)
-def test_a_file_is_named_by_its_path_or_by_a_name_that_is_no_word(said: str, path: str) -> None:
-    bounds = Bounds(trusted=said, taint=(README,), protected=PROTECTED)
-    assert guard(bounds=bounds)(call("write_file", path=path)) == Allowed()
-
-
 @pytest.mark.parametrize("before", ["@", "file://", "//workspace/", "@/workspace/", "./", "x/../",
                           "@file:///workspace/", "file://@/workspace/", "FILE://localhost/workspace/",
                           "file:///workspace/%2e/", "file:/workspace/"])  # fmt: skip
@@ -216,7 +248,9 @@ def test_every_rule_that_some_part_of_a_line_breaks_is_told() -> None:
     assert isinstance(denied, Denied)
     assert [one.argument for one in denied.each] == ["/host", "/path"]
     assert denied.told == (
-        f"{README} would decide /host of reach; {README} would decide /path of change_protected"
+        f"{README} would decide /host of reach; the agent would change "
+        "'.github/workflows/x.yml', which is a protected file: to permit it, rerun with "
+        "--allow-change '.github/workflows/x.yml'"
     )
 
 

@@ -1,0 +1,115 @@
+"""Which files are protected by default, and that no prose of a request permits their change."""
+
+import pytest
+
+from contracts.gate import Bounds
+from policy.guard.changed_files import Change, unpermitted
+from policy.guard.guard import is_protected
+from policy.guard.links import Links
+from policy.guard.protected import PROTECTED
+
+BOUNDS = Bounds(taint=("repo:shop",), protected=PROTECTED)
+
+EXECUTED_OR_OBEYED = """
+.github/workflows/ci.yml .github/dependabot.yml .gitea/workflows/x.yml .forgejo/workflows/x.yml
+.gitlab-ci.yml .gitlab-ci-deploy.yml .gitlab/ci/x.yml .circleci/config.yml .buildkite/pipeline.yml
+.woodpecker/x.yml .woodpecker.yml .woodpecker.yaml .drone.yml .drone.star Jenkinsfile
+Jenkinsfile.release azure-pipelines.yml azure-pipelines.yaml azure-pipelines-nightly.yml
+bitbucket-pipelines.yml appveyor.yml .appveyor.yml .travis.yml .ci/build .tekton/x.yaml
+.semaphore/semaphore.yml .teamcity/settings.kts .cirrus.yml .cirrus.star cloudbuild.yaml
+cloudbuild.yml buildspec.yml buildspec.yaml .prow.yaml .prow/x.yaml .build.yml .builds/x.yml
+wercker.yml codefresh.yml .zuul.yaml netlify.toml .npmrc pip.conf .yarnrc .yarnrc.yml
+.yarn/releases/yarn-4.cjs .yarn/plugins/@yarnpkg/x.cjs .pnpmfile.cjs .cargo/config.toml
+.cargo/config uv.toml .pypirc bunfig.toml nuget.config NuGet.Config .bundle/config .gemrc
+poetry.toml pnpm-workspace.yaml .mvn/wrapper/maven-wrapper.properties .mvn/extensions.xml
+.mvn/jvm.config mvnw mvnw.cmd gradlew gradlew.bat gradle/wrapper/gradle-wrapper.jar
+gradle/wrapper/gradle-wrapper.properties .claude/settings.json .claude/skills/x/SKILL.md .mcp.json
+AGENTS.md AGENTS.override.md CLAUDE.md CLAUDE.local.md GEMINI.md .cursor/rules/x.mdc
+.cursor/mcp.json .cursorrules .windsurfrules .windsurf/rules/x.md .clinerules .clinerules/x.md
+.aider.conf.yml .codex/config.toml .opencode/agent/x.md opencode.json copilot-instructions.md
+.github/copilot-instructions.md .pi/settings.json .git/hooks/pre-commit .gitmodules
+.husky/pre-commit .githooks/pre-push lefthook.yml lefthook.yaml lefthook.toml lefthook.json
+.lefthook.yml lefthook-local.yml .lefthook-local.yml .lefthook/pre-commit/x.sh .overcommit.yml
+.pre-commit-config.yaml .pre-commit-hooks.yaml .lintstagedrc.json .devcontainer/devcontainer.json
+.devcontainer/post-create.sh .devcontainer.json .vscode/tasks.json .vscode/settings.json
+.vscode/launch.json .vscode/extensions.json .idea/runConfigurations/x.xml .run/x.run.xml
+.zed/tasks.json x.code-workspace CODEOWNERS docs/CODEOWNERS OWNERS .envrc .tool-versions mise.toml
+.mise.toml .config/mise/config.toml uv.lock package-lock.json pnpm-lock.yaml go.sum
+gradle.lockfile .terraform.lock.hcl
+"""
+
+EVERYDAY = """
+hours.py src/config.py config.yml settings.py settings.json tasks.json launch.json README.md
+docs/github/workflows.md docs/agents.md.txt my-AGENTS.md agents.py github/workflows/ci.yml
+tests/test_ci.yml ci.yml docker-compose.yml Dockerfile package.json pyproject.toml Cargo.toml
+config/cargo/config.toml src/config.toml cargo/config build.yml mvn/x.xml
+gradle/libs.versions.toml gradle.properties yarn/releases/x.js .yarn/cache/x.zip husky/pre-commit
+.env.example .gitignore .gitattributes .editorconfig .vscode/notes.md vscode/settings.json
+claude/settings.json app/owners.py OWNERS.py codeowners.py lock.py block.txt unlocked
+jenkins/file.groovy drone.py cloudbuild.py pip.py npmrc idea/x.xml run/x.sh .cargo/README.md
+bundle/config mise.py
+"""
+
+
+@pytest.mark.parametrize("path", EXECUTED_OR_OBEYED.split())
+@pytest.mark.parametrize("folder", ["", "packages/a/", "vendor/x/y/z/"])
+def test_what_others_execute_or_obey_is_protected_at_any_depth(folder: str, path: str) -> None:
+    assert is_protected(folder + path, BOUNDS)
+    assert is_protected((folder + path).upper(), BOUNDS)
+
+
+@pytest.mark.parametrize("path", EVERYDAY.split())
+def test_everyday_files_are_not_protected(path: str) -> None:
+    assert not is_protected(path, BOUNDS)
+    assert not is_protected(f"packages/a/{path}", BOUNDS)
+
+
+@pytest.mark.parametrize(
+    "path", [".husky", ".vscode", ".cargo", "a/.yarn", ".mvn", "gradle/wrapper", ".github"]
+)  # fmt: skip
+def test_a_link_or_file_in_the_place_of_a_protected_folder_is_protected(path: str) -> None:
+    assert is_protected(path, BOUNDS)
+
+
+def test_a_pattern_of_ones_own_protects_its_folders_and_nothing_beside_them() -> None:
+    own = Bounds(protected=("deploy/prod/*.yml", "src/*/generated.py"))
+    assert is_protected("deploy/prod", own)
+    assert is_protected("deploy", own)
+    assert is_protected("src", own)
+    assert not is_protected("bin/deploy", own)
+    assert not is_protected("src/main.py", own)
+
+
+def unpermitted_paths(bounds: Bounds, *paths: str, links: Links | None = None) -> list[str]:
+    changes = [Change(path, "0", "1") for path in paths]
+    return [one.change.path for one in unpermitted(changes, bounds, links or Links({}))]
+
+
+def test_allow_change_permits_the_files_that_it_matches_and_no_others() -> None:
+    bounds = Bounds(protected=PROTECTED, changes=(".github/workflows/*", "uv.lock"))
+    paths = (".github/workflows/ci.yml", ".github/dependabot.yml", "a/uv.lock", ".npmrc", "x.py")
+    assert unpermitted_paths(bounds, *paths) == [".github/dependabot.yml", ".npmrc"]
+
+
+HUSKY = Links({".husky": "tools/husky"})
+
+
+def test_a_file_that_a_link_makes_a_protected_one_is_protected() -> None:
+    (found,) = unpermitted([Change("tools/husky/pre-commit", "0", "1")], BOUNDS, HUSKY)
+    assert found.name == ".husky/pre-commit"
+    assert unpermitted_paths(BOUNDS, "tools/other", "tools/husky2", links=HUSKY) == []
+
+
+@pytest.mark.parametrize("pattern", [".husky/**", "tools/husky/**"])
+def test_either_name_of_a_linked_file_permits_it(pattern: str) -> None:
+    bounds = Bounds(protected=PROTECTED, changes=(pattern,))
+    assert unpermitted_paths(bounds, "tools/husky/pre-commit", links=HUSKY) == []
+
+
+def test_a_link_with_a_permitted_name_permits_no_other_protected_file() -> None:
+    bounds = Bounds(protected=PROTECTED, changes=("*.lock", "docs/**"))
+    links = Links({"x.lock": ".github/workflows/ci.yml", "docs/ci": "../.github"})
+    ci = ".github/workflows/ci.yml"
+    assert unpermitted_paths(bounds, ci, links=links) == [ci]
+    links = Links({"y.lock": "tools/pre-commit", ".husky/pre-commit": "../tools/pre-commit"})
+    assert unpermitted_paths(bounds, "tools/pre-commit", links=links) == ["tools/pre-commit"]
