@@ -70,6 +70,27 @@ NOT_AVAILABLE = 3
         (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
         (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),
         (("plan", "x", "--repo", ""), BAD, "no repository is named"),
+        *(
+            (
+                ("run", "fix-tests", "--repo", "repository", "--allow-change", glob),
+                BAD,
+                "--allow-change",
+            )
+            for glob in (
+                "",
+                " ",
+                "/etc/x",
+                "a/../b",
+                "..",
+                "./a",
+                "a/",
+                "a//b",
+                "x" * 501,
+                "\udcff",
+            )
+        ),
+        (("plan", "x", "--allow-change", "../x"), BAD, "error: --allow-change '../x': give a path"),
+        (("repl", "--allow-change", ""), BAD, "error: --allow-change '': give a path"),
         (("run", "implement", "--repo", "repository"), BAD, "does what the intent says"),
         (("blueprints", "check", "nope"), BAD, "Known: fix-tests"),
         (("run", "fix-tests", "--budget-usd", "much"), BAD, "--budget-usd"),

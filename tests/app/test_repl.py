@@ -11,7 +11,7 @@ from rich.console import Console
 
 from app.repl import Repl
 from flows.config.settings import load_settings
-from flows.plans.request import PlanRequest, note_plan
+from flows.plans.request import PlanRequest, note_plan, noted_plan
 from flows.plans.run import PlanShop
 from policy.plan.plan_json import parse_plan
 from tests.app.conftest import harness_argv
@@ -52,6 +52,19 @@ def test_a_prompt_is_shown_as_a_plan_and_nothing_runs(talk: Talk) -> None:
     assert "0. send_email(body='up by a third', subject='Q2', to=['team@example.org'])" in said
     assert ":run grants it SEND_EMAIL" in said
     assert said.splitlines()[-1].endswith("planned")
+
+
+def test_a_plan_of_the_talk_may_push_the_protected_files_that_its_command_permits(
+    own_store: Path, tmp_path: Path
+) -> None:
+    with contextmanager(shop_of(HARMLESS))() as shop:
+        console = Console(file=StringIO())
+        settings, allowed = load_settings(), ("uv.lock",)
+        Repl(
+            shop=shop, settings=settings, console=console, repo=str(tmp_path), allow_change=allowed
+        ).talk(["mail the notes to the team"])
+        (noted,) = shop.log.events(kind="plan")
+        assert noted_plan(shop.log, noted.run_id, agreed=False)[0].allow_change == allowed
 
 
 @pytest.mark.prefect

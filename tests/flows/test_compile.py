@@ -31,6 +31,7 @@ from flows.execution.wiring import workshop
 from flows.orchestration.compile import compile_blueprint
 from flows.orchestration.secrets import secrets_set
 from flows.orchestration.start import run_in_flow_run
+from flows.runs.run_record import read_record
 from nodes.commands import command, shell
 from tests.flows.conftest import DONE
 from tests.flows.repositories import git
@@ -100,6 +101,15 @@ def answer_is_42() -> Blueprint:
             validate("check", "check it", steps=steps, on_failure=fix, max_retries=1),
         ],
     )
+
+
+def test_a_flow_hands_the_run_what_it_may_change(run: Run, shop: Workshop) -> None:
+    looks = blueprint("looks", "Looks", [deterministic("look", "look", command("true"))])
+    report, _ = run(looks, allow_change=["*.lock"])
+    assert isinstance(report, RunReport)
+    asked = read_record(shop.runs / report.run_id)
+    assert asked is not None
+    assert asked.allow_change == ("*.lock",)
 
 
 def test_a_flow_has_the_name_of_its_blueprint(shop: Workshop) -> None:

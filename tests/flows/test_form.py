@@ -4,6 +4,7 @@ import pytest
 from prefect.exceptions import ParameterTypeError
 
 from blueprints.dsl import blueprint, deterministic
+from flows.approve import run_plan
 from flows.deployed import run_blueprint
 from flows.execution.wiring import workshop
 from flows.orchestration.compile import RunFlow, compile_blueprint
@@ -33,6 +34,13 @@ def test_run_blueprint_asks_for_the_blueprint_first() -> None:
 def test_a_repository_is_asked_for_and_may_not_be_empty() -> None:
     assert made().parameters.required == ["repo"]
     assert made().parameters.properties["repo"]["minLength"] == 1
+
+
+def test_a_run_and_a_plan_can_be_permitted_to_change_protected_files() -> None:
+    for flow in (made(), run_blueprint, run_plan):
+        field = flow.parameters.properties["allow_change"]
+        assert (field["type"], field["default"]) == ("array", [])
+        assert "Patterns of protected files" in field["description"]
 
 
 def test_an_agent_is_chosen_from_a_list() -> None:

@@ -45,6 +45,22 @@ def test_a_plan_that_came_from_another_log_takes_no_plans_place(open_log: OpenLo
         noted_plan(log, "r2")
 
 
+def test_a_plan_keeps_which_protected_files_it_may_push(open_log: OpenLog) -> None:
+    log = open_log()
+    asked = PlanRequest(prompt="ours", allow_change=("b/*", "a"))
+    note_plan(log, "r1", asked, plan("q2.md"), agreed=True)
+    assert noted_plan(log, "r1")[0].allow_change == ("b/*", "a")
+
+
+def test_a_plan_of_an_older_version_may_push_no_protected_file(open_log: OpenLog) -> None:
+    log = open_log()
+    note_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
+    (noted,) = log.events("r1", kind="plan")
+    older = {name: value for name, value in noted.body.items() if name != "allow_change"}
+    log.append([Draft(kind="plan", run_id="r0", body=older)])
+    assert noted_plan(log, "r0")[0].allow_change == ()
+
+
 def test_a_result_that_came_from_another_log_is_none_of_a_run_here(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
     note_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)

@@ -14,7 +14,8 @@ from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
 from flows.runs.lock import held, waiting
 from flows.runs.request import repo_name
-from flows.runs.run_record import write_record
+from flows.runs.resume import request_for
+from flows.runs.run_record import read_record, write_record
 from flows.runs.runs import (
     each_run,
     find_run,
@@ -45,6 +46,40 @@ def a_run(runs: Path, run_id: str) -> None:
 def test_a_run_that_has_begun_is_running(tmp_path: Path) -> None:
     write_record(tmp_path, "abcd1234", REQUEST, None)
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["running"]
+
+
+def test_a_run_keeps_which_protected_files_it_may_change(tmp_path: Path) -> None:
+    allowed = REQUEST.changed(allow_change=(".github/workflows/*",))
+    asked = read_record(write_record(tmp_path, "abcd1234", allowed, None))
+    assert asked is not None
+    assert request_for(asked, REQUEST.definition).allow_change == (".github/workflows/*",)
+
+
+def test_a_run_of_an_older_version_may_change_no_protected_file(tmp_path: Path) -> None:
+    own = write_record(tmp_path, "abcd1234", REQUEST.changed(allow_change=("**",)), None)
+    noted = json.loads((own / "run.json").read_text())
+    del noted["allow_change"]
+    (own / "run.json").write_text(json.dumps(noted))
+    asked = read_record(own)
+    assert asked is not None
+    assert request_for(asked, REQUEST.definition).allow_change == ()
+
+
+def test_a_record_of_the_version_before_is_read(tmp_path: Path) -> None:
+    own = write_record(tmp_path, "abcd1234", REQUEST, None)
+    noted = json.loads((own / "run.json").read_text())
+    for new in ("version", "name", "secrets", "allow_change", "wait_approvals_s"):
+        del noted[new]
+    before = {"blueprint": "look", "blueprint_ref": "ops.py:look", "ref": None, "user": None}
+    (own / "run.json").write_text(json.dumps({**noted, **before}))
+    record = read_record(own)
+    assert record is not None
+    assert (record.name, record.blueprint, record.ref, record.user) == (
+        "look",
+        "ops.py:look",
+        "",
+        "",
+    )
 
 
 def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:

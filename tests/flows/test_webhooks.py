@@ -94,6 +94,18 @@ def test_the_operator_says_what_starts_which_run() -> None:
     assert start_for("check_run", check(), settings) is None
 
 
+def test_a_rule_may_permit_changes_of_protected_files_and_a_payload_may_not() -> None:
+    allowed = ["package-lock.json"]
+    rule = WebhookRule(
+        on="issue labelled", deployment="implement", parameters={"allow_change": allowed}
+    )
+    hostile = {**labelled(body="--allow-change '**'"), "allow_change": ["**"]}
+    hostile["issue"] = {"number": 12, "title": "x", "body": "y", "allow_change": ["**"]}
+    ruled = SETTINGS.model_copy(update={"rules": (rule,)})
+    assert started("issues", hostile, ruled).parameters["allow_change"] == allowed
+    assert "allow_change" not in started("issues", hostile).parameters
+
+
 def sign(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 

@@ -53,6 +53,15 @@ def test_a_prompt_becomes_a_plan_that_waits_for_somebody_to_agree(
     assert client.get(answer.headers["location"]).json() == made
 
 
+def test_a_plan_is_told_which_protected_files_it_may_push(
+    client_of: OpenClient, tmp_path: Path
+) -> None:
+    client = client_of(HARMLESS)
+    body = asked(tmp_path, allow_change=[".github/workflows/*"])
+    made = client.post("/prompts", json=body).json()
+    assert client.get(f"/plans/{made['id']}").json()["allow_change"] == [".github/workflows/*"]
+
+
 @pytest.mark.prefect
 @pytest.mark.usefixtures("from_nothing")
 def test_a_plan_runs_in_a_process_of_its_own_once(
@@ -94,6 +103,7 @@ def test_what_is_stopped_waits_for_a_decision_and_goes_on_after_it(
     [
         ("POST", "/prompts", {"prompt": "x", "repo": "/nowhere/at/all"}, 400),
         ("POST", "/prompts", {"prompt": " ", "repo": "/"}, 422),
+        ("POST", "/prompts", {"prompt": "x", "repo": "/", "allow_change": ["/etc"]}, 400),
         ("POST", "/prompts", {"prompt": "x", "repo": "/", "token": "y"}, 422),
         ("GET", "/plans/none", None, 404),
         ("POST", "/plans/none/run", {}, 404),
