@@ -70,7 +70,7 @@ def unpermitted_work(work: Work, base: Base, bounds: Bounds) -> str | None:
 def _unpermitted(work: Work, base: Base, bounds: Bounds) -> tuple[Unpermitted, ...]:
     """What of the work no `--allow-change` permits, through the links of the base as well.
 
-    Git never writes through a link, so the links that the work adds give its files no names.
+    A link that the work itself adds or turns is a change at the link's own path.
     """
     changed = (Change(*change) for change in changes(base, work.commit))
     return unpermitted(changed, bounds, Links(links(base)))

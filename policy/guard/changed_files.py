@@ -55,7 +55,7 @@ def unpermitted(changes: Iterable[Change], bounds: Bounds, links: Links) -> tupl
 
 
 def _unpermitted(change: Change, bounds: Bounds, links: Links) -> Unpermitted | None:
-    """None where the path is permitted, or each name of it that is protected.
+    """None where the path is permitted, or every name of the file that is protected is.
 
     So a link `x.lock -> .github/ci.yml` and the pattern `*.lock` permit no change of that file.
     """
