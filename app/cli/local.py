@@ -21,6 +21,8 @@ def up(as_json: AsJson = False) -> None:
     def tell(member: Member) -> None:
         if not as_json:
             show(f"{member.name}: {member.url or member.note or 'ok'} ({member.state})")
+        if member.url and member.note:
+            say(f"note: {member.note}")
         if member.state == "outdated":
             say(f"note: {member.name} is at work; `harness up` replaces it once it is not")
 

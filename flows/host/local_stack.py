@@ -55,7 +55,8 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     api = _server(settings, say)
     ui = local.ui_url(api)
     deployed = deploy(api, settings)
-    say(Member("deployments", "made" if deployed.now else "there", f"{ui}/deployments"))
+    state: State = "made" if deployed.now else "there"
+    say(Member("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
     made = watch_for_zombies(api)
     say(Member("zombie automation", "made" if made else "there", f"{ui}/automations"))
     for one in _unwanted(settings, api):

@@ -1,8 +1,7 @@
 """What a Prefect server must hold so that runs can be started from it: pool and deployments.
 
-`prefect.yaml` says what there is; `prefect deploy --all` does the same by hand. Nothing is
-deployed again while neither it nor our code has changed, so that what people set in the UI
-(defaults, schedules, limits) stays.
+`prefect.yaml` says which deployments there are. They are compared with the server only when that
+file or our code has changed, or one is missing; what users set on a deployment stays in any case.
 """
 
 import hashlib
@@ -28,14 +27,17 @@ _BLUEPRINTS = _FLOWS.parent / "blueprints" / "library"
 
 
 class Deployed(NamedTuple):
-    """The names of all deployments, and whether they were deployed just now."""
+    """The names of all deployments, whether they were deployed just now, and notes on that."""
 
     names: tuple[str, ...]
     now: bool
+    notes: tuple[str, ...] = ()
 
 
 def deploy(api: str, settings: Settings) -> Deployed:
     """Make the work pool and all deployments, unless they are there as they should be.
+
+    What users changed on a deployment stays, whichever home or version of Harness deploys.
 
     Raises:
         PrefectUnavailable: the server does not answer or refuses one of them.
@@ -46,10 +48,11 @@ def deploy(api: str, settings: Settings) -> Deployed:
     if stamp.is_file() and stamp.read_text() == now and not set(names) - _known(api):
         return Deployed(names, now=False)
     _make_pool(api)
-    deployments.make(api, _file())
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(now)
-    return Deployed(names, now=True)
+    notes = deployments.make(api, _file())
+    if not notes:  # else the next call looks again
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(now)
+    return Deployed(names, now=True, notes=notes)
 
 
 def workers(api: str) -> tuple[str, ...] | None:

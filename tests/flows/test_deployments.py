@@ -1,0 +1,143 @@
+"""What users set on a deployment stays when another home or another version deploys again."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from flows.config.settings import Settings
+from flows.services.deploy import deploy, deployment_names
+
+pytestmark = pytest.mark.prefect
+
+OURS = {"entrypoint", "version", "version_id", "parameter_openapi_schema", "pull_steps", "updated"}
+"""Fields of a deployment that Harness sets, and those that the server changes with them."""
+
+SCHEDULE = {
+    "schedule": {"cron": "0 5 * * 1", "timezone": "Europe/Berlin"},
+    "active": False,
+    "parameters": {"repo": "/srv/project"},
+}
+EDITS = {
+    "description": "mine",
+    "tags": ["team-a"],
+    "parameters": {"repo": "/srv/project"},
+    "concurrency_limit": 2,
+    "concurrency_options": {"collision_strategy": "CANCEL_NEW"},
+    "paused": True,
+    "enforce_parameter_schema": False,
+    "job_variables": {"env": {"TEAM": "a"}},
+    "work_pool_name": "harness",
+    "work_queue_name": "night",
+}
+
+
+@pytest.fixture
+def server(own_api: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=own_api, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Callable[[str], Settings]:
+    return lambda name: Settings(home=tmp_path / name)
+
+
+def read(server: httpx.Client, name: str) -> dict[str, object]:
+    said = server.get(f"/deployments/name/{name}/{name}").raise_for_status().json()
+    return {key: value for key, value in said.items() if key not in OURS}
+
+
+def edited(server: httpx.Client, name: str) -> dict[str, object]:
+    """The deployment, after a user changed all that a user can."""
+    which = server.get(f"/deployments/name/{name}/{name}").json()["id"]
+    server.patch(f"/deployments/{which}", json=EDITS).raise_for_status()
+    for one in server.get(f"/deployments/{which}/schedules").json():
+        server.delete(f"/deployments/{which}/schedules/{one['id']}").raise_for_status()
+    server.post(f"/deployments/{which}/schedules", json=[SCHEDULE]).raise_for_status()
+    return read(server, name)
+
+
+@pytest.mark.parametrize("name", ["fix-tests", "reap-sandboxes"])
+def test_what_users_set_survives_another_home_on_the_same_server(
+    own_api: str, server: httpx.Client, home: Callable[[str], Settings], name: str
+) -> None:
+    deploy(own_api, home("first"))
+    users = edited(server, name)
+    assert users["tags"] == ["team-a"]
+    assert deploy(own_api, home("second")).now
+    assert read(server, name) == users
+
+
+def test_what_users_set_survives_an_upgrade_that_changes_the_form(
+    own_api: str, server: httpx.Client, home: Callable[[str], Settings]
+) -> None:
+    deploy(own_api, home("first"))
+    now = server.get("/deployments/name/fix-tests/fix-tests").json()
+    users = edited(server, "fix-tests")
+    before = {
+        "entrypoint": "flows.deployed.fix",
+        "version": "before",
+        "parameter_openapi_schema": {"type": "object", "properties": {"url": {"type": "string"}}},
+        "pull_steps": [],
+    }
+    server.patch(f"/deployments/{now['id']}", json=before).raise_for_status()
+    assert deploy(own_api, home("upgraded")).notes == ()
+    assert read(server, "fix-tests") == users
+    after = server.get("/deployments/name/fix-tests/fix-tests").json()
+    assert {field: after[field] for field in before} == {field: now[field] for field in before}
+
+
+def test_default_parameters_that_do_not_fit_the_new_form_stay_and_are_named(
+    own_api: str, server: httpx.Client, home: Callable[[str], Settings]
+) -> None:
+    deploy(own_api, home("first"))
+    which = server.get("/deployments/name/review/review").json()["id"]
+    theirs = {"push": {"branch": "main"}}
+    edits = {
+        "enforce_parameter_schema": True,
+        "parameter_openapi_schema": {"type": "object", "properties": {"push": {}}},
+        "parameters": theirs,
+        "version": "before",
+    }
+    server.patch(f"/deployments/{which}", json=edits).raise_for_status()
+    [note] = deploy(own_api, home("upgraded")).notes
+    assert "deployment 'review': its default parameters do not fit" in note
+    found = server.get(f"/deployments/{which}").json()
+    assert found["parameters"] == theirs
+    assert found["version"] != "before"
+    server.patch(f"/deployments/{which}", json={"parameters": {}}).raise_for_status()
+
+
+def test_a_deployment_whose_flow_is_gone_stays_and_is_named(
+    own_api: str, server: httpx.Client, home: Callable[[str], Settings]
+) -> None:
+    deploy(own_api, home("first"))
+    flow = server.post("/flows/", json={"name": "retired"}).json()["id"]
+    retired = {
+        "name": "retired",
+        "flow_id": flow,
+        "entrypoint": "flows.deployed.retired",
+        "work_pool_name": "harness",
+        "schedules": [SCHEDULE],
+    }
+    which = server.post("/deployments/", json=retired).raise_for_status().json()["id"]
+    [note] = deploy(own_api, home("upgraded")).notes
+    assert "deployment 'retired': this version of Harness has no flow" in note
+    assert len(server.get(f"/deployments/{which}").json()["schedules"]) == 1
+    server.delete(f"/deployments/{which}").raise_for_status()
+
+
+def test_two_homes_may_deploy_to_a_new_server_at_once(
+    own_server: Settings, home: Callable[[str], Settings]
+) -> None:
+    from flows.services import local
+
+    api = local.up(own_server).url
+    with ThreadPoolExecutor(2) as threads:
+        done = list(threads.map(lambda name: deploy(api, home(name)), ("first", "second")))
+    assert all(one.notes == () for one in done)
+    found = httpx.post(f"{api}/deployments/filter", json={}).json()
+    assert sorted(one["name"] for one in found) == sorted(deployment_names())
