@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 
 from prefect import flow, get_run_logger
+from prefect.settings import get_current_settings
 
 from flows.config.memory import load_memory_settings
 from flows.config.settings import load_settings
 from flows.execution.cancel_waiting import withdraw_cancelled
+from flows.execution.end_state import set_noted_states
 from flows.execution.reconcile import settle_lost
 from flows.execution.wiring import engine, owner, workshop
 from flows.orchestration.memory_tasks import publish_taught
@@ -28,6 +30,10 @@ def reap_sandboxes() -> None:
     tools = workshop(settings)
     get_run_logger().info("%d waiting runs were cancelled", withdraw_cancelled(tools))
     get_run_logger().info("%d runs were killed", settle_lost(tools))
+    api = get_current_settings().api.url
+    if api is not None:
+        late = set_noted_states(settings.runs, api)
+        get_run_logger().info("%d flow runs got their state after an outage", late)
     with plan_shop(settings) as shop:
         get_run_logger().info("%d waiting plans were cancelled", withdraw_cancelled_plans(shop))
     reaped = reap(engine(), owner(settings))

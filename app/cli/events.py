@@ -14,6 +14,7 @@ from app.terminal.out import say, show, show_json, tell
 from app.terminal.run_ids import whole_run
 
 if TYPE_CHECKING:
+    from contracts.errors import OptionInvalid
     from policy.log.event_log import EventLog
     from policy.log.events import Event, Kind
     from policy.log.merge import History
@@ -33,11 +34,16 @@ def log(
     as_json: AsJson = False,
 ) -> None:
     """Show events, the newest last."""
+    from flows.config.settings import load_settings
     from flows.execution.wiring import open_event_log
+    from flows.runs.runs import is_known
 
     run_id = whole_run(run)
     with open_event_log() as opened:
         events = opened.events(run_id, kind=_kind(kind), limit=limit)
+        known = events or run_id is None or opened.events(run_id, limit=1)
+    if not known and run_id is not None and not is_known(load_settings().runs, run_id):
+        raise _no_such_run(run_id)
     _show(events, as_json)
 
 
@@ -215,12 +221,16 @@ def merge(
 
 
 def _history(opened: "EventLog", run: str | None) -> "History":
-    from contracts.errors import OptionInvalid
-
     history = opened.history(run)
     if run is not None and not history.events:
-        raise OptionInvalid(f"the event log knows no run {run!r}: `harness runs list` names them")
+        raise _no_such_run(run)
     return history
+
+
+def _no_such_run(run: str) -> "OptionInvalid":
+    from contracts.errors import OptionInvalid
+
+    return OptionInvalid(f"the event log knows no run {run!r}: `harness runs list` names them")
 
 
 def _kind(said: str | None) -> "Kind | None":

@@ -143,7 +143,12 @@ def _watched(
     try:
         with watching(title, quiet=as_json) as watch:
             return run_in_prefect(
-                request, settings, run_id=run_id, watch=watch, flow_run_id=flow_run_id
+                request,
+                settings,
+                run_id=run_id,
+                watch=watch,
+                flow_run_id=flow_run_id,
+                tell=lambda line: say(f"note: {line}"),
             )
     except HarnessError as error:
         _give_up(error, settings, run_id, as_json=as_json)

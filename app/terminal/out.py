@@ -119,4 +119,5 @@ def set_up_logging(*, debug: bool) -> None:
         logging.getLogger("memory").addHandler(_NOTES)
         # Prefect has a handler of its own, and says at length that a server is gone.
         os.environ.setdefault("PREFECT_INTERNAL_LOGGING_LEVEL", "CRITICAL")
+        logging.raiseExceptions = False  # Prefect writes to stderr each log that it cannot send
     logging.basicConfig(handlers=[handler], level=logging.INFO if debug else logging.WARNING)

@@ -46,6 +46,10 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     Raises:
         Unavailable: one of them does not start; those before it stay up.
     """
+    from flows.execution.end_state import (
+        set_noted_states,  # imports prefect, which takes two seconds
+    )
+
     members: list[Member] = []
 
     def say(member: Member) -> None:
@@ -54,6 +58,7 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
 
     api = _server(settings, say)
     ui = local.ui_url(api)
+    set_noted_states(settings.runs, api)
     deployed = deploy(api, settings)
     state: State = "made" if deployed.now else "there"
     say(Member("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))

@@ -3,7 +3,6 @@
 from contextlib import suppress
 from functools import partial
 
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.exceptions import TerminationSignal
 
 from blueprints.engine import Watch
@@ -15,16 +14,13 @@ from flows.execution.engine import run_blueprint
 from flows.execution.queue import queue, queued
 from flows.execution.reconcile import settle
 from flows.execution.telemetry import Trace, traced
+from flows.orchestration.artifacts import publish_report, publish_view
 from flows.orchestration.limits import turn
 from flows.orchestration.node_tasks import logged, task_runner
 from flows.runs.layout import TRAJECTORY
-from flows.runs.report import given, markdown, table_rows
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.runs import is_known, read_diff, read_entry, read_report, reported_at
 from flows.runs.signals import LOOK_S, LOOK_UNDER_WORKER_S, cancelled_from_prefect, undisturbed
-from flows.services.pages import pages_url
-from policy.log.view_spec import ViewSpec
-from policy.log.view_text import markdown as view_markdown
 
 
 def run_once(
@@ -80,27 +76,3 @@ def _cut_short(
     if report is None:
         raise told
     return report
-
-
-def publish_report(report: RunReport, diff: str) -> None:
-    """Attach the report, with links to what memory gave, to the flow run that this is called in."""
-    shown = given(report.surfaced, pages_url(load_settings()))
-    create_markdown_artifact(
-        "\n".join(filter(None, (markdown(report, diff), shown))),
-        key=f"report-{report.run_id}",
-        description=f"{report.blueprint}: {report.status}",
-    )
-    create_table_artifact(
-        table_rows(report),
-        key=f"nodes-{report.run_id}",
-        description=f"Nodes of run {report.run_id}",
-    )
-
-
-def publish_view(view: ViewSpec, run_id: str) -> None:
-    """Attach what the run's events tell: the data flow as a picture, the decisions as a table."""
-    create_markdown_artifact(
-        view_markdown(view, pictures=True),
-        key=f"events-{run_id}",
-        description="What led to what: tainted ways are red",
-    )

@@ -7,12 +7,12 @@ from typing import Any
 
 from prefect import Flow, State
 from prefect.runtime import deployment, flow_run
-from prefect.states import Cancelled, Completed, Failed
 
 from blueprints.engine import Watch
 from blueprints.types import Blueprint
 from contracts.run import RunReport
 from flows.execution.dependencies import Workshop
+from flows.execution.end_state import end_state
 from flows.execution.reconcile import settle_flow_run
 from flows.orchestration.attempt import run_once
 from flows.orchestration.flow import (
@@ -101,7 +101,7 @@ def flow_function(
                 check_own(tools.runs / own_id(), str(flow_run.id))
             over = finished(tools.runs, own_id())
             if over is not None:
-                return _end(over)
+                return end_state(over)
             tools = replace(
                 tools,
                 memory=memory_in_prefect(tools.memory),
@@ -114,7 +114,7 @@ def flow_function(
             tag_flow_run(request)
             suspends = run_id is None and deployment.id is not None
             this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
-            return _end(_until_over(request, tools, own_id(), this, watch or Watch()))
+            return end_state(_until_over(request, tools, own_id(), this, watch or Watch()))
 
     return blueprint_flow
 
@@ -133,14 +133,3 @@ def _until_over(
         report = run_once(request, tools, run_id, this, watch)
         if not this.suspends or report.status != "waiting":
             return report
-
-
-def _end(report: RunReport) -> State[RunReport]:
-    if report.status == "cancelled":
-        return Cancelled(message=report.error, data=report)
-    if report.status == "waiting":
-        return Completed(name="Waiting", message="waits for an approval", data=report)
-    if report.status == "success":
-        where = f"work on {report.branch}" if report.branch else "nothing changed"
-        return Completed(message=where, data=report)
-    return Failed(message=report.error, data=report)

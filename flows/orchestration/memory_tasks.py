@@ -7,11 +7,11 @@ from re import sub
 from typing import TYPE_CHECKING
 
 from prefect import task
-from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from contracts.run import RunReport
 from flows.config.settings import load_settings
+from flows.orchestration.artifacts import attach_markdown
 from flows.recall.notes import Given, Notes, Seat
 from flows.recall.playbooks import Away, Memory
 from flows.runs.report import page_link
@@ -47,7 +47,7 @@ def notes_in_prefect(
             given = plain.give(seat)
             if given.explained:
                 name = sub(r"[^a-z0-9]+", "-", seat.node.lower()).strip("-")
-                create_markdown_artifact(
+                attach_markdown(
                     given.explained,
                     key=f"notes-{seat.run_id}-{name}",
                     description=f"Notes and examples given to {seat.node}, and why",
@@ -78,7 +78,7 @@ def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
 )
 def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
     shown = plain.surface(run_id, task)
-    create_markdown_artifact(
+    attach_markdown(
         recall_markdown(shown, pages_url(load_settings())),
         key=f"playbooks-{run_id}",
         description="Playbooks shown, and why",
@@ -95,7 +95,7 @@ def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
 def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recorded | Away | None:
     recorded = plain.record(report, verdict_later)
     if recorded is not None:
-        create_markdown_artifact(
+        attach_markdown(
             _recorded(recorded), key=f"execution-{report.run_id}", description="What was recorded"
         )
     return recorded
@@ -103,7 +103,7 @@ def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recor
 
 def publish_taught(curated: "Curated") -> None:
     """Attach what a run taught to the run of Prefect that this is called in."""
-    create_markdown_artifact(
+    attach_markdown(
         taught(curated), key=f"curated-{curated.run_id}", description="What the run taught"
     )
 

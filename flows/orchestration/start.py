@@ -1,6 +1,7 @@
 """Start a run in this process, visible in Prefect."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
@@ -12,6 +13,7 @@ from contracts.run import RunReport
 from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import workshop
 from flows.runs.request import ResolvedRequest
+from flows.runs.runs import read_report, reported_at
 from flows.services.local import api_url
 from flows.services.server import speaking_to
 from nodes.blame import blame
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from flows.execution.dependencies import Workshop
     from flows.orchestration.compile import RunFlow
 
+_log = logging.getLogger(__name__)
+
 
 def run_in_prefect(
     request: ResolvedRequest,
@@ -32,20 +36,27 @@ def run_in_prefect(
     run_id: str,
     watch: Watch,
     flow_run_id: str | None = None,
+    tell: Callable[[str], None] = _log.warning,
 ) -> RunReport:
     """Run the checked request as a flow run of the server in use, started when there is none.
 
     A run that goes on does so in its own flow run, if the server still knows it; it is checked
-    there, where its own secrets are set.
+    there, where its own secrets are set. A run that has begun also goes on without the server:
+    `tell` gets one line, and the flow run gets its state once the server answers again.
 
     Raises:
-        PrefectUnavailable: no server, or it went away; the run itself may have ended well.
+        PrefectUnavailable: no server, it went away before the run began, or lost the flow run.
         NodeBroken: a node raised; the line says which, what and where.
         HarnessError: whatever ended the run before it could report.
     """
     api = api_url(settings)
+    before = reported_at(settings.runs, run_id)
     with prefect_at(api):
+        from flows.execution.end_state import note_state_not_set, set_noted_states
         from flows.orchestration.compile import compile_blueprint
+        from flows.services.server_outage import is_outage, outages_survived
+
+        set_noted_states(settings.runs, api)
 
         flow = compile_blueprint(
             request.definition,
@@ -57,7 +68,15 @@ def run_in_prefect(
         )
         parameters = request.model_dump(exclude={"blueprint", "wait_approvals_s"})
         parameters["repo"] = redacted(request.repo)
-        state = run_in_flow_run(flow, parameters, flow_run_id)
+        try:
+            with outages_survived(api, tell):
+                state = run_in_flow_run(flow, parameters, flow_run_id)
+        except Exception as error:
+            # What the run itself raises is in its state: this is Prefect's engine at its end.
+            if not is_outage(error) or reported_at(settings.runs, run_id) in {None, before}:
+                raise
+            note_state_not_set(settings.runs / run_id, api)
+            return read_report(settings.runs, run_id)
         result = state.result(raise_on_failure=False)
     if isinstance(result, RunReport):
         return result

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import cast
 
 from prefect import Flow, State, allow_failure, flow, get_run_logger, task
-from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
 from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from flows.orchestration.artifacts import attach_markdown
 from flows.orchestration.heartbeat import beating
 from flows.orchestration.node_tasks import log_failures_once
 from flows.plans.report import PlanReport, markdown
@@ -90,7 +90,7 @@ def _step_task(execute: _Step) -> object:
 
 def publish(report: PlanReport) -> None:
     """Attach the report to the flow run that this is called in."""
-    create_markdown_artifact(
+    attach_markdown(
         markdown(report),
         key=f"plan-{report.run_id}",
         description=f"plan: {report.status}",

@@ -1,5 +1,7 @@
 """Goes on with a plan here, visible in Prefect."""
 
+import logging
+
 from filelock import FileLock
 
 from flows.config.settings import Settings
@@ -8,6 +10,8 @@ from flows.plans.report import PlanReport
 from flows.plans.run import PlanShop
 from flows.services.local import api_url
 from policy.plan.question import Person
+
+_log = logging.getLogger(__name__)
 
 
 def run_plan_in_prefect(
@@ -22,10 +26,13 @@ def run_plan_in_prefect(
         PrefectUnavailable: no server, or it went away.
         HarnessError: whatever ended the run before it could report.
     """
-    with _alone(settings, run_id), prefect_at(api_url(settings)):
+    api = api_url(settings)
+    with _alone(settings, run_id), prefect_at(api):
         from flows.plans.compile import compile_plan
+        from flows.services.server_outage import outages_survived
 
-        state = compile_plan(shop, run_id, person)(return_state=True)
+        with outages_survived(api, _log.warning):
+            state = compile_plan(shop, run_id, person)(return_state=True)
         result: object = state.result(raise_on_failure=False)
     if isinstance(result, PlanReport):
         return result

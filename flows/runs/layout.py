@@ -9,6 +9,7 @@ egress.jsonl      hosts that commands tried to reach, and the answer  flows/runs
 diff.patch        the whole diff of the work                          flows/runs/runs.py
 report.json       the outcome; removed while the run is resumed       flows/runs/runs.py
 untold.json       exists until memory has recorded the report         flows/execution/unrecorded.py
+state-not-set     exists until the flow run has the report's state    flows/execution/end_state.py
 """
 
 ASKED = "run.json"
@@ -20,3 +21,4 @@ EGRESS = "egress.jsonl"
 DIFF = "diff.patch"
 REPORT = "report.json"
 UNTOLD = "untold.json"
+STATE_NOT_SET = "state-not-set"

@@ -66,6 +66,7 @@ NOT_AVAILABLE = 3
         (("notes", "list", "--limit", "9" * 23), BAD, "'--limit'"),
         (("memory", "list", "--limit", "9" * 23), BAD, "'--limit'"),
         (("events", "export", "empty/.git/config", "--format", "parquet"), BAD, "File exists"),
+        (("events", "log", "--run", "nope"), BAD, "knows no run 'nope'"),
         (("events", "replay", "--run", "nope"), BAD, "knows no run 'nope'"),
         (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
         (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),

@@ -52,9 +52,18 @@ def test_events_are_shown_newest_last(cli: Cli, happened: tuple[str, str]) -> No
     assert [line.split()[4] for line in lines] == ["prompt", "source", "node"]
     events = json.loads(cli("log", "--json", "--kind", "node", "--run", "r1").stdout)
     assert [event["produces"] for event in events] == [[happened[1]]]
-    assert "no events" in cli("log", "--run", "none").stdout
+    assert "no events" in cli("log", "--run", "r1", "--kind", "approval").stdout
+    with pytest.raises(OptionInvalid, match="knows no run 'none'"):
+        cli("log", "--run", "none")
     with pytest.raises(OptionInvalid, match="there are prompt"):
         cli("log", "--kind", "nonsense")
+
+
+def test_a_run_that_waits_and_has_no_events_yet_is_known(cli: Cli, own_home: Path) -> None:
+    asked = own_home / "runs" / "r9" / "run.json"
+    asked.parent.mkdir(parents=True)
+    asked.touch()
+    assert "no events" in cli("log", "--run", "r9").stdout
 
 
 def test_verify_says_what_is_wrong_and_fails(

@@ -1,0 +1,117 @@
+"""The state in which a run's flow run ends, at once or after an outage of the Prefect server.
+
+When the server is away at the end of a run, a note stays in the run's folder. `harness up`, the
+next `harness run` and the upkeep then set the state.
+"""
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from prefect import State
+from prefect.client.schemas import filters
+from prefect.client.schemas.actions import ArtifactCreate
+from prefect.client.schemas.objects import StateType
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.states import Cancelled, Completed, Failed
+
+from contracts.errors import RunNotResumable
+from contracts.run import RunReport
+from flows.runs.home import write_in_home
+from flows.runs.layout import STATE_NOT_SET
+from flows.runs.lock import held
+from flows.runs.report import markdown
+from flows.runs.runs import read_diff, readable, report_in
+from flows.services.server import asking
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+_log = logging.getLogger(__name__)
+
+
+def end_state(report: RunReport) -> State[RunReport]:
+    """The state of a flow run whose run ended with this report."""
+    if report.status == "cancelled":
+        return Cancelled(message=report.error, data=report)
+    if report.status == "waiting":
+        return Completed(name="Waiting", message="waits for an approval", data=report)
+    if report.status == "success":
+        where = f"work on {report.branch}" if report.branch else "nothing changed"
+        return Completed(message=where, data=report)
+    return Failed(message=report.error, data=report)
+
+
+def note_state_not_set(folder: Path, api: str) -> None:
+    """Note in the run's folder that the server at `api` does not know how the run ended."""
+    write_in_home(folder / STATE_NOT_SET, api, run_id=folder.name)
+
+
+def set_noted_states(runs: Path, api: str) -> int:
+    """Set the end state of each flow run that was noted, and give how many were set.
+
+    Raises:
+        PrefectUnavailable: the server does not answer.
+    """
+    noted = sorted(runs.glob(f"*/{STATE_NOT_SET}"))
+    if not noted:
+        return 0
+    with asking(api) as client:
+        return sum(_set_noted(client, runs, note, api) for note in noted)
+
+
+def _set_noted(client: "SyncPrefectClient", runs: Path, note: Path, api: str) -> bool:
+    own = note.parent
+    try:
+        with held(runs, own.name):
+            asked, report = readable(own), report_in(own)
+            if asked is None or asked.flow_run_id is None or report is None:
+                return False
+            _set(client, UUID(asked.flow_run_id), report, read_diff(runs, own.name))
+            note.unlink()
+            return True
+    except RunNotResumable:  # the run goes on, in another process
+        return False
+    except ObjectNotFound:
+        if note.read_text() == api:  # else it is a flow run of another server
+            note.unlink()
+        return False
+    except PrefectHTTPStatusError as error:
+        _log.warning("the state of run %s could not be set in Prefect: %s", own.name, error)
+        return False
+
+
+def _set(client: "SyncPrefectClient", flow_run: UUID, report: RunReport, diff: str) -> None:
+    state = client.read_flow_run(flow_run).state
+    if state is not None and state.is_final() and not state.is_crashed():
+        return  # the server had heard of the end
+    for task in client.read_task_runs(
+        flow_run_filter=filters.FlowRunFilter(id=filters.FlowRunFilterId(any_=[flow_run])),
+        task_run_filter=filters.TaskRunFilter(
+            state=filters.TaskRunFilterState(
+                type=filters.TaskRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING])
+            )
+        ),
+    ):
+        client.set_task_run_state(task.id, _task_state(task.name, report), force=True)
+    client.create_artifact(
+        ArtifactCreate(
+            key=f"report-{report.run_id}",
+            type="markdown",
+            description=f"{report.blueprint}: {report.status}",
+            data=markdown(report, diff),
+            flow_run_id=flow_run,
+        )
+    )
+    client.set_flow_run_state(flow_run, end_state(report), force=True)
+
+
+def _task_state(name: str, report: RunReport) -> State[object]:
+    """How a task run ended whose end the server did not hear of."""
+    with suppress(StopIteration):
+        node = next(node for node in report.nodes if node.name == name)
+        if node.status == "failure":
+            return Failed(message=node.error)
+    return Completed()

@@ -1,0 +1,42 @@
+"""A run's report as Prefect artifacts: one markdown, one table."""
+
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+
+from contracts.run import RunReport
+from flows.config.settings import load_settings
+from flows.runs.report import given, markdown, table_rows
+from flows.services.pages import pages_url
+from flows.services.server_outage import shown_if_possible
+from policy.log.view_spec import ViewSpec
+from policy.log.view_text import markdown as view_markdown
+
+
+def publish_report(report: RunReport, diff: str) -> None:
+    """Attach the report, with links to what memory gave, to the flow run that this is called in."""
+    shown = given(report.surfaced, pages_url(load_settings()))
+    attach_markdown(
+        "\n".join(filter(None, (markdown(report, diff), shown))),
+        key=f"report-{report.run_id}",
+        description=f"{report.blueprint}: {report.status}",
+    )
+    with shown_if_possible("the table of nodes"):
+        create_table_artifact(
+            table_rows(report),
+            key=f"nodes-{report.run_id}",
+            description=f"Nodes of run {report.run_id}",
+        )
+
+
+def publish_view(view: ViewSpec, run_id: str) -> None:
+    """Attach what the run's events tell: the data flow as a picture, the decisions as a table."""
+    attach_markdown(
+        view_markdown(view, pictures=True),
+        key=f"events-{run_id}",
+        description="What led to what: tainted ways are red",
+    )
+
+
+def attach_markdown(text: str, *, key: str, description: str) -> None:
+    """Attach Markdown to the flow run or task run; left out while the server is away."""
+    with shown_if_possible(f"the artifact {key}"):
+        create_markdown_artifact(text, key=key, description=description)

@@ -1,0 +1,149 @@
+"""The Prefect server is killed under a run of the command line."""
+
+import os
+import signal
+from collections.abc import Callable
+from threading import Event
+
+import httpx
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from blueprints.dsl import blueprint, deterministic
+from blueprints.engine import Watch
+from blueprints.types import Blueprint
+from contracts.run import NodeResult, RunContext, RunReport
+from contracts.sandbox import Sandbox
+from flows.config.settings import Settings, load_settings
+from flows.execution.end_state import set_noted_states
+from flows.orchestration import start
+from flows.services import local
+from nodes.commands import command
+from tests.flows.conftest import Ask, scripted_shop
+
+pytestmark = pytest.mark.prefect
+
+BEFORE_THE_FIRST_NODE, DURING_A_NODE, AFTER_THE_LAST_NODE = "before", "during", "after"
+
+
+@pytest.fixture
+def kill(own_server: Settings) -> Callable[[], None]:
+    """Kills the test's own Prefect server."""
+
+    def kill_server() -> None:
+        running = local.up(own_server)
+        os.kill(running.pid, signal.SIGKILL)
+        while running.alive:
+            os.sched_yield()
+
+    return kill_server
+
+
+@pytest.fixture
+def run(
+    own_server: Settings, own_home: object, monkeypatch: pytest.MonkeyPatch, ask: Ask
+) -> Callable[..., RunReport]:
+    """Runs a blueprint in the test's own server, with a scripted sandbox."""
+    monkeypatch.setattr(start, "workshop", lambda *_, **__: scripted_shop())
+
+    def begin(made: Blueprint, run_id: str, watch: Watch, tell: Callable[[str], None]) -> RunReport:
+        url = local.up(own_server).url
+        with temporary_settings({PREFECT_API_URL: url}):
+            return start.run_in_prefect(
+                ask(made), load_settings(), run_id=run_id, watch=watch, tell=tell
+            )
+
+    return begin
+
+
+def states(api: str) -> dict[str, str]:
+    """The states of the only flow run of this server and of its task runs, by name."""
+    with httpx.Client(base_url=api, timeout=60) as server:
+        [run] = server.post("/flow_runs/filter", json={}).raise_for_status().json()
+        tasks = server.post("/task_runs/filter", json={}).raise_for_status().json()
+    return {one["name"]: one["state_type"] for one in tasks} | {"the run": run["state_type"]}
+
+
+@pytest.mark.parametrize("moment", [BEFORE_THE_FIRST_NODE, DURING_A_NODE, AFTER_THE_LAST_NODE])
+def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of_it_later(
+    own_server: Settings, kill: Callable[[], None], run: Callable[..., RunReport], moment: str
+) -> None:
+    away = Event()
+
+    def works(_: RunContext, __: Sandbox) -> NodeResult:
+        if moment == DURING_A_NODE:
+            kill()
+        if moment != AFTER_THE_LAST_NODE:
+            away.wait()
+        return NodeResult.success()
+
+    def begins(name: str) -> None:
+        if moment == BEFORE_THE_FIRST_NODE and name == "work":
+            kill()
+
+    def ends(name: str, _: NodeResult) -> None:
+        if moment == AFTER_THE_LAST_NODE and name == "fails":
+            kill()
+
+    said: list[str] = []
+
+    def tell(line: str) -> None:
+        said.append(line)
+        away.set()
+
+    nodes = [
+        deterministic("work", "work", works),
+        deterministic("fails", "fails", command("false")),
+    ]
+    watch = Watch(on_node_start=begins, on_node_complete=ends)
+    report = run(blueprint("two", "Two nodes", nodes), "c1", watch, tell)
+    assert [node.status for node in report.nodes] == ["success", "failure"]
+    assert report.status == "failure"
+    assert len(said) == 1
+    assert "stopped answering: the run goes on without it" in said[0]
+
+    again = local.up(own_server).url
+    runs = load_settings().runs
+    assert states(again)["the run"] == "RUNNING"
+    assert set_noted_states(runs, again) == 1
+    found = states(again)
+    assert found["the run"] == "FAILED"
+    assert not {"RUNNING", "PENDING"} & set(found.values())
+    assert set_noted_states(runs, again) == 0
+
+
+def test_a_server_that_answers_again_during_the_run_hears_of_its_end_at_once(
+    own_server: Settings, kill: Callable[[], None], run: Callable[..., RunReport]
+) -> None:
+    port = httpx.URL(local.up(own_server).url).port
+    away = Event()
+    back: list[str] = []
+
+    def works(_: RunContext, __: Sandbox) -> NodeResult:
+        kill()
+        away.wait()
+        back.append(local.up(replace_port(own_server, port)).url)
+        return NodeResult.success()
+
+    one = blueprint("one", "One node", [deterministic("work", "work", works)])
+    report = run(one, "c2", Watch(), lambda _: away.set())
+    assert report.status == "success"
+    assert states(back[0])["the run"] == "COMPLETED"
+
+
+def replace_port(settings: Settings, port: int | None) -> Settings:
+    return settings.model_copy(update={"server_port": port})
+
+
+def test_a_blueprint_that_fails_by_itself_is_no_outage(
+    own_server: Settings, run: Callable[..., RunReport]
+) -> None:
+    def raises(_: RunContext, __: Sandbox) -> NodeResult:
+        raise httpx.ConnectError("the author's own server")
+
+    one = blueprint("one", "One node", [deterministic("work", "work", raises)])
+    said: list[str] = []
+    with pytest.raises(Exception, match="the author's own server"):
+        run(one, "c3", Watch(), said.append)
+    assert said == []
+    assert states(local.up(own_server).url)["the run"] == "FAILED"
