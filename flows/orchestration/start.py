@@ -54,7 +54,7 @@ def run_in_prefect(
     with prefect_at(api):
         from flows.execution.end_state import note_state_not_set, set_noted_states
         from flows.orchestration.compile import compile_blueprint
-        from flows.services.server_outage import is_outage, outages_survived
+        from flows.services.server_outage import ServerAway, is_outage, outages_survived
 
         set_noted_states(settings.runs, api)
 
@@ -76,6 +76,8 @@ def run_in_prefect(
             if not is_outage(error) or reported_at(settings.runs, run_id) in {None, before}:
                 raise
             note_state_not_set(settings.runs / run_id, api)
+            if not isinstance(error, ServerAway):  # too busy for too long, of which nobody was told
+                raise
             return read_report(settings.runs, run_id)
         result = state.result(raise_on_failure=False)
     if isinstance(result, RunReport):
