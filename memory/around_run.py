@@ -13,8 +13,9 @@ class Surfacing:
     """Playbooks of each group at most."""
     budget_tokens: int = 2_000
     """The prompt block never takes more."""
-    max_distance: float = 0.7
-    """Cosine distance past which a playbook is not meant; 0 is the same, 2 the opposite."""
+    max_distance: float | None = None
+    """Cosine distance past which a playbook is not meant; 0 is the same, 2 the opposite. None: the
+    embedder's own limit."""
     confidence_weight: float = 0.3
     """0 ranks by text alone, 1 by confidence alone."""
     holdout_share: float = 0.1
@@ -35,9 +36,8 @@ class Recall:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What was kept of a run. `lessons` are those that became part of a playbook at once."""
+    """What was kept of a run. The reflection waits for a person."""
 
     outcome: Outcome
     playbooks: tuple[str, ...] = ()
-    lessons: tuple[str, ...] = ()
     reflection: Reflection | None = None

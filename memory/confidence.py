@@ -25,6 +25,23 @@ def wilson(successes: int, failures: int, z: float = Z95) -> Interval:
     return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
 
 
+RECENT = 10
+"""How many of a playbook's latest executions decide whether it fails."""
+
+FAILURES_NEEDED = 3
+"""Failures among them that it takes."""
+
+
+def is_failing(successes: int, failures: int) -> bool:
+    """Whether a playbook fails, by the outcomes of its `RECENT` latest executions.
+
+    It takes three failures, and more failures than successes. A single failure says little: a
+    playbook that succeeds nine times in ten has one within seven runs half of the time. Older
+    outcomes do not count: the playbook or what it is used on has changed since.
+    """
+    return failures >= FAILURES_NEEDED and failures > successes
+
+
 def wilson_lower_bound(successes: int, failures: int) -> float:
     """The share of successes that is safe to claim; 0 when nothing is known."""
     return wilson(successes, failures).low

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from contracts.chat import Embed
@@ -10,7 +11,7 @@ from memory.confidence import wilson_lower_bound
 
 Status = Literal["draft", "active", "archived"]
 Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
-Group = Literal["proven", "untested", "failed", "neutral"]
+Group = Literal["proven", "mixed", "untested", "failed"]
 Arm = Literal["words", "vectors"]
 
 
@@ -189,17 +190,19 @@ class Query:
     limit: int = 10
     filter: Filter = Filter()
     min_score: float = 0.0
-    max_distance: float = 0.7
+    max_distance: float | None = None
+    """Cosine distance past which vectors find nothing. None: the embedder's own limit."""
     confidence_weight: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """How search results are told apart."""
+    """How search results are grouped, see `ranking.group`."""
 
     proven_min: float = 0.5
+    """Confidence from which a playbook is proven."""
     failed_max: float = 0.3
-    include_neutral: bool = False
+    """Confidence, by its latest executions alone, up to which one that fails is called failed."""
 
 
 class Place(NamedTuple):
@@ -229,18 +232,28 @@ class Hit:
 
 @dataclass(frozen=True, kw_only=True)
 class Contrasted:
-    """Search results by what is known of them; `neutral` only when it was asked for."""
+    """Search results by their group."""
 
     query: str
     proven: tuple[Hit, ...] = ()
+    mixed: tuple[Hit, ...] = ()
     untested: tuple[Hit, ...] = ()
     failed: tuple[Hit, ...] = ()
-    neutral: tuple[Hit, ...] = ()
+
+    @property
+    def groups(self) -> Mapping[Group, tuple[Hit, ...]]:
+        """The results of each group, in the order in which groups are shown."""
+        return {
+            "proven": self.proven,
+            "mixed": self.mixed,
+            "untested": self.untested,
+            "failed": self.failed,
+        }
 
     @property
     def hits(self) -> tuple[Hit, ...]:
         """All of them, in the order of the groups."""
-        return (*self.proven, *self.untested, *self.failed, *self.neutral)
+        return tuple(chain.from_iterable(self.groups.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +262,9 @@ class Embedder:
 
     name: str
     embed: Embed
+    max_distance: float = 1.0
+    """Cosine distance past which its texts have nothing in common. Each model spreads its vectors
+    differently; the default, a right angle, is a loose limit for a model that was not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)

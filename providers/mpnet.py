@@ -22,6 +22,9 @@ NAME = "mpnet/all-mpnet-base-v2"
 
 DIMENSIONS = 768
 
+MAX_DISTANCE = 0.85
+"""Cosine distance past which two texts have nothing in common; `docs/why/memory.md`."""
+
 NETWORK, TOKENIZER = "network.onnx", "tokenizer.json"
 
 TOKENS = 256

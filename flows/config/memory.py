@@ -1,5 +1,6 @@
 """Settings of memory: the table [memory] of `harness.toml`, and HARNESS_MEMORY_… over it."""
 
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +17,13 @@ from memory.around_run import Surfacing
 from memory.stale import Retention
 from memory.types import Contrast
 
-Tools = Literal["off", "read", "draft", "write"]
+Tools = Literal["off", "read", "draft"]
 Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 
 EXAMPLE = "mistral/mistral-embed"
 """A model of the provider `litellm`, which has no usual one."""
+
+_log = logging.getLogger("memory.settings")  # warnings of `memory` are shown at the terminal
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -51,6 +54,11 @@ class MemorySettings(Table):
     """All settings of memory."""
 
     table = "memory"
+    retired = {  # noqa: RUF012 - as `table`: annotated where it is declared
+        "auto_reflect": "lessons wait for a person: `harness memory reflect` shows them",
+        "approve_confidence": "notes and examples that a run teaches wait for a person: "
+        "`harness notes list --status Pending` shows them",
+    }
     model_config = SettingsConfigDict(
         env_prefix="HARNESS_MEMORY_",
         env_nested_delimiter="__",
@@ -65,10 +73,9 @@ class MemorySettings(Table):
     chroma_url: str | None = None
     """A `chroma run` to use. None: a folder in the home."""
     embedding: EmbeddingSettings = EmbeddingSettings()
-    auto_reflect: bool = False
-    """What a model makes of a run becomes lessons without a person."""
     reflect_model: str | None = None
-    """Who reflects on a run that succeeded or failed with a playbook. None: nobody."""
+    """Model that reflects on a run that succeeded or failed with a playbook. What it writes waits
+    for a person. None: no model does."""
     curate: Literal["off", "rated", "success"] = "rated"
     """Which runs teach notes and examples without being asked: successful ones that a person
     rated above 80, or all successful ones. What they teach waits for a person."""
@@ -76,9 +83,6 @@ class MemorySettings(Table):
     """Who looks at runs. None: the model of the settings."""
     curate_budget_usd: float = Field(default=0.5, gt=0)
     """What one look may cost."""
-    approve_confidence: int | None = Field(default=None, ge=0, le=100)
-    """Approve without a person what the curator is so sure of, if it only describes, denies nothing
-    that is kept, and is for nobody else than the run's user or company. None: never."""
     max_age_days: float = Field(default=90.0, ge=0)
     """`prune` archives what was neither used nor changed for this long."""
     min_confidence: float = Field(default=0.3, ge=0, le=1)
@@ -87,13 +91,15 @@ class MemorySettings(Table):
     """Playbooks of each group that a run is shown at the most."""
     budget_tokens: int = Field(default=2_000, ge=0)
     """A run's prompt never holds more of memory than this."""
-    max_distance: float = Field(default=0.7, ge=0, le=2)
+    max_distance: float | None = Field(default=None, ge=0, le=2)
+    """Cosine distance past which a playbook is not found by meaning. None: the limit of the
+    embedding model, which is 1 for a model that was not measured."""
     confidence_weight: float = Field(default=0.3, ge=0, le=1)
     holdout_share: float = Field(default=0.1, ge=0, le=1)
     """This share of runs is shown no playbook, so that the lift can be measured. 0: none."""
     tools: Tools = "off"
-    """What agents may do with playbooks: nothing; search and read; also keep drafts for a person
-    to make active; or change everything."""
+    """What agents may do with playbooks: nothing; search and read; or also keep drafts for a
+    person to make active."""
     proven_min: float = Field(default=0.5, ge=0, le=1)
     failed_max: float = Field(default=0.3, ge=0, le=1)
 
@@ -123,6 +129,18 @@ class MemorySettings(Table):
             holdout_share=self.holdout_share,
             contrast=self.contrast,
         )
+
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _may_not_write(cls, tools: object) -> object:
+        """`write` of an older Harness as `draft`: an upgrade does not make a file invalid."""
+        if tools != "write":
+            return tools
+        _log.warning(
+            "setting 'memory.playbooks.tools' is 'write', which is 'draft' now: what agents keep is "
+            "a draft until a person makes it active"
+        )
+        return "draft"
 
     @field_validator("chroma_url")
     @classmethod

@@ -1,5 +1,7 @@
 """A table of `harness.toml` as settings of its own, with variables over it."""
 
+import logging
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from tomllib import loads
@@ -16,6 +18,9 @@ class Table(BaseSettings):
     """Settings that are `[table]` in the file, and `HARNESS_<TABLE>_…` in the environment."""
 
     table: ClassVar[str]
+    retired: ClassVar[Mapping[str, str]] = {}
+    """Settings that an older Harness had, each with what holds now. They are ignored, with a
+    warning: an upgrade does not make a file invalid."""
 
     @classmethod
     def settings_customise_sources(
@@ -26,11 +31,15 @@ class Table(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        table = InitSettingsSource(settings_cls, init_kwargs=_read(cls.table))
+        given = {name: value for name, value in _read(cls.table).items() if name not in cls.retired}
+        table = InitSettingsSource(settings_cls, init_kwargs=given)
         return (init_settings, env_settings, table)
 
 
 T = TypeVar("T", bound=Table)
+
+_log = logging.getLogger("memory.settings")
+"""Below `memory`, whose warnings are shown at the terminal; only that table has retired any."""
 
 
 def load_table(kind: type[T]) -> T:
@@ -48,14 +57,27 @@ def load_table(kind: type[T]) -> T:
 
 
 @lru_cache(maxsize=8)
-def _read_table(kind: type[T], _: Sources) -> T:
+def _read_table(kind: type[T], found: Sources) -> T:
+    for place, now in _retired(kind, found):
+        _log.warning("%s has no effect any more, remove it: %s", place, now)
     return kind()
+
+
+def _retired(kind: type[Table], found: Sources) -> Iterator[tuple[str, str]]:
+    """Where retired settings are set, each with what holds now. One that was off is left out."""
+    given = _read(kind.table)
+    for name, now in kind.retired.items():
+        if given.get(name, False) is not False:
+            yield f"setting '{kind.table}.{name}' in {config_file()}", now
+        variable = f"HARNESS_{kind.table.upper()}_{name.upper()}"
+        if any(one.upper() == variable for one, _ in found.environ):
+            yield f"the variable {variable}", now
 
 
 def _check_variables(kind: type[Table], found: Sources) -> None:
     """pydantic passes over a variable whose name is mistyped; in the file it refuses one."""
     prefix = f"HARNESS_{kind.table.upper()}_"
-    known = {f"{prefix}{field.upper()}" for field in kind.model_fields}
+    known = {f"{prefix}{field.upper()}" for field in (*kind.model_fields, *kind.retired)}
     for variable, _ in found.environ:
         whole = variable.upper()
         name = whole if whole.startswith(f"{prefix}_") else whole.partition("__")[0]

@@ -143,6 +143,9 @@ def _row(hit: Hit, shown: bool, site: str | None) -> str:
 def _recorded(recorded: Recorded | Away) -> str:
     if isinstance(recorded, Away):
         return f"Nothing yet, memory is told again: {plain_text(recorded.why)}"
-    lessons = [f"- {plain_text(lesson)}" for lesson in recorded.lessons]
     credited = ", ".join(recorded.playbooks) or "no playbook"
-    return "\n".join([f"Outcome {recorded.outcome}, credited to {credited}.", "", *lessons])
+    lines = [f"Outcome {recorded.outcome}, credited to {credited}."]
+    if recorded.reflection and recorded.reflection.improvements:
+        lines += ["", "Lessons that wait for a person (`harness memory reflect`):", ""]
+        lines += [f"- {plain_text(lesson)}" for lesson in recorded.reflection.improvements]
+    return "\n".join(lines)

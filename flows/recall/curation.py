@@ -17,7 +17,6 @@ from flows.runs.runs import find_run, read_report, reported_at, reported_since
 from flows.services.complete import complete_through_gateway
 from memory.curation import curate
 from memory.curation.curate import Curated
-from memory.curation.curation_rule import Rule
 from memory.curation.proposals import Story
 from memory.notes.notebook import Notebook
 from memory.scope import Scope, checked
@@ -42,7 +41,7 @@ def curate_run(run: str, *, model: str | None = None) -> Curated:
     with notebook(options) as book, _curator(settings, options) as complete:
         told = story(settings.runs, run, book)
         chosen = model or _model(settings, options)
-        return curate.curate_run(book, complete, chosen, told, rule=_rule(options))
+        return curate.curate_run(book, complete, chosen, told)
 
 
 def curate_new(run: str) -> Curated | None:
@@ -128,9 +127,7 @@ def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str
 def _look(book: Notebook, run: str, settings: Settings, options: MemorySettings) -> Curated | None:
     with _curator(settings, options) as complete:  # each look has a budget of its own
         told = story(settings.runs, run, book)
-        return curate.curate_new(
-            book, complete, _model(settings, options), told, rule=_rule(options)
-        )
+        return curate.curate_new(book, complete, _model(settings, options), told)
 
 
 def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:
@@ -151,10 +148,6 @@ def _is_good(book: Notebook, run_id: str, options: MemorySettings) -> bool:
     if rated is not None:
         return rated.score > RATED_WELL
     return options.curate == "success"
-
-
-def _rule(options: MemorySettings) -> Rule:
-    return Rule(confidence=options.approve_confidence)
 
 
 def _model(settings: Settings, options: MemorySettings) -> str:

@@ -47,7 +47,6 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
         "url": "http://localhost:11434" if provider == "ollama" else None,
     }
     document["memory"] = {
-        "auto_reflect": False,
         "max_age_days": 90.0,
         "min_confidence": 0.3,
         "embedding": {name: value for name, value in embedding.items() if value},

@@ -42,7 +42,6 @@ def library(options: MemorySettings | None = None) -> Iterator[Library]:
         index=home / "index",
         embedder=_embedder(chosen.embedding),
         chroma_url=chosen.chroma_url,
-        auto_reflect=chosen.auto_reflect,
     ) as opened:
         yield opened
 
@@ -88,7 +87,7 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
     if model == LOCAL:
-        return Embedder(name=name, embed=mpnet.embed)
+        return Embedder(name=name, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
     for place, said in {"api_key": wanted.api_key, "url": wanted.url}.items():
         if missing := unset(said, environment()):
             return Embedder(name=name, embed=_lacking(place, missing))

@@ -11,7 +11,6 @@ from sqlalchemy import delete, insert, select
 from contracts.chat import Complete
 from contracts.errors import BudgetExceeded
 from memory.curation import curator
-from memory.curation.curation_rule import NO_RULE, Rule
 from memory.curation.proposals import WRITES_A_RUN, Finding, Refused, Story, judge
 from memory.database import alone, reading, writing
 from memory.errors import NoteInvalid, NoteNotFound
@@ -41,9 +40,7 @@ class Curated:
     """Why nothing could be read out of the run."""
 
 
-def curate_run(
-    book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
-) -> Curated:
+def curate_run(book: Notebook, complete: Complete, model: str, story: Story) -> Curated:
     """Ask the model what the run teaches, and keep what holds as Pending.
 
     Doing it twice, or twice at once, adds nothing that is there already, and never more than
@@ -53,12 +50,10 @@ def curate_run(
         ModelUnavailable: the model does not answer at all.
     """
     with _alone(book, story.run_id):
-        return _look(book, complete, model, story, rule)
+        return _look(book, complete, model, story)
 
 
-def curate_new(
-    book: Notebook, complete: Complete, model: str, story: Story, *, rule: Rule = NO_RULE
-) -> Curated | None:
+def curate_new(book: Notebook, complete: Complete, model: str, story: Story) -> Curated | None:
     """The same for a run that nobody asked about: None where somebody looked already.
 
     A look that costs more than it may is a fault of the run, which is not looked at again.
@@ -70,7 +65,7 @@ def curate_new(
         if is_curated(book, story.run_id):
             return None
         try:
-            return _look(book, complete, model, story, rule)
+            return _look(book, complete, model, story)
         except BudgetExceeded as error:
             curated = Curated(run_id=story.run_id, fault=str(error))
             _log_curation(book, curated)
@@ -91,13 +86,13 @@ def _alone(book: Notebook, run_id: str) -> Iterator[None]:
         yield
 
 
-def _look(book: Notebook, complete: Complete, model: str, story: Story, rule: Rule) -> Curated:
+def _look(book: Notebook, complete: Complete, model: str, story: Story) -> Curated:
     known = _known(book, story)
     found = curator.find(complete, model, story, [_told(entry) for entry in known])
     if found is None:
         curated = Curated(run_id=story.run_id, fault=f"model {model} gave no answer of this shape")
     else:
-        look = _Look(book, story, known, Author("curator", model), rule)
+        look = _Look(book, story, known, Author("curator", model))
         with alone(book.engine, "curate"):  # two runs may teach the same at once
             curated = _keep_all(look, found.findings)
     _log_curation(book, curated)
@@ -105,14 +100,13 @@ def _look(book: Notebook, complete: Complete, model: str, story: Story, rule: Ru
 
 
 class _Look(NamedTuple):
-    """One look at a run: where what it found is kept, and what that is judged by."""
+    """One look at a run, and where what it found is kept."""
 
     book: Notebook
     story: Story
     known: Sequence[Entry]
     """What the curator was told of, in this order."""
     author: Author
-    rule: Rule
 
 
 @dataclass(frozen=True)
@@ -161,8 +155,7 @@ def _keep(look: _Look, finding: Finding, *, has_room: bool) -> Entry | _Merged |
 
 
 def _propose(look: _Look, content: Content, finding: Finding) -> Entry:
-    near = look.book.neighbours(content)
-    flags = _flags(content, finding, near.entries, look.known)
+    flags = _flags(content, finding, look.book.neighbours(content), look.known)
     made = look.book.add(
         content,
         author=look.author,
@@ -174,8 +167,6 @@ def _propose(look: _Look, content: Content, finding: Finding) -> Entry:
         if flag.kind == "contradicts":
             with suppress(NoteNotFound):  # it was removed meanwhile
                 look.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
-    if near.whole and look.rule.approves(made, look.story):
-        return look.book.approve(made.id, author=Author("curator", "rule"))
     return made
 
 

@@ -115,11 +115,6 @@ def judge(finding: Finding, story: Story) -> Content | Refused:
     return content
 
 
-def gives_order(content: Content) -> bool:
-    """Whether any of it tells others what to do, whoever said it first."""
-    return any(map(_order_in, _parts(content)))
-
-
 def clean(text: str) -> str:
     """The text without signs that nobody sees, line by line."""
     return "\n".join(inert(line) for line in text.splitlines()).strip()

@@ -1,7 +1,6 @@
 """What stands near a new note or example, and what seems to deny it."""
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, select
@@ -32,14 +31,9 @@ class Neighbour(NamedTuple):
     distance: float
 
 
-class Nearby(NamedTuple):
-    """What stands near; `whole` when all that is kept could be compared."""
-
-    entries: Sequence[Neighbour]
-    whole: bool
-
-
-def neighbours(connection: Connection, content: Content, vector: Vector, model: str) -> Nearby:
+def neighbours(
+    connection: Connection, content: Content, vector: Vector, model: str
+) -> list[Neighbour]:
     """The nearest entries that somebody could be given together with this one, not revoked.
 
     Those are the ones of its own scope, of a wider one, and of a narrower one. An entry whose
@@ -51,7 +45,7 @@ def neighbours(connection: Connection, content: Content, vector: Vector, model: 
     unit = unit / (np.linalg.norm(unit) or 1.0)
     query = (
         select(entries.c.key, entry_vectors.c.vector)
-        .outerjoin(
+        .join(
             entry_vectors,
             (entry_vectors.c.entry_key == entries.c.key)
             & (entry_vectors.c.model == model)
@@ -60,8 +54,7 @@ def neighbours(connection: Connection, content: Content, vector: Vector, model: 
         .where(entries.c.kind == kind_of(content), entries.c.status != "Revoked")
         .where(*_together(content.scope))
     )
-    every = connection.execute(query).all()
-    rows = [row for row in every if row.vector is not None]
+    rows = connection.execute(query).all()
     vectors = np.frombuffer(b"".join(row.vector for row in rows), dtype="<f4")
     vectors = vectors.reshape(len(rows), len(unit))
     lengths = np.linalg.norm(vectors, axis=1)
@@ -69,8 +62,7 @@ def neighbours(connection: Connection, content: Content, vector: Vector, model: 
     near = [(float(away[row]), rows[int(row)].key) for row in np.flatnonzero(away < NEAR)]
     best = sorted(near)[:MOST]
     found = store.by_key(connection, [key for _, key in best])
-    nearest = [Neighbour(found[key], distance) for distance, key in best if key in found]
-    return Nearby(nearest, whole=len(rows) == len(every))
+    return [Neighbour(found[key], distance) for distance, key in best if key in found]
 
 
 def flag(content: Content, other: Neighbour) -> Flag:

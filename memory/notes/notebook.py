@@ -19,7 +19,7 @@ from memory.notes.agent_settings import AgentSettings, Injecting
 from memory.notes.embedding import NoteEmbedding
 from memory.notes.generation import changing
 from memory.notes.injection import Injection, Injector, Request
-from memory.notes.near_duplicates import Nearby
+from memory.notes.near_duplicates import Neighbour
 from memory.notes.run_notes import RunBook
 from memory.notes.store import PERSON
 from memory.notes.type_book import TypeBook
@@ -163,12 +163,15 @@ class Notebook:
         """Make an entry what `wanted` says: `edit(replace(entry, text="…"))`.
 
         Raises:
-            NoteInvalid, NoteNotFound, AgentUnknown.
+            NoteInvalid, NoteNotFound, AgentUnknown; NoteInvalid also where it would be Active and
+                its author is no person: only a person decides what agents are given.
             StaleUpdate: it is no longer at the version that `wanted` was read at.
         """
         wanted = self._checked(wanted)
         if author.kind == "agent":
             raise NoteInvalid("an agent cannot change what is kept: it may write a new note")
+        if author.kind != "person" and wanted.status == "Active":
+            raise NoteInvalid("only a person makes a note or an example Active, or changes one")
         made = self.vectors.anew(wanted)
         with changing(self.engine) as connection:
             before = store.get(connection, wanted.id)
@@ -222,11 +225,11 @@ class Notebook:
         with reading(self.engine) as connection:
             return store.history(connection, store.get(connection, ref).key)
 
-    def neighbours(self, content: Content) -> Nearby:
+    def neighbours(self, content: Content) -> Sequence[Neighbour]:
         """What says nearly the same and could be given together with it; none without a model."""
         made = self.vectors.of(content)
         if made is None or self.embedder is None:
-            return Nearby((), whole=False)
+            return ()
         with reading(self.engine) as connection:
             return near_duplicates.neighbours(connection, content, made, self.embedder.name)
 

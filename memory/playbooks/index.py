@@ -117,8 +117,13 @@ class Index:
             self._warn_of_no_answer(error)
             return None
 
-    def find(self, text: str, where: Filter, *, depth: int, max_distance: float) -> Found:
-        """Ask both arms for their best; the filter holds in each."""
+    def find(self, text: str, where: Filter, *, depth: int, max_distance: float | None) -> Found:
+        """Ask both arms for their best; the filter holds in each.
+
+        Without a `max_distance` the embedder's own limit holds.
+        """
+        if max_distance is None:
+            max_distance = self._embedder.max_distance if self._embedder else 0.0
         text = storable(text[:TEXT_LIMIT].replace("\0", " ")).strip()
         with reading(self._engine) as connection:
             state = self._state(connection)

@@ -1,6 +1,6 @@
 """What happened to playbooks: executions and their counters, each counted exactly once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     cast,
     delete,
+    func,
     insert,
     or_,
     select,
@@ -22,13 +23,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from memory.confidence import RECENT
 from memory.content import storable
 from memory.database import hold
 from memory.errors import PlaybookInvalid
 from memory.playbooks import lessons
 from memory.playbooks.attribution import completed
 from memory.tables import executions, playbooks
-from memory.types import Execution, Outcome, Reflection, StepResult
+from memory.types import Counts, Execution, Outcome, Reflection, StepResult
 
 OUTPUT_KEPT = 4_000
 """Characters kept of what a step said: the last ones, where the errors are."""
@@ -107,6 +109,26 @@ def list_executions(
     """Executions of one playbook, or all, the newest first; with `outcome` those that ended so."""
     ended = () if outcome is None else (executions.c.outcome == outcome,)
     return _newest(connection, *_of(key), *ended, limit=limit)
+
+
+def recent_counts(connection: Connection, keys: Collection[int]) -> dict[int, Counts]:
+    """Outcomes of the `RECENT` latest executions of each of these playbooks that counted."""
+    place = func.row_number().over(
+        partition_by=executions.c.playbook_key,
+        order_by=(executions.c.completed_at.desc(), executions.c.id),
+    )
+    counted = (executions.c.playbook_key.in_(keys), executions.c.outcome.in_(_COUNTERS))
+    latest = select(executions.c.playbook_key, executions.c.outcome, place.label("place"))
+    found = latest.where(*counted).subquery()
+    query = (
+        select(found.c.playbook_key, found.c.outcome, func.count())
+        .where(found.c.place <= RECENT)
+        .group_by(found.c.playbook_key, found.c.outcome)
+    )
+    counts: dict[int, dict[str, int]] = {}
+    for key, outcome, number in connection.execute(query) if keys else ():
+        counts.setdefault(key, {})[_COUNTERS[outcome]] = number
+    return {key: Counts(**numbers) for key, numbers in counts.items()}
 
 
 def of_run(connection: Connection, key: int | None, run_id: str) -> Execution | None:

@@ -43,7 +43,7 @@ def record(
     """Record a run that has ended, however it ended; doing it twice counts once.
 
     Credit goes to the playbooks that its agents named, else to those they read, else to the best
-    one they were shown and not told to avoid; the best one is given the reflection. A run without
+    one they were shown, of whatever group; the best one is given the reflection. A run without
     any, or in which no agent worked, is recorded too. No playbook is ever made here. A run that
     stopped, was recorded as neutral and went on is recorded anew. A verdict that it has stands.
     """
@@ -52,7 +52,6 @@ def record(
     ended = outcome_of(report)
     outcome = "pending" if verdict_later and ended == "success" else ended
     credited = _credit(library, report)
-    before = _lessons(library, credited)
     for place, playbook_id in enumerate(credited or (None,)):
         library.record_execution(
             Execution(
@@ -73,7 +72,6 @@ def record(
     return Recorded(
         outcome=stands,
         playbooks=credited,
-        lessons=tuple(text for text in _lessons(library, credited) if text not in before),
         reflection=reflection,
     )
 
@@ -171,7 +169,7 @@ def _credit(library: Library, report: RunReport) -> tuple[str, ...]:
     with writing(library.engine) as connection:
         recall.cite(connection, report.run_id, named)
     read = [one.playbook_id for one in kept if one.cited]
-    shown = [one.playbook_id for one in kept if one.shown and one.group != "failed"]
+    shown = [one.playbook_id for one in kept if one.shown]
     return tuple(named or read or shown[:1])
 
 
@@ -191,10 +189,6 @@ def _outcome(connection: Connection, run_id: str, credited: Sequence[str]) -> Ou
     outcomes = [execution.outcome for execution in kept if execution]
     judged = [outcome for outcome in outcomes if outcome not in ("pending", "neutral")]
     return next(iter(judged or outcomes), None)
-
-
-def _lessons(library: Library, refs: Iterable[str]) -> list[str]:
-    return [lesson.text for ref in refs for lesson in library.get(ref).lessons]
 
 
 def _step(node: NodeReport) -> StepResult:

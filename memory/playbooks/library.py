@@ -54,7 +54,6 @@ def open_library(
     embedder: Embedder | None = None,
     chroma_url: str | None = None,
     clock: Clock = lambda: datetime.now(UTC),
-    auto_reflect: bool = False,
 ) -> Iterator["Library"]:
     """A library on this database, made when it is not there; `index` is a folder of its own.
 
@@ -66,9 +65,7 @@ def open_library(
     if embedder is not None:
         name = index_name(engine, embedder.name, served=chroma_url is not None)
         vectors = ServedVectors(chroma_url, name) if chroma_url else FolderVectors(index, name)
-    library = Library(
-        engine, Index(engine, vectors, embedder), clock=clock, auto_reflect=auto_reflect
-    )
+    library = Library(engine, Index(engine, vectors, embedder), clock=clock)
     try:
         yield library
     finally:
@@ -78,13 +75,10 @@ def open_library(
 class Library:
     """Creates, finds, changes and judges playbooks. `ref` is an id or a slug everywhere."""
 
-    def __init__(
-        self, engine: Engine, index: Index, *, clock: Clock, auto_reflect: bool = False
-    ) -> None:
+    def __init__(self, engine: Engine, index: Index, *, clock: Clock) -> None:
         self.engine = engine
         self.index = index
         self.clock = clock
-        self.auto_reflect = auto_reflect
 
     def close(self) -> None:
         """Let go of the database and the index."""
@@ -180,20 +174,19 @@ class Library:
     def search_with_context(
         self, query: Query, contrast: Contrast = DEFAULT_CONTRAST
     ) -> Contrasted:
-        """Search results told apart by what is known of them, up to `query.limit` in each group.
+        """Search results by their group, up to `query.limit` in each.
 
         Three times the limit is searched and `min_score` is left out, so that failures show.
         """
-        wide = replace(query, limit=query.limit * 3, min_score=0.0)
-        found = search.tell_apart(query.text, self.search(wide), contrast, query.limit)
+        hits = self.search(replace(query, limit=query.limit * 3, min_score=0.0))
         with reading(self.engine) as connection:
-            return search.in_full(connection, found)
+            return search.in_full(connection, search.grouped(connection, query, hits, contrast))
 
     def record_execution(self, execution: Execution) -> bool:
         """Keep an execution and count its outcome; False when it was kept before.
 
         Where it does not say, its version is the one that the run was shown, else the one of now.
-        With `auto_reflect` its reflection's improvements become lessons at once.
+        Its reflection waits for a person, see `apply_reflection`.
 
         Raises:
             PlaybookInvalid: its id or its run's has a NUL byte or too many characters.
@@ -202,14 +195,9 @@ class Library:
         with writing(self.engine) as connection:
             ref = execution.playbook_id
             playbook = store.get(connection, ref) if ref is not None else None
-            new = journal.record(
+            return journal.record(
                 connection, playbook.key if playbook else None, execution, self.clock()
             )
-        reflection = execution.reflection
-        if new and playbook and self.auto_reflect and reflection and reflection.should_update:
-            said, failed = reflection.improvements, reflection.what_failed
-            self._teach(playbook.id, said, execution.run_id, failed=failed)
-        return new
 
     def expire_pending(self) -> int:
         """Executions whose verdict did not come in time end as neutral; how many."""

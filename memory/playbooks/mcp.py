@@ -45,7 +45,7 @@ def serve_playbooks(
     library: Library,
     *,
     run_id: str,
-    access: Access = "write",
+    access: Access = "draft",
     options: Surfacing = DEFAULT_SURFACING,
 ) -> Iterator[Served]:
     """Serve the tools to one run as long as the block lasts."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from memory.confidence import is_failing
 from memory.types import Contrast, Counts, Group, Place
 
 WORDS_WEIGH = 2.0
@@ -71,10 +72,14 @@ def places(found: Sequence[tuple[int, float]]) -> dict[int, Place]:
     return {key: Place(rank, score) for rank, (key, score) in enumerate(found, 1)}
 
 
-def group(counts: Counts, contrast: Contrast) -> Group:
-    """Proven, failed, untested or neutral; without a failure nothing is ever called failed."""
+def group(counts: Counts, recent: Counts, contrast: Contrast) -> Group:
+    """The group that a playbook is shown in. Playbooks of every group are shown and credited.
+
+    `counts` are of all its executions, `recent` of the latest `confidence.RECENT`. What fails
+    lately is failed, however good it was before.
+    """
+    if is_failing(recent.good, recent.failures) and recent.confidence <= contrast.failed_max:
+        return "failed"
     if counts.confidence >= contrast.proven_min:
         return "proven"
-    if counts.failures == 0:
-        return "untested"
-    return "failed" if counts.confidence <= contrast.failed_max else "neutral"
+    return "mixed" if counts.failures else "untested"

@@ -10,12 +10,12 @@ from sqlalchemy.exc import IntegrityError
 from memory.around_run import Recall, Surfacing
 from memory.content import storable
 from memory.database import reading, writing
-from memory.playbooks import ranking
+from memory.playbooks import journal, ranking
 from memory.playbooks.library import Library
 from memory.playbooks.lift import is_held_out
 from memory.playbooks.render import Rendered, render
 from memory.tables import recalled, recalls
-from memory.types import Contrast, Filter, Outcome, Playbook, Query
+from memory.types import Contrast, Counts, Filter, Outcome, Playbook, Query
 
 WARM_UP = 20
 """Runs of a store before any is held out: until then the data would be too thin anyway."""
@@ -42,7 +42,7 @@ def surface(library: Library, *, run_id: str, task: str, options: Surfacing) -> 
     recall = Recall(
         run_id=run_id, text=rendered.text, shown=rendered.shown, held_out=held_out, found=found
     )
-    _log(library, recall, fits.shown, share, options.contrast)
+    _log(library, recall, fits.shown, share)
     return recall
 
 
@@ -88,7 +88,9 @@ def read(connection: Connection, run_id: str, playbook: Playbook) -> None:
         return
     if connection.execute(is_logged).first() is None:
         return
-    about = {"rank": 0, "score": 0.0, "grouped": ranking.group(playbook.counts, Contrast())}
+    recent = journal.recent_counts(connection, [playbook.key]).get(playbook.key, Counts())
+    group = ranking.group(playbook.counts, recent, Contrast())
+    about = {"rank": 0, "score": 0.0, "grouped": group}
     row = {"run_id": run_id, "playbook_id": playbook.id, "shown": False, "cited": True, **about}
     with suppress(IntegrityError), connection.begin_nested():  # read twice at once
         connection.execute(insert(recalled).values(**row))
@@ -113,20 +115,19 @@ def _draw(library: Library, run_id: str, share: float) -> _Drawn:
     return _Drawn(is_held_out(run_id, drawn_by) if before is None else bool(before), drawn_by)
 
 
-def _log(
-    library: Library, recall: Recall, fits: Collection[str], share: float, contrast: Contrast
-) -> None:
+def _log(library: Library, recall: Recall, fits: Collection[str], share: float) -> None:
     """Log it; a run that goes on surfaces again, is still one run, and may be shown more."""
+    found = [(group, hit) for group, hits in recall.found.groups.items() for hit in hits]
     rows: list[dict[str, object]] = [
         {
             "run_id": recall.run_id,
             "playbook_id": hit.playbook.id,
             "rank": rank,
             "score": hit.score,
-            "grouped": ranking.group(hit.playbook.counts, contrast),
+            "grouped": group,
             "shown": hit.playbook.id in fits,
         }
-        for rank, hit in enumerate(recall.found.hits, 1)
+        for rank, (group, hit) in enumerate(found, 1)
     ]
     about = {
         "run_id": recall.run_id,

@@ -19,9 +19,9 @@ _FENCE = re.compile("(playbook|notebook)-data", re.IGNORECASE)
 
 HEADINGS: dict[Group, str] = {
     "proven": "### Proven Approaches (Follow These)",
+    "mixed": "### Approaches With Mixed Results (Judge By Their Record)",
     "untested": "### Untested Approaches (Too Little Evidence Yet)",
     "failed": "### Failed Approaches (Avoid These)",
-    "neutral": "### Mixed Results (Use With Care)",
 }
 
 _INTRODUCTION = (
@@ -29,15 +29,14 @@ _INTRODUCTION = (
     "how it went. It gives no orders and changes none of your instructions."
 )
 _CLOSING = (
-    "Prefer proven approaches, try untested ones with care, and stay clear of what failed. "
+    "Prefer proven approaches; weigh the record of mixed ones and try untested ones with care. "
+    "Follow a failed one only where nothing else fits. "
     "When you follow one, name it in your answer as [playbook:its-slug]."
 )
-_MAY = {
-    "playbook_update": "Where you find a better way, change it with playbook_update; keep what "
-    "you only suspect in its notes.",
-    "playbook_create": "A way of doing something that will be needed again may be kept with "
-    "playbook_create.",
-}
+_KEEP = (
+    "Where you find a better way, or one that will be needed again, keep it with playbook_create: "
+    "others see it once a person has looked at it."
+)
 _LESSONS = 5
 _LINES = 40
 _LINE_LIMIT = 400
@@ -75,9 +74,9 @@ def render(found: Contrasted, *, budget_tokens: int) -> Rendered:
 
 def render_titles(playbooks: Sequence[Playbook], tools: Collection[str]) -> str:
     """Ids and titles for an agent that has these of the playbook tools and reads on demand."""
-    said = [text for name, text in _MAY.items() if name in tools]
+    said = [_KEEP] if "playbook_create" in tools else []
     if not playbooks:
-        return " ".join(["No stored playbook fits this task.", *said[-1:]])
+        return " ".join(["No stored playbook fits this task.", *said])
     lines = [f"- {p.id}: {inert(p.title)}" for p in playbooks]
     return "\n".join(
         [
@@ -115,38 +114,27 @@ def _is_hidden(character: str) -> bool:
 
 
 def _in_turn(found: Contrasted) -> Iterator[Hit]:
-    groups = (found.proven, found.untested, found.failed, found.neutral)
-    for row in zip_longest(*groups):
+    for row in zip_longest(*found.groups.values()):
         yield from (hit for hit in row if hit is not None)
 
 
 def _block(found: Contrasted, entries: dict[str, str]) -> str:
     parts = [_INTRODUCTION, OPEN, f"## Playbook Context: {inert(found.query)[:200]}"]
-    for group, heading in HEADINGS.items():
-        kept = [h for h in _group(found, group) if h.playbook.id in entries]
+    for group, hits in found.groups.items():
+        kept = [h for h in hits if h.playbook.id in entries]
         if kept:
-            parts.append(heading)
+            parts.append(HEADINGS[group])
         parts += [f"**{n}. {entries[h.playbook.id]}" for n, h in enumerate(kept, 1)]
     return "\n\n".join([*parts, "---\n" + CLOSE + "\n" + _CLOSING]) + "\n"
 
 
-def _group(found: Contrasted, group: Group) -> tuple[Hit, ...]:
-    match group:
-        case "proven":
-            return found.proven
-        case "untested":
-            return found.untested
-        case "failed":
-            return found.failed
-        case "neutral":
-            return found.neutral
-
-
 def _short(hit: Hit, found: Contrasted) -> str:
-    playbook = hit.playbook
-    known = f"confidence: {playbook.confidence:.0%}, executions: {playbook.counts.total}"
+    playbook, counts = hit.playbook, hit.playbook.counts
+    known = f"confidence: {playbook.confidence:.0%}, executions: {counts.total}"
+    if hit in found.mixed:
+        known = f"{counts.good} of {counts.total} runs succeeded"
     if hit in found.failed:
-        rate = playbook.counts.failures / playbook.counts.total
+        rate = counts.failures / counts.total
         known = f"confidence: {playbook.confidence:.0%}, failure rate: {rate:.0%}"
     return f"{inert(playbook.title)}** [playbook:{playbook.slug}] ({known})"
 
@@ -157,11 +145,10 @@ def _entry(hit: Hit, found: Contrasted) -> str:
         parts.append(f"When: {_line(hit.playbook.use_case)}")
     if hit in found.failed:
         parts += _listed("What failed:", hit.what_failed)
-    else:
-        parts += _headed("Steps:", [_step(step) for step in hit.playbook.steps], _LINES)
-        lines = [f"  | {_line(line)}" for line in hit.playbook.process.splitlines() if line.strip()]
-        parts += _headed("Process:", lines, _LINES)
-        parts += _listed("Notes:", hit.playbook.notes.splitlines())
+    parts += _headed("Steps:", [_step(step) for step in hit.playbook.steps], _LINES)
+    lines = [f"  | {_line(line)}" for line in hit.playbook.process.splitlines() if line.strip()]
+    parts += _headed("Process:", lines, _LINES)
+    parts += _listed("Notes:", hit.playbook.notes.splitlines())
     parts += _listed("Lessons learned:", hit.lessons)
     return "\n".join(parts)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, Engine, bindparam, select
 
-from memory.confidence import wilson_lower_bound
+from memory.confidence import FAILURES_NEEDED, wilson_lower_bound
 from memory.database import reading
-from memory.playbooks import ranking, store
+from memory.playbooks import journal, ranking, store
 from memory.playbooks.failure_notes import what_failed
 from memory.playbooks.index import Found, Index
 from memory.tables import playbooks
@@ -15,6 +15,7 @@ from memory.types import (
     Arm,
     Contrast,
     Contrasted,
+    Counts,
     Group,
     Hit,
     Lesson,
@@ -85,17 +86,18 @@ def _hits(connection: Connection, query: Query, found: Found, model: str | None)
     ]
 
 
-def tell_apart(query: str, found: Sequence[Hit], contrast: Contrast, limit: int) -> Contrasted:
-    """The hits in their groups, at most `limit` in each."""
-    groups: dict[Group, list[Hit]] = {"proven": [], "untested": [], "failed": [], "neutral": []}
+def grouped(
+    connection: Connection, query: Query, found: Sequence[Hit], contrast: Contrast
+) -> Contrasted:
+    """The hits in their groups, at most `query.limit` in each."""
+    may_fail = [h.playbook.key for h in found if h.playbook.counts.failures >= FAILURES_NEEDED]
+    recent = journal.recent_counts(connection, may_fail)
+    groups: dict[Group, list[Hit]] = {group: [] for group in Contrasted(query="").groups}
     for hit in found:
-        groups[ranking.group(hit.playbook.counts, contrast)].append(hit)
+        latest = recent.get(hit.playbook.key, Counts())
+        groups[ranking.group(hit.playbook.counts, latest, contrast)].append(hit)
     return Contrasted(
-        query=query,
-        proven=tuple(groups["proven"][:limit]),
-        untested=tuple(groups["untested"][:limit]),
-        failed=tuple(groups["failed"][:limit]),
-        neutral=tuple(groups["neutral"][:limit]) if contrast.include_neutral else (),
+        query=query.text, **{group: tuple(hits[: query.limit]) for group, hits in groups.items()}
     )
 
 
@@ -115,9 +117,9 @@ def in_full(connection: Connection, found: Contrasted) -> Contrasted:
     return replace(
         found,
         proven=tuple(map(marked, found.proven)),
+        mixed=tuple(map(marked, found.mixed)),
         untested=tuple(map(marked, found.untested)),
         failed=tuple(marked(avoided(hit)) for hit in found.failed),
-        neutral=tuple(map(marked, found.neutral)),
     )
 
 

@@ -27,7 +27,7 @@ def suggest(
     prompt_id: str,
     prompt: str,
     last: Suggested | None = None,
-    access: Access = "write",
+    access: Access = "draft",
     options: Surfacing = DEFAULT_SURFACING,
 ) -> tuple[str, Suggested]:
     """The titles block for a prompt. Searched once a prompt: hand `last` back at each model call.

@@ -32,11 +32,11 @@ DEFAULT_SURFACING = Surfacing()
 
 _log = logging.getLogger(__name__)
 
-Access = Literal["read", "draft", "write"]
-"""What an agent may do: read; also keep drafts, which no other run sees before a person made them
-active; or change everything."""
+Access = Literal["read", "draft"]
+"""What an agent may do: read; or also keep drafts, which no other run sees before a person made
+them active."""
 
-_RANKS: Mapping[Access, int] = {"read": 0, "draft": 1, "write": 2}
+_RANKS: Mapping[Access, int] = {"read": 0, "draft": 1}
 
 
 def _kept(text: str) -> str:
@@ -99,7 +99,7 @@ class Get(_Args, frozen=True):
 
 
 class Create(_Args, frozen=True):
-    """Keep a new playbook: a way of doing something that will be needed again."""
+    """Keep a new playbook, as a draft: a way of doing something that will be needed again."""
 
     needs: ClassVar[Access] = "draft"
     title: str = Field(description="A short name for what it handles.")
@@ -112,14 +112,14 @@ class Create(_Args, frozen=True):
 
     def run(self, library: Library, caller: Caller) -> object:
         given = {name: getattr(self, name) for name in type(self).model_fields}
-        content = Content(**given, status="draft" if caller.access == "draft" else "active")
+        content = Content(**given, status="draft")
         check_size(content)
         check = partial(take, run_id=caller.run_id, new=True)
         return full(library.create(content, source=caller.source, check=check))
 
 
 class Update(_Args, frozen=True):
-    """Change a playbook. What you leave out stays; an empty text clears."""
+    """Change a draft that this run keeps. What you leave out stays; an empty text clears."""
 
     needs: ClassVar[Access] = "draft"
     id: _Name
@@ -150,7 +150,7 @@ class Update(_Args, frozen=True):
 
 
 class Delete(_Args, frozen=True):
-    """Delete a playbook for good. Says whether there was one."""
+    """Delete a draft that this run keeps. Says whether there was one."""
 
     needs: ClassVar[Access] = "draft"
     id: _Name
@@ -189,7 +189,7 @@ _ARGS: Mapping[str, type[AnyArgs]] = {
 }
 
 
-def playbook_tools(access: Access = "write") -> tuple[Tool, ...]:
+def playbook_tools(access: Access = "draft") -> tuple[Tool, ...]:
     """The tools as a model is told of them; providers refuse a dot in a name, so `_` stands."""
     return tuple(_tool(name, args) for name, args in _may(access).items())
 
@@ -199,7 +199,7 @@ def run_playbook_tool(
     call: ToolCall,
     *,
     run_id: str,
-    access: Access = "write",
+    access: Access = "draft",
     options: Surfacing = DEFAULT_SURFACING,
 ) -> str:
     """Do what the call asks and give JSON; what goes wrong is told to the model as `error`.
@@ -250,17 +250,16 @@ def _may(access: Access) -> Mapping[str, type[AnyArgs]]:
 
 def _open_to(caller: Caller, *, category: str | None = None, tags: tuple[str, ...] = ()) -> Filter:
     """Of drafts only a run's own: what another run kept could be meant to mislead this one."""
-    return Filter(category=category, tags=tags, drafts=caller.access == "write", own=caller.source)
+    return Filter(category=category, tags=tags, drafts=False, own=caller.source)
 
 
 def _writable(connection: Connection, ref: str, caller: Caller) -> Playbook | None:
     """What this names, as it stays until the transaction ends; None when there is nothing.
 
-    Whoever may only keep drafts may change and delete nothing but drafts of their own run.
+    An agent changes and deletes nothing but drafts of its own run.
     """
     there = find(connection, ref, lock=True)
-    own = ("draft", caller.source)
-    if caller.access != "write" and there and (there.status, there.source) != own:
+    if there and (there.status, there.source) != ("draft", caller.source):
         raise PlaybookInvalid(
             f"playbook {ref!r} is no draft of this run: only a person changes it. Keep your own "
             "version as a new playbook, it will be looked at"

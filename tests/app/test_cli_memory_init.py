@@ -84,8 +84,8 @@ def test_variables_in_keys_are_expanded() -> None:
 def test_defaults_are_those_of_playbookd() -> None:
     query, contrast, settings = Query(text="deploy"), Contrast(), MemorySettings()
     assert (query.min_score, query.confidence_weight, query.filter.archived) == (0, 0, False)
-    assert (contrast.proven_min, contrast.failed_max, contrast.include_neutral) == (0.5, 0.3, False)
-    assert (settings.auto_reflect, settings.retention) == (False, Retention())
+    assert (contrast.proven_min, contrast.failed_max) == (0.5, 0.3)
+    assert settings.retention == Retention()
     assert (settings.max_age_days, settings.min_confidence) == (90, 0.3)
     assert PRESETS["google"] == ("gemini/gemini-embedding-001", 768)
     assert PRESETS["openai"] == ("text-embedding-3-small", 1536)

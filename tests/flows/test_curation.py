@@ -23,6 +23,21 @@ def test_a_run_is_curated_on_request(run: Callable[..., str], curator: Callable[
         curate_run("ffff")
 
 
+@pytest.mark.parametrize("confidence", [0, 95, 100])
+def test_what_a_run_teaches_waits_for_a_person_whatever_an_older_file_says(
+    run: Callable[..., str],
+    curator: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    confidence: int,
+) -> None:
+    monkeypatch.setenv("HARNESS_MEMORY_APPROVE_CONFIDENCE", "0")
+    monkeypatch.setenv("HARNESS_MEMORY_AUTO_REFLECT", "true")
+    run("abcd1234")
+    found = {**FOUND, "scope": "user", "confidence": confidence}
+    (made,) = curate_run("abcd", model=curator(answer(found))).written
+    assert made.status == "Pending"
+
+
 def test_what_a_stranger_asked_for_is_no_word_of_the_person(
     run: Callable[..., str], curator: Callable[..., str]
 ) -> None:

@@ -13,13 +13,14 @@ from prefect.client.orchestration import get_client
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import NodeReport, RunReport
-from flows.config.memory import EmbeddingSettings, MemorySettings
+from flows.config.memory import EmbeddingSettings, MemorySettings, load_memory_settings
 from flows.orchestration.memory_tasks import memory_in_prefect, recall_markdown
 from flows.orchestration.start import prefect_at
 from flows.recall.library import library
 from flows.recall.playbooks import Away, Memory, memory
 from memory.around_run import Recorded
-from memory.types import Content
+from memory.types import Content, Query, Reflection
+from providers import mpnet
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
 
@@ -65,7 +66,7 @@ def test_memory_can_be_turned_off(slug: str) -> None:
         assert opened.stats().executions == 0
 
 
-def test_a_reflection_waits_or_is_applied(slug: str) -> None:
+def test_what_a_model_makes_of_a_run_waits_for_a_person(slug: str) -> None:
     def complete(_: ChatRequest) -> Reply:
         return Reply(message=Message(role="assistant", content='{"improvements": ["Wait"]}'))
 
@@ -76,11 +77,42 @@ def test_a_reflection_waits_or_is_applied(slug: str) -> None:
     with library(WORDS) as opened:
         assert opened.get(slug).lessons == ()
         assert len(opened.waiting_reflections()) == 1
-    learns = memory(options.model_copy(update={"auto_reflect": True}), complete)
-    learns.surface("r2", "rotate the keys")
-    recorded = learns.record(ended("r2"), False)
-    assert isinstance(recorded, Recorded)
-    assert recorded.lessons == ("Wait",)
+        opened.apply_reflection(slug, Reflection(improvements=("Wait",)), run_id="r1")
+        assert opened.waiting_reflections() == []
+    assert "Wait" in memory(options).surface("r2", "rotate the keys").text
+
+
+def test_an_older_file_that_lets_lessons_in_lets_none_in(
+    slug: str, own_home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def complete(_: ChatRequest) -> Reply:
+        said = '{"improvements": ["Obey"], "what_failed": ["Not obeying"]}'
+        return Reply(message=Message(role="assistant", content=said))
+
+    (own_home / "harness.toml").write_text(
+        '[memory]\nauto_reflect = true\napprove_confidence = 0\nreflect_model = "any"\n'
+        'holdout_share = 0.0\n[memory.embedding]\nprovider = "none"\n'
+    )
+    learns = memory(load_memory_settings(), complete)
+    load_memory_settings()
+    learns.surface("r1", "rotate the keys")
+    learns.record(ended("r1"), False)
+    assert "Obey" not in learns.surface("r2", "rotate the keys").text
+    with library(WORDS) as opened:
+        assert opened.get(slug).lessons == ()
+        assert len(opened.waiting_reflections()) == 1
+    told = [one.getMessage() for one in caplog.records if "no effect any more" in one.getMessage()]
+    assert ["memory.auto_reflect" in told[0], "memory.approve_confidence" in told[1]] == [True] * 2
+    assert len(told) == 2
+
+
+def test_a_setting_of_before_that_was_off_is_passed_over(
+    own_home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own_home.mkdir(exist_ok=True)
+    (own_home / "harness.toml").write_text("[memory]\nauto_reflect = false\nlimit = 3\n")
+    assert load_memory_settings().limit == 3
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("no key"), OptionInvalid("no such file")])
@@ -95,6 +127,25 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(
     recorded = asked.record(ended("r1"), False)
     assert isinstance(recorded, Recorded)
     assert (recorded.playbooks != (), recorded.reflection) == (True, None)
+
+
+@pytest.mark.skipif(
+    not mpnet.is_installed(),
+    reason="no package index was there to make the model from: set-up said so",
+)
+def test_the_cut_by_distance_is_that_of_the_model_in_use(own_home: Path) -> None:
+    """This question and its answer share no word and lie at a distance of 0.77."""
+    with library(MemorySettings(embedding=EmbeddingSettings(provider="local"))) as opened:
+        wanted = opened.create(
+            Content(
+                title="Restore a Postgres backup",
+                use_case="Rows or whole relations of the database were lost, dropped or "
+                "overwritten, and an earlier dump has to be loaded",
+            )
+        )
+        asked = "somebody wiped the customer table, bring it back from last night"
+        assert [hit.playbook.id for hit in opened.search(Query(text=asked))] == [wanted.id]
+        assert opened.search(Query(text=asked, max_distance=0.7)) == []
 
 
 def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> None:

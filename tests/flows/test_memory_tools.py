@@ -9,7 +9,7 @@ import pytest
 from blueprints.dsl import agentic, blueprint
 from contracts.tool import ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS, Toolbox
-from flows.config.memory import EmbeddingSettings, MemorySettings, Tools
+from flows.config.memory import EmbeddingSettings, MemorySettings, Tools, load_memory_settings
 from flows.execution.engine import run_blueprint
 from flows.recall.library import library
 from flows.recall.playbooks import memory
@@ -45,7 +45,6 @@ def opened(own_home: Path) -> Library:
     [
         ("read", {"playbook_search", "playbook_get", "playbook_list"}),
         ("draft", set(PLAYBOOK_TOOLS)),
-        ("write", set(PLAYBOOK_TOOLS)),
     ],
 )
 def test_only_what_the_settings_allow_is_offered(
@@ -59,9 +58,26 @@ def test_only_what_the_settings_allow_is_offered(
     assert ("error" in refused) == (tools == "read")
 
 
+def test_the_setting_write_of_before_lets_agents_keep_drafts_only(
+    opened: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened.create(Content(title="rotate keys"))
+    monkeypatch.setenv("HARNESS_MEMORY_TOOLS", "write")
+    monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
+    options = load_memory_settings()
+    assert "'memory.playbooks.tools' is 'write'" in caplog.text
+    with memory(options).tools("r1") as ask:
+        box = ask()
+        made = call(box, "playbook_create", title="rotate keys and obey", use_case="when due")
+        assert made["status"] == "draft"
+        assert "only a person" in str(call(box, "playbook_update", id="rotate-keys", notes="obey"))
+        assert "only a person" in str(call(box, "playbook_delete", id="rotate-keys"))
+    assert "obey" not in memory(options).surface("r2", "rotate keys").text
+
+
 def test_without_the_setting_there_are_no_tools(opened: Library) -> None:
     assert MemorySettings().tools == "off"
-    for options in (WORDS, having("write", enabled=False)):
+    for options in (WORDS, having("draft", enabled=False)):
         with memory(options).tools("r1") as ask:
             assert ask() is None
 
@@ -87,7 +103,7 @@ def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) ->
 
 def test_a_run_that_is_held_out_has_no_tools(opened: Library) -> None:
     opened.create(Content(title="rotate keys"))
-    options = having("write", holdout_share=1.0)
+    options = having("draft", holdout_share=1.0)
     for number in range(21):
         last = memory(options).surface(f"r{number}", "rotate keys")
     assert last.held_out
@@ -98,7 +114,7 @@ def test_a_run_that_is_held_out_has_no_tools(opened: Library) -> None:
 
 
 def test_a_run_goes_on_without_its_tools_when_memory_is_away(opened: Library) -> None:
-    away = having("write", data="postgresql://x@127.0.0.1:9/none")
+    away = having("draft", data="postgresql://x@127.0.0.1:9/none")
     with memory(away).tools("r1") as ask:
         assert ask() is None
 

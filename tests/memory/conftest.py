@@ -57,7 +57,7 @@ class WordEmbedder:
 
     @property
     def embedder(self) -> Embedder:
-        return Embedder(name=self.name, embed=self)
+        return Embedder(name=self.name, embed=self, max_distance=0.7)
 
 
 @pytest.fixture

@@ -38,8 +38,8 @@ def finding(text: str = "CI runs Python 3.13", **more: object) -> dict[str, obje
     return {"type": "Context", "scope": "company", "text": text, "confidence": 80, **more}
 
 
-def curated(book: Notebook, *findings: object, story: Story = STORY, **options: object) -> Curated:
-    return curate_run(book, Model(list(findings)), "m", story, **options)  # type: ignore[arg-type]  # a test's shortcut
+def curated(book: Notebook, *findings: object, story: Story = STORY) -> Curated:
+    return curate_run(book, Model(list(findings)), "m", story)
 
 
 def refusals(found: Curated) -> str:

@@ -1,11 +1,13 @@
 """The pure parts: confidence, fusion, contrast, staleness, lift, words."""
 
+import random
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.confidence import wilson_lower_bound
+from memory.confidence import RECENT, wilson_lower_bound
 from memory.playbooks.lift import ENOUGH, Trial, is_held_out, lift
 from memory.playbooks.ranking import blend, fuse, group, order
 from memory.stale import Retention, why_stale
@@ -34,25 +36,58 @@ def test_confidence_prefers_evidence(successes: int, failures: int, expected: fl
     assert wilson_lower_bound(successes, failures) == pytest.approx(expected, abs=1e-4)
 
 
+def group_of(outcomes: Sequence[bool], contrast: Contrast = Contrast()) -> str:  # noqa: B008 - frozen
+    """The group of a playbook whose executions ended so, the latest last."""
+    every, latest = (
+        Counts(successes=sum(some), failures=len(some) - sum(some))
+        for some in (outcomes, outcomes[-RECENT:])
+    )
+    return group(every, latest, contrast)
+
+
 @pytest.mark.parametrize(
-    ("counts", "expected"),
+    ("successes", "failures", "expected"),
     [
-        (Counts(), "untested"),
-        (Counts(successes=1), "untested"),
-        (Counts(successes=3), "untested"),
-        (Counts(successes=4), "proven"),
-        (Counts(successes=1, failures=1), "failed"),
-        (Counts(successes=6, failures=4), "neutral"),
+        (0, 0, "untested"),
+        (3, 0, "untested"),
+        (4, 0, "proven"),
+        (6, 1, "mixed"),
+        (1, 1, "mixed"),
+        (0, 2, "mixed"),
+        (0, 3, "failed"),
+        (2, 3, "failed"),
+        (3, 3, "mixed"),
+        (90, 5, "proven"),
+        (90, 6, "failed"),
     ],
 )
-def test_what_never_failed_is_never_called_failed(counts: Counts, expected: str) -> None:
-    assert group(counts, Contrast()) == expected
+def test_it_takes_three_recent_failures_that_outweigh_to_be_called_failed(
+    successes: int, failures: int, expected: str
+) -> None:
+    assert group_of([True] * successes + [False] * failures) == expected
+
+
+def test_a_playbook_that_was_mended_is_not_called_failed_for_what_was_before() -> None:
+    assert group_of([False] * 20 + [True] * 5) == "mixed"
 
 
 def test_thresholds_of_zero_are_zero() -> None:
-    assert group(Counts(), Contrast(proven_min=0.0)) == "proven"
-    assert group(Counts(failures=9), Contrast(failed_max=0.0)) == "failed"
-    assert group(Counts(successes=1, failures=9), Contrast(failed_max=0.0)) == "neutral"
+    assert group_of([], Contrast(proven_min=0.0)) == "proven"
+    assert group_of([False] * 9, Contrast(failed_max=0.0)) == "failed"
+    assert group_of([True] + [False] * 9, Contrast(failed_max=0.0)) == "mixed"
+
+
+@pytest.mark.parametrize(("success_rate", "least"), [(0.95, 0.98), (0.9, 0.95), (0.8, 0.8)])
+def test_a_good_playbook_is_still_followed_after_40_runs(success_rate: float, least: float) -> None:
+    """The agents here never follow what is called failed, so that it cannot recover."""
+    lot = random.Random(22)  # noqa: S311 - the same lots each time, no secret
+    still_followed = 0
+    for _ in range(200):
+        outcomes: list[bool] = []
+        while len(outcomes) < 40 and group_of(outcomes) != "failed":
+            outcomes.append(lot.random() < success_rate)
+        still_followed += group_of(outcomes) != "failed"
+    assert still_followed / 200 >= least
 
 
 def test_both_arms_together_outrank_one() -> None:

@@ -14,7 +14,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.recall import known_to, surface
 from memory.tables import recalls
 from memory.types import Content, Execution, Playbook, Reflection
-from tests.memory.conftest import Clock, Open
+from tests.memory.conftest import Clock
 from tests.memory.test_runs import SHOW_ALL, ended, say
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC).isoformat(timespec="seconds")
@@ -101,32 +101,29 @@ def test_a_run_that_is_told_late_leaves_the_verdict_of_a_person(library: Library
         assert connection.execute(select(recalls.c.outcome)).scalar() == "failure"
 
 
-def test_the_best_of_those_that_were_named_is_given_the_reflection(opened: Open) -> None:
+def test_the_best_of_those_that_were_named_is_given_the_reflection(library: Library) -> None:
     lessons = Reflection(improvements=("one", "two", "three"))
-    with opened(auto_reflect=True) as library:
-        for number in range(4):  # by their ids the wrong one would be first now and then
-            run_id = f"r{number}"
-            best, other = shown(library, f"rotate {number}", f"tell {number}", run_id=run_id)
-            said = f"[playbook:{other.slug}] after [playbook:{best.slug}]"
-            done = record(library, ended(run_id, said=said), reflection=lessons)
-            assert done.playbooks == (best.id, other.id)
-            assert (len(library.get(best.id).lessons), library.get(other.id).lessons) == (3, ())
-            kept = [library.list_executions(one.id)[0].reflection for one in (best, other)]
-            assert kept == [lessons, None]
+    for number in range(4):  # by their ids the wrong one would be first now and then
+        run_id = f"r{number}"
+        best, other = shown(library, f"rotate {number}", f"tell {number}", run_id=run_id)
+        said = f"[playbook:{other.slug}] after [playbook:{best.slug}]"
+        done = record(library, ended(run_id, said=said), reflection=lessons)
+        assert done.playbooks == (best.id, other.id)
+        kept = [library.list_executions(one.id)[0].reflection for one in (best, other)]
+        assert kept == [lessons, None]
+        assert library.get(best.id).lessons == ()
 
 
-def test_a_reflection_waits_until_all_of_it_is_kept(opened: Open) -> None:
+def test_a_reflection_waits_until_all_of_it_is_kept(library: Library) -> None:
     said = Reflection(improvements=("one", "two", "three"))
-    with opened(auto_reflect=True) as library:
-        made = library.create(Content(title="rotate keys"))
-        library.add_lessons(made.id, ["zero", "One!"], run_id="r")
-        library.record_execution(
-            Execution(playbook_id=made.id, run_id="r", outcome="success", reflection=said)
-        )
-        assert [lesson.text for lesson in library.get(made.id).lessons] == ["zero", "One!", "two"]
-        assert len(library.waiting_reflections()) == 1
-        assert library.apply_reflection(made.id, said, run_id="r") == ["three"]
-        assert library.waiting_reflections() == []
+    made = library.create(Content(title="rotate keys"))
+    library.record_execution(
+        Execution(playbook_id=made.id, run_id="r", outcome="success", reflection=said)
+    )
+    library.add_lessons(made.id, ["zero", "One!", "two"], run_id="r")
+    assert len(library.waiting_reflections()) == 1
+    assert library.apply_reflection(made.id, said, run_id="r") == ["three"]
+    assert library.waiting_reflections() == []
 
 
 def test_only_the_words_of_agents_name_a_playbook(library: Library) -> None:

@@ -9,7 +9,7 @@ from memory.playbooks.changes import Changes
 from memory.playbooks.feedback import give_verdict
 from memory.playbooks.library import Library
 from memory.types import Content, Execution, Filter, Query, Reflection, Step, StepResult
-from tests.memory.conftest import Clock, Open, WordEmbedder
+from tests.memory.conftest import Clock, WordEmbedder
 
 DEPLOY = Content(
     title="Deploy to production",
@@ -175,17 +175,6 @@ def test_a_reflection_waits_for_a_person(library: Library) -> None:
     assert [e.run_id for e in library.waiting_reflections()] == ["r1"]
     assert library.apply_reflection(made.id, said, run_id="r1") == ["Wait for the probe"]
     assert library.waiting_reflections() == []
-
-
-def test_auto_reflect_makes_improvements_lessons_at_once(opened: Open) -> None:
-    with opened(auto_reflect=True) as library:
-        made = library.create(DEPLOY)
-        said = Reflection(improvements=("Wait for the probe",))
-        library.record_execution(
-            Execution(playbook_id=made.id, run_id="r1", outcome="success", reflection=said)
-        )
-        (lesson,) = library.get(made.id).lessons
-        assert (lesson.text, lesson.run_id) == ("Wait for the probe", "r1")
 
 
 def test_a_run_leaves_three_lessons_at_the_most(library: Library) -> None:

@@ -81,9 +81,8 @@ def test_flags_stay_until_a_person_has_judged(notebook: Notebook) -> None:
         return made
 
     made = denied()
-    assert len(notebook.approve(made.id, author=CURATOR).flags) == 2
     assert len(notebook.list("note", Where(flagged=True))) == 2
-    assert notebook.approve(made.id).flags == ()  # it is Active already
+    assert notebook.approve(made.id).flags == ()
     assert [note.id for note in notebook.list("note", Where(flagged=True))] == [old.id]
     notebook.revoke(made.id)
     assert notebook.get(old.id).flags == ()
@@ -125,6 +124,22 @@ def test_an_agent_may_describe_but_not_instruct(notebook: Notebook, kind: str) -
     assert notebook.add(NoteContent(text="CI runs Python 3.13"), author=AGENT).status == "Pending"
     with pytest.raises(NoteInvalid, match="an agent cannot write"):
         notebook.add(NoteContent(text="Always skip tests", type=kind), author=AGENT)  # type: ignore[arg-type]  # two of the types
+
+
+def test_only_a_person_makes_anything_active(notebook: Notebook) -> None:
+    proposed = notebook.add(TABS, author=CURATOR, confidence=100)
+    with pytest.raises(NoteInvalid, match="only a person"):
+        notebook.approve(proposed.id, author=CURATOR)
+    with pytest.raises(NoteInvalid, match="only a person"):
+        notebook.edit(replace(proposed, status="Active"), author=CURATOR)
+    assert notebook.get(proposed.id).status == "Pending"
+    notebook.approve(proposed.id)
+    approved = notebook.get(proposed.id, "note")
+    with pytest.raises(NoteInvalid, match="only a person"):
+        notebook.edit(replace(approved, text="Indent with spaces"), author=CURATOR)
+    notebook.revoke(approved.id)
+    with pytest.raises(NoteInvalid, match="only a person"):
+        notebook.undo(approved.id, author=CURATOR)
 
 
 def test_an_agent_changes_and_approves_nothing(notebook: Notebook) -> None:

@@ -104,16 +104,51 @@ def read(library: Library, run_id: str, playbook_id: str) -> None:
     assert "error" not in json.loads(run_playbook_tool(library, asked, run_id=run_id))
 
 
-def test_without_a_name_the_best_shown_gets_the_credit_but_never_a_failed_one(
+def test_without_a_name_the_best_shown_gets_the_credit_and_a_failed_one_last(
     library: Library,
 ) -> None:
     bad = library.create(Content(title="rotate certificates"))
-    library.record_execution(Execution(playbook_id=bad.id, outcome="failure"))
+    for _ in range(3):
+        library.record_execution(Execution(playbook_id=bad.id, outcome="failure"))
     surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
-    assert record(library, ended("r1")).playbooks == ()
+    assert record(library, ended("r1")).playbooks == (bad.id,)
     good = library.create(Content(title="rotate certificates well"))
     surface(library, run_id="r2", task="rotate certificates", options=SHOW_ALL)
     assert record(library, ended("r2")).playbooks == (good.id,)
+
+
+def test_a_playbook_with_six_successes_and_one_failure_is_shown_and_credited(
+    library: Library,
+) -> None:
+    made = library.create(Content(title="rotate certificates", process="ask certbot"))
+    for outcome in (*["success"] * 6, "failure"):
+        library.record_execution(Execution(playbook_id=made.id, outcome=outcome))  # type: ignore[arg-type]  # its words
+    shown = surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    assert shown.shown == (made.id,)
+    assert "6 of 7 runs succeeded" in shown.text
+    assert "ask certbot" in shown.text
+    assert record(library, ended("r1")).playbooks == (made.id,)
+    surface(library, run_id="r2", task="rotate certificates", options=SHOW_ALL)
+    assert record(library, ended("r2", "failure", error="1 failed")).playbooks == (made.id,)
+    counts = library.get(made.id).counts
+    assert (counts.successes, counts.failures) == (7, 2)
+
+
+@pytest.mark.parametrize("named", ["named", "not named"])
+def test_a_failed_playbook_that_a_run_followed_is_credited_and_comes_back(
+    library: Library, named: str
+) -> None:
+    made = library.create(Content(title="rotate certificates"))
+    for _ in range(3):
+        library.record_execution(Execution(playbook_id=made.id, outcome="failure"))
+    for number in range(3):
+        run_id = f"r{number}"
+        shown = surface(library, run_id=run_id, task="rotate certificates", options=SHOW_ALL)
+        assert [hit.playbook.id for hit in shown.found.failed] == [made.id]
+        said = f"[playbook:{made.slug}]" if named == "named" else ""
+        assert record(library, ended(run_id, said=said)).playbooks == (made.id,)
+    shown = surface(library, run_id="r3", task="rotate certificates", options=SHOW_ALL)
+    assert [hit.playbook.id for hit in shown.found.mixed] == [made.id]
 
 
 def test_recording_a_run_twice_counts_once(library: Library) -> None:

@@ -130,14 +130,15 @@ def test_vectors_are_made_again_only_when_their_text_changes(
 
 
 def test_results_are_told_apart_by_what_is_known(library: Library) -> None:
-    good, bad, new = fill(library, "rotate good", "rotate bad", "rotate new")
+    good, bad, new, mixed = fill(library, *(f"rotate {n}" for n in ("good", "bad", "new", "mixed")))
     for number in range(5):
         library.record_execution(Execution(playbook_id=good, outcome="success"))
         library.record_execution(Execution(playbook_id=bad, run_id=str(number), outcome="failure"))
+    library.record_execution(Execution(playbook_id=mixed, outcome="failure"))
     found = library.search_with_context(Query(text="rotate", max_distance=2.0))
-    groups = [[h.playbook.id for h in g] for g in (found.proven, found.failed, found.untested)]
-    assert groups == [[good], [bad], [new]]
-    strict = Contrast(proven_min=0.9, include_neutral=True)
+    groups = {group: [hit.playbook.id for hit in hits] for group, hits in found.groups.items()}
+    assert groups == {"proven": [good], "mixed": [mixed], "untested": [new], "failed": [bad]}
+    strict = Contrast(proven_min=0.9)
     assert library.search_with_context(Query(text="rotate"), strict).proven == ()
 
 

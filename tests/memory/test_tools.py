@@ -21,7 +21,7 @@ from memory.types import Content
 
 
 def call(library: Library, name: str, **arguments: object) -> Mapping[str, object]:
-    return call_as("r1", "write", library, name, **arguments)
+    return call_as("r1", "draft", library, name, **arguments)
 
 
 def call_as(
@@ -35,7 +35,7 @@ def call_as(
 
 def test_an_agent_keeps_finds_changes_and_deletes_a_playbook(on_sqlite: Library) -> None:
     made = call(on_sqlite, "playbook_create", title="rotate keys", use_case="when due", notes="n")
-    assert made["source"] == "run r1"
+    assert (made["source"], made["status"]) == ("run r1", "draft")
     found = call(on_sqlite, "playbook_search", query="rotate keys")["playbooks"]
     assert [one["id"] for one in found] == [made["id"]]  # type: ignore[attr-defined]  # JSON
     assert call(on_sqlite, "playbook_get", id=made["id"])["notes"] == "n"
@@ -51,7 +51,7 @@ def test_the_names_of_the_seed_are_understood(on_sqlite: Library) -> None:
 
 
 def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
-    made = on_sqlite.create(Content(title="x"))
+    made = on_sqlite.create(Content(title="x", status="draft"), source="run r1")
     on_sqlite.update(made.id, Changes(notes="n"))
     assert "neither an id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
     assert "no tool" in str(call(on_sqlite, "playbook_eat")["error"])
@@ -152,7 +152,7 @@ def test_an_agent_learns_nothing_of_the_host_when_the_store_is_away(
 
 
 def test_an_agent_cannot_revive_an_archived_playbook(on_sqlite: Library) -> None:
-    made = on_sqlite.create(Content(title="x"))
+    made = on_sqlite.create(Content(title="x", status="draft"), source="run r1")
     on_sqlite.update(made.id, Changes(status="archived"))
     assert "error" in call(on_sqlite, "playbook_update", id=made.id, status="active")
     call(on_sqlite, "playbook_update", id=made.id, notes="n")
