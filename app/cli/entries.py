@@ -13,6 +13,7 @@ from app.terminal.options import AsJson
 from app.terminal.out import show, show_json, tell
 from app.terminal.present import show_table
 from app.terminal.who import who
+from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
@@ -70,19 +71,29 @@ def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
 
 
 def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
-    """Print a list."""
+    """Print a list.
+
+    Raises:
+        OptionInvalid, AgentUnknown, NoteInvalid, RunNotFound: a filter names what there is not.
+    """
     from flows.recall.library import notebook
     from memory.notes.as_json import full
-    from memory.notes.types import Note
+    from memory.notes.types import Note, Where
     from memory.scope import label
 
+    for name, value in (("user", where.user), ("company", where.company)):
+        if value is not None and not value.strip():
+            raise OptionInvalid(f"--{name} is empty: leave it out to list those for any {name}")
     with notebook() as book:
         found = book.list(kind, where)
+        if not found:
+            _check_names(book, where)
     if as_json:
         show_json([full(entry) for entry in found])
         return
     if not found:
-        show(f"no {kind}s: `harness {kind}s add …` keeps one")
+        narrowed = replace(where, sort=Where.sort) != Where()
+        show(f"no {kind} matches" if narrowed else f"no {kind}s: `harness {kind}s add …` keeps one")
         return
     rows = [
         (
@@ -95,6 +106,25 @@ def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
         for entry in found
     ]
     show_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
+
+
+def _check_names(book: "Notebook", where: "Where") -> None:
+    """Refuse a filter that nothing could pass, for it names no agent, note type or run.
+
+    Raises:
+        AgentUnknown, NoteInvalid, RunNotFound.
+    """
+    from flows.config.settings import load_settings
+    from flows.runs.runs import find_run
+    from memory.errors import NoteInvalid
+
+    if where.agent is not None:
+        book.agent(where.agent)
+    names = [one.name for one in book.types.list()]
+    if where.note_type is not None and where.note_type.lower() not in map(str.lower, names):
+        raise NoteInvalid(f"no note type {where.note_type!r}; there are {', '.join(names)}")
+    if where.source_run is not None:
+        find_run(load_settings().runs, where.source_run)
 
 
 def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:

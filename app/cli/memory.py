@@ -24,6 +24,8 @@ Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this ta
 Archived = Annotated[bool, typer.Option("--archived", help="Archived ones too.")]
 Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 
+NO_PLAYBOOKS = "no playbooks: `harness memory add TITLE --use-case …` keeps one"
+
 app = typer.Typer(help="Playbooks: what worked before.", no_args_is_help=True)
 app.add_typer(memory_care.app)
 
@@ -98,7 +100,8 @@ def list_(
     if as_json:
         show_json([full(playbook) for playbook in found])
     elif not found:
-        show("no playbooks: `harness memory add TITLE --use-case …` keeps one")
+        narrowed = category is not None or bool(tags) or limit == 0
+        show("no playbook matches" if narrowed else NO_PLAYBOOKS)
     else:
         show_table(
             ("playbook", "status", "confidence", "executions", "category"),
@@ -139,7 +142,8 @@ def search(
     limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="10 if not given.")] = None,
     min_score: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
     max_distance: Annotated[
-        float | None, typer.Option(min=0, max=2, help="0 is the same, 2 the opposite; 0.7.")
+        float | None,
+        typer.Option(min=0, max=2, help="0 is the same, 2 the opposite; the model's own."),
     ] = None,
     confidence_weight: Annotated[
         float | None, typer.Option(min=0, max=1, help="0 if not given.")
@@ -151,6 +155,8 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Find playbooks by what they are for."""
+    if not text.strip():
+        raise OptionInvalid("the text to search for is empty: say what you want to do")
     from flows.config.memory import load_memory_settings
     from flows.recall.library import library
     from memory.playbooks.render import render
@@ -223,6 +229,7 @@ def rm(
 ) -> None:
     """Delete a playbook for good, or archive it."""
     from flows.recall.library import library
+    from memory.errors import PlaybookNotFound
     from memory.playbooks.changes import Changes
 
     with library() as opened:
@@ -230,8 +237,9 @@ def rm(
             slug = opened.update(playbook, Changes(status="archived")).slug
             tell({"archived": slug}, f"archived {slug}", as_json)
             return
-        gone = opened.delete(playbook)
-    tell({"deleted": gone}, f"deleted {playbook}" if gone else f"no playbook {playbook!r}", as_json)
+        if not opened.delete(playbook):
+            raise PlaybookNotFound(f"no playbook {playbook!r}: `harness memory list` shows all")
+    tell({"deleted": True}, f"deleted {playbook}", as_json)
 
 
 def _known(playbook: "Playbook") -> tuple[str, str]:

@@ -9,6 +9,7 @@ import typer
 from app.terminal.files import read_file, write_file
 from app.terminal.options import AsJson
 from app.terminal.out import say, show, show_json, tell
+from app.terminal.run_ids import whole_run
 from contracts.errors import OptionInvalid
 from nodes.text import visible
 
@@ -37,13 +38,15 @@ def record(
     """Record that a playbook was followed, and how it went."""
     from flows.config.settings import load_settings
     from flows.recall.library import library
-    from flows.runs.runs import is_known, whole_id
+    from flows.runs.runs import is_known
     from memory.playbooks.feedback import give_verdict
     from memory.playbooks.tools import full
     from memory.types import Execution, Reflection
 
-    runs = load_settings().runs
-    run_id = whole_id(runs, run) if run else None
+    for option, texts in (("--failed", failed), ("--lesson", lesson)):
+        if not all(text.strip() for text in texts or ()):
+            raise OptionInvalid(f"{option} is empty: say what it was, or leave it out")
+    run_id = whole_run(run)
     words = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
     said = Execution(
         run_id=run_id,
@@ -57,7 +60,7 @@ def record(
         after = opened.get(playbook)
     told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
     tell(full(after), told if verdict.counted else f"{told} (recorded before)", as_json)
-    if run_id and not is_known(runs, run_id):
+    if run_id and not is_known(load_settings().runs, run_id):
         say(f"note: run {run!r} is not known here; it counts, and settles no run that is")
     if verdict.held_out:
         say(f"note: run {run!r} was shown no playbook, to compare: its outcome counts for none")
@@ -226,6 +229,8 @@ def import_(
     from memory.playbooks.portable import import_ as take_in
 
     text = read_file(file)
+    if not text.strip():
+        raise OptionInvalid(f"{str(file)!r} is empty: there is nothing to import")
     with library() as opened:
         done = take_in(opened, text.split("\n"))
     counts = {how: len(slugs) for how, slugs in asdict(done).items()}

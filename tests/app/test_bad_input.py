@@ -65,6 +65,9 @@ NOT_AVAILABLE = 3
         (("events", "log", "--limit", "9" * 23), BAD, "'--limit'"),
         (("notes", "list", "--limit", "9" * 23), BAD, "'--limit'"),
         (("memory", "list", "--limit", "9" * 23), BAD, "'--limit'"),
+        (("memory", "rm", "nope"), BAD, "no playbook 'nope'"),
+        (("memory", "search", " "), BAD, "the text to search for is empty"),
+        (("memory", "import", "/dev/null"), BAD, "there is nothing to import"),
         (("events", "export", "empty/.git/config", "--format", "parquet"), BAD, "File exists"),
         (("events", "log", "--run", "nope"), BAD, "knows no run 'nope'"),
         (("events", "replay", "--run", "nope"), BAD, "knows no run 'nope'"),
@@ -139,6 +142,7 @@ def test_no_docker_is_said_before_anything_is_started(
     [
         (("run", "nope", "--json"), "no blueprint 'nope'"),
         (("run", "--json"), "Missing argument 'blueprint'"),
+        (("memory", "rm", "nope", "--json"), "no playbook 'nope'"),
         (("runs", "list", "--limit", "0", "--json"), "Invalid value for '--limit'"),
     ],
 )

@@ -121,7 +121,8 @@ def test_rm_deletes_or_archives(cli: Cli, kept: str) -> None:
     assert rows(cli("list", "--json")) == []
     assert len(rows(cli("list", "--archived", "--json"))) == 1
     assert data(cli("rm", kept, "--json")) == {"deleted": True}
-    assert data(cli("rm", kept, "--json")) == {"deleted": False}
+    with pytest.raises(PlaybookNotFound, match=kept):
+        cli("rm", kept, "--json")
 
 
 def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
@@ -235,6 +236,27 @@ def test_bad_input_ends_in_one_named_error(cli: Cli, tmp_path: Path) -> None:
         cli("add", "--file", str(tmp_path))
     with pytest.raises(OptionInvalid, match="cannot write"):
         cli("export", str(tmp_path / "none" / "file"))
+
+
+@pytest.mark.parametrize("text", ["", "  \n"])
+def test_an_empty_search_or_import_is_bad_input(cli: Cli, tmp_path: Path, text: str) -> None:
+    for more in ([], ["--context"], ["--json"]):
+        with pytest.raises(OptionInvalid, match="the text to search for is empty"):
+            cli("search", text, *more)
+    (tmp_path / "empty.jsonl").write_text(text)
+    with pytest.raises(OptionInvalid, match="nothing to import"):
+        cli("import", str(tmp_path / "empty.jsonl"), "--json")
+
+
+@pytest.mark.parametrize("option", ["--run", "--lesson", "--failed"])
+def test_a_record_with_an_empty_option_counts_nothing(cli: Cli, kept: str, option: str) -> None:
+    with pytest.raises(OptionInvalid, match=f"{option} is empty"):
+        cli("record", kept, "success", option, "")
+    assert data(cli("show", kept, "--json"))["successes"] == 0
+
+
+def test_a_list_that_a_filter_leaves_empty_says_so(cli: Cli, kept: str) -> None:
+    assert cli("list", "--category", "nope").stdout == "no playbook matches\n"
 
 
 def test_a_model_that_is_away_is_told_beside_the_result(

@@ -45,6 +45,24 @@ def test_what_a_model_taught_does_not_work_the_terminal(cli: Cli) -> None:
     assert (r"beware \x1b]0;title" in shown, "\x1b" in shown) == (True, False)
 
 
+@pytest.mark.parametrize("kind", ["notes", "examples"])
+def test_a_list_refuses_a_filter_that_names_nothing(cli: Cli, kind: str) -> None:
+    with pytest.raises(RunNotFound, match="'nope'"):
+        cli(kind, "list", "--run", "nope", "--json")
+    with pytest.raises(AgentUnknown, match="'nope'"):
+        cli(kind, "list", "--agent", "nope", "--json")
+    for option in ("--run", "--user", "--company"):
+        with pytest.raises(OptionInvalid, match=f"{option} is empty"):
+            cli(kind, "list", option, "", "--json")
+    assert cli(kind, "list", "--user", "ann").stdout == f"no {kind[:-1]} matches\n"
+    assert f"`harness {kind} add" in cli(kind, "list").stdout
+
+
+def test_a_list_refuses_a_note_type_that_there_is_not(cli: Cli) -> None:
+    with pytest.raises(NoteInvalid, match="no note type 'nope'"):
+        cli("notes", "list", "--note-type", "nope")
+
+
 @pytest.mark.parametrize("name", ["agent", "user", "company"])
 def test_a_variable_that_is_not_set_makes_nothing_for_everyone(cli: Cli, name: str) -> None:
     with pytest.raises(OptionInvalid, match=f"--{name} is empty"):
