@@ -60,7 +60,7 @@ def rows() -> Iterator[Row]:
 def _measure(size: int, made: list[Content], vectors: list[corpus.Floats]) -> tuple[Times, Times]:
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
         home = Path(folder)
-        model = Embedder(name=mpnet.NAME, embed=mpnet.embed)
+        model = Embedder(name=mpnet.NAME, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
         with open_library(home / "harness.db", index=home / "index", embedder=model) as library:
             corpus.fill(library, made[:size], vectors[:size])
             queries = _queries(ROUNDS + 20)

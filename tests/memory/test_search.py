@@ -13,6 +13,7 @@ from memory.playbooks.library import Library, open_library
 from memory.types import Content, Contrast, Embedder, Execution, Filter, Query
 from providers import mpnet
 from tests.memory.conftest import Open, WordEmbedder
+from tests.stores import new_store
 
 
 def fill(library: Library, *titles: str, category: str = "") -> list[str]:
@@ -79,6 +80,21 @@ def test_a_word_that_all_playbooks_hold_names_none_of_them(on_sqlite: Library) -
     by_words = [h for h in on_sqlite.search(Query(text="rotate 7")) if "words" in h.places]
     assert [hit.playbook.title for hit in by_words] == ["rotate 7"]
     assert "words" in on_sqlite.search(Query(text="rotate"))[0].places
+
+
+def test_without_a_limit_that_of_the_embedder_holds(tmp_path: Path, words: WordEmbedder) -> None:
+    store, index = new_store(tmp_path / "harness.db"), tmp_path / "index"
+    found = {}
+    for limit in (0.2, 1.0):
+        model = Embedder(name="words", embed=words, max_distance=limit)
+        with open_library(store, index=index, embedder=model) as library:
+            if not library.list():
+                library.create(Content(title="rotate certificates at dawn"))
+            asked = Query(text="certificates for bread")
+            (hit,) = library.search(asked)
+            (wide,) = library.search(replace(asked, max_distance=2.0))
+            found[limit] = ("vectors" in hit.places, "vectors" in wide.places)
+    assert found == {0.2: (False, True), 1.0: (True, True)}
 
 
 def test_what_is_asked_again_is_embedded_once(on_sqlite: Library, words: WordEmbedder) -> None:
