@@ -1,10 +1,11 @@
 """What a run's context holds, as the report of the run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from blueprints.types import Blueprint
 from contracts.chat import Usage
+from contracts.names import without_attempt
 from contracts.run import Decisions, NodeReport, RunContext, RunReport
 from nodes.types import NODE_TYPES, Node, inner
 
@@ -40,6 +41,26 @@ def node_reports(nodes: Sequence[Node], ctx: RunContext) -> tuple[NodeReport, ..
         entries = (node, *inner(node))
         lines += [_line(entry, ctx) for entry in entries if entry.name in ctx.results]
     return tuple(lines)
+
+
+def raised_reports(
+    nodes: Sequence[Node], took_ms: Mapping[str, int], error: str
+) -> tuple[NodeReport, ...]:
+    """One line for each of these nodes; an exception ended them, so the context has no result."""
+    names = {without_attempt(name): ms for name, ms in took_ms.items()}
+    return tuple(
+        NodeReport(
+            name=node.name,
+            type=NODE_TYPES[type(node)],
+            status="failure",
+            error=error,
+            duration_ms=names[node.name],
+            raised=True,
+        )
+        for top in nodes
+        for node in (top, *inner(top))
+        if node.name in names
+    )
 
 
 def _own(blueprint: Blueprint) -> set[str]:

@@ -96,7 +96,11 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
-    """One line of a run's report: a node and how it ended."""
+    """One line of a run's report: a node and how it ended.
+
+    `raised` is true of a node that ended the run with an exception instead of a result, and of
+    the node around it; `error` then names the exception.
+    """
 
     name: str
     type: NodeType
@@ -109,6 +113,7 @@ class NodeReport:
     turns: int = 0
     tool_calls: Mapping[str, int] = field(default_factory=dict)
     decisions: Decisions = field(default_factory=Decisions)
+    raised: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,8 +142,9 @@ class Surfaced:
 class RunReport:
     """What `harness run --json` prints; its fields are the CLI's contract (ARCHITECTURE.md).
 
-    `failed_node` is the blueprint's own node whose failure was the end of the run. None: no node's
-    was, as where an outage stopped it, or the run can go on.
+    `failed_node` is the top-level node of the blueprint that ended the run by failing or by
+    raising an exception. None if no node did: an outage or a person stopped the run, or it waits
+    for an approval.
     """
 
     run_id: str

@@ -1,10 +1,11 @@
 """Which node it was: what one raises carries its name and the line it came from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from time import monotonic
 from traceback import walk_tb
 
-from contracts.errors import HarnessError, NodeBroken
+from contracts.errors import NodeBroken, Unavailable
 from nodes.text import inert
 
 _OURS = {"blueprints", "contracts", "flows", "memory", "nodes", "policy", "providers", "sandbox"}
@@ -12,34 +13,62 @@ _LIBRARY = "blueprints.library."
 
 
 class _Blame(str):
-    """A note on an exception, told from the notes of others."""
+    """A note on an exception: a line on the node that raised it."""
 
-    __slots__ = ()
+    def __init__(self, _: str) -> None:
+        self.took_ms: dict[str, int] = {}
+        """Milliseconds until the error, for that node and for each node around it."""
 
 
 @contextmanager
 def blaming(node: str) -> Iterator[None]:
-    """Note this node on whatever the block raises, unless a node inside it is noted already.
+    """Note on any exception of the block which node raised it, and the nodes around that one.
+
+    An outage (`Unavailable`) is no node's fault: it is not noted.
 
     Raises:
-        NodeBroken: the block wanted to end the process.
+        NodeBroken: the block tried to end the process.
     """
+    started = monotonic()
     try:
         yield
-    except HarnessError:
+    except Unavailable:
         raise
     except SystemExit as error:
-        raise NodeBroken(_blame_line(node, error)) from error
-    except Exception as error:  # any bug of a node: it goes on its way, with the node's name
-        if blame(error) is None:
-            error.add_note(_Blame(_blame_line(node, error)))
+        broken = NodeBroken(_blame_line(node, error))
+        _note(broken, node, str(broken), started)
+        raise broken from error
+    except Exception as error:  # a bug in the node: noted and raised again
+        _note(error, node, _blame_line(node, error), started)
         raise
 
 
 def blame(error: BaseException) -> str | None:
-    """One line on the node that raised this, and where; None when no node did."""
-    notes = getattr(error, "__notes__", ())  # only there once a note was added
-    return next((str(note) for note in notes if isinstance(note, _Blame)), None)
+    """One line on the node that raised this, and where; None if no node raised it."""
+    found = _blame_of(error)
+    return None if found is None else str(found)
+
+
+def raised_in(error: BaseException) -> Mapping[str, int]:
+    """The node that raised this and the nodes around it, with the milliseconds each had taken.
+
+    Empty if no node raised it.
+    """
+    found = _blame_of(error)
+    return {} if found is None else found.took_ms
+
+
+def _note(error: Exception, node: str, line: str, started: float) -> None:
+    found = _blame_of(error)
+    if found is None:
+        found = _Blame(line)
+        error.add_note(found)
+    found.took_ms[node] = round((monotonic() - started) * 1000)
+
+
+def _blame_of(error: BaseException) -> _Blame | None:
+    notes = getattr(error, "__notes__", ())  # missing until a note is added
+    return next((note for note in notes if isinstance(note, _Blame)), None)
 
 
 def _blame_line(node: str, error: BaseException) -> str:

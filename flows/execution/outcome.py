@@ -1,11 +1,10 @@
 """The report of a run, made of all that is known of it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
-from blueprints.report import report
+from blueprints.report import raised_reports, report
 from contracts.run import RunContext, RunReport, RunStatus, Surfaced
 from flows.execution.delivery import Delivery
 from flows.execution.pending_approvals import Doubt
@@ -17,12 +16,19 @@ from flows.runs.request import FlowRun, ResolvedRequest
 from sandbox.git import redacted
 
 
-class Stopped(NamedTuple):
-    """How and why a run ended before its nodes had; `resumable` when it can go on."""
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    """How and why a run ended before its nodes had; `resumable` when it can go on.
+
+    If a node raised an exception, `blame` is one line on it, and `raised_in` holds that node and
+    the nodes around it, with the milliseconds each had taken.
+    """
 
     status: RunStatus
     why: str
     resumable: bool
+    blame: str = ""
+    raised_in: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +65,16 @@ def run_report(known: Known, surfaced: Surfaced, stopped: Stopped | None) -> Run
     """The report of a run as it is known now; `stopped` is None when its nodes came to an end."""
     verdict, request, work = known.verdict, known.request, known.delivery.work
     usage = spent(known.folder / TRAJECTORY) or verdict.token_usage
+    nodes = request.blueprint.nodes
+    raised = raised_reports(nodes, stopped.raised_in, stopped.blame) if stopped else ()
+    failed_by = raised[0].name if raised else None
     return replace(
         verdict,
+        nodes=(*verdict.nodes, *raised),
         token_usage=usage,
         cost_usd=usage.cost_usd,
         status=stopped.status if stopped else known.status,
-        failed_node=None if stopped or known.doubt.waits else verdict.failed_node,
+        failed_node=failed_by if stopped or known.doubt.waits else verdict.failed_node,
         error=stopped.why if stopped else verdict.error or known.doubt.refused,
         flow_run_id=known.flow_run.id if known.flow_run else None,
         flow_run_url=known.flow_run.url if known.flow_run else None,

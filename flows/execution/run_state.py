@@ -24,6 +24,7 @@ from flows.runs.model_calls import spent
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import read_record
 from flows.runs.signals import undisturbed
+from nodes.blame import blame, raised_in
 from policy.errors import LogDamaged
 
 
@@ -144,8 +145,13 @@ class Record:
         return run_report(self._known(), self._recall.surfaced(), stopped)
 
     def _stopped(self, error: BaseException) -> Stopped:
-        why = self._redact(reason(error))
-        return Stopped(status_after(error), why, resumable=not self.gives_up)
+        return Stopped(
+            status=status_after(error),
+            why=self._redact(reason(error)),
+            resumable=not self.gives_up,
+            blame=self._redact(blame(error) or ""),
+            raised_in=raised_in(error),
+        )
 
     def _known(self) -> Known:
         return Known(

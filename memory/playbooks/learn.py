@@ -79,14 +79,14 @@ def record(
 def outcome_of(report: RunReport) -> Outcome:
     """The run's outcome for its playbooks: what no agent worked on is not their doing.
 
-    Nor is an outage, a cancel, or what a person refused.
+    Nor is an outage, a cancel, what a person refused, or a node that raised an exception.
     """
     if not _agents_worked(report):
         return "neutral"
     match report.status:
         case "success":
             return "success"
-        case "failure" if report.failed_node is not None:
+        case "failure" if report.failed_node and not any(node.raised for node in report.nodes):
             return "failure"
         case _:
             return "neutral"

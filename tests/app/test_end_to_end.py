@@ -115,6 +115,8 @@ def test_a_bug_of_a_blueprint_is_told_with_its_node_its_line_and_the_report(
     raised = "node 'divide' of the blueprint raised ZeroDivisionError: division by zero"
     assert (done.returncode, report["status"]) == (1, "failure")
     assert report["error"] == f"{raised} ({tmp_path / 'ops.py'}:11)"
+    assert report["failed_node"] == report["nodes"][-1]["name"] == "divide"
+    assert report["nodes"][-1]["error"] == report["error"]
     assert f"error: {report['error']}\n" in done.stderr
     assert {"loaded", "dividing", "from a program"} <= set(done.stderr.splitlines())
     assert git(repository, "show", f"{report['branch']}:answer.txt") == "42"

@@ -28,9 +28,18 @@ LONG, DEEP = '{"n": %s}' % ("9" * 4_301), '{"n": %s}' % ("[" * 100_000)
 HOLD_OUT = Surfacing(holdout_share=1.0, max_distance=2.0)
 
 
-def ended(run_id: str, status: RunStatus = "success", said: str = "", error: str = "") -> RunReport:
+def ended(
+    run_id: str,
+    status: RunStatus = "success",
+    said: str = "",
+    error: str = "",
+    *,
+    raised: bool = False,
+) -> RunReport:
     node: NodeStatus = "failure" if error else "success"
-    report = NodeReport(name="fix", type="agentic", status=node, output=said, error=error or None)
+    report = NodeReport(
+        name="fix", type="agentic", status=node, output=said, error=error or None, raised=raised
+    )
     failed = "fix" if error else None
     return RunReport(
         run_id=run_id, blueprint="fix-tests", status=status, nodes=(report,), failed_node=failed
@@ -172,6 +181,7 @@ def test_a_run_without_playbooks_is_recorded_and_makes_none(library: Library) ->
         (ended("r"), "success"),
         (ended("r", "failure", error="1 failed"), "failure"),
         (ended("r", "failure"), "neutral"),
+        (ended("r", "failure", error="raised ValueError", raised=True), "neutral"),
         (ended("r", "cancelled"), "neutral"),
         (ended("r", "waiting"), "neutral"),
     ],
