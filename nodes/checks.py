@@ -14,7 +14,7 @@ def has_tools(*names: str) -> Work:
     """Check that the sandbox has these programs; all missing ones are named at once."""
 
     def check(_: RunContext, sandbox: Sandbox) -> NodeResult:
-        look = Command(argv=("sh", "-c", _NAME_MISSING, "sh", *names))
+        look = _look_for(names)
         result = sandbox.exec(look, quiet)
         if not result.ok:
             return to_result(result, look.argv)
@@ -25,12 +25,22 @@ def has_tools(*names: str) -> Work:
     return check
 
 
+def missing_among(sandbox: Sandbox, *names: str) -> tuple[str, ...]:
+    """Those of these programs that the sandbox lacks; empty if it cannot be asked."""
+    result = sandbox.exec(_look_for(names), quiet)
+    return tuple(result.text.split()) if result.ok else ()
+
+
 def missing_tools(*names: str) -> str:
-    """What to tell a person when the sandbox lacks programs."""
+    """The message for a person when the sandbox lacks programs."""
     return (
         f"not in the sandbox: {', '.join(names)}. Programs come from the sandbox image: "
-        "use an image that has them, or build one with 'harness sandbox build'"
+        "set `sandbox.image` to one that has them, see docs/how-to/image.md"
     )
+
+
+def _look_for(names: tuple[str, ...]) -> Command:
+    return Command(argv=("sh", "-c", _NAME_MISSING, "sh", *names))
 
 
 def was_skipped(node: str) -> Condition:

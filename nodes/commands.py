@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 from collections.abc import Mapping, Sequence
 
 from contracts.errors import OptionInvalid
@@ -77,13 +78,22 @@ def _reason(result: ExecResult) -> str:
     if result.launch_error is not None:
         return f"could not be started: {result.launch_error}"
     if result.timed_out:
-        return f"timed out after {result.duration_ms / 1000:.1f} s{_too_many_processes(result)}"
+        return f"timed out after {result.duration_ms / 1000:.1f} s{_limit(result)}"
     if result.out_of_memory:
         return "was killed: the sandbox is out of memory"
     if result.out_of_disk:
         return "was killed: the sandbox is out of disk"
-    return f"failed with exit code {result.exit_code}{_too_many_processes(result)}"
+    return f"failed with exit code {result.exit_code}{_cause(result)}"
 
 
-def _too_many_processes(result: ExecResult) -> str:
+def _cause(result: ExecResult) -> str:
+    """What an exit code leaves out: the limit that was reached, or the signal by name."""
+    try:
+        by_signal = f": killed by {signal.Signals(result.exit_code - 128).name}"
+    except ValueError:
+        by_signal = ""
+    return _limit(result) or by_signal
+
+
+def _limit(result: ExecResult) -> str:
     return ": the sandbox's limit of processes was reached" if result.out_of_processes else ""

@@ -24,8 +24,9 @@ _BASE = "base commit"
 def see_tests_fail(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     """Run the tests and succeed when they fail; what they print is then the output.
 
-    Tests that pass are a success too, and the rest of the run is skipped. A test command
-    that gives no verdict (cannot start, times out, finds no tests) is a failure.
+    Tests that hang, crash or run out of memory fail. Tests that pass are a success too, and the
+    rest of the run is skipped. A test command that gives no verdict (cannot start, misses a
+    program, finds no tests) is a failure.
     """
     tests = exec_tests(ctx, sandbox)
     if not tests.verdict:

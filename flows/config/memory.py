@@ -133,12 +133,12 @@ class MemorySettings(Table):
     @field_validator("tools", mode="before")
     @classmethod
     def _may_not_write(cls, tools: object) -> object:
-        """`write` of an older Harness as `draft`: an upgrade does not make a file invalid."""
+        """Read `write` of an older version as `draft`, so that its file stays valid."""
         if tools != "write":
             return tools
         _log.warning(
-            "setting 'memory.playbooks.tools' is 'write', which is 'draft' now: what agents keep is "
-            "a draft until a person makes it active"
+            "setting 'memory.playbooks.tools' is 'write', which is 'draft' now: what agents keep "
+            "is a draft until a person makes it active"
         )
         return "draft"
 

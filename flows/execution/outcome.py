@@ -65,7 +65,7 @@ def run_report(known: Known, surfaced: Surfaced, stopped: Stopped | None) -> Run
     """The report of a run as it is known now; `stopped` is None when its nodes came to an end."""
     verdict, request, work = known.verdict, known.request, known.delivery.work
     usage = spent(known.folder / TRAJECTORY) or verdict.token_usage
-    nodes = request.blueprint.nodes
+    nodes = request.definition.nodes
     raised = raised_reports(nodes, stopped.raised_in, stopped.blame) if stopped else ()
     failed_by = raised[0].name if raised else None
     return replace(

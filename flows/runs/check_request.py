@@ -7,7 +7,7 @@ from contracts.text import check_text
 from flows.runs.request import MOST_PATTERNS, ResolvedRequest, absolute_repo
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
-from nodes.projects.options import OPTIONS, option_argv
+from nodes.projects.options import OPTIONS, check_option
 
 
 def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) -> None:
@@ -58,7 +58,7 @@ def _check_options(request: ResolvedRequest) -> None:
                 f"blueprint {request.definition.name!r} has no option {name!r}; it takes: {takes}"
             )
         if OPTIONS.get(name) == known[name]:
-            option_argv(value)
+            check_option(name, value)
 
 
 def _check_agents(request: ResolvedRequest, known: Collection[str]) -> None:

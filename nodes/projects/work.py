@@ -1,25 +1,27 @@
 """Ready work on whatever project the sandbox holds: find its tests, install it, run them."""
 
+import shlex
 from dataclasses import replace
 from typing import NamedTuple
 
 from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Command, Sandbox
+from contracts.sandbox import Command, ExecResult, Sandbox
 from nodes.commands import to_result
+from nodes.node_sandbox import quiet
 from nodes.projects.find import FACT, find_project, is_online
+from nodes.projects.missing import missing_programs
+from nodes.projects.options import time_limit_s
 from nodes.projects.runner import without_installer, without_runner
 from nodes.projects.types import Project
-from nodes.projects.verdict import not_run
+from nodes.projects.verdict import did_not_end, not_run
 
 INSTALL_TIMEOUT_S = 1800.0
 """Seconds that one install may take."""
 
-TEST_TIMEOUT_S = 3600.0
-"""Seconds that one run of the tests may take, also where the node has no limit of its own."""
-
 _SAY = "--set install= skips it, --set install=… says how"
 _OFFLINE = f"sandboxes have no network by default; {_SAY}"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
+_MEMORY_LIMIT = ("cat", "/sys/fs/cgroup/memory.max")
 
 
 def require_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -40,8 +42,8 @@ def look_for_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
 def install_project(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     """Install the project; skipped when there is nothing to install.
 
-    It may fail where the tests can run without. After one that must work, what runs the tests
-    must be there.
+    It may fail where the tests can run without, unless a program such as a compiler is missing.
+    After one that must work, what runs the tests must be there.
     """
     return _install(ctx, sandbox, must=False)
 
@@ -61,9 +63,12 @@ def _install(ctx: RunContext, sandbox: Sandbox, *, must: bool) -> NodeResult:
     if result.ok:
         lacking = None if project.install_optional else without_runner(project, ctx, sandbox)
         return lacking or NodeResult.success(result.text)
-    if project.install_optional and not must:
+    missing = missing_programs(result, project, sandbox)
+    if project.install_optional and not must and missing is None:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
     failed = to_result(result, project.install)
+    if missing is not None:
+        return NodeResult.failure(f"{failed.error}: {missing} ({_SAY})", failed.output)
     hint = _SAY if is_online(ctx) else _OFFLINE
     return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 
@@ -81,16 +86,34 @@ class RanTests(NamedTuple):
 
 
 def exec_tests(ctx: RunContext, sandbox: Sandbox) -> RanTests:
-    """Run the project's tests; no verdict when the command could not really run them."""
+    """Run the project's tests; no verdict when the command could not really run them.
+
+    Tests that hang, crash or run out of memory fail.
+    """
     project = find_project(ctx, sandbox)
     if project.test is None:
         return RanTests(NodeResult.failure(_none(project)), verdict=False)
-    command = Command(argv=project.test, env=project.env, timeout_s=TEST_TIMEOUT_S)
-    result = sandbox.exec(command)
-    if reason := not_run(result):
+    limit_s = time_limit_s(ctx.options)
+    result = sandbox.exec(Command(argv=project.test, env=project.env, timeout_s=limit_s))
+    if reason := missing_programs(result, project, sandbox) or not_run(result, limit_s):
         told = f"the tests could not be run: {reason}"
         return RanTests(NodeResult.failure(told, result.text), verdict=False)
+    if error := _stopped(result, limit_s, sandbox):
+        told = f"{error}: {shlex.join(project.test)!r} was killed"
+        return RanTests(NodeResult.failure(told, result.text), verdict=True)
     return RanTests(to_result(result, project.test), verdict=True)
+
+
+def _stopped(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
+    """Which limit the tests went over; None if they ended by themselves."""
+    if did_not_end(result, limit_s):
+        return f"the tests did not end within {limit_s:g} s"
+    return f"the tests ran out of memory{_limit(sandbox)}" if result.out_of_memory else None
+
+
+def _limit(sandbox: Sandbox) -> str:
+    told = sandbox.exec(Command(argv=_MEMORY_LIMIT), quiet).text.strip()
+    return f" (limit {int(told) / 2**30:.3g} GiB)" if told.isdecimal() else ""
 
 
 def _runnable(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult:

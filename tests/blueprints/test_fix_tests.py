@@ -117,7 +117,36 @@ def test_fix_tests_does_not_fix_a_test_command_that_cannot_run(
     assert agent.prompts == {}
 
 
-def test_fix_tests_does_not_fix_tests_that_take_too_long(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_does_not_fix_a_missing_compiler(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"Makefile": "test:\n\tno-such-cc -o a a.c\n"})
+    agent = Agent(FIX)
+    report = run("fix-tests", sandbox, agent)
+    assert "not in the sandbox: no-such-cc. " in (report.error or "")
+    assert agent.prompts == {}
+
+
+ENDLESS = {"run.sh": "echo so far\nwhile true; do sleep 1; done\n"}
+
+
+def test_fix_tests_shows_the_agent_tests_that_hang_until_they_end(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, ENDLESS)
+    agent = Agent(change("other", "no help\n"), change("run.sh", "echo done\n"))
+    report = run("fix-tests", sandbox, agent, test="sh run.sh", test_timeout="1")
+    assert report.status == "success"
+    for prompt in ("fix", "fix-again (attempt 1)"):
+        assert "the tests did not end within 1 s" in agent.prompts[prompt]
+        assert "so far" in agent.prompts[prompt]
+
+
+def test_fix_tests_shows_the_agent_tests_that_crash(sandbox: ScriptedSandbox) -> None:
+    put_repo(sandbox, {"run.sh": "kill -SEGV $$\n"})
+    agent = Agent(change("run.sh", "echo done\n"))
+    report = run("fix-tests", sandbox, agent, test="sh run.sh")
+    assert report.status == "success"
+    assert "killed by SIGSEGV" in agent.prompts["fix"]
+
+
+def test_a_node_that_is_out_of_time_says_nothing_about_its_tests(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, SHOP)
     whole = find_blueprint("fix-tests")
     hurried = [

@@ -65,7 +65,7 @@ def buggy(_: RunContext, __: Sandbox) -> NodeResult:
     raise ZeroDivisionError("by zero")
 
 
-def raising(shop: Workshop, request: RunRequest) -> RunReport:
+def raising(shop: Workshop, request: ResolvedRequest) -> RunReport:
     """The report of a run that a node's exception ends."""
     with pytest.raises(ZeroDivisionError):
         run_blueprint(request, shop, run_id="abcd1234")

@@ -23,6 +23,19 @@ def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
     assert result.output.startswith("could not be installed; the tests run from the source")
 
 
+def test_an_install_that_misses_a_compiler_ends_also_where_it_is_optional(
+    sandbox: ScriptedSandbox,
+) -> None:
+    put_repo(sandbox)
+    setup = (
+        "import sys\nsys.exit(\"error: command 'no-such-cc' failed: No such file or directory\")\n"
+    )
+    result = do(install_project, sandbox, {"setup.py": setup})
+    assert result.status == "failure"
+    assert "not in the sandbox: no-such-cc. " in str(result.error)
+    assert "--set install= skips it" in str(result.error)
+
+
 def test_an_install_that_has_a_way_out_must_work(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"requirements.txt": "nope\n", "test_a.py": PASSING})
     env = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_NO_INDEX": "1"}
