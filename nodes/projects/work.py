@@ -21,7 +21,10 @@ INSTALL_TIMEOUT_S = 1800.0
 _SAY = "--set install= skips it, --set install=… says how"
 _OFFLINE = f"sandboxes have no network by default; {_SAY}"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
-_MEMORY_LIMIT = ("cat", "/sys/fs/cgroup/memory.max")
+_MEMORY_LIMIT = (
+    "cat", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)  # fmt: skip
+"""Where cgroups of version 2 have it, and where those of version 1 do: one of them is missing."""
 
 
 def require_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -112,8 +115,8 @@ def _stopped(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None
 
 
 def _limit(sandbox: Sandbox) -> str:
-    told = sandbox.exec(Command(argv=_MEMORY_LIMIT), quiet).text.strip()
-    return f" (limit {int(told) / 2**30:.3g} GiB)" if told.isdecimal() else ""
+    told = sandbox.exec(Command(argv=_MEMORY_LIMIT), quiet).stdout.strip()
+    return f" (limit {int(told) / 2**30:.3g} GiB)" if told.isdigit() else ""
 
 
 def _runnable(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult:

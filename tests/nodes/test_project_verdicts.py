@@ -14,6 +14,9 @@ from tests.nodes.workspace import context, do, write
 LOOK_FOR_CC = (
     "sh", "-c", 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done', "sh", "cc",
 )  # fmt: skip
+LOOK_FOR_LIMIT = (
+    "cat", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)  # fmt: skip
 PASSING = "def test_it(): pass\n"
 FAILING = "def test_it(): assert 0, 'the-reason'\n"
 
@@ -194,7 +197,7 @@ def test_tests_that_crash_fail_and_name_the_signal(sandbox: ScriptedSandbox) -> 
 def test_tests_that_run_out_of_memory_fail_and_name_the_limit() -> None:
     answers: dict[tuple[str, ...], ExecResult] = {
         ("make", "test"): ExecResult(exit_code=2, stdout=b"so far", out_of_memory=True),
-        ("cat", "/sys/fs/cgroup/memory.max"): ExecResult(exit_code=0, stdout=b"4294967296\n"),
+        LOOK_FOR_LIMIT: ExecResult(exit_code=1, stdout=b"4294967296\n", stderr=b"no such file"),
     }
     with ScriptedSandbox(answers) as sandbox:
         ran = exec_tests(context(sandbox, options={"test": "make test"}), sandbox)
