@@ -8,11 +8,12 @@ import re
 from contextlib import closing
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from contracts.errors import GitFailed, WorkRefused
 from sandbox.git import branch_ref, git, git_stream
 from sandbox.repos import Base
+from sandbox.tags import with_tags
 
 NEW_PATHS = 200_000
 """Files and directories that the work may hold over the base: ten trees can make a million."""
@@ -21,12 +22,19 @@ _LONG = 256
 """A listing counts as one path for each of so many bytes, if that is more."""
 
 
-def pack_base(base: Base) -> bytes:
-    """A bundle of the base commit with its history, under `base.ref`."""
-    with TemporaryDirectory(prefix="harness-") as place:
-        path = Path(place, "base.bundle")
-        git("bundle", "create", "--quiet", str(path), base.ref, at=base.bare)
-        return path.read_bytes()
+class Packed(NamedTuple):
+    """A bundle of a base and its tags, and these tags as the content of a `packed-refs` file."""
+
+    bundle: bytes
+    tags: bytes
+
+
+def pack_base(base: Base) -> Packed:
+    """A bundle of the base commit with its history, under `base.ref`, and with the tags in it."""
+    with with_tags(base.bare, base.commit, base.ref) as (view, tags):
+        path = view / "base.bundle"
+        git("bundle", "create", "--quiet", str(path), "--all", at=view)
+        return Packed(path.read_bytes(), tags)
 
 
 def unpack_work(bundle: bytes, base: Base, branch: str) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import USERS, git, git_text, redacted
 from sandbox.sources import Source, find_source
+from sandbox.tags import fetch_tags
 
 FindSource = Callable[[str, str | None, str | None], Source]
 
@@ -69,7 +70,7 @@ def open_repo(
             `main` has no commit in common with it.
     """
     source = find(repo, ref, main)
-    bare = _fetch(source, store)
+    bare, left_out = _fetch(source, store)
     forked_at = source.forked_at or _forked_at(bare, source)
     if main is not None and forked_at is None:
         raise RepoInvalid(f"{main!r} has no commit in common with {ref or 'HEAD'!r}")
@@ -81,7 +82,7 @@ def open_repo(
         commit=source.commit,
         ref_name=source.ref_name,
         forked_at=forked_at,
-        notices=(*source.notices, *_not_fetched(bare, source.commit)),
+        notices=(*source.notices, *_not_fetched(bare, source.commit), *left_out),
         address=source.address,
     )
 
@@ -105,8 +106,11 @@ def _opened(ref: Path) -> float:
         return 0.0
 
 
-def _fetch(source: Source, store: Path) -> Path:
-    """The bare repository of this source, holding its commits with their history."""
+def _fetch(source: Source, store: Path) -> tuple[Path, tuple[str, ...]]:
+    """The bare repository of this source, holding its commits with their history and tags.
+
+    Gives notices too, on tags that were left out.
+    """
     digest = hashlib.sha256(source.address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     bare = store / f"{_name(source.address)}-{digest}.git"
     with _locked(store, bare.name):
@@ -117,7 +121,12 @@ def _fetch(source: Source, store: Path) -> Path:
                 raise RepoInvalid(
                     f"cannot copy {commit[:7]} from {redacted(source.address)!r}: {error}"
                 ) from error
-    return bare
+        try:
+            return bare, fetch_tags(bare, source.address, _reading(source))
+        except GitFailed as error:
+            raise RepoInvalid(
+                f"cannot copy the tags of {redacted(source.address)!r}: {error}"
+            ) from error
 
 
 def _hold(bare: Path, source: Source, commit: str) -> None:

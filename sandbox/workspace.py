@@ -43,6 +43,7 @@ class Work:
 def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
     """Clone the base commit into the sandbox's empty workspace, with `branch` checked out.
 
+    The tags of its history come along, so that `git describe` gives what it gives on the host.
     The clone has no remote; commits in it are by `COMMITS_AS`. The ref
     `origin/HEAD` is where the base left its main branch, so that a review knows its range.
 
@@ -52,11 +53,13 @@ def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
     """
     branch_ref(branch)
     git_in(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
-    sandbox.write_file(_BUNDLE, pack_base(base))
+    packed = pack_base(base)
+    sandbox.write_file(_BUNDLE, packed.bundle)
     if (shallow := base.bare / "shallow").exists():
         sandbox.write_file(".git/shallow", shallow.read_bytes())
     sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
     git_in(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
+    sandbox.write_file(".git/packed-refs", packed.tags)
     git_in(sandbox, "config", "user.name", COMMITS_AS.name)
     git_in(sandbox, "config", "user.email", COMMITS_AS.email)
     git_in(sandbox, "checkout", "--quiet", "-b", branch, base.commit)

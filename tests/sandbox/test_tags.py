@@ -1,0 +1,142 @@
+"""Tags go along into the sandbox, and none comes out."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.sandbox import Sandbox
+from sandbox.branches import publish
+from sandbox.bundles import pack_base
+from sandbox.git import git
+from sandbox.repos import Base, open_repo
+from sandbox.tags import WELL_FORMED
+from sandbox.workspace import put_in
+from tests.sandbox.git_repos import commit_files, every_byte, run_git
+from tests.sandbox.working import BRANCH, inside, taken
+
+DESCRIBE = "git describe --always; git describe --always --tags; git tag --list"
+
+
+@pytest.fixture
+def tagged(repo: Path) -> Path:
+    """A repository whose HEAD is two commits after an annotated and one after a simple tag."""
+    run_git(repo, "tag", "--annotate", "--message=First", "v1.0")
+    commit_files(repo, {"two": b"2"})
+    run_git(repo, "tag", "simple")
+    commit_files(repo, {"three": b"3"})
+    return repo
+
+
+def opened(sandbox: Sandbox, address: str, store: Path) -> Base:
+    base = open_repo(address, store=store)
+    put_in(sandbox, base, BRANCH)
+    return base
+
+
+def outside(repo: Path, line: str = DESCRIBE) -> str:
+    return "\n".join(run_git(repo, *part.split()[1:]) for part in line.split("; "))
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_commit_is_described_inside_as_it_is_outside(
+    tmp_path: Path, tagged: Path, sandbox: Sandbox, scheme: str
+) -> None:
+    opened(sandbox, f"{scheme}{tagged}", tmp_path / "store")
+    assert inside(sandbox, DESCRIBE) == outside(tagged)
+    assert outside(tagged).startswith("v1.0-2-g")
+
+
+def test_only_tags_of_the_commits_history_come_along(
+    tmp_path: Path, tagged: Path, sandbox: Sandbox
+) -> None:
+    run_git(tagged, "switch", "--quiet", "--create", "aside", "v1.0")
+    commit_files(tagged, {"aside": b"1"})
+    run_git(tagged, "tag", "aside-1")
+    run_git(tagged, "switch", "--quiet", "main")
+    opened(sandbox, str(tagged), tmp_path / "store")
+    assert inside(sandbox, "git tag --list") == "simple\nv1.0"
+
+
+def test_a_tag_that_was_moved_or_deleted_since_the_last_run_is_followed(
+    tmp_path: Path, tagged: Path, sandbox: Sandbox
+) -> None:
+    open_repo(str(tagged), store=tmp_path / "store")
+    run_git(tagged, "tag", "--delete", "simple")
+    run_git(tagged, "tag", "--force", "--annotate", "--message=Moved", "v1.0", "HEAD")
+    run_git(tagged, "tag", "simple/inner")
+    opened(sandbox, str(tagged), tmp_path / "store")
+    assert inside(sandbox, DESCRIBE) == outside(tagged) == "v1.0\nv1.0\nsimple/inner\nv1.0"
+
+
+MISLEADING = (
+    "HEAD", "FETCH_HEAD", "origin/HEAD", "heads/main", "tags/v1.0", "main", "harness/r-1/fix-tests",
+)  # fmt: skip
+ODD = ("-delete", "--upload-pack=touch", "$(touch-x)", "a;b", "caf\u00e9", "'quoted\"", "1.0")
+
+
+def test_a_hostile_name_of_a_tag_leads_nobody_astray(
+    tmp_path: Path, repo: Path, sandbox: Sandbox
+) -> None:
+    commit_files(repo, {"two": b"2"})
+    head = run_git(repo, "rev-parse", "refs/heads/main")
+    for name in (*MISLEADING, *ODD, f"refs/harness/base/{head}"):
+        run_git(repo, "update-ref", f"refs/tags/{name}", f"{head}~1")
+
+    base = opened(sandbox, str(repo), tmp_path / "store")
+
+    assert base.commit == head
+    left_out = "8 tags are not in the sandbox: git could take the name for a branch or for HEAD"
+    assert base.notices[-1] == left_out
+    listed = inside(sandbox, "git for-each-ref --format='%(refname)' refs/tags").splitlines()
+    assert sorted(listed) == sorted(f"refs/tags/{name}" for name in ODD)
+    inside(sandbox, "echo 2 > f")
+    work = taken(sandbox, base)
+    assert run_git(base.bare, "rev-parse", f"{work.commit}^") == head
+
+
+def test_no_tag_that_was_made_or_moved_inside_comes_out(
+    tmp_path: Path, tagged: Path, sandbox: Sandbox
+) -> None:
+    base = opened(sandbox, str(tagged), tmp_path / "store")
+    before = (outside(tagged), pack_base(base).tags)
+    inside(sandbox, "echo 2 > f; git add f; git commit -qm two")
+    inside(sandbox, "git tag new; git tag --force simple; git tag -am x v2; git tag --delete v1.0")
+
+    publish(base, BRANCH, taken(sandbox, base).commit)
+
+    assert (outside(tagged), pack_base(base).tags) == before
+    assert run_git(base.bare, "tag", "--list") == ""
+
+
+def test_a_tag_that_the_user_deleted_meanwhile_does_not_come_back(
+    tmp_path: Path, tagged: Path, sandbox: Sandbox
+) -> None:
+    base = opened(sandbox, str(tagged), tmp_path / "store")
+    run_git(tagged, "tag", "--delete", "v1.0", "simple")
+    inside(sandbox, "echo 2 > f")
+    publish(base, BRANCH, taken(sandbox, base).commit)
+    assert run_git(tagged, "tag", "--list") == ""
+
+
+def test_opening_a_tagged_repository_leaves_it_as_it_was(tmp_path: Path, tagged: Path) -> None:
+    before = every_byte(tagged)
+    open_repo(str(tagged), store=tmp_path / "store")
+    assert every_byte(tagged) == before
+
+
+def test_a_run_after_the_room_was_given_back_has_its_tags(
+    tmp_path: Path, tagged: Path, sandbox: Sandbox
+) -> None:
+    first = open_repo(str(tagged), store=tmp_path / "store")
+    git("gc", "--quiet", "--prune=now", at=first.bare)
+    assert b"v1.0" not in pack_base(first).tags  # its object is gone until the next run
+    opened(sandbox, str(tagged), tmp_path / "store")
+    assert inside(sandbox, DESCRIBE) == outside(tagged)
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "a..b", "a b", "a.lock", "a/.b", "a~1", "a^{}", "a:b", "x//y", "a.", "/a", "@{"]
+)
+def test_a_ref_that_is_no_well_formed_tag_is_left_out(name: str) -> None:
+    """A server may list any; the file of tags is written by us."""
+    assert not WELL_FORMED.fullmatch(f"refs/tags/{name}".encode())
