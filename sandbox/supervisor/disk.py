@@ -57,6 +57,7 @@ class Disk:
         self.fallen = before - self.free
         self.ended_before = self.pump.jobs.written_by_ended
         told, tell = os.pipe()
+        os.setgroups([])  # without the mark of the last job, which would end us with its own
         try:
             if os.fork() == 0:
                 from sandbox.supervisor.measure import be_measure  # compiled where it is needed
