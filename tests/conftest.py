@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 from contracts.errors import Unavailable
 from flows.config.settings import Settings
@@ -26,6 +27,10 @@ from tests.postgres import pytest_unconfigure
 from tests.stores import new_store
 
 __all__ = ["pytest_unconfigure"]
+
+_OF_NO_MATTER = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
+settings.register_profile("any machine", deadline=None, suppress_health_check=_OF_NO_MATTER)
+settings.load_profile("any machine")
 
 LONGEST = (
     "tests/agents/test_real_agents.py",  # may have to build the image that others need too

@@ -5,6 +5,8 @@ from functools import cache
 
 import httpx
 
+from tests.waiting import LONG_S
+
 
 @cache
 def here() -> httpx.Client:
@@ -12,5 +14,5 @@ def here() -> httpx.Client:
     return httpx.Client(
         verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         limits=httpx.Limits(max_keepalive_connections=0),  # servers end and begin meanwhile
-        timeout=30,
+        timeout=LONG_S,
     )

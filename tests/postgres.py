@@ -5,9 +5,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
+from secrets import randbelow
 from uuid import uuid4
 
 import pytest
@@ -75,5 +76,8 @@ def _postgres() -> str | None:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return int(door.getsockname()[1])
+    """A port that nobody has, and that the kernel gives nobody until a slow server takes it."""
+    while True:
+        port = 10_000 + randbelow(20_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

@@ -23,6 +23,7 @@ from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_agents
 from tests.providers.running_gateway import running_gateway
+from tests.waiting import LONG_S
 
 _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -66,7 +67,7 @@ class Bench:
             system="SECRET-MEMORY: the opening hour was 9 before.",
             model=model or f"scripted/{script}",
             allowed_tools=allowed,
-            limits=limits or AgentLimits(time_s=60),
+            limits=limits or AgentLimits(time_s=LONG_S),
             toolbox=toolbox,
             so_far=so_far,
             keep=keep,
@@ -94,7 +95,7 @@ def _at_once(_: float) -> None:
 def agents_sandbox(gateway: Gateway) -> Iterator[DockerSandbox]:
     engine = Engine()
     image = ensure_agents(engine, print)
-    spec = SandboxSpec(image=image, owner="harness-tests", run_id="agents", ttl_s=900)
+    spec = SandboxSpec(image=image, owner="harness-tests", run_id="agents")
     with DockerSandbox.start(engine, spec) as started:
         started.forward(GATEWAY_PORT, gateway.connect)
         yield started

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from time import monotonic, sleep
 
 import pytest
 
@@ -21,6 +20,7 @@ from tests.agents.calls import NAMES, reply, shell, write
 from tests.agents.conftest import Bench
 from tests.agents.hostile import inside, set_up_hostile_repository
 from tests.providers.running_gateway import running_gateway
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -57,7 +57,7 @@ def test_an_agent_waits_for_a_person_and_goes_on_by_their_word(
             agent,
             reply("I add a job.", write(agent, CI, f"on: push # {agent}\n")),
             reply("Done."),
-            bounds=bounds(wait_s=50),
+            bounds=bounds(wait_s=LONG_S),
         )
     assert result.error is None
     assert result.decisions == Decisions(allowed=1)
@@ -70,12 +70,17 @@ def test_an_agent_waits_for_a_person_and_goes_on_by_their_word(
 def test_an_agent_that_does_not_wait_may_try_again_once_it_is_approved(
     bench: Bench, approvals: Approvals, agent: str
 ) -> None:
+    def decide(name: str) -> None:
+        approvals.decide(name, "approved", by="ann")
+        inside(bench.sandbox, "touch decided")
+
     again = shell(agent, f"echo '{agent}' >> {CI}")
-    with person(lambda name: approvals.decide(name, "approved", by="ann"), approvals):
+    once_decided = "until test -e decided; do sleep 0.1; done"
+    with person(decide, approvals):
         result = bench(
             agent,
             reply("", again),
-            reply("", shell(agent, "d=.git; mkdir -p ${d}hub/workflows; sleep 6")),
+            reply("", shell(agent, f"d=.git; mkdir -p ${{d}}hub/workflows; {once_decided}")),
             reply("", again),
             reply("", again),
             reply("Done."),
@@ -111,16 +116,11 @@ def test_an_agent_goes_on_with_its_conversation_once_somebody_decided(
 
 @contextmanager
 def person(decide: Callable[[str], object], approvals: Approvals) -> Iterator[None]:
-    """Somebody who decides about the first question, a moment after it is asked."""
+    """Somebody who decides about the first question."""
 
     def work() -> None:
-        give_up = monotonic() + 60
-        while monotonic() < give_up:
-            for one in approvals.list(pending=True):
-                sleep(2.0)
-                decide(one.id)
-                return
-            sleep(0.1)
+        first, *_ = wait_until(lambda: approvals.list(pending=True))
+        decide(first.id)
 
     looking = threading.Thread(target=work)
     looking.start()

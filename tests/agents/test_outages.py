@@ -16,6 +16,7 @@ from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gated_native
 from nodes.agents.pi import pi
 from nodes.agents.types import AgentLimits, AgentTask
+from providers import account
 from providers.read_trajectory import first_difference
 from sandbox.container import DockerSandbox
 from tests.agents.calls import NAMES, reply, shell
@@ -24,6 +25,7 @@ from tests.agents.hostile import inside, set_up_hostile_repository
 from tests.providers import openai_events
 from tests.providers.fake_provider import Answer, provider
 from tests.providers.test_chat import openai_answer
+from tests.waiting import LONG_S, growing_limits
 
 pytestmark = [
     pytest.mark.docker,
@@ -126,12 +128,15 @@ def test_an_agent_that_is_killed_while_its_model_speaks_has_spent_that(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    short, long = openai_events.text("Done."), openai_events.text(*(["word "] * 400))
-    with provider(Answer(events=short), Answer(events=long, pause_s=0.1)) as served:
-        monkeypatch.setenv("OPENAI_API_BASE", served.url)
-        bench("pi", model="openai/gpt-4o")  # the gateway has litellm now
-        result = bench("pi", model="openai/gpt-4o", limits=AgentLimits(time_s=6))
-    assert "time limit of 6 s reached" in str(result.error)
+    monkeypatch.setattr(account, "SETTLES_S", LONG_S)
+    words = openai_events.text(*(f"word {n} " for n in range(10_000)))
+    for limit_s in growing_limits(4):
+        with provider(Answer(events=words, pause_s=0.1)) as served:
+            monkeypatch.setenv("OPENAI_API_BASE", served.url)
+            result = bench("pi", model="openai/gpt-4o", limits=AgentLimits(time_s=limit_s))
+        if result.usage.output:
+            break
+    assert f"time limit of {limit_s:g} s reached" in str(result.error)
     assert (result.turns, result.usage.output > 0) == (1, True)
 
 
@@ -144,7 +149,7 @@ def test_a_gateway_that_goes_away_is_an_outage(
     script = tmp_path / "replies.jsonl"
     script.write_text("".join(json.dumps(one) + "\n" for one in replies))
     task = AgentTask(
-        node="fix", prompt="go", model=f"scripted/{script}", limits=AgentLimits(time_s=60)
+        node="fix", prompt="go", model=f"scripted/{script}", limits=AgentLimits(time_s=LONG_S)
     )
 
     running = gateway.up(settings)

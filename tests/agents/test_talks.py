@@ -15,6 +15,7 @@ from sandbox.flags import SandboxSpec
 from tests.agents.calls import reply, shell
 from tests.agents.conftest import Bench
 from tests.agents.hostile import inside
+from tests.waiting import LONG_S
 
 pytestmark = pytest.mark.docker
 
@@ -26,9 +27,9 @@ def moved(bench: Bench, gateway: Gateway) -> Iterator[Callable[[], None]]:
     with ExitStack() as stack:
 
         def move() -> None:
-            files = first.checkpoint(600)
+            files = first.checkpoint(LONG_S)
             stack.callback(engine.remove_image, files)
-            spec = SandboxSpec(image=files, owner="harness-tests", run_id="moved", ttl_s=600)
+            spec = SandboxSpec(image=files, owner="harness-tests", run_id="moved")
             bench.sandbox = stack.enter_context(DockerSandbox.start(engine, spec))
             bench.sandbox.forward(GATEWAY_PORT, gateway.connect)
 

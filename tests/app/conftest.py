@@ -19,6 +19,7 @@ from contracts.errors import HarnessError
 from tests.flows.repositories import make_repository
 from tests.forks import Fork
 from tests.mailbox import Mailbox, mail_server
+from tests.waiting import LONG_S
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 Cli = Callable[..., Result]
@@ -66,7 +67,7 @@ def harness(own_store: Path, tmp_path: Path, fork: Fork) -> Harness:
         with TemporaryFile() as out, TemporaryFile() as err:
             given = {**BY_WORDS, **os.environ, **(env or {})}
             process = fork("app", *args, cwd=tmp_path, env=given, stdout=out, stderr=err)
-            code = process.wait(240)
+            code = process.wait()
             said, told = (os.pread(one.fileno(), 1 << 26, 0).decode() for one in (out, err))
         return subprocess.CompletedProcess(args, code, said, told)
 
@@ -84,7 +85,6 @@ def started(own_home: Path, tmp_path: Path) -> Harness:
             env={**os.environ, **(env or {})},
             capture_output=True,
             text=True,
-            timeout=240,
             check=False,
         )
 
@@ -118,10 +118,6 @@ def repository(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "repository")
 
 
-PATIENCE_MS = 90_000
-"""How long a page may take, with three test processes on two cores."""
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Headless Chromium for the tests of a module."""
@@ -134,7 +130,7 @@ def browser() -> Iterator[Browser]:
     ]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
-        expect.set_options(timeout=PATIENCE_MS)
+        expect.set_options(timeout=1000 * LONG_S)
         yield browser
         browser.close()
 
@@ -143,7 +139,7 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """A tab that knows nothing of other tests."""
     page = browser.new_page(viewport={"width": 1400, "height": 1000})
-    page.set_default_timeout(PATIENCE_MS)
+    page.set_default_timeout(1000 * LONG_S)
     yield page
     page.close()
 

@@ -1,9 +1,7 @@
 """Whole runs: real containers, a real Prefect server, the command line as a process."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
@@ -13,6 +11,7 @@ from flows.execution.wiring import engine, owner
 from sandbox.reap import list_sandboxes
 from tests.app.conftest import Harness
 from tests.flows.repositories import fingerprint, git
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 
@@ -140,15 +139,6 @@ def test_a_detached_run_goes_on_by_itself(
     run_id = json.loads(harness(*args).stdout)["run_id"]
     issue.unlink()
     shown = ("runs", "show", run_id, "--json")
-    assert _soon(lambda: json.loads(asked(*shown).stdout).get("status") == "success")
+    wait_until(lambda: json.loads(asked(*shown).stdout).get("status") == "success")
     assert json.loads(asked(*shown).stdout)["intent"] == "It must say 42."
     assert not list((own_home / "logs").glob("*.intent"))
-
-
-def _soon(is_so: Callable[[], bool]) -> bool:
-    give_up = monotonic() + 60
-    while monotonic() < give_up:
-        if is_so():
-            return True
-        sleep(0.2)
-    return False

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from flows.services import local
+from tests.waiting import LONG_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.prefect]
 
@@ -55,7 +56,7 @@ def elsewhere(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_a_page_elsewhere_starts_resumes_reads_and_frames_nothing(
     prefect_api: str, page: Page, elsewhere: str
 ) -> None:
-    with httpx.Client(base_url=prefect_api) as server:
+    with httpx.Client(base_url=prefect_api, timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "hunted"}).json()["id"]
         made = server.post("/deployments/", json={"name": "hunted", "flow_id": flow}).json()["id"]
         paused = {"flow_id": flow, "state": {"type": "PAUSED", "name": "Suspended"}}

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -30,11 +29,11 @@ from sandbox.reap import list_sandboxes, reap
 from tests.app.conftest import BY_WORDS, Harness
 from tests.flows.repositories import git
 from tests.here import here
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
 
 SCRIPT = Path(demo.__file__).with_name("replies.jsonl")
-RUN_TIMEOUT_S = 150
 
 
 NAP = """
@@ -44,7 +43,7 @@ from nodes.commands import shell
 
 def sleep(ctx, sandbox):
     woken = Path(__file__).with_name("woken").exists()
-    return shell("echo two >> lines.txt" + ("" if woken else "; sleep 600"))(ctx, sandbox)
+    return shell("echo two >> lines.txt" + ("" if woken else "; sleep 900"))(ctx, sandbox)
 
 nap = blueprint("nap", "Sleep", [
     deterministic("one", "one", shell("echo one >> lines.txt; echo ran >> ~/one")),
@@ -57,6 +56,7 @@ changes = blueprint("changes", "Change CI", [
 ])
 """
 CI = ".github/workflows/ci.yml"
+ENDS = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,9 @@ def is_over(home: Path, run: str) -> bool:
 
 def completed(api: str, run: str) -> None:
     """Wait until the flow run is completed."""
-    assert soon(lambda: state(api, run)["type"] == "COMPLETED"), state(api, run)
+    wait_until(lambda: state(api, run)["type"] in ENDS)
+    ended = state(api, run)
+    assert ended["type"] == "COMPLETED", ended
 
 
 def test_a_run_is_started_watched_and_read_in_the_prefect_ui(
@@ -142,21 +144,21 @@ def test_a_run_is_started_watched_and_read_in_the_prefect_ui(
 
 def test_schedules_fire_by_themselves_and_one_without_a_repository_says_so(api: str) -> None:
     with scheduled(api, "reindex-memory") as whole, scheduled(api, "fix-tests") as without:
-        assert soon(lambda: "COMPLETED" in whole()), whole()
-        assert soon(lambda: "FAILED" in without()), without()
+        wait_until(lambda: "COMPLETED" in whole())
+        wait_until(lambda: "FAILED" in without())
         assert without()["FAILED"].startswith("no `repo` was given: write it in the form")
 
 
 @contextmanager
 def scheduled(api: str, name: str) -> Iterator[Callable[[], dict[str, str]]]:
-    """Run a deployment in five seconds, by an hourly schedule; gives the types of its runs' states
-    with one message each.
+    """Run a deployment each minute by a schedule, the first time in five seconds; gives the types
+    of its runs' states with one message each.
     """
     chosen = deployment(api, name)
     schedules = f"{api}/deployments/{chosen}/schedules"
     soon_first = str(datetime.now(UTC) + timedelta(seconds=5))
-    hourly = [{"active": True, "schedule": {"interval": 3600, "anchor_date": soon_first}}]
-    [made] = here().post(schedules, json=hourly).raise_for_status().json()
+    often = [{"active": True, "schedule": {"interval": 60, "anchor_date": soon_first}}]
+    [made] = here().post(schedules, json=often).raise_for_status().json()
 
     def fired() -> dict[str, str]:
         of_it = {"deployments": {"id": {"any_": [chosen]}}}
@@ -173,15 +175,6 @@ def scheduled(api: str, name: str) -> Iterator[Callable[[], dict[str, str]]]:
         here().delete(f"{schedules}/{made['id']}").raise_for_status()
 
 
-def soon(is_so: Callable[[], bool], within_s: float = RUN_TIMEOUT_S) -> bool:
-    give_up = monotonic() + within_s
-    while monotonic() < give_up:
-        if is_so():
-            return True
-        sleep(0.5)
-    return False
-
-
 @pytest.fixture
 def asleep(api: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A flow run whose second node sleeps in its sandbox."""
@@ -190,7 +183,7 @@ def asleep(api: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     asked = {"blueprint": f"{home}/nap.py:nap", "repo": str(repository)}
     run = start_deployment(api, "run-blueprint", asked)
     kept = home / "runs" / run[-8:] / CHECKPOINT
-    assert soon(lambda: kept.exists() and '"one"' in kept.read_text())
+    wait_until(lambda: kept.exists() and '"one"' in kept.read_text())
     assert containers() == 1
     yield run
     # Where a test failed, the one place for runs is free again for the next.
@@ -219,9 +212,9 @@ def test_a_run_is_cancelled_in_the_prefect_ui_and_upkeep_waits_for_none(
     page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{asleep}")
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Confirm").click()
-    assert soon(lambda: containers() == 0, within_s=30)
-    page.get_by_text("Cancelled", exact=True).first.wait_for(timeout=60_000)
-    assert soon(lambda: executions(asleep) == ["neutral"])
+    wait_until(lambda: containers() == 0)
+    page.get_by_text("Cancelled", exact=True).first.wait_for()
+    wait_until(lambda: executions(asleep) == ["neutral"])
     assert lines(tmp_path, asleep) == "one\ntwo"
 
 
@@ -231,8 +224,8 @@ def test_a_run_that_crashed_goes_on_when_it_is_retried_in_the_prefect_ui(
     asked = read_record(home / "runs" / asleep[-8:])
     assert asked is not None
     os.kill(pid_of(asked.process), signal.SIGKILL)
-    assert soon(lambda: containers() == 0, within_s=30)
-    assert soon(lambda: executions(asleep) == ["neutral"]), "the worker records what died"
+    wait_until(lambda: containers() == 0)
+    wait_until(lambda: executions(asleep) == ["neutral"])  # the worker records what died
     (home / "woken").touch()
     page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{asleep}")
     page.get_by_text("Crashed", exact=True).first.wait_for()
@@ -303,11 +296,11 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     with plan_shop(load_settings()) as shop:
         assert replace(shop.approvals, now=lambda: datetime.now(UTC) + timedelta(days=8)).expire()
     start_deployment(api, "expire-approvals", {})
-    assert soon(lambda: state(api, run)["type"] == "FAILED")
+    wait_until(lambda: state(api, run)["type"] == "FAILED")
     assert state(api, run)["message"].startswith(
         f"nobody decided in time about write_file (approval {late}, until "
     )
-    assert soon(lambda: is_over(home, run)), "with its process, its log has been sent"
+    wait_until(lambda: is_over(home, run))  # with its process, its log has been sent
     logged = log(api, run)
     assert any("Finished in state Failed('nobody decided" in line for line in logged)
     assert not [line for line in logged if "Traceback" in line or "NoneType: None" in line]
@@ -326,7 +319,7 @@ def test_a_run_that_waits_is_withdrawn_as_soon_as_it_is_cancelled_in_the_prefect
     page.goto(f"{api.removesuffix('/api')}/runs/flow-run/{run}")
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Confirm").click()
-    assert soon(lambda: read_report(home / "runs", run[-8:]).status == "cancelled")
+    wait_until(lambda: read_report(home / "runs", run[-8:]).status == "cancelled")
     with plan_shop(load_settings()) as shop:
         assert not shop.approvals.list(run_id=run[-8:], pending=True)
 
@@ -341,5 +334,5 @@ def waiting(api: str, run: str, path: str) -> str:
         found[:] = [one.id for one in pending if one.arguments["path"] == path]
         return bool(found) and state(api, run)["name"] == "Suspended"
 
-    assert soon(asks), state(api, run)
+    wait_until(asks)
     return found[0]

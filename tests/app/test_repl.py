@@ -117,7 +117,6 @@ def test_the_command_reads_lines_from_stdin(own_home: Path, tmp_path: Path) -> N
         input=":help\n:run\n:quit\n",
         capture_output=True,
         text=True,
-        timeout=120,
         check=True,
     )
     assert ":plan [PLAN]" in done.stdout

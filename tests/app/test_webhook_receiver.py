@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import httpx
 import pytest
 from fastapi.testclient import TestClient
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -17,6 +16,7 @@ from app.web.webhooks import MAX_BODY, receiver_site
 from flows.config.settings import Settings, WebhookSettings
 from flows.runs.layout import CHECKPOINT
 from tests.app.web.conftest import a_run
+from tests.here import here
 
 pytestmark = pytest.mark.prefect
 
@@ -81,9 +81,9 @@ def failed(check: str) -> dict[str, object]:
 
 def deployed(api: str, name: str, schema: dict[str, object]) -> None:
     """The deployment of a flow of this name, with this form."""
-    flow_id = httpx.post(f"{api}/flows/", json={"name": name}).json()["id"]
+    flow_id = here().post(f"{api}/flows/", json={"name": name}).json()["id"]
     made = {"name": name, "flow_id": flow_id, "parameter_openapi_schema": schema}
-    httpx.post(f"{api}/deployments/", json=made).raise_for_status()
+    here().post(f"{api}/deployments/", json=made).raise_for_status()
 
 
 def started(answer: Response) -> str:
@@ -97,7 +97,7 @@ def test_a_labelled_issue_starts_its_deployment_once(deliver: Deliver, prefect_a
 
     deployed(prefect_api, "implement", implement.parameters.model_dump())
     run_id = started(deliver(labelled("Crash at noon")))
-    run = httpx.get(f"{prefect_api}/flow_runs/{run_id}").json()
+    run = here().get(f"{prefect_api}/flow_runs/{run_id}").json()
     assert run["parameters"]["repo"] == "/srv/git/app"
     assert "Crash at noon" in run["parameters"]["intent"]
     again = deliver(labelled("Crash at noon"), delivery="two")
@@ -116,7 +116,7 @@ def test_a_check_that_is_run_again_starts_a_run_where_the_one_before_was_lost(
 
     def end(run_id: str, state: str) -> None:
         ended = {"state": {"type": state}, "force": True}
-        httpx.post(f"{prefect_api}/flow_runs/{run_id}/set_state", json=ended).raise_for_status()
+        here().post(f"{prefect_api}/flow_runs/{run_id}/set_state", json=ended).raise_for_status()
 
     first = started(check())
     for state in ("RUNNING", "COMPLETED", "CANCELLED", "FAILED"):

@@ -13,6 +13,7 @@ from contracts.sandbox import Command, LastingSandbox, Sandbox
 from nodes.commands import command, shell
 from nodes.types import Agentic, Compete, Entry, Node
 from sandbox.scripted import ScriptedSandbox
+from tests.waiting import LONG_S
 
 LINES = {"try-1": 5, "try-2": 2, "try-3": 1}
 """How many lines each agent writes; the third writes no answer, and so does not pass."""
@@ -31,8 +32,8 @@ def agent_writes(node: Agentic, _: RunContext, sandbox: Sandbox) -> NodeResult:
 
 
 def waits_for(path: str, makes: str) -> Node:
-    line = f"touch {makes}; for i in $(seq 200); do test -e {path} && exit 0; sleep 0.05; done"
-    return deterministic(makes, makes, shell(f"{line}; exit 1"))
+    line = f"touch {makes}; until test -e {path}; do sleep 0.05; done"
+    return deterministic(makes, makes, shell(line, timeout_s=LONG_S))
 
 
 @pytest.fixture

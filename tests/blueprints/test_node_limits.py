@@ -9,24 +9,25 @@ from nodes.text import redactor
 from sandbox.scripted import ScriptedSandbox
 from tests.blueprints.small_nodes import agent_done, fails, run
 from tests.nodes.workspace import context
+from tests.waiting import LONG_S
 
 
 def test_a_nodes_time_limit_ends_its_command(sandbox: ScriptedSandbox) -> None:
-    report = run(sandbox, deterministic("slow", "", command("sleep", "30"), timeout_s=0.2))
+    report = run(sandbox, deterministic("slow", "", command("sleep", "900"), timeout_s=0.2))
     assert (report.nodes[0].error or "").startswith("timed out after 0.2 s")
 
 
 def test_a_nodes_time_limit_holds_for_its_commands_together(sandbox: ScriptedSandbox) -> None:
     def many(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-        results = [command("sleep", "0.2")(ctx, sandbox) for _ in range(50)]
+        results = [command("sleep", "0.1")(ctx, sandbox) for _ in range(50)]
         return results[-1]
 
     report = run(sandbox, deterministic("many", "", many, timeout_s=0.5))
-    assert report.nodes[0].duration_ms < 2000
+    assert (report.nodes[0].error or "").startswith("timed out after 0.5 s")
 
 
 def test_a_node_that_ended_in_time_is_no_failure(sandbox: ScriptedSandbox) -> None:
-    report = run(sandbox, deterministic("quick", "", command("true"), timeout_s=30))
+    report = run(sandbox, deterministic("quick", "", command("true"), timeout_s=LONG_S))
     assert report.nodes[0].status == "success"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.sandbox import Command, ExecResult, LastingSandbox, Sandbox
+from contracts.sandbox import Command, ExecResult, LastingSandbox, OnOutput, Sandbox
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
@@ -26,5 +26,11 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[LastingSandbox]:
         yield docker
 
 
-def sh(sandbox: Sandbox, line: str, *, timeout_s: float | None = 30.0) -> ExecResult:
-    return sandbox.exec(Command(argv=("sh", "-c", line), timeout_s=timeout_s))
+def sh(
+    sandbox: Sandbox,
+    line: str,
+    *,
+    timeout_s: float | None = None,
+    on_output: OnOutput | None = None,
+) -> ExecResult:
+    return sandbox.exec(Command(argv=("sh", "-c", line), timeout_s=timeout_s), on_output)

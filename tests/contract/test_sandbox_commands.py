@@ -2,18 +2,22 @@
 
 import os
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from secrets import randbelow
 
 import pytest
 
 from contracts.sandbox import Command, ExecResult, Sandbox
 from sandbox.scripted import ScriptedSandbox
 from tests.contract.conftest import sh
+from tests.waiting import LONG_S, growing_limits, wait_until
+
+NAP = f"sleep {10**6 + randbelow(10**8)}"
+"""A command line that no other process of this machine has, whoever runs these tests too."""
 
 
-def count_of(sandbox: Sandbox, mark: str) -> int:
-    """Living processes whose command line holds the mark."""
+def naps(sandbox: Sandbox) -> int:
+    """How many living processes have the command line `NAP`."""
     program = (
         "import glob, sys\n"
         "def line(path):\n"
@@ -22,7 +26,7 @@ def count_of(sandbox: Sandbox, mark: str) -> int:
         "mark = sys.stdin.buffer.read()\n"
         "print(sum(mark in line(path) for path in glob.glob('/proc/[0-9]*/cmdline')))\n"
     )
-    command = Command(argv=("python3", "-c", program), stdin=mark.encode())
+    command = Command(argv=("python3", "-c", program), stdin=NAP.replace(" ", "\0"))
     return int(sandbox.exec(command).stdout)
 
 
@@ -118,11 +122,11 @@ def test_a_command_runs_as_the_user_it_names(sandbox: Sandbox, user: str) -> Non
 
 
 def test_what_another_user_leaves_behind_is_killed(sandbox: Sandbox) -> None:
-    line = Command(argv=("sh", "-c", "sleep 9874 & echo done"), user="nobody")
+    line = Command(argv=("sh", "-c", f"{NAP} & echo done"), user="nobody")
     result = sandbox.exec(line)
     if result.launch_error is None:
         assert (result.stdout, result.killed_children) == (b"done\n", 1)
-    assert count_of(sandbox, "sleep\x009874") == 0
+    assert naps(sandbox) == 0
 
 
 @pytest.mark.parametrize("user", ["no-such-user", "4242424", "9" * 30, "", "-1", "a\0b", "\udcff"])
@@ -149,7 +153,7 @@ def test_the_environment_is_what_the_command_says_and_little_else(sandbox: Sandb
 
 @pytest.mark.parametrize("size", [0, 1, 100_000, 50 << 20])
 def test_stdin_arrives_whole(sandbox: Sandbox, size: int) -> None:
-    result = sandbox.exec(Command(argv=("wc", "-c"), stdin=b"x" * size, timeout_s=60))
+    result = sandbox.exec(Command(argv=("wc", "-c"), stdin=b"x" * size))
     assert int(result.stdout) == size
 
 
@@ -184,15 +188,17 @@ def test_output_is_byte_exact(sandbox: Sandbox) -> None:
 
 
 def test_output_is_seen_while_the_command_runs_and_in_the_calling_thread(sandbox: Sandbox) -> None:
-    seen: list[tuple[str, bytes, bool, float]] = []
-    caller, start = threading.get_ident(), time.monotonic()
+    seen: list[tuple[str, bytes, bool]] = []
+    caller = threading.get_ident()
 
     def note(stream: str, data: bytes) -> None:
-        seen.append((stream, data, threading.get_ident() == caller, time.monotonic() - start))
+        seen.append((stream, data, threading.get_ident() == caller))
+        sandbox.write_file("seen", b"")
 
-    sandbox.exec(Command(argv=("sh", "-c", "echo one; sleep 0.5; echo two >&2")), note)
-    assert [entry[:3] for entry in seen] == [("stdout", b"one\n", True), ("stderr", b"two\n", True)]
-    assert seen[1][3] - seen[0][3] > 0.3
+    line = "echo one; until test -e seen; do sleep 0.1; done; echo two >&2"
+    result = sh(sandbox, f"rm -f seen; {line}", on_output=note, timeout_s=LONG_S)
+    assert not result.timed_out
+    assert seen == [("stdout", b"one\n", True), ("stderr", b"two\n", True)]
 
 
 def test_an_error_in_on_output_ends_the_command(sandbox: Sandbox) -> None:
@@ -200,23 +206,25 @@ def test_an_error_in_on_output_ends_the_command(sandbox: Sandbox) -> None:
         raise KeyError("enough")
 
     with pytest.raises(KeyError):
-        sandbox.exec(Command(argv=("sh", "-c", "echo; exec sleep 9871")), refuse)
-    time.sleep(0.2)
-    assert count_of(sandbox, "sleep\x009871") == 0
+        sandbox.exec(Command(argv=("sh", "-c", f"echo; exec {NAP}")), refuse)
+    wait_until(lambda: naps(sandbox) == 0)
 
 
 def test_a_timeout_kills_the_tree_and_keeps_the_output(sandbox: Sandbox) -> None:
-    result = sh(sandbox, "echo early; trap '' TERM; sleep 9872 & sleep 9872", timeout_s=0.5)
-    assert (result.timed_out, result.stdout) == (True, b"early\n")
-    assert result.duration_ms < 5000
-    assert not result.ok
-    assert count_of(sandbox, "sleep\x009872") == 0
+    for limit_s in growing_limits(0.5):
+        line = f"echo early; trap '' TERM; {NAP} & {NAP}"
+        result = sh(sandbox, line, timeout_s=limit_s)
+        assert (result.timed_out, result.ok) == (True, False)
+        if result.stdout:
+            break
+    assert result.stdout == b"early\n"
+    assert naps(sandbox) == 0
 
 
 def test_children_left_behind_are_killed_and_counted(sandbox: Sandbox) -> None:
-    result = sh(sandbox, "sleep 9873 & sleep 9873 & echo done")
+    result = sh(sandbox, f"{NAP} & {NAP} & echo done")
     assert (result.exit_code, result.stdout, result.killed_children) == (0, b"done\n", 2)
-    assert count_of(sandbox, "sleep\x009873") == 0
+    assert naps(sandbox) == 0
 
 
 def test_twenty_commands_at_once_do_not_disturb_each_other(sandbox: Sandbox) -> None:

@@ -24,6 +24,7 @@ from sandbox.installs import let_out
 from sandbox.scripted import ScriptedSandbox
 from tests.flows.repositories import make_repository
 from tests.requested import requested
+from tests.waiting import LONG_S
 
 Ask = Callable[..., ResolvedRequest]
 
@@ -78,7 +79,7 @@ def api(prefect_api: str) -> Iterator[httpx.Client]:
     """The server, asked by plain HTTP."""
     with (
         prefect_at(prefect_api),
-        httpx.Client(base_url=prefect_api) as client,
+        httpx.Client(base_url=prefect_api, timeout=LONG_S) as client,
     ):
         yield client
 

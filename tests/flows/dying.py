@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import sleep
 
 from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel, step
 from blueprints.types import Blueprint
@@ -25,6 +24,7 @@ from nodes.commands import command, shell
 from nodes.types import Agentic
 from tests.flows.conftest import scripted_shop
 from tests.requested import requested
+from tests.waiting import wait_until
 
 RUN = "abcd1234"
 
@@ -94,11 +94,7 @@ def competing(folder: Path) -> Workshop:
 
 def _wait_for(folder: Path, text: str) -> None:
     path = folder / "home" / "runs" / RUN / CHECKPOINT
-    for _ in range(1200):
-        if text in path.read_text():
-            return
-        sleep(0.05)
-    raise AssertionError(f"no {text} in {path}")
+    wait_until(lambda: text in path.read_text())
 
 
 def _die_once(folder: Path) -> None:

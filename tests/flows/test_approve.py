@@ -111,7 +111,6 @@ def deployed(prefect_api: str, fork: Fork, mailbox: Mailbox, tmp_path: Path) -> 
     return Deployed(fork, prefect_api, tmp_path / "notes")
 
 
-@pytest.mark.timeout(600)
 def test_what_is_stopped_waits_in_a_form_that_says_why_and_each_is_decided_for_itself(
     deployed: Deployed, mailbox: Mailbox, prefect_api: str
 ) -> None:
@@ -147,7 +146,6 @@ ASKS = {
 }
 
 
-@pytest.mark.timeout(600)
 def test_a_question_waits_in_a_form_and_the_answer_has_the_persons_authority(
     prefect_api: str, fork: Fork, mailbox: Mailbox, tmp_path: Path
 ) -> None:

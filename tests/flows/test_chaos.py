@@ -12,7 +12,7 @@ from benchmarks.chaos.rows import disturbed
 from benchmarks.chaos.stage import Process, stage
 from tests.forks import Fork
 
-pytestmark = [pytest.mark.prefect, pytest.mark.docker, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
 
 OF_OTHER_TESTS = ("flow", "worker", "engine")

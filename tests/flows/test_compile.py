@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from time import sleep
 from typing import Any
 
 import httpx
@@ -37,6 +36,7 @@ from tests.flows.conftest import DONE
 from tests.flows.repositories import git
 from tests.flows.test_run import WRITE_42
 from tests.flows.test_telemetry import Collector, listening
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.prefect
 
@@ -67,12 +67,13 @@ def run(shop: Workshop, repository: object, api: httpx.Client) -> Run:
 
 def task_runs(api: httpx.Client, flow_run: Record) -> dict[str, Record]:
     """The flow run's task runs by name, once the server knows how all of them ended."""
-    for _ in range(100):
+
+    def over() -> list[Record]:
         found = of_run(api, "task_runs", flow_run)
-        if found and all(task["state"]["type"] in ("COMPLETED", "FAILED") for task in found):
-            break
-        sleep(0.1)
-    return {task["name"]: task for task in found}
+        ended = all(task["state"]["type"] in ("COMPLETED", "FAILED") for task in found)
+        return found if ended else []
+
+    return {task["name"]: task for task in wait_until(over)}
 
 
 def of_run(api: httpx.Client, kind: str, flow_run: Record) -> list[Record]:
@@ -132,10 +133,7 @@ def test_a_run_gives_a_heartbeat(run: Run, api: httpx.Client) -> None:
         "event": {"name": ["prefect.flow-run.heartbeat"]},
         "resource": {"id": [f"prefect.flow-run.{flow_run['id']}"]},
     }
-    for _ in range(100):
-        if found := api.post("/events/filter", json={"filter": beats}).json()["events"]:
-            break
-        sleep(0.1)
+    found = wait_until(lambda: api.post("/events/filter", json={"filter": beats}).json()["events"])
     assert len(found) == 1
 
 

@@ -4,27 +4,23 @@ import os
 import signal
 import sys
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 
 from flows.services.detached import start_detached
 from sandbox.process import is_dead, process_label
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
 def test_a_detached_process_hears_signals(tmp_path: Path, sign: signal.Signals) -> None:
     """Also where who starts it is deaf to Ctrl-C, as a shell's job in the background."""
     log = tmp_path / "log"
-    argv = (sys.executable, "-c", "print('up', flush=True); import time; time.sleep(60)")
+    argv = (sys.executable, "-c", "print('up', flush=True); import time; time.sleep(900)")
     heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
     pid = start_detached(argv, cwd=tmp_path, log=log)
     signal.signal(signal.SIGINT, heard)
     label = process_label(pid)
-    give_up = monotonic() + 20
-    while log.read_text() != "up\n" and monotonic() < give_up:
-        sleep(0.02)
+    wait_until(lambda: log.read_text() == "up\n")
     os.kill(pid, sign)
-    while not is_dead(label) and monotonic() < give_up:
-        sleep(0.02)
-    assert is_dead(label)
+    wait_until(lambda: is_dead(label))

@@ -1,11 +1,12 @@
 """What docs/how-to/events.md says of `POST /api/events`, on a real server."""
 
 from datetime import UTC, datetime
-from time import monotonic, sleep
 from uuid import uuid4
 
 import httpx
 import pytest
+
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.prefect
 def test_an_event_starts_a_deployment_with_what_it_carries(prefect_api: str) -> None:
     from flows.deployed import fix_tests
 
-    with httpx.Client(base_url=prefect_api) as server:
+    with httpx.Client(base_url=prefect_api, timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "fix-tests"}).json()["id"]
         schema = fix_tests.parameters.model_dump()
         made = {"name": "by-event", "flow_id": flow, "parameter_openapi_schema": schema}
@@ -34,13 +35,15 @@ def test_an_event_starts_a_deployment_with_what_it_carries(prefect_api: str) -> 
         }
         automation = {"name": "broken nights", "trigger": trigger, "actions": [action]}
         server.post("/automations/", json=automation).raise_for_status()
-        runs: list[dict[str, object]] = []
-        give_up = monotonic() + 60
-        while not runs and monotonic() < give_up:
+
+        def runs_of_an_event() -> list[dict[str, object]]:
+            """The server may not know the automation yet when the first event comes."""
             server.post("/events", json=[event({"repo": "/srv/git/app"})]).raise_for_status()
-            sleep(2)
             of_it = {"deployments": {"id": {"any_": [deployment]}}}
-            runs = server.post("/flow_runs/filter", json=of_it).json()
+            found: list[dict[str, object]] = server.post("/flow_runs/filter", json=of_it).json()
+            return found
+
+        runs = wait_until(runs_of_an_event, every_s=2)
         assert runs[0]["parameters"] == {"repo": "/srv/git/app"}
 
 

@@ -13,7 +13,7 @@ def left(last: str, stdout: int | IO[str] = PIPE) -> "CompletedProcess[str]":
     lines = ("import atexit, sys, threading, time", "from flows.host.fork_server import fast_exit")
     program = "\n".join((*lines, "with fast_exit():", f"    {last}"))
     argv = (sys.executable, "-c", program)
-    return run(argv, stdout=stdout, stderr=PIPE, env={}, text=True, check=False, timeout=60)
+    return run(argv, stdout=stdout, stderr=PIPE, env={}, text=True, check=False)
 
 
 @pytest.mark.parametrize("way", ["pass", "sys.exit()", "sys.exit(0)"])

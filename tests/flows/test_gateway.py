@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from stat import S_IMODE
-from time import monotonic, sleep
 
 import pytest
 
@@ -26,6 +25,7 @@ from tests.flows.test_run import WRITE_42, a_blueprint
 from tests.providers.fake_ollama import ollama
 from tests.providers.fake_provider import Answer, provider
 from tests.providers.test_chat import openai_answer
+from tests.waiting import wait_until
 
 Model = Callable[..., str]
 
@@ -56,16 +56,14 @@ def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) 
 def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_path: Path) -> None:
     code = (
         "import os, pathlib, flows.services.gateway as g, flows.config.settings as s\n"
-        f"with g.gateway_run(s.load_settings(), 'k', pathlib.Path({str(tmp_path / 'k')!r})):\n"
+        f"with g.gateway_run(s.load_settings(), 'k', pathlib.Path({str(tmp_path / 'k')!r})) as k:\n"
+        "    print(k.gateway.open_runs(), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=False)
+    killed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    assert (killed.returncode, killed.stdout) == (-9, b"1\n")
     with gateway.gateway(settings) as client:
-        assert client.open_runs() == 1
-        give_up = monotonic() + 20
-        while client.open_runs() and monotonic() < give_up:
-            sleep(0.2)
-        assert client.open_runs() == 0
+        wait_until(lambda: client.open_runs() == 0)
 
 
 def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
@@ -82,11 +80,8 @@ def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
             with old.open_gate(terms) as gate:
                 assert gate.complete(ask(terms.model)).message.content == "still here"
             assert (old.gateway.open_runs(), new.gateway.open_runs()) == (1, 1)
-    assert lives(first)
-    give_up = monotonic() + 60
-    while lives(first) and monotonic() < give_up:
-        sleep(0.2)
-    assert not lives(first)
+        assert lives(first)
+    wait_until(lambda: not lives(first))
     assert gateway.up(settings).url == new.gateway.url
     assert [path.name for path in (settings.home / "gateway").glob("*.json")] == ["gateway.json"]
 
@@ -131,10 +126,7 @@ def test_the_secret_and_the_keys_are_for_this_user_and_no_argv(
 def test_a_gateway_whose_home_is_gone_ends(settings: Settings) -> None:
     running = gateway.up(settings)
     (settings.home / "gateway" / "secret").unlink()
-    give_up = monotonic() + 30
-    while running.alive and monotonic() < give_up:
-        sleep(0.2)
-    assert not running.alive
+    wait_until(lambda: not running.alive)
 
 
 def test_a_run_without_an_agent_starts_none(shop: Workshop, ask: Ask, own_home: Path) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic, sleep
 
 import httpx
 import pytest
@@ -25,6 +24,8 @@ from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
 from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
 from sandbox.reap import list_sandboxes, list_snapshots
+from tests.here import here as asked
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 
@@ -63,10 +64,7 @@ def up(settings: Settings) -> dict[str, Member]:
 def online(settings: Settings) -> tuple[str, ...]:
     """The workers, once there is one; the server hears of it when it first asks for work."""
     api = local.up(settings).url
-    give_up = monotonic() + 30
-    while not (found := workers(api) or ()) and monotonic() < give_up:
-        sleep(0.2)
-    return found
+    return wait_until(lambda: workers(api) or ())
 
 
 @pytest.mark.usefixtures("without_engine", "from_nothing")
@@ -75,7 +73,7 @@ def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     assert {member.state for member in first.values()} == {"started", "made", "unseen"}
     assert {member.state for member in second.values()} == {"running", "there", "unseen"}
     assert {m.name: m.url for m in first.values()} == {m.name: m.url for m in second.values()}
-    found = httpx.post(f"{local.up(settings).url}/deployments/filter", json={}).json()
+    found = asked().post(f"{local.up(settings).url}/deployments/filter", json={}).json()
     assert {deployment["name"] for deployment in found} == set(deployment_names())
     assert len(online(settings)) == 1
     assert without_worker(local.up(settings).url) is None
@@ -116,7 +114,7 @@ def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
 
 def test_the_server_tells_its_figures(settings: Settings) -> None:
     api = local.up(settings).url
-    assert "# TYPE" in httpx.get(f"{api}/metrics").text
+    assert "# TYPE" in asked().get(f"{api}/metrics").text
 
 
 def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> None:
@@ -124,8 +122,7 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
     running = daemon.status(worker(settings, local.up(settings).url))
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
-    while running.alive:
-        sleep(0.05)
+    wait_until(lambda: not running.alive)
     assert [one.name for one in local_stack.fallen(settings)] == ["worker"]
     told = {check.what: check for check in checkup()}
     assert not told["kept"].ok
@@ -136,7 +133,7 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
 
 def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
     up(settings)
-    with httpx.Client(base_url=local.up(settings).url) as server:
+    with httpx.Client(base_url=local.up(settings).url, timeout=LONG_S) as server:
         made = server.get("/work_pools/harness").json()["base_job_template"]
         command = made["variables"]["properties"]["command"]
         assert command["default"] == COMMAND
@@ -181,7 +178,7 @@ def test_a_configured_server_is_used_and_never_stopped(
             "pages",
             "gateway",
         ]
-    assert httpx.get(f"{prefect_api}/health").is_success
+    assert asked().get(f"{prefect_api}/health").is_success
 
 
 def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
@@ -201,7 +198,7 @@ def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
                     opened.create(Content(title="Mend the build"))
                 found = opened.search(Query(text="mend it"))
             assert [hit.playbook.title for hit in found] == ["Mend the build"]
-            assert len(httpx.get(collections).json()) > 0
+            assert len(asked().get(collections).json()) > 0
             assert daemon.down(server)
         monkeypatch.delenv("HARNESS_MEMORY_CHROMA_URL")
         assert "chroma" not in [one.name for one in local_stack.neighbours(here, "")]

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from stat import S_IMODE
-from time import sleep
 
 import httpx
 import pytest
@@ -18,6 +17,8 @@ import pytest
 from contracts.errors import Unavailable
 from flows.services import daemon, waiting
 from flows.services.daemon import Kept, Launch, Running
+from tests.here import here
+from tests.waiting import wait_until
 
 KeptHere = Callable[..., Kept]
 
@@ -78,8 +79,7 @@ def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Kept) -> None:
     first = daemon.up(small)
     assert daemon.up(small) == first
     os.kill(first.pid, signal.SIGKILL)
-    while first.alive:
-        sleep(0.02)
+    wait_until(lambda: not first.alive)
     assert daemon.status(small) is None
     assert daemon.up(small).pid != first.pid
 
@@ -145,7 +145,7 @@ def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
         with ThreadPoolExecutor() as pool:
             found = list(pool.map(daemon.up, homes))
         for running in found:  # each serves its own folder
-            assert httpx.get(f"{running.url}small.json").json()["pid"] == running.pid
+            assert here().get(f"{running.url}small.json").json()["pid"] == running.pid
     finally:
         for home in homes:
             daemon.down(home)

@@ -7,15 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from time import sleep
 
-import httpx
 import pytest
 
 from contracts.errors import PrefectUnavailable
 from flows.config.settings import Settings, load_settings
 from flows.services import deploy, local
 from tests.here import here
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.prefect
 
@@ -24,8 +23,7 @@ def test_a_server_is_found_again_started_again_and_stopped(own_server: Settings)
     first = local.up(own_server)
     assert local.up(own_server) == first
     os.kill(first.pid, signal.SIGKILL)
-    while first.alive:
-        sleep(0.05)
+    wait_until(lambda: not first.alive)
     second = local.up(own_server)
     assert second.pid != first.pid
     assert local.down(own_server)
@@ -109,8 +107,7 @@ def test_a_pool_that_is_not_there_or_has_no_worker_is_told(
 ) -> None:
     monkeypatch.setattr(deploy, "POOL", "nobody-works-here")
     assert "`harness up` makes it" in str(deploy.without_worker(prefect_api))
-    httpx.post(
-        f"{prefect_api}/work_pools/", json={"name": "nobody-works-here", "type": "process"}
-    ).raise_for_status()
+    pool = {"name": "nobody-works-here", "type": "process"}
+    here().post(f"{prefect_api}/work_pools/", json=pool).raise_for_status()
     assert "no worker is online" in str(deploy.without_worker(prefect_api))
-    httpx.delete(f"{prefect_api}/work_pools/nobody-works-here").raise_for_status()
+    here().delete(f"{prefect_api}/work_pools/nobody-works-here").raise_for_status()

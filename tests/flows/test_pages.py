@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -11,6 +10,7 @@ from flows.config.settings import Settings, UiSettings
 from flows.services import daemon
 from flows.services.pages import pages
 from flows.services.ports import bound
+from tests.here import here
 
 
 @pytest.fixture
@@ -30,10 +30,10 @@ def test_they_are_served_by_ipv6_and_ask_for_a_token_as_soon_as_one_is_set(
     monkeypatch.setenv("HARNESS_UI__HOST", "::1")
     before = daemon.up(pages(settings))
     assert before.url.startswith("http://[::1]:")
-    assert httpx.get(before.url).is_success
+    assert here().get(before.url).is_success
     monkeypatch.setenv("HARNESS_UI__TOKEN", "sesame")
     ui = settings.ui.model_copy(update={"token": SecretStr("sesame")})
     after = daemon.up(pages(settings.model_copy(update={"ui": ui})))
-    assert httpx.get(after.url).status_code == 401
-    assert httpx.get(f"{after.url}?token=sesame", follow_redirects=True).is_success
+    assert here().get(after.url).status_code == 401
+    assert here().get(f"{after.url}?token=sesame", follow_redirects=True).is_success
     assert not before.alive

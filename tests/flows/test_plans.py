@@ -32,6 +32,7 @@ from policy.log.verify import verify
 from sandbox.scripted import ScriptedSandbox
 from tests.flows.workers import PROJECT
 from tests.mailbox import Mailbox, mail_server
+from tests.waiting import LONG_S
 
 pytestmark = pytest.mark.prefect
 
@@ -242,7 +243,7 @@ class _Meeting:
 
     def __init__(self, plan: str) -> None:
         self._plan = plan
-        self._barrier = Barrier(2, timeout=60)
+        self._barrier = Barrier(2, timeout=LONG_S)
         self.together = False
 
     def __call__(self, request: ChatRequest) -> Reply:

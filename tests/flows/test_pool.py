@@ -3,8 +3,7 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from time import monotonic, sleep
+from collections.abc import Iterator
 
 import pytest
 
@@ -19,6 +18,7 @@ from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
 from sandbox.reap import SandboxInfo, list_sandboxes, reap
 from tests.flows.conftest import Ask
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -42,12 +42,10 @@ def warm(settings: Settings) -> list[SandboxInfo]:
     return [s for s in found if s.state == "warm, waiting" and s.id in started]
 
 
-def soon(found: Callable[[], list[SandboxInfo]], count: int) -> list[SandboxInfo]:
-    give_up = monotonic() + 30
-    while len(seen := found()) != count and monotonic() < give_up:
-        sleep(0.05)
-    assert len(seen) == count
-    return seen
+def one_warm(settings: Settings) -> SandboxInfo:
+    """The one warm sandbox, once it is there."""
+    (found,) = wait_until(lambda: warm(settings))
+    return found
 
 
 def used_by_a_run(settings: Settings, ask: Ask) -> str:
@@ -61,9 +59,9 @@ def used_by_a_run(settings: Settings, ask: Ask) -> str:
 
 def test_a_run_takes_a_warm_sandbox_and_the_next_run_another(settings: Settings, ask: Ask) -> None:
     assert pool.up(settings) == 1
-    (first,) = soon(lambda: warm(settings), 1)
+    first = one_warm(settings)
     assert used_by_a_run(settings, ask) == first.id
-    (second,) = soon(lambda: warm(settings), 1)
+    second = one_warm(settings)
     assert second.id != first.id
     assert used_by_a_run(settings, ask) == second.id
 
@@ -72,14 +70,14 @@ def test_the_keeper_is_replaced_when_its_settings_change_and_stopped_with_what_w
     settings: Settings, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool.up(settings)
-    (small,) = soon(lambda: warm(settings), 1)
+    small = one_warm(settings)
     limits = Limits(memory_mb=257)
     other = settings.sandbox.model_copy(update={"limits": limits})
     changed = settings.model_copy(update={"sandbox": other})
     assert used_by_a_run(changed, ask) != small.id
     monkeypatch.setenv("HARNESS_SANDBOX__LIMITS__MEMORY_MB", "257")
     pool.up(changed)
-    (large,) = soon(lambda: warm(changed), 1)
+    large = one_warm(changed)
     assert large.id != small.id
     assert used_by_a_run(changed, ask) == large.id
     assert pool.down(changed)
@@ -102,13 +100,13 @@ def test_a_keeper_waits_for_an_engine_that_is_away(
     monkeypatch.setattr(pool, "RETRY_S", 0.1)
     keeper = threading.Thread(target=pool.keep, args=(settings, stop))
     keeper.start()
-    sleep(0.5)
+    told = "no warm sandbox for now: no Docker engine answers"
+    wait_until(lambda: told in capsys.readouterr().err)
     assert keeper.is_alive()
     monkeypatch.delenv("DOCKER_HOST")
-    soon(lambda: warm(settings), 1)
+    one_warm(settings)
     stop.set()
-    keeper.join(timeout=20)
-    assert "no warm sandbox for now: no Docker engine answers" in capsys.readouterr().err
+    keeper.join(LONG_S)
     assert warm(settings) == []
 
 

@@ -29,7 +29,7 @@ def kill(tmp_path: Path, repository: Path, fork: Fork) -> Kill:
         asked = ("tests.flows.dying", name, str(tmp_path), model)
         with (tmp_path / "said").open("wb") as said:
             dying = fork(*asked, cwd=tmp_path, env=os.environ, stdout=said, stderr=said)
-            ended = dying.wait(200)
+            ended = dying.wait()
         assert ended == -9, (tmp_path / "said").read_text()
         (tmp_path / "alive").unlink()
 

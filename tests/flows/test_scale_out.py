@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, sleep
 
 import httpx
 import pytest
@@ -30,6 +29,7 @@ from tests.forks import Fork
 from tests.postgres import free_port, new_postgres_database
 from tests.providers.fake_ollama import ollama
 from tests.sandbox.own_engine import OwnEngine, own_engine
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 
@@ -53,7 +53,7 @@ def meet(ctx, sandbox):
     found = subprocess.run(ours, capture_output=True, text=True, check=True).stdout.split()
     seen = Path(__file__).with_name("seen")
     (seen / ctx.run_id).write_text(str(len(found)))
-    for _ in range(1200):
+    for _ in range(6000):
         if len(list(seen.iterdir())) == 2:
             return NodeResult.success()
         sleep(0.1)
@@ -96,26 +96,18 @@ def api(tmp_path: Path, fork: Fork, monkeypatch: pytest.MonkeyPatch) -> Iterator
         fork(*serve, cwd=tmp_path, env=env, stdout=log, stderr=log) as server,
     ):
         try:
-            _wait_for(url)
+            wait_until(lambda: server.poll() is not None or answers(f"{url}/health"))
+            assert server.poll() is None, (tmp_path / "server.log").read_text()
             yield url
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(60)
+            server.wait()
             store.terminate()
 
 
 def known(api: str) -> str:
     """The address, with the password."""
     return api.replace("//", f"//{KNOWN}@")
-
-
-def _wait_for(url: str) -> None:
-    give_up = monotonic() + 150
-    while monotonic() < give_up:
-        if answers(f"{url}/health"):
-            return
-        sleep(0.3)
-    pytest.fail("the server on Postgres and Redis did not answer")
 
 
 @pytest.fixture
@@ -187,7 +179,7 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
     }
     with library() as opened:
         playbook = opened.create(Content(title="rotate the certificates")).id
-    with httpx.Client(base_url=known(api), timeout=30) as server:
+    with httpx.Client(base_url=known(api), timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "run-blueprint"}).json()["id"]
         made = {
             "name": "shared",
@@ -199,12 +191,12 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
         deployment = server.post("/deployments/", json=made).raise_for_status().json()["id"]
         start = f"/deployments/{deployment}/create_flow_run"
         ids = [server.post(start, json={"parameters": asked}).json()["id"] for _ in range(2)]
-        give_up = monotonic() + 300
-        ended: list[dict[str, str]] = []
-        while len(ended) < 2 and monotonic() < give_up:
-            sleep(1)
-            states = [server.get(f"/flow_runs/{one}").json()["state"] for one in ids]
-            ended = [state for state in states if state["type"] in ENDS]
+
+        def states() -> list[dict[str, str]]:
+            return [server.get(f"/flow_runs/{one}").json()["state"] for one in ids]
+
+        wait_until(lambda: {state["type"] for state in states()} <= ENDS, every_s=1)
+        ended = states()
     assert [state["type"] for state in ended] == ["COMPLETED"] * 2, ended
     reports = [list((tmp_path / name).glob("runs/*/report.json")) for name in ("one", "two")]
     assert sorted(map(len, reports)) == [1, 1], "each worker did one"

@@ -15,6 +15,7 @@ from websockets.typing import Origin
 
 from flows.config.settings import Settings
 from flows.services import daemon, local
+from tests.waiting import LONG_S
 
 pytestmark = pytest.mark.prefect
 
@@ -30,7 +31,7 @@ def place(prefect_api: str) -> str:
 
 @pytest.fixture
 def client(prefect_api: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_api) as client:
+    with httpx.Client(base_url=prefect_api, timeout=LONG_S) as client:
         yield client
 
 
@@ -113,7 +114,7 @@ def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is
     own_server: Settings,
 ) -> None:
     before = daemon.up(replace(local.server(own_server), version=lambda: ""))
-    with httpx.Client(base_url=before.url) as server:
+    with httpx.Client(base_url=before.url, timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "at-work"}).json()["id"]
         asked = {"flow_id": flow, "state": {"type": "RUNNING"}}
         run = server.post("/flow_runs/", json=asked).raise_for_status().json()["id"]

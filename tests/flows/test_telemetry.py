@@ -17,6 +17,7 @@ from blueprints.engine import call
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from flows.config.settings import TelemetrySettings
+from flows.execution import telemetry
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.execution.telemetry import traced
@@ -24,6 +25,7 @@ from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from nodes.types import Node
 from tests.flows.conftest import DONE
+from tests.waiting import LONG_S
 
 Ask = Callable[..., ResolvedRequest]
 
@@ -72,7 +74,11 @@ def listening() -> Iterator[Collector]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Takes) as server:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        ThreadingHTTPServer(("127.0.0.1", 0), Takes) as server,
+    ):
+        patch.setattr(telemetry, "FLUSH_TIMEOUT_MS", round(1000 * LONG_S))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield Collector(f"http://127.0.0.1:{server.server_port}", sent)
         server.shutdown()

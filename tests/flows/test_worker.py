@@ -62,7 +62,7 @@ def test_code_that_changed_is_another_origin(tmp_path: Path) -> None:
 
 
 ONE_RUN = (
-    "echo none; read next; sleep 60 & echo under way; read next; "
+    "echo none; read next; sleep 900 & echo under way; read next; "
     "kill $!; wait; echo over; read next"
 )
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from time import monotonic, sleep
 from uuid import uuid4
 
 import httpx
 import pytest
 
 from flows.services.zombies import watch_for_zombies
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 
@@ -19,7 +19,7 @@ SILENCE_S = 10
 @pytest.fixture(scope="module")
 def server(own_api: str) -> Iterator[httpx.Client]:
     """A server whose automations are impatient."""
-    with httpx.Client(base_url=own_api, timeout=30) as client:
+    with httpx.Client(base_url=own_api, timeout=LONG_S) as client:
         assert watch_for_zombies(own_api, silence_s=SILENCE_S)
         assert not watch_for_zombies(own_api)
         yield client
@@ -27,12 +27,12 @@ def server(own_api: str) -> Iterator[httpx.Client]:
 
 def once_not(server: httpx.Client, run: str, state: str) -> dict[str, str]:
     """The state of the flow run when it is another one."""
-    give_up = monotonic() + 90
-    found = {"type": state}
-    while found["type"] == state and monotonic() < give_up:
-        sleep(0.5)
-        found = server.get(f"/flow_runs/{run}").json()["state"]
-    return found
+
+    def another() -> dict[str, str]:
+        found: dict[str, str] = server.get(f"/flow_runs/{run}").json()["state"]
+        return found if found["type"] != state else {}
+
+    return wait_until(another, every_s=0.5)
 
 
 def test_a_run_without_heartbeat_is_crashed(server: httpx.Client) -> None:

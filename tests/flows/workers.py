@@ -27,7 +27,7 @@ def prefect(fork: Fork, api: str, *args: str, cwd: Path = PROJECT) -> str:
     env = {**os.environ, "PATH": path, "PREFECT_API_URL": api}
     with TemporaryFile() as out:
         done = fork("prefect", "--no-prompt", *args, cwd=cwd, env=env, stdout=out, stderr=out)
-        code = done.wait(200)
+        code = done.wait()
         said = os.pread(out.fileno(), 1 << 20, 0).decode()
     assert code == 0, said
     return said

@@ -20,6 +20,7 @@ from memory.notes.types import NoteContent
 from memory.scope import Scope
 from tests.memory.conftest import Clock
 from tests.memory.curating import INTENT, STORY, Model, curated, finding, refusals
+from tests.waiting import LONG_S
 
 
 def test_the_question_holds_the_five_questions_the_run_and_what_is_known(book: Notebook) -> None:
@@ -226,7 +227,7 @@ def test_two_runs_that_teach_the_same_at_once_teach_it_once(book: Notebook) -> N
     answered = Barrier(2)
 
     def complete(request: ChatRequest) -> Reply:
-        answered.wait(10)
+        answered.wait(LONG_S)
         return Model([finding(f"fact {word}") for word in "abcde"])(request)
 
     def look(run_id: str) -> Curated:

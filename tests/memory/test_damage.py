@@ -41,7 +41,7 @@ def look(tmp_path: Path, fork: Fork) -> Look:
         with TemporaryFile() as out, TemporaryFile() as err:
             streams = {"stdout": out, "stderr": err}
             argv = ("tests.memory.looking", str(tmp_path), what)
-            code = fork(*argv, cwd=ROOT, env=os.environ, **streams).wait(120)
+            code = fork(*argv, cwd=ROOT, env=os.environ, **streams).wait()
             return os.pread(out.fileno(), 1 << 16, 0).decode().strip() if code == 0 else "died"
 
     return look_for

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts.agents import AGENTS
@@ -81,9 +81,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
         yield opened
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(
     st.lists(scopes, min_size=1, max_size=5), st.lists(scopes, min_size=1, max_size=4), every_way
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.database import reading
@@ -65,7 +65,7 @@ def test_each_process_sees_the_others_write_at_once(
             mine.remove(note.id)
         assert theirs("look") == colleague.given(mine) == "tidy the code thrice"
         other.stdin.close()
-        assert other.wait(timeout=60) == 0
+        assert other.wait() == 0
 
 
 def shelves(book: Notebook, kept: Shelves) -> list[Shelf]:
@@ -105,9 +105,7 @@ def write(book: Notebook, words: WordEmbedder, what: str, which: int) -> None:
 CHANGES = ("add", "add", "unembedded", "embed", "example", "reword", "move", "revoke", "approve")
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.sampled_from((*CHANGES, "remove")), st.integers(0, 9)), min_size=1, max_size=12

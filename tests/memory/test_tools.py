@@ -18,6 +18,7 @@ from memory.playbooks.mcp import serve_playbooks
 from memory.playbooks.suggest import suggest
 from memory.playbooks.tools import AWAY, Access, playbook_tools, run_playbook_tool
 from memory.types import Content
+from tests.waiting import LONG_S
 
 
 def call(library: Library, name: str, **arguments: object) -> Mapping[str, object]:
@@ -144,7 +145,7 @@ def test_an_agent_learns_nothing_of_the_host_when_the_store_is_away(
             "Authorization": f"Bearer {served.token}",
             "Accept": "application/json, text/event-stream",
         }
-        answer = httpx.post(served.url, json=asked, headers=headers)
+        answer = httpx.post(served.url, json=asked, headers=headers, timeout=LONG_S)
     result = answer.json()["result"]
     assert (result["isError"], AWAY in result["content"][0]["text"]) == (True, True)
     assert str(tmp_path) not in answer.text
@@ -200,7 +201,9 @@ def test_the_tools_are_served_over_mcp(on_sqlite: Library) -> None:
 
     with serve_playbooks(on_sqlite, run_id="r9") as served:
         names, made = asyncio.run(talk(served.url, served.token))
-        refused = httpx.post(served.url, json={}, headers={"Authorization": "Bearer wrong"})
+        refused = httpx.post(
+            served.url, json={}, headers={"Authorization": "Bearer wrong"}, timeout=LONG_S
+        )
     assert names == [tool.name for tool in playbook_tools()]
     assert '"source": "run r9"' in made
     assert on_sqlite.get("rotate-keys").source == "run r9"

@@ -1,6 +1,5 @@
 """Who writes to a notebook waits for its turn at the beginning, also where rows have locks."""
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,6 +17,7 @@ from memory.notes.tables import entry_vectors, generation
 from memory.notes.types import NoteContent, NoteType
 from tests.memory.conftest import WordEmbedder
 from tests.postgres import new_postgres_store
+from tests.waiting import wait_until
 
 _WAITING = text(
     "SELECT count(*) FROM pg_stat_activity "
@@ -44,12 +44,12 @@ def at_once(book: Notebook, *doings: Callable[[], object]) -> list[object]:
 
 
 def _until_waiting(book: Notebook, number: int) -> None:
-    for _ in range(1_000):
+
+    def waiting() -> int:
         with book.engine.connect() as connection:
-            if connection.execute(_WAITING).scalar_one() == number:
-                return
-        time.sleep(0.02)
-    pytest.fail(f"never {number} at once that wait")
+            return int(connection.execute(_WAITING).scalar_one())
+
+    wait_until(lambda: waiting() == number)
 
 
 def test_of_two_changes_of_one_agent_the_second_is_told(shared: Notebook) -> None:

@@ -15,6 +15,7 @@ from nodes.execute import execute_node
 from nodes.types import Agentic, Deterministic, Node, Preflight, Step, Validate, Work
 from sandbox.scripted import ScriptedSandbox
 from tests.nodes.workspace import context
+from tests.waiting import LONG_S
 
 OK = NodeResult.success("ok")
 BAD = NodeResult.failure("bad", "the output of what failed")
@@ -173,8 +174,8 @@ def test_a_skipped_step_is_no_failure(sandbox: ScriptedSandbox) -> None:
 
 def test_the_time_of_a_validate_node_is_shared_by_its_rounds(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="test", exec=in_turn(BAD, OK)), timeout_s=60))
-    assert all(limit is not None and limit <= 60 for limit in run.limits)
+    run(check(Step(name="test", exec=in_turn(BAD, OK)), timeout_s=LONG_S))
+    assert all(limit is not None and limit <= LONG_S for limit in run.limits)
 
 
 def test_a_validate_node_out_of_time_starts_no_further_round(sandbox: ScriptedSandbox) -> None:
@@ -186,7 +187,7 @@ def test_a_validate_node_out_of_time_starts_no_further_round(sandbox: ScriptedSa
     assert len(result.attempts) == 1
 
 
-@pytest.mark.parametrize("timeout_s", [60, 0.01])
+@pytest.mark.parametrize("timeout_s", [LONG_S, 0.01])
 def test_the_time_of_a_validate_node_is_shared_by_its_steps(
     sandbox: ScriptedSandbox, timeout_s: float
 ) -> None:
@@ -196,7 +197,7 @@ def test_the_time_of_a_validate_node_is_shared_by_its_steps(
 
     run = Runner(sandbox)
     result = run(check(Step(name="a", exec=slow), Step(name="b", exec=slow), timeout_s=timeout_s))
-    if timeout_s == 60:
+    if timeout_s == LONG_S:
         _, first, second = run.limits
         assert first is not None
         assert second is not None

@@ -4,6 +4,7 @@ from contracts.sandbox import Command
 from nodes.node_sandbox import MAX_LINE, MAX_LIVE_LINES, LiveLines, NodeSandbox
 from sandbox.scripted import ScriptedSandbox
 from tests.nodes.workspace import folder
+from tests.waiting import LONG_S
 
 
 def in_node(
@@ -40,20 +41,20 @@ def test_live_lines_are_inert(sandbox: ScriptedSandbox) -> None:
 
 
 def test_a_command_is_killed_at_the_nodes_deadline(sandbox: ScriptedSandbox) -> None:
-    result = in_node(sandbox, [], limit=0.2).exec(Command(argv=("sleep", "30")))
+    result = in_node(sandbox, [], limit=0.2).exec(Command(argv=("sleep", "900")))
     assert result.timed_out
 
 
 def test_after_the_deadline_no_command_is_started(sandbox: ScriptedSandbox) -> None:
     inside = in_node(sandbox, [], limit=0.05)
-    inside.exec(Command(argv=("sleep", "30")))
+    inside.exec(Command(argv=("sleep", "900")))
     inside.exec(Command(argv=("touch", "started")))
     assert not (folder(sandbox) / "started").exists()
 
 
 def test_the_shorter_of_the_two_limits_holds(sandbox: ScriptedSandbox) -> None:
-    inside = in_node(sandbox, [], limit=60)
-    assert inside.exec(Command(argv=("sleep", "30"), timeout_s=0.1)).timed_out
+    inside = in_node(sandbox, [], limit=LONG_S)
+    assert inside.exec(Command(argv=("sleep", "900"), timeout_s=0.1)).timed_out
 
 
 def test_lines_split_over_chunks_are_put_together() -> None:

@@ -1,7 +1,5 @@
 """Text from a sandbox, made fit for people."""
 
-from time import monotonic
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,9 +58,7 @@ def test_terminal_escapes_are_taken_out(hostile: str, harmless: str) -> None:
 
 @pytest.mark.parametrize("opening", ["\x1b]", "\x1bP", "\x1b[0", "\x1b["])
 def test_unfinished_escapes_do_not_take_long(opening: str) -> None:
-    started = monotonic()
-    inert(opening * 50_000 + "\n.")
-    assert monotonic() - started < 1.0
+    assert "\n." in inert(opening * 500_000 + "\n.")
 
 
 def test_the_value_of_a_secret_is_blanked_out() -> None:

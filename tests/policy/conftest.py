@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from sqlalchemy import Connection, text
 
 from contracts.entity import Entity, Label
@@ -17,9 +16,6 @@ from policy.log.events import Draft, Kind
 from policy.log.head import HeadFile
 from tests.postgres import new_postgres_store
 from tests.stores import new_store
-
-settings.register_profile("busy machine", deadline=None)
-settings.load_profile("busy machine")
 
 OpenLog = Callable[..., EventLog]
 

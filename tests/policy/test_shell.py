@@ -119,7 +119,6 @@ def test_a_line_is_read_where_it_stands_highest() -> None:
     assert touched(f"sh {quote(deep)} {quote(line)}").hosts == {"evil.example"}
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("line", "hosts"),
     [

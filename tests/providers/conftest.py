@@ -14,6 +14,7 @@ from contracts.gate import Gate, Terms
 from providers.client import Gateway
 from providers.run_account import RunTerms
 from tests.providers.running_gateway import running_gateway
+from tests.waiting import LONG_S
 
 
 @dataclass
@@ -74,7 +75,7 @@ def agent(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
             open_gate = stack.enter_context(gateway.run(RunTerms.model_validate(fields)))
             terms = Terms(node="fix", agent=name, model=model, allowed_tools=allowed, turns=turns)
             gate = stack.enter_context(open_gate(terms))
-            http = stack.enter_context(httpx.Client(base_url=gateway.url, timeout=60))
+            http = stack.enter_context(httpx.Client(base_url=gateway.url, timeout=LONG_S))
             return AgentClient(gate, http, trajectory)
 
         yield open_

@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +19,7 @@ class Answer:
     body: object = ""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    events: Sequence[str] = ()
+    events: Iterable[str] = ()
     """Server-sent events instead of a body; the connection is closed after the last."""
     named: bool = False
     """Whether events go by the name of their type, as Anthropic's do."""

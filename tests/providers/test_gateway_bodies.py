@@ -1,21 +1,21 @@
 """What one agent may have the gateway hold: it is one process for all runs of a host."""
 
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 
 import pytest
 from starlette.testclient import TestClient
 
 from contracts.gate import Terms
 from contracts.tool import Allowed
-from providers.account import AT_ONCE, HELD
+from providers.account import AT_ONCE, HELD, Account
 from providers.gateway import MAX_BODY, gateway
 from providers.ledger import Ledger
 from providers.run_account import RunTerms
 from tests.providers.conftest import AgentClient, Open, Script
+from tests.waiting import wait_until
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
@@ -26,18 +26,39 @@ def client(agent: Open, script: Script) -> AgentClient:
 
 
 @pytest.fixture
-def unfinished(client: AgentClient) -> Iterator[ExitStack]:
+def come_in(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the pieces of requests that the gateway has taken in."""
+    sizes: list[int] = []
+    holding = Account.holding
+
+    @contextmanager
+    def counted(account: Account) -> Iterator[Callable[[int], None]]:
+        with holding(account) as more:
+
+            def count(size: int) -> None:
+                more(size)
+                sizes.append(size)
+
+            yield count
+
+    monkeypatch.setattr(Account, "holding", counted)
+    return sizes
+
+
+@pytest.fixture
+def unfinished(client: AgentClient, come_in: list[int]) -> Iterator[ExitStack]:
     """Requests of the agent, `HELD` bytes together, whose last byte does not come."""
     with ExitStack() as stack:
         for _ in range(HELD // MAX_BODY):
             stack.enter_context(closing(_begun(client)))
-        sleep(1.0)  # while their bytes still come in, whoever asks would push one of them out
+        # While their bytes still come in, another request would push one of them out.
+        wait_until(lambda: sum(come_in) == HELD // MAX_BODY * (MAX_BODY - 1))
         yield stack
 
 
 def _begun(client: AgentClient) -> socket.socket:
     url = client.http.base_url
-    begun = socket.create_connection((url.host, url.port or 80), timeout=60)
+    begun = socket.create_connection((url.host, url.port or 80))
     head = f"POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {client.gate.token}\r\n"
     begun.sendall(f"{head}content-length: {MAX_BODY}\r\n\r\n".encode())
     begun.sendall(bytes(MAX_BODY - 1))
@@ -45,11 +66,11 @@ def _begun(client: AgentClient) -> socket.socket:
 
 
 def _until(client: AgentClient, status: int) -> str:
-    give_up = monotonic() + 60
-    while (answer := client.post("/v1/messages/count_tokens", ASK)).status_code != status:
-        assert monotonic() < give_up, answer.text
-        sleep(0.05)
-    return answer.text
+    def asked() -> str:
+        answer = client.post("/v1/messages/count_tokens", ASK)
+        return answer.text if answer.status_code == status else ""
+
+    return wait_until(asked)
 
 
 def test_what_is_no_turn_is_asked_so_often_at_once_and_no_more(tmp_path: Path) -> None:

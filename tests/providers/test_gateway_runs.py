@@ -21,6 +21,7 @@ from providers.read_trajectory import first_difference
 from providers.run_account import RunTerms
 from tests.providers.conftest import ASK, LS, USAGE, Open, Script
 from tests.providers.running_gateway import running_gateway
+from tests.waiting import LONG_S
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_turns_are_a_limit_of_the_token(agent: Open, script: Script) -> None:
 def test_only_a_token_opens_and_only_while_its_run_lives(
     gateway: Gateway, script: Script, tmp_path: Path
 ) -> None:
-    model, http = script({"content": "x"}), httpx.Client(base_url=gateway.url)
+    model, http = script({"content": "x"}), httpx.Client(base_url=gateway.url, timeout=LONG_S)
     body = {"messages": [{"role": "user", "content": "x"}]}
 
     def status(token: str) -> int:
@@ -98,7 +99,7 @@ def test_only_a_token_opens_and_only_while_its_run_lives(
 
 def test_whoever_has_no_token_is_told_before_the_body(gateway: Gateway) -> None:
     with gateway.connect() as connection:
-        connection.settimeout(10)
+        connection.settimeout(LONG_S)
         connection.sendall(
             b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 9999999\r\n\r\n"
         )

@@ -1,16 +1,17 @@
 """Streamed answers of a provider, through the real litellm and the gateway to an agent."""
 
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
 
 import pytest
 
+from providers import account
 from providers.account import AT_ONCE
 from tests.providers import openai_events
 from tests.providers.conftest import AgentClient, Open, read_events
 from tests.providers.fake_provider import Answer, provider, use_as_openai
+from tests.waiting import LONG_S, wait_until
 
 # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.
 pytestmark = [
@@ -18,7 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict"),
 ]
 MODEL = "openai/gpt-4o"
-ENDLESS = Answer(events=openai_events.text(*(f"word {n} " for n in range(400))), pause_s=0.1)
+ENDLESS = Answer(events=openai_events.text(*(f"word {n} " for n in range(10_000))), pause_s=0.1)
 PRICE = 1000 * 2.5e-6 + 10 * 1e-5
 
 
@@ -36,6 +37,14 @@ def begun(client: AgentClient) -> Iterator[None]:
         heard = response.iter_bytes()  # hangs up when it is forgotten
         assert b"message_start" in next(heard)
         yield
+
+
+def begins(client: AgentClient) -> bool:
+    """Whether one more stream may begin; if so it is hung up at once."""
+    headers = {"x-api-key": client.gate.token}
+    body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
+    with client.http.stream("POST", "/v1/messages", json=body, headers=headers) as response:
+        return response.is_success
 
 
 def test_a_stream_comes_through_with_usage_and_money(
@@ -58,17 +67,25 @@ def test_a_stream_comes_through_with_usage_and_money(
 
 
 def test_nothing_is_held_back(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = Answer(events=openai_events.text(*"abcdef"), pause_s=0.2)
-    with provider(slow) as served:
+    heard, parts = threading.Semaphore(0), 0
+
+    def each_after_the_last_was_heard() -> Iterator[str]:
+        for event in openai_events.begun(*"abcdef"):
+            yield event
+            assert heard.acquire(timeout=LONG_S)
+        yield from openai_events.text()
+
+    with provider(Answer(events=each_after_the_last_was_heard())) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
         headers = {"x-api-key": client.gate.token}
         body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
         with client.http.stream("POST", "/v1/messages", json=body, headers=headers) as response:
-            seen = [time.monotonic() for line in response.iter_lines() if "text_delta" in line]
-    gaps = [later - earlier for earlier, later in pairwise(seen)]
-    assert len(gaps) == 5
-    assert min(gaps) > 0.1
+            for line in response.iter_lines():
+                if "text_delta" in line:
+                    parts += 1
+                    heard.release()
+    assert parts == 6
 
 
 def test_a_streamed_call_is_whole_before_it_is_judged(
@@ -113,6 +130,7 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
 
 
 def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account, "SETTLES_S", LONG_S)
     with provider(ENDLESS) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
@@ -120,9 +138,7 @@ def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.Monk
             assert client.gate.spent().turns == 0
         settled = client.gate.settled()
         assert (settled.turns, settled.usage.output > 0) == (1, True)
-        deadline = time.monotonic() + 5
-        while not client.events("broken") and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: client.events("broken"))
     assert client.events("broken")[0]["why"] == "the agent hung up"
 
 
@@ -149,12 +165,7 @@ def test_an_agent_asks_so_often_at_once_and_no_more(
             assert messages.headers["x-should-retry"] == "true"
             for refused in (messages, chat):
                 assert refused.json()["error"]["type"] == "rate_limit_error"
-        deadline = time.monotonic() + 5
-        while not client.events("broken") and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.05)
-        with begun(client):
-            pass
+        wait_until(lambda: begins(client))
     assert client.gate.spent().stopped is None
 
 

@@ -57,7 +57,7 @@ def docker_sandbox(limited_sandbox: DockerSandbox) -> DockerSandbox:
 @pytest.fixture(scope="session")
 def lasting_sandbox() -> Iterator[DockerSandbox]:
     """One for many tests, each of which begins by emptying its workspace."""
-    spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", ttl_s=3600)
+    spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test")
     with DockerSandbox.start(Engine(), spec) as sandbox:
         yield sandbox
 

@@ -5,11 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from socket import create_server
+
+from tests.postgres import free_port
+from tests.waiting import wait_until
 
 _LARGE = (
     "nodejs", "perl", "usr/lib/python3", "usr/include", "var/lib/dpkg", "gconv",
@@ -40,8 +41,7 @@ class OwnEngine:
 
     def __init__(self, place: Path, bridge: str) -> None:
         self._place = place
-        with create_server(("127.0.0.1", 0)) as free:
-            url = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        url = f"tcp://127.0.0.1:{free_port()}"
         self.env: Mapping[str, str] = {
             "DOCKER_HOST": url, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(place)
         }  # fmt: skip
@@ -63,16 +63,16 @@ class OwnEngine:
         # what a killed one left may name a process that lives and is another one
         (self._place / "exec" / "containerd" / "containerd.pid").unlink(missing_ok=True)
         with (self._place / "log").open("ab") as log:
-            self._process = subprocess.Popen(self._argv, cwd=self._place, stdout=log, stderr=log)
-        deadline = time.monotonic() + 30
-        while self.docker("version").returncode and time.monotonic() < deadline:
-            time.sleep(0.1)
+            started = subprocess.Popen(self._argv, cwd=self._place, stdout=log, stderr=log)
+        self._process = started
+        wait_until(lambda: started.poll() is not None or not self.docker("version").returncode)
+        assert started.poll() is None, self.log
 
     def end(self, sign: signal.Signals) -> None:
         """Send it the signal, and wait until it is gone."""
         if self._process is not None:
             self._process.send_signal(sign)
-            self._process.wait(timeout=30)
+            self._process.wait()
 
     def load(self, image: str) -> None:
         """Give it an image that the machine's engine has, without its largest files."""

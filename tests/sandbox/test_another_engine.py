@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,8 @@ from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
 from tests.sandbox.own_engine import OwnEngine, make_certificates, own_engine
+from tests.sandbox.test_lost import begin
+from tests.waiting import LONG_S
 
 pytestmark = [
     pytest.mark.docker,
@@ -69,7 +70,7 @@ def test_a_remote_sandbox_is_there_and_gone_and_mounts_nothing(
 def test_streams_in_both_directions_at_once_survive_tls(remote_engine: Engine) -> None:
     data = os.urandom(1 << 20) * 30
     with DockerSandbox.start(remote_engine, SPEC) as sandbox:
-        command = Command(argv=("cat",), stdin=data, output_limit=len(data), timeout_s=60)
+        command = Command(argv=("cat",), stdin=data, output_limit=len(data))
         assert sandbox.exec(command).stdout == data
 
 
@@ -93,12 +94,11 @@ def test_an_engine_that_dies_under_a_command_is_a_lost_sandbox_and_leaves_none(
 ) -> None:
     sandbox = DockerSandbox.start(remote_engine, SPEC)
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(sandbox.exec, Command(argv=("sleep", "60")))
-        time.sleep(0.3)
+        running = begin(sandbox, threads)
         remote.end(sign)
         try:
             with pytest.raises(SandboxLost):
-                running.result(timeout=20)
+                running.result(timeout=LONG_S)
             with pytest.raises(DockerUnavailable, match="DOCKER_HOST"):
                 DockerSandbox.start(remote_engine, SPEC)
         finally:

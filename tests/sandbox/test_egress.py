@@ -17,6 +17,7 @@ from sandbox.egress import Egress, EgressEvent
 from sandbox.http_head import BadHead, parse_head
 from tests.sandbox.client_hello import hello_for
 from tests.self_signed import self_signed
+from tests.waiting import LONG_S, wait_until
 
 HERE = "127.0.0.1"
 
@@ -191,7 +192,7 @@ def test_an_answer_is_streamed(certificate: Path) -> None:
     def answer(client: socket.socket) -> None:
         client.recv(65536)
         client.sendall(b"first")
-        go_on.wait(10)
+        go_on.wait(LONG_S)
         client.sendall(b"second")
 
     with server(answer) as port, closing(Out(port).egress.connect()) as client:
@@ -236,10 +237,9 @@ def test_a_closed_proxy_ends_what_is_connected_and_takes_no_more(certificate: Pa
         out = Out(port)
         with out.egress, closing(out.tunnel(port)) as client:
             client.sendall(hello_for("localhost"))
-            while not out.events:
-                pass
+            wait_until(lambda: out.events)
             out.egress.close()
-            client.settimeout(5)
+            client.settimeout(LONG_S)
             assert client.recv(100) == b""
         with pytest.raises(ConnectionRefusedError):
             out.egress.connect()

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,6 +17,7 @@ from sandbox.link import Link
 from sandbox.supervisor.forward import FIRST_CONNECTION, MAX_CONNECTIONS
 from sandbox.supervisor.frames import DONE, INPUT, RUN, STDOUT, STOP, TAKEN
 from sandbox.wire import Frame, FrameReader, encode
+from tests.waiting import LONG_S
 
 
 def number(value: int) -> bytes:
@@ -33,7 +33,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         ours, self._socket = socket.socketpair()
-        self._socket.settimeout(2)
+        self._socket.settimeout(LONG_S)
         self._reader, self._frames = FrameReader(), list[Frame]()
         self.link = Link(PlainStream(ours))
 
@@ -55,7 +55,7 @@ class Supervisor:
         asks.start()
         channel = self.hear(RUN).channel
         self.say(STDOUT, channel, number(4000))
-        asks.join(5)
+        asks.join(LONG_S)
         assert got == [4000]
         return channel
 
@@ -75,7 +75,7 @@ def supervisor() -> Iterator[Supervisor]:
 def outside() -> Iterator[tuple[Callable[[], socket.socket], socket.socket]]:
     """A function that connects once, and the far end of that connection."""
     ours, theirs = socket.socketpair()
-    theirs.settimeout(5)
+    theirs.settimeout(LONG_S)
     with theirs, ours:
         yield (lambda: ours), theirs
 
@@ -142,7 +142,7 @@ def test_a_supervisor_that_sends_more_than_it_may_is_lost(
             for piece in flood:
                 supervisor.say(STDOUT, FIRST_CONNECTION, piece)
         with pytest.raises(SandboxLost, match="more than it was asked for"):
-            supervisor.link.call({}, b"", lambda _kind, _data: None, 5)
+            supervisor.link.call({}, b"", lambda _kind, _data: None, LONG_S)
 
 
 def test_a_sandbox_that_goes_ends_its_connections_also_where_nobody_reads(
@@ -154,7 +154,7 @@ def test_a_sandbox_that_goes_ends_its_connections_also_where_nobody_reads(
         supervisor.hear(TAKEN)
         for _ in range(4):  # more than the socket holds: its writer is stuck
             supervisor.say(STDOUT, FIRST_CONNECTION, bytes(60_000))
-        time.sleep(0.1)
+        theirs.recv(1, socket.MSG_PEEK)  # it has begun to write
         supervisor.link.close()
         received = b"".join(iter(lambda: theirs.recv(65536), b""))
         assert 0 < len(received) <= 240_000
@@ -174,7 +174,7 @@ def test_many_connections_wait_their_turn_and_none_is_lost(docker_sandbox: Docke
     program = (
         "import socket, sys\n"
         "address = ('127.0.0.1', int(sys.argv[1]))\n"
-        "many = [socket.create_connection(address, timeout=20) for _ in range(400)]\n"
+        "many = [socket.create_connection(address) for _ in range(400)]\n"
         "for n, one in enumerate(many): one.sendall(b'%d' % n)\n"
         "told = [one.recv(9) for one in many[:200]]\n"
         "for one in many[:200]: one.close()\n"
@@ -183,7 +183,7 @@ def test_many_connections_wait_their_turn_and_none_is_lost(docker_sandbox: Docke
     )
     port = docker_sandbox.forward(0, connect)
     argv = ("python3", "-c", program, str(port))
-    result = docker_sandbox.exec(Command(argv=argv, timeout_s=60))
+    result = docker_sandbox.exec(Command(argv=argv, timeout_s=LONG_S))
     assert (result.stdout, result.stderr) == (b"True\n", b"")
 
 

@@ -9,11 +9,13 @@ from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.supervisor.tree import FIRST_MARK
 
+UNTIL_OVER = "until test -e over; do sleep 0.1; done; echo ok"
+
 pytestmark = pytest.mark.docker
 
 
 def run(sandbox: DockerSandbox, *argv: str) -> str:
-    return sandbox.exec(Command(argv=argv, timeout_s=30)).text
+    return sandbox.exec(Command(argv=argv)).text
 
 
 def test_a_command_is_the_agent_without_any_capability(docker_sandbox: DockerSandbox) -> None:
@@ -43,9 +45,10 @@ def test_users_inside_cannot_end_or_read_each_other(docker_sandbox: DockerSandbo
     docker_sandbox.write_file("closed", b"x")
     run(docker_sandbox, "chmod", "600", "closed")
     with ThreadPoolExecutor(1) as threads:
-        steady = threads.submit(run, docker_sandbox, "sh", "-c", "sleep 1; echo ok")
+        steady = threads.submit(run, docker_sandbox, "sh", "-c", UNTIL_OVER)
         line = "kill -9 -1; kill -9 1; cat closed; cat /proc/1/environ; echo > ~/x || echo alive"
         other = docker_sandbox.exec(Command(argv=("sh", "-c", line), user="www-data"))
+        docker_sandbox.write_file("over", b"")
         assert steady.result() == "ok"
     assert other.stdout == b"alive\n"
 

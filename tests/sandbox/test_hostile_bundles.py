@@ -2,7 +2,6 @@
 
 import hashlib
 import struct
-import time
 import zlib
 from pathlib import Path
 
@@ -135,18 +134,14 @@ def test_prerequisites_named_as_options_are_never_given_to_git(base: Base, canar
         "an unknown kind", "a false checksum", "a broken commit", "another version",
     ],
 )  # fmt: skip
-def test_a_pack_that_lies_is_refused_in_little_time(base: Base, packed: bytes) -> None:
-    started = time.monotonic()
+def test_a_pack_that_lies_is_refused(base: Base, packed: bytes) -> None:
     refused(bundle("1" * 40, packed), base)
-    assert time.monotonic() - started < 10
 
 
-def test_a_header_without_end_is_refused_in_little_time(base: Base) -> None:
-    started = time.monotonic()
+def test_a_header_without_end_is_refused(base: Base) -> None:
     line = f"{'1' * 40} refs/heads/x\n".encode()
     refused(b"# v2 git bundle\n" + line * 1_000_000, base)
     refused(b"# v2 git bundle\n" + b"x" * 50_000_000, base)
-    assert time.monotonic() - started < 10
 
 
 def test_a_history_that_is_not_ours_does_not_bring_the_hosts_objects_along(

@@ -21,7 +21,7 @@ from tests.sandbox.git_repos import every_byte, run_git
 pytestmark = pytest.mark.docker
 
 BRANCH = "harness/r-1/fix-tests"
-SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-hostile", run_id="r-1", ttl_s=300)
+SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-hostile", run_id="r-1")
 
 HOOKS = (
     "applypatch-msg pre-applypatch post-applypatch pre-commit prepare-commit-msg commit-msg "
@@ -158,7 +158,7 @@ def test_the_host_runs_nothing_and_writes_nothing_but_the_branch(
     evil = f"touch {canary}/ran; rm -f {canary}/file"
     env = {"EVIL": evil, "CANARY": str(canary)}
     line = f"cp hello.txt changed.txt; {ATTACKS[attack]}"
-    prepared = attacked.exec(Command(argv=("sh", "-c", line), env=env, timeout_s=30))
+    prepared = attacked.exec(Command(argv=("sh", "-c", line), env=env))
     assert prepared.ok, prepared.text
     before, places = outside_objects(repo), set(tmp_path.iterdir())
 

@@ -35,7 +35,7 @@ def test_a_build_that_fails_says_its_last_line() -> None:
 def sandbox() -> Iterator[DockerSandbox]:
     engine = Engine()
     image = ensure_base(engine, print)
-    spec = SandboxSpec(image=image, owner="test-images", run_id="r-1", ttl_s=300)
+    spec = SandboxSpec(image=image, owner="test-images", run_id="r-1")
     sandbox = DockerSandbox.start(engine, spec)
     yield sandbox
     sandbox.teardown()

@@ -73,7 +73,7 @@ class Installer:
         self._env = let_out(sandbox, egress, ca_bundle=Path(bundle) if bundle else None)
 
     def run(self, line: str) -> ExecResult:
-        command = Command(argv=("sh", "-c", line), env=self._env, timeout_s=120)
+        command = Command(argv=("sh", "-c", line), env=self._env)
         return self._sandbox.exec(command)
 
     def kinds(self) -> set[str]:

@@ -4,15 +4,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 
 import pytest
 
 from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
-from contracts.sandbox import Command
+from contracts.sandbox import Command, ExecResult
 from sandbox import link
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
@@ -20,10 +21,19 @@ from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
 from tests.sandbox.conftest import StartSandbox
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.docker
 
-SLEEP = Command(argv=("sleep", "60"))
+SLEEP = Command(argv=("sh", "-c", "echo; exec sleep 900"))
+
+
+def begin(sandbox: DockerSandbox, threads: ThreadPoolExecutor) -> "Future[ExecResult]":
+    """Have a thread run a command that sleeps, and return once the command has begun."""
+    begun = threading.Event()
+    running = threads.submit(sandbox.exec, SLEEP, lambda _stream, _data: begun.set())
+    assert begun.wait(LONG_S)
+    return running
 
 
 def test_a_container_removed_under_a_command_is_lost(
@@ -31,11 +41,10 @@ def test_a_container_removed_under_a_command_is_lost(
 ) -> None:
     sandbox = start_sandbox(Limits())
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(sandbox.exec, SLEEP)
-        time.sleep(0.3)
+        running = begin(sandbox, threads)
         engine.remove(sandbox.container_id)
         with pytest.raises(SandboxLost):
-            running.result(timeout=20)
+            running.result(timeout=LONG_S)
     with pytest.raises(SandboxLost):
         sandbox.exec(Command(argv=("true",)))
     with pytest.raises(SandboxLost):
@@ -63,12 +72,11 @@ def test_a_command_that_cannot_be_ended_takes_its_container_along(
 def test_a_killed_supervisor_is_lost(engine: Engine, start_sandbox: StartSandbox) -> None:
     sandbox = start_sandbox(Limits())
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(sandbox.exec, SLEEP)
-        time.sleep(0.3)
+        running = begin(sandbox, threads)
         with engine.client("kill process 1 from outside") as client:
             client.api.kill(sandbox.container_id, signal.SIGKILL)
         with pytest.raises(SandboxLost):
-            running.result(timeout=20)
+            running.result(timeout=LONG_S)
 
 
 def test_root_inside_cannot_kill_the_supervisor(
@@ -109,7 +117,7 @@ def test_a_killed_harness_leaves_no_container(engine: Engine) -> None:
         "from contracts.sandbox import Command\n"
         f"spec = SandboxSpec(image={BASE_IMAGE!r}, owner='harness-tests-killed', run_id='r')\n"
         "sandbox = DockerSandbox.start(Engine(), spec)\n"
-        "sandbox.exec(Command(argv=('sh', '-c', 'echo; setsid sleep 600')),"
+        "sandbox.exec(Command(argv=('sh', '-c', 'echo; setsid sleep 900')),"
         " lambda *_: print('up', flush=True))\n"
     )
     root = Path(__file__).parents[2]
@@ -120,16 +128,12 @@ def test_a_killed_harness_leaves_no_container(engine: Engine) -> None:
         assert harness.stdout.readline() == b"up\n"
         assert len(list_sandboxes(engine, "harness-tests-killed")) == 1
         os.kill(harness.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while list_sandboxes(engine, "harness-tests-killed") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert list_sandboxes(engine, "harness-tests-killed") == ()
+    wait_until(lambda: list_sandboxes(engine, "harness-tests-killed") == ())
 
 
 def test_the_container_stops_by_itself_after_its_ttl(engine: Engine) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-ttl", run_id="test", ttl_s=1.5)
-    with DockerSandbox.start(engine, spec) as sandbox:
+    with ExitStack() as stack:
         with pytest.raises(SandboxLost):
-            sandbox.exec(SLEEP)
-        time.sleep(0.5)
-        assert list_sandboxes(engine, "harness-tests-ttl") == ()
+            stack.enter_context(DockerSandbox.start(engine, spec)).exec(SLEEP)
+        wait_until(lambda: list_sandboxes(engine, "harness-tests-ttl") == ())

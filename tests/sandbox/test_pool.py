@@ -21,6 +21,7 @@ from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.pool import Pool, take
 from sandbox.reap import claim, list_sandboxes, list_snapshots, reap
+from tests.waiting import LONG_S
 
 pytestmark = pytest.mark.docker
 
@@ -243,5 +244,5 @@ def test_a_taker_that_hangs_up_ends_its_sandbox(engine: Engine, spec: SandboxSpe
     with pytest.raises(SandboxLost):
         sandbox.exec(Command(argv=("true",)))
     with engine.client("wait for the container") as client:
-        client.api.wait(sandbox.container_id, condition="removed", timeout=10)
+        client.api.wait(sandbox.container_id, condition="removed", timeout=LONG_S)
     assert list_sandboxes(engine, spec.owner) == ()

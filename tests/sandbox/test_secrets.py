@@ -75,7 +75,7 @@ def full_sandbox(started: DockerSandbox, monkeypatch: pytest.MonkeyPatch) -> Doc
 
 
 def search(sandbox: DockerSandbox) -> tuple[int, str]:
-    command = Command(argv=("python3", "-c", SEARCH), stdin=SECRET.encode(), timeout_s=200)
+    command = Command(argv=("python3", "-c", SEARCH), stdin=SECRET.encode())
     result = sandbox.exec(command)
     looked, _, found = result.text.partition(" ")
     return int(looked), found

@@ -6,8 +6,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import partial
-from time import sleep
 
 import pytest
 
@@ -18,6 +16,7 @@ from sandbox.forward import Forward
 from sandbox.link import Link
 from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDERR, STDOUT, TAKEN, WINDOW
 from sandbox.wire import DockerReader, Frame, FrameReader, encode
+from tests.waiting import LONG_S, wait_until
 
 
 def docker_frame(data: bytes, stream: int = wire.DOCKER_STDOUT) -> bytes:
@@ -127,13 +126,12 @@ def test_whatever_ends_the_reading_wakes_who_waits() -> None:
 def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
     first = encode(STDOUT, 1, b"x")
     flood = docker_frame(first + encode(kind, 1, b"x" * CHUNK) * (2 * WINDOW // CHUNK))
-    pauses = iter([1.0])
 
-    def slow(_kind: int, _data: bytes) -> None:
-        sleep(next(pauses, 0))
+    def wait_for_the_rest(_kind: int, _data: bytes) -> None:
+        wait_until(lambda: link._lost)
 
     with link_to(lambda _: flood) as link, pytest.raises(SandboxLost, match="more than"):
-        link.call({}, b"", slow, 5)
+        link.call({}, b"", wait_for_the_rest, LONG_S)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +182,14 @@ def interrupted_by(number: signal.Signals) -> Iterator[None]:
 def test_a_send_that_is_cut_short_loses_the_sandbox() -> None:
     ours, theirs = socket.socketpair()
     link = Link(PlainStream(ours))
-    interrupt = partial(signal.pthread_kill, threading.get_ident(), signal.SIGUSR1)
+    sender = threading.get_ident()
+
+    def interrupt_the_send() -> None:
+        theirs.recv(1, socket.MSG_PEEK)
+        signal.pthread_kill(sender, signal.SIGUSR1)
+
     with theirs, closing(link), interrupted_by(signal.SIGUSR1):
-        threading.Timer(0.3, interrupt).start()
+        threading.Thread(target=interrupt_the_send).start()
         with pytest.raises(KeyboardInterrupt):  # nobody reads at the far end
             link.call({"argv": ["x" * (8 << 20)]}, b"", lambda _kind, _data: None, None)
         with pytest.raises(SandboxLost, match="cut short"):

@@ -1,7 +1,6 @@
 """Plans for the tests of pages and of the API: what makes them, and one that waits."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
 from flows.plans.run import PlanShop
 from flows.plans.wiring import plan_shop
+from tests.waiting import wait_until
 
 PROMPT = "mail what the form says to the team"
 FORM = "stranger@example.net"
@@ -54,8 +54,5 @@ def shop_of(*plans: str) -> Callable[[], Iterator[PlanShop]]:
 
 def wait_for_reports(run_id: str, times: int) -> None:
     """Wait until so many processes that went on with a run have said their last word."""
-    deadline = time.monotonic() + 120
     with open_event_log() as log:
-        while len(log.events(run_id, kind="report")) < times:
-            assert time.monotonic() < deadline, f"{run_id} has not ended {times} times"
-            time.sleep(0.2)
+        wait_until(lambda: len(log.events(run_id, kind="report")) >= times)

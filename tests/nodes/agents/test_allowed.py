@@ -124,7 +124,6 @@ def test_many_stars_stand_for_whatever_they_can(pattern: str, command: str) -> N
     assert isinstance(guard(call("bash", command=f"{command}|{command}")), Denied)
 
 
-@pytest.mark.timeout(60)
 def test_a_command_of_a_megabyte_is_matched_at_once() -> None:
     guard = guard_for(["shell(a*b*b*c)"])
     assert isinstance(guard(call("bash", command="ab" * 500_000)), Denied)
