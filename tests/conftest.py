@@ -89,10 +89,6 @@ PREFECT_SERVER_REGISTER_BLOCKS_ON_START = "false"
 """
 """The profile of a server whose database was copied: it need not look for what it holds."""
 
-OUTSIDE = ("docker", "prefect", "browser")
-"""Marks of what works with real servers: tried once more, and told, before it is called wrong."""
-
-
 FORKS = pytest.StashKey[str]()
 """The name of the process that others are forked from."""
 
@@ -135,9 +131,6 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], len(LONGEST)))
-    for item in items:
-        if any(item.get_closest_marker(mark) for mark in OUTSIDE):
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_collection_finish() -> None:

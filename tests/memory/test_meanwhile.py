@@ -16,11 +16,16 @@ from memory.playbooks.portable import Imported, export, import_
 from memory.tables import vectors
 from memory.types import Content, Embedder, Execution, Query
 from tests.memory.conftest import Clock, Open, WordEmbedder
+from tests.waiting import LONG_S, wait_until
 
 
 @contextmanager
 def after(
-    library: Library, is_it: Callable[[str], bool], do: Callable[[], object]
+    library: Library,
+    is_it: Callable[[str], bool],
+    do: Callable[[], object],
+    *,
+    waits_for_us: bool = True,
 ) -> Iterator[None]:
     """Somebody does `do` once, right after that statement; who has to wait for us, waits."""
     threads: list[Thread] = []
@@ -29,7 +34,7 @@ def after(
         if is_it(statement) and not threads:
             threads.append(Thread(target=do))
             threads[0].start()
-            threads[0].join(timeout=0.7)
+            threads[0].join(timeout=0.7 if waits_for_us else LONG_S)
 
     event.listen(library.engine, "after_cursor_execute", interrupt)
     yield
@@ -100,11 +105,13 @@ def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
 def test_others_write_while_words_are_made_anew(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    order: list[str] = []
     monkeypatch.setattr("memory.playbooks.upkeep.BATCH", 1)
-    monkeypatch.setattr("memory.playbooks.upkeep.PAUSE_S", 1.0)
+    monkeypatch.setattr(
+        "memory.playbooks.upkeep.sleep", lambda _: wait_until(lambda: "other" in order)
+    )
     with opened() as library, opened() as other:
         first, second = (other.create(Content(title=title)) for title in ("keys", "seals"))
-        order: list[str] = []
 
         def write() -> None:
             other.update(second.id, Changes(notes="in between"))
@@ -126,15 +133,17 @@ def test_others_write_while_words_are_made_anew(
 def test_others_write_while_a_file_is_imported(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    order: list[str] = []
     monkeypatch.setattr("memory.playbooks.portable.AT_ONCE", 1)
-    monkeypatch.setattr("memory.playbooks.portable.PAUSE_S", 1.0)
+    monkeypatch.setattr(
+        "memory.playbooks.portable.sleep", lambda _: wait_until(lambda: "other" in order)
+    )
     with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         for title in ("keys", "seals"):
             there.create(Content(title=title))
         lines = list(export(there))
     with opened() as library, opened() as other:
         made = other.create(Content(title="locks"))
-        order: list[str] = []
 
         def write() -> None:
             other.update(made.id, Changes(notes="in between"))
@@ -231,7 +240,7 @@ def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, cl
                 other.record_execution(Execution(playbook_id=ids[1], outcome="success"))
             other.delete(ids[2])
 
-        with after(library, lambda said: "FROM lessons" in said, meanwhile):
+        with after(library, lambda said: "FROM lessons" in said, meanwhile, waits_for_us=False):
             pruned = library.prune()
         assert [playbook.id for playbook, _ in pruned] == ids[3:]
         assert {playbook.id for playbook in library.list()} == set(ids[:2])
