@@ -14,7 +14,7 @@ from nodes.agents.events import Event, JsonLines
 from nodes.agents.lines import one_line
 from nodes.node_sandbox import quiet
 
-FIRST_BYTE_S = 60.0
+FIRST_BYTE_S = 600.0
 """An agent that has said nothing at all after this long hangs: both say who they are at once."""
 
 _WRITTEN = 'for i in $(seq 40); do grep -rqsF -e "$1" "$2" && exit; sleep 0.05; done; exit 1'
