@@ -111,8 +111,7 @@ def is_over(home: Path, run: str) -> bool:
 def completed(api: str, run: str) -> None:
     """Wait until the flow run is completed."""
     wait_until(lambda: state(api, run)["type"] in ENDS)
-    ended = state(api, run)
-    assert ended["type"] == "COMPLETED", ended
+    assert state(api, run)["type"] == "COMPLETED", state(api, run)
 
 
 def test_a_run_is_started_watched_and_read_in_the_prefect_ui(

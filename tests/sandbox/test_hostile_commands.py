@@ -42,7 +42,7 @@ HOG = """
 import os, time
 while True:
     try:
-        if not os.fork(): time.sleep(60)
+        if not os.fork(): time.sleep(900)
     except OSError:
         print("full", flush=True)
         time.sleep(0.01)

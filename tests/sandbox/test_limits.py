@@ -89,7 +89,7 @@ def test_no_more_processes_start_than_the_limit(tight: DockerSandbox) -> None:
         "import os, time\n"
         "for n in range(1000):\n"
         "    try:\n"
-        "        if not os.fork(): time.sleep(60)\n"
+        "        if not os.fork(): time.sleep(900)\n"
         "    except OSError: print(n); break"
     )
     assert 16 < int(python(tight, program).stdout) < 32
