@@ -14,6 +14,7 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from flows.config.settings import load_settings
 from flows.execution.wiring import engine, owner
+from flows.orchestration import cancel
 from flows.orchestration.limits import limits_for, slots
 from flows.orchestration.start import prefect_at
 from flows.runs.layout import CHECKPOINT
@@ -24,7 +25,7 @@ from tests.flows.repositories import git
 from tests.forks import Fork, Forked
 from tests.here import here
 from tests.requested import requested
-from tests.waiting import wait_until
+from tests.waiting import LONG_S, wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 
@@ -50,6 +51,7 @@ nap = blueprint("nap", "Sleep", [
 @pytest.fixture(autouse=True)
 def api(prefect_api: str, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+    monkeypatch.setattr(cancel, "PATIENCE_S", LONG_S)
     return prefect_api
 
 
@@ -137,7 +139,7 @@ def executions(run_id: str) -> list[str]:
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "SIGTERM", "harness runs cancel", "Prefect"])
 def test_a_cancelled_run_is_gone_and_keeps_its_work(
-    way: str, sleeping: Forked, harness: Harness, asked: Harness, repository: Path, api: str
+    way: str, sleeping: Forked, asked: Harness, repository: Path, api: str
 ) -> None:
     run = the_run(asked)
     match way:
@@ -150,7 +152,7 @@ def test_a_cancelled_run_is_gone_and_keeps_its_work(
             url = f"{api}/flow_runs/{run['flow_run_id']}/set_state"
             here().post(url, json=wanted).raise_for_status()
         case _:
-            told = harness("runs", "cancel", run["run_id"], "--json")
+            told = asked("runs", "cancel", run["run_id"], "--json")
             assert json.loads(told.stdout)["state"] == "cancelled"
     wait_until(lambda: containers() == 0)
     assert sleeping.wait() == 130
