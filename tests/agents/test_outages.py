@@ -16,7 +16,6 @@ from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gated_native
 from nodes.agents.pi import pi
 from nodes.agents.types import AgentLimits, AgentTask
-from providers import account
 from providers.read_trajectory import first_difference
 from sandbox.container import DockerSandbox
 from tests.agents.calls import NAMES, reply, shell
@@ -128,7 +127,9 @@ def test_an_agent_that_is_killed_while_its_model_speaks_has_spent_that(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    monkeypatch.setattr(account, "SETTLES_S", LONG_S)
+    with provider(Answer(events=openai_events.text("Done."))) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        bench("pi", model="openai/gpt-4o")  # the gateway has litellm now
     words = openai_events.text(*(f"word {n} " for n in range(10_000)))
     for limit_s in growing_limits(4):
         with provider(Answer(events=words, pause_s=0.1)) as served:

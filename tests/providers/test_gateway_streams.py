@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from providers import account
 from providers.account import AT_ONCE
 from tests.providers import openai_events
 from tests.providers.conftest import AgentClient, Open, read_events
@@ -130,7 +129,8 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
 
 
 def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "SETTLES_S", LONG_S)
+    monkeypatch.setattr("providers.account.SETTLES_S", LONG_S)
+    monkeypatch.setattr("providers.client._PATIENCE_S", LONG_S)
     with provider(ENDLESS) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)

@@ -138,11 +138,18 @@ def test_a_supervisor_that_sends_more_than_it_may_is_lost(
         port = supervisor.listen(connect)
         supervisor.say(STDOUT, port, number(FIRST_CONNECTION))
         supervisor.hear(TAKEN)
-        with suppress(OSError):  # nobody reads any more
-            for piece in flood:
-                supervisor.say(STDOUT, FIRST_CONNECTION, piece)
+
+        def send_all() -> None:
+            with suppress(OSError):  # nobody reads any more
+                for piece in flood:
+                    supervisor.say(STDOUT, FIRST_CONNECTION, piece)
+
+        sends = threading.Thread(target=send_all)
+        sends.start()
         with pytest.raises(SandboxLost, match="more than it was asked for"):
             supervisor.link.call({}, b"", lambda _kind, _data: None, LONG_S)
+        supervisor.link.close()
+        sends.join()
 
 
 def test_a_sandbox_that_goes_ends_its_connections_also_where_nobody_reads(

@@ -9,7 +9,7 @@ from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
 from sandbox.flags import Limits
 from tests.sandbox.conftest import StartSandbox
-from tests.waiting import LONG_S, growing_limits
+from tests.waiting import LONG_S, growing_limits, wait_until
 
 pytestmark = pytest.mark.docker
 
@@ -261,7 +261,7 @@ def test_a_command_that_finds_no_room_for_a_process_is_told(
     told = [result for result in results if "no process can" in (result.launch_error or "")]
     assert len(told) + sum(result.ok for result in results) == 5
     assert told
-    assert docker_sandbox.exec(Command(argv=("true",))).ok
+    wait_until(lambda: docker_sandbox.exec(Command(argv=("true",))).ok)
 
 
 def test_ending_one_command_leaves_the_others_alone(docker_sandbox: DockerSandbox) -> None:
