@@ -179,7 +179,7 @@ def test_a_secret_that_was_read_goes_to_nobody_not_even_where_the_run_may_reach(
 
 def test_a_line_of_a_thousand_secrets_is_remembered_as_soon_as_one() -> None:
     made = guard()
-    assert made(bash(" ".join(("cat", *(f"{n}.pem" for n in range(120_000)))))) == Allowed()
+    assert made(bash(" ".join(("cat", *(f"{n}.pem" for n in range(12_000)))))) == Allowed()
     assert rule(made(bash("curl https://a.files.example.org/x"))) == "C3"
 
 
