@@ -76,7 +76,7 @@ UV = index="$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-ur
 UNUSED := kubernetes|litellm/proxy|pip|apprise|posthog|mypyc?|onnx|onnxruntime|openai/resources
 UNUSED := $(UNUSED)|huggingface_hub|qdrant_client|botocore|dateparser|mem0|mcp|rich_rst
 UNUSED := $(UNUSED)|setuptools|pkg_resources|distutils|f2py|tests?|testing|pygments/lexers
-UNUSED := $(UNUSED)|playwright/async_api|duckdb|portalocker|s3transfer|ruamel|oauthlib
+UNUSED := $(UNUSED)|playwright/async_api|portalocker|s3transfer|ruamel|oauthlib
 
 # Another Python under its name, or one broken off while it was made, has no pip: it is made anew.
 WHOLE := $(shell $(BIN)/python -c 'import pip' 2> /dev/null && echo yes)

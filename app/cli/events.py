@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policy.log.taint import Hop
 
 Run = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
-Format = Literal["jsonl", "prov", "parquet", "markdown", "svg"]
+Format = Literal["jsonl", "prov", "markdown", "svg"]
 
 app = typer.Typer(help="The event log: what happened, and what led to what.", no_args_is_help=True)
 
@@ -148,15 +148,16 @@ def taint(
 
 @app.command("export")
 def export(
-    file: Annotated[Path, typer.Argument(help="Where to; - for stdout. Parquet: a folder.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; - for stdout.")],
     run: Run = None,
-    format_: Annotated[Format, typer.Option("--format", help="jsonl can be merged.")] = "jsonl",
+    format_: Annotated[
+        Format, typer.Option("--format", help="Only jsonl can be merged.")
+    ] = "jsonl",
     as_json: AsJson = False,
 ) -> None:
-    """Write the log, or one run of it, for another machine, for a page or for DuckDB."""
+    """Write the log, or one run of it, to a file."""
     from contracts.errors import OptionInvalid
     from flows.execution.wiring import open_event_log
-    from policy.log.parquet import write_parquet
 
     if run is None and format_ in ("markdown", "svg"):
         raise OptionInvalid(f"--format {format_} shows one run: name it with --run")
@@ -167,21 +168,14 @@ def export(
     run = whole_run(run)
     with open_event_log() as opened:
         history = _history(opened, run)
-    if format_ == "parquet":
-        try:
-            written = [str(path) for path in write_parquet(history, file)]
-        except OSError as error:
-            raise OptionInvalid(f"cannot write into {str(file)!r}: {error.strerror}") from error
-    else:
-        text = _exported(history, run or "", format_)
-        if str(file) == "-":
-            sys.stdout.write(text)
-            return
-        write_file(file, text)
-        written = [str(file)]
+    text = _exported(history, run or "", format_)
+    if str(file) == "-":
+        sys.stdout.write(text)
+        return
+    write_file(file, text)
     tell(
-        {"files": written, "events": len(history.events)},
-        f"wrote {len(history.events)} events to {', '.join(written)}",
+        {"files": [str(file)], "events": len(history.events)},
+        f"wrote {len(history.events)} events to {file}",
         as_json,
     )
 

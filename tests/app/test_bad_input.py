@@ -61,7 +61,11 @@ NOT_AVAILABLE = 3
         (("events", "log", "--limit", "9" * 23), BAD, "'--limit'"),
         (("notes", "list", "--limit", "9" * 23), BAD, "'--limit'"),
         (("memory", "list", "--limit", "9" * 23), BAD, "'--limit'"),
-        (("events", "export", "empty/.git/config", "--format", "parquet"), BAD, "File exists"),
+        (
+            ("events", "export", "log", "--format", "parquet"),
+            BAD,
+            "'parquet' is not one of 'jsonl'",
+        ),
         (("events", "replay", "--run", "nope"), BAD, "knows no run 'nope'"),
         (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
         (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),

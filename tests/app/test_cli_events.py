@@ -129,12 +129,6 @@ def test_a_run_is_exported_in_other_words(
     assert cli("export", "-", "--format", format_, "--run", "r1").stdout == file.read_text()
 
 
-def test_parquet_goes_into_a_folder(cli: Cli, happened: tuple[str, str], tmp_path: Path) -> None:
-    cli("export", str(tmp_path / "out"), "--format", "parquet")
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["entities.parquet", "events.parquet", "links.parquet"]
-
-
 @pytest.mark.parametrize("argv", [
     ("--format", "svg"), ("--run", "r1"), ("--format", "prov", "--run", "none"),
 ])  # fmt: skip
