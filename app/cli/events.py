@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from policy.log.taint import Hop
 
 Run = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
-Format = Literal["jsonl", "prov", "markdown", "svg"]
+Format = Literal["jsonl", "prov", "markdown", "mermaid"]
 
 app = typer.Typer(help="The event log: what happened, and what led to what.", no_args_is_help=True)
 
@@ -159,7 +159,7 @@ def export(
     from contracts.errors import OptionInvalid
     from flows.execution.wiring import open_event_log
 
-    if run is None and format_ in ("markdown", "svg"):
+    if run is None and format_ in ("markdown", "mermaid"):
         raise OptionInvalid(f"--format {format_} shows one run: name it with --run")
     if as_json and str(file) == "-":
         raise OptionInvalid("--json tells on stdout what was written: name a file, or leave it out")
@@ -256,7 +256,7 @@ def _hop(hop: "Hop", history: "History") -> dict[str, object]:
 
 def _exported(history: "History", run: str, format_: Format) -> str:
     from policy.log import jsonl
-    from policy.log.graph_svg import svg
+    from policy.log.graph_text import mermaid
     from policy.log.prov import prov
     from policy.log.view_text import markdown
     from policy.log.views import graph_of_run, run_view
@@ -266,7 +266,7 @@ def _exported(history: "History", run: str, format_: Format) -> str:
             return "".join(f"{line}\n" for line in jsonl.export(history))
         case "prov":
             return json.dumps(prov(history), indent=1, default=dict) + "\n"
-        case "svg":
-            return svg(graph_of_run(history, run))
+        case "mermaid":
+            return mermaid(graph_of_run(history, run))
         case _:
             return markdown(run_view(history, run))

@@ -98,9 +98,9 @@ def publish_report(report: RunReport, diff: str) -> None:
 
 
 def publish_view(view: ViewSpec, run_id: str) -> None:
-    """Attach what the run's events tell: the data flow as a picture, the decisions as a table."""
+    """Attach what the event log says about the run: its data flow and its decisions."""
     create_markdown_artifact(
-        view_markdown(view, pictures=True),
+        view_markdown(view),
         key=f"events-{run_id}",
-        description="What led to what: tainted ways are red",
+        description="Data flow of the run; tainted events and edges are red",
     )

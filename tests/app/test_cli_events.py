@@ -118,7 +118,7 @@ def test_a_file_that_was_cut_short_changes_nothing(
 
 
 @pytest.mark.parametrize(("format_", "begins"), [
-    ("prov", "{"), ("svg", "<svg"), ("markdown", "# Run r1"),
+    ("prov", "{"), ("mermaid", "flowchart TD\n"), ("markdown", "# Run r1"),
 ])  # fmt: skip
 def test_a_run_is_exported_in_other_words(
     cli: Cli, happened: tuple[str, str], tmp_path: Path, format_: str, begins: str
@@ -130,7 +130,7 @@ def test_a_run_is_exported_in_other_words(
 
 
 @pytest.mark.parametrize("argv", [
-    ("--format", "svg"), ("--run", "r1"), ("--format", "prov", "--run", "none"),
+    ("--format", "mermaid"), ("--run", "r1"), ("--format", "prov", "--run", "none"),
 ])  # fmt: skip
 def test_an_export_that_makes_no_sense_is_refused(
     cli: Cli, happened: tuple[str, str], tmp_path: Path, argv: tuple[str, ...]
