@@ -6,7 +6,7 @@ from typing import NamedTuple
 from policy.log.view_spec import Graph, GraphEdge, GraphNode
 
 MAX_BOXES, MAX_EDGES, MAX_TEXT = 200, 450, 40_000
-"""Mermaid refuses more than 500 edges or 50,000 characters, and draws 200 boxes in seconds."""
+"""Mermaid refuses more than 500 edges or 50,000 characters."""
 _LABEL = 60
 """Characters of a box's label."""
 
@@ -41,7 +41,7 @@ def graph_rows(graph: Graph) -> tuple[GraphRow, ...]:
         GraphRow(
             number[node.id],
             node,
-            tuple(Cause(number[edge.source], edge.tainted) for edge in into.get(node.id, ())),
+            tuple(sorted(Cause(number[e.source], e.tainted) for e in into.get(node.id, ()))),
         )
         for node in graph.nodes
     )
