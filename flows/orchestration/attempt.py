@@ -102,5 +102,5 @@ def publish_view(view: ViewSpec, run_id: str) -> None:
     create_markdown_artifact(
         view_markdown(view),
         key=f"events-{run_id}",
-        description="Data flow of the run; tainted events and edges are red",
+        description="Which event led to which, what was tainted, and all decisions",
     )

@@ -3,7 +3,7 @@
 import html
 import re
 
-from policy.log.graph_text import GraphRow, graph_rows, mermaid
+from policy.log.graph_text import GraphRow, graph_rows
 from policy.log.view_spec import Graph, Part, Prose, Table, ViewSpec
 
 MAX_ROWS = 400
@@ -11,7 +11,7 @@ MAX_ROWS = 400
 
 
 def markdown(view: ViewSpec) -> str:
-    """The page; a graph is a Mermaid block and a table of the same boxes."""
+    """The page. A graph is a table: Prefect's first UI, for one, does not render Mermaid."""
     return "\n\n".join((f"# {_plain(view.title)}", *map(_part, view.parts))) + "\n"
 
 
@@ -33,14 +33,14 @@ def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
 
 
 def _graph(graph: Graph) -> str:
-    """The picture for viewers that render Mermaid, and the table for all others."""
     rows = graph_rows(graph)
     shown = tuple(_row(row) for row in rows[:MAX_ROWS])
-    parts = [f"```mermaid\n{mermaid(graph)}```"] if rows else []
-    parts.append(_table(("#", "event", "caused by", "taint"), shown))
-    if len(rows) > MAX_ROWS:
-        parts.append(f"The first {MAX_ROWS} of {len(rows)} events.")
-    return "\n\n".join(parts)
+    table = _table(("#", "event", "caused by", "taint"), shown)
+    if len(rows) <= MAX_ROWS:
+        return table
+    return (
+        f"{table}\n\nThe first {MAX_ROWS} of {len(rows)} events; `harness runs events` prints all."
+    )
 
 
 def _row(row: GraphRow) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ def test_a_huge_run_is_drawn_in_part_and_says_so() -> None:
     assert f'more["{1_000 - MAX_BOXES} more events are not drawn"]' in drawn
     page = markdown(ViewSpec(title="Run", parts=(a_chain(1_000, "node"),)))
     assert page.count(" node ") == MAX_ROWS
-    assert f"The first {MAX_ROWS} of 1000 events." in page
+    assert f"The first {MAX_ROWS} of 1000 events; `harness runs events` prints all." in page
 
 
 def test_long_hostile_labels_keep_a_flowchart_within_what_mermaid_accepts() -> None:
