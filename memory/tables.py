@@ -1,6 +1,7 @@
 """The SQL tables. The database is the truth; all search indexes can be made from it."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 from sqlalchemy import (
     JSON,
@@ -45,15 +46,13 @@ class Moment(TypeDecorator[datetime]):
             raise MomentDamaged(f"{value!r} is no moment") from error
 
 
-def _playbook_key(*, primary: bool = False) -> "Column[int]":
-    return Column(
-        "playbook_key",
-        Integer,
-        ForeignKey("playbooks.key", ondelete="CASCADE"),
-        primary_key=primary,
-        nullable=False,
-    )
+def owner_key(name: str, owner: str, *, primary: bool = True) -> "Column[int]":
+    """A column that names the owner of a row; the row is deleted with its owner."""
+    key = ForeignKey(owner, ondelete="CASCADE")
+    return Column(name, Integer, key, primary_key=primary, nullable=False)
 
+
+_playbook_key = partial(owner_key, "playbook_key", "playbooks.key")
 
 playbooks = Table(
     "playbooks",
@@ -83,14 +82,14 @@ playbooks = Table(
 playbook_tags = Table(
     "playbook_tags",
     metadata,
-    _playbook_key(primary=True),
+    _playbook_key(),
     Column("tag", String(255), primary_key=True),
 )
 
 versions = Table(
     "playbook_versions",
     metadata,
-    _playbook_key(primary=True),
+    _playbook_key(),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("at", Moment, nullable=False),
     Column("source", String(255), nullable=False),
@@ -101,7 +100,7 @@ lessons = Table(
     "lessons",
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=True),
-    _playbook_key(),
+    _playbook_key(primary=False),
     Column("text", Text, nullable=False),
     Column("digest", String(32), nullable=False),
     Column("run_id", String(64)),
@@ -133,7 +132,7 @@ executions = Table(
 vectors = Table(
     "vectors",
     metadata,
-    _playbook_key(primary=True),
+    _playbook_key(),
     Column("model", String(255), nullable=False),
     Column("dimensions", Integer, nullable=False),
     Column("digest", String(32), nullable=False),
@@ -145,7 +144,7 @@ words = Table(
     "words",
     metadata,
     Column("word", String(64), primary_key=True),
-    _playbook_key(primary=True),
+    _playbook_key(),
     Column("impact", Float, nullable=False),
     Index("words_by_impact", "word", "impact", "playbook_key"),
     Index("words_by_playbook", "playbook_key"),

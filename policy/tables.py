@@ -9,7 +9,6 @@ from sqlalchemy import (
     Column,
     Index,
     Integer,
-    LargeBinary,
     MetaData,
     String,
     Table,
@@ -53,16 +52,6 @@ entity_edges = Table(
     Index("entity_edges_back", "target", "kind", "source"),
 )
 """`part_of` and `relates_to`; what was made from what is told by the events."""
-
-entity_vectors = Table(
-    "entity_vectors",
-    metadata,
-    Column("entity", String(64), primary_key=True),
-    Column("model", String(255), primary_key=True),
-    Column("dimensions", Integer, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
-)
-"""Derived: made anew when they are not there."""
 
 events = Table(
     "events",

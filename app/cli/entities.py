@@ -1,10 +1,10 @@
-"""`harness events find`: entities by what they mean, or by where they stand."""
+"""`harness events find`: entities by words, or by which was made from which."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.terminal.options import AsJson
+from app.terminal.options import MOST, AsJson
 from app.terminal.out import show, show_json
 
 if TYPE_CHECKING:
@@ -12,56 +12,58 @@ if TYPE_CHECKING:
 
 
 def find(
-    text: Annotated[str, typer.Argument(help="What they are about.")] = "",
-    near: Annotated[str | None, typer.Option(help="What one step from this entity.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="With --near: so many steps.")] = 1,
+    text: Annotated[str, typer.Argument(help="Words that they contain.")] = "",
+    near: Annotated[str | None, typer.Option(help="Entities near this one.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="With --near: the number of steps.")] = 1,
     between: Annotated[
-        tuple[str, str] | None, typer.Option(help="All on the ways from one to another.")
+        tuple[str, str] | None, typer.Option(help="Entities on the paths from one to another.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1)] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, help="With TEXT: at most so many.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find entities by what they mean, near one, or between two."""
+    """Find entities by words, near another entity, or between two."""
     from contracts.errors import OptionInvalid
     from flows.execution.wiring import open_event_log
-    from flows.recall.library import entity_search
     from policy.log import entity_search as graph
     from policy.log.find import between as all_between
     from policy.log.find import near as all_near
 
-    if [bool(text), near is not None, between is not None].count(True) != 1:
+    if [bool(text.strip()), near is not None, between is not None].count(True) != 1:
         raise OptionInvalid("say one of: TEXT, --near ENTITY, --between ENTITY ENTITY")
+    steps_of: dict[str, int] = {}
     with open_event_log() as log:
         if between is not None:
             start, end = (graph.entity_id_of(log.engine, one) for one in between)
             ahead, behind = graph.onward(log.engine), graph.backward(log.engine)
-            scores = dict.fromkeys(sorted(all_between(start, end, ahead, behind)), 0.0)
+            there = log.entities(all_between(start, end, ahead, behind))
+            found = [there[name] for name in sorted(there)]
         elif near is not None:
             start = graph.entity_id_of(log.engine, near)
-            found = all_near(start, graph.neighbours(log.engine), steps=steps)
-            scores = {name: float(away) for name, away in found.items()}
+            steps_of = all_near(start, graph.neighbours(log.engine), steps=steps)
+            there = log.entities(steps_of)
+            found = [there[name] for name in steps_of]
         else:
-            hits = entity_search(log).by_meaning(text, limit=limit)
-            scores = {hit.entity.id: hit.distance for hit in hits}
-        there = log.entities(scores)
+            found = graph.with_words(log, text, limit=limit)
     if as_json:
-        show_json([_told(there[name], score) for name, score in scores.items()])
-    elif not scores:
+        show_json([_as_json(entity, steps_of.get(entity.id)) for entity in found])
+    elif not found:
         show("nothing found")
-    for name, score in scores.items() if not as_json else ():
-        show(_line(there[name], score))
+    for entity in found if not as_json else ():
+        show(_line(entity, steps_of.get(entity.id)))
 
 
-def _told(entity: "Entity", score: float) -> dict[str, object]:
+def _as_json(entity: "Entity", steps: int | None) -> dict[str, object]:
     import json
 
     from policy.log.events import entity_line
 
-    return {"id": entity.id, "distance": round(score, 4), **json.loads(entity_line(entity))}
+    distance = {} if steps is None else {"distance": steps}
+    return {"id": entity.id, **distance, **json.loads(entity_line(entity))}
 
 
-def _line(entity: "Entity", score: float) -> str:
+def _line(entity: "Entity", steps: int | None) -> str:
     from nodes.text import inert
 
     taint = ", ".join(sorted(entity.label.taint)) or "clean"
-    return inert(f"{entity.id[:12]} {score:.2f} {entity.origin} ({taint})")
+    distance = "" if steps is None else f" {steps}"
+    return inert(f"{entity.id[:12]}{distance} {entity.origin} ({taint})")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policy.log.taint import Hop
 
 Run = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
-Format = Literal["jsonl", "prov", "parquet", "markdown", "svg"]
+Format = Literal["jsonl", "prov", "markdown", "mermaid"]
 
 app = typer.Typer(help="The event log: what happened, and what led to what.", no_args_is_help=True)
 
@@ -154,17 +154,18 @@ def taint(
 
 @app.command("export")
 def export(
-    file: Annotated[Path, typer.Argument(help="Where to; - for stdout. Parquet: a folder.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; - for stdout.")],
     run: Run = None,
-    format_: Annotated[Format, typer.Option("--format", help="jsonl can be merged.")] = "jsonl",
+    format_: Annotated[
+        Format, typer.Option("--format", help="Only jsonl can be merged.")
+    ] = "jsonl",
     as_json: AsJson = False,
 ) -> None:
-    """Write the log, or one run of it, for another machine, for a page or for DuckDB."""
+    """Write the log, or one run of it, to a file."""
     from contracts.errors import OptionInvalid
     from flows.execution.wiring import open_event_log
-    from policy.log.parquet import write_parquet
 
-    if run is None and format_ in ("markdown", "svg"):
+    if run is None and format_ in ("markdown", "mermaid"):
         raise OptionInvalid(f"--format {format_} shows one run: name it with --run")
     if as_json and str(file) == "-":
         raise OptionInvalid("--json tells on stdout what was written: name a file, or leave it out")
@@ -173,21 +174,14 @@ def export(
     run = whole_run(run)
     with open_event_log() as opened:
         history = _history(opened, run)
-    if format_ == "parquet":
-        try:
-            written = [str(path) for path in write_parquet(history, file)]
-        except OSError as error:
-            raise OptionInvalid(f"cannot write into {str(file)!r}: {error.strerror}") from error
-    else:
-        text = _exported(history, run or "", format_)
-        if str(file) == "-":
-            sys.stdout.write(text)
-            return
-        write_file(file, text)
-        written = [str(file)]
+    text = _exported(history, run or "", format_)
+    if str(file) == "-":
+        sys.stdout.write(text)
+        return
+    write_file(file, text)
     tell(
-        {"files": written, "events": len(history.events)},
-        f"wrote {len(history.events)} events to {', '.join(written)}",
+        {"files": [str(file)], "events": len(history.events)},
+        f"wrote {len(history.events)} events to {file}",
         as_json,
     )
 
@@ -272,7 +266,7 @@ def _hop(hop: "Hop", history: "History") -> dict[str, object]:
 
 def _exported(history: "History", run: str, format_: Format) -> str:
     from policy.log import jsonl
-    from policy.log.graph_svg import svg
+    from policy.log.graph_text import mermaid
     from policy.log.prov import prov
     from policy.log.view_text import markdown
     from policy.log.views import graph_of_run, run_view
@@ -282,7 +276,7 @@ def _exported(history: "History", run: str, format_: Format) -> str:
             return "".join(f"{line}\n" for line in jsonl.export(history))
         case "prov":
             return json.dumps(prov(history), indent=1, default=dict) + "\n"
-        case "svg":
-            return svg(graph_of_run(history, run))
+        case "mermaid":
+            return mermaid(graph_of_run(history, run))
         case _:
             return markdown(run_view(history, run))

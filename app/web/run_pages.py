@@ -25,14 +25,15 @@ from memory.notes.shown_log import Shown
 from memory.notes.types import Entry
 from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable
-from policy.log.graph_svg import svg
-from policy.log.view_spec import Prose, Table
-from policy.log.views import graph_of_run, run_view
+from policy.log.graph_text import graph_rows, mermaid
+from policy.log.view_spec import Graph, Prose, Table
+from policy.log.views import run_view
 from providers.read_trajectory import read_trajectory, shown
 
 LISTED = 200
 SAID = 400
 DIFF_LINES = 4000
+EVENTS = 400
 
 router = APIRouter()
 
@@ -76,17 +77,6 @@ def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
     if report is not None:
         values |= _report_values(own, report) | _remembered(report) | _led(own.name)
     return page(request, "run", values)
-
-
-@router.get("/runs/{run_id}/graph.svg")
-def graph(run_id: str) -> Response:
-    """What led to what in a run, as a picture; tainted ways are red and dashed."""
-    own = runs.find_run(load_settings().runs, run_id)
-    with open_event_log() as log:
-        history = log.history(own.name)
-    headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-    picture = svg(graph_of_run(history, own.name))
-    return Response(picture, media_type="image/svg+xml", headers=headers)
 
 
 @router.post("/runs/{run_id}/rate")
@@ -134,10 +124,14 @@ def _led(run_id: str) -> dict[str, object]:
         with open_event_log() as log:
             view = run_view(log.history(run_id), run_id)
     except (LogDamaged, LogUnavailable) as error:
-        return {"about": str(error), "tables": ()}
+        return {"about": str(error), "tables": (), "events": (), "events_all": 0, "flowchart": ""}
+    (graph,) = [part for part in view.parts if isinstance(part, Graph)]
     return {
         "about": " ".join(part.text for part in view.parts if isinstance(part, Prose)),
         "tables": [part for part in view.parts if isinstance(part, Table) and part.rows],
+        "events": graph_rows(graph)[:EVENTS],
+        "events_all": len(graph.nodes),
+        "flowchart": mermaid(graph),
     }
 
 

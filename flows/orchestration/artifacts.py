@@ -1,4 +1,4 @@
-"""A run's report as Prefect artifacts: one markdown, one table."""
+"""A run's report and events as Prefect artifacts."""
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
@@ -28,11 +28,11 @@ def publish_report(report: RunReport, diff: str) -> None:
 
 
 def publish_view(view: ViewSpec, run_id: str) -> None:
-    """Attach what the run's events tell: the data flow as a picture, the decisions as a table."""
+    """Attach what the event log says about the run: its data flow and its decisions."""
     attach_markdown(
-        view_markdown(view, pictures=True),
+        view_markdown(view),
         key=f"events-{run_id}",
-        description="What led to what: tainted ways are red",
+        description="Which event led to which, what was tainted, and all decisions",
     )
 
 

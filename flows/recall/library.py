@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from contracts.agents import AGENTS
 from contracts.chat import Embed
-from contracts.errors import ModelUnavailable, SettingsInvalid
+from contracts.errors import ModelUnavailable
 from flows.config.environment import environment
 from flows.config.memory import (
     EmbeddingSettings,
@@ -22,10 +21,6 @@ from memory.playbooks.library import Library, open_library
 from memory.types import Embedder
 from providers import mpnet
 from providers.embed import LOCAL, PRESETS, named
-
-if TYPE_CHECKING:
-    from policy.log.entity_search import EntitySearch
-    from policy.log.event_log import EventLog
 
 
 @contextmanager
@@ -60,23 +55,6 @@ def notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
         embedder=_embedder(chosen.embedding),
     ) as opened:
         yield opened
-
-
-def entity_search(log: "EventLog") -> "EntitySearch":
-    """Entities found by what they mean, with the embedding model of memory.
-
-    Raises:
-        SettingsInvalid: the settings name none.
-    """
-    from policy.log.entity_search import EntitySearch  # brings in numpy, which a run has no use for
-
-    made = _embedder(load_memory_settings().embedding)
-    if made is None:
-        raise SettingsInvalid(
-            "entities are found by meaning with an embedding model, and the setting "
-            "`memory.embedding.provider` is 'none': name one, or use --near"
-        )
-    return EntitySearch(engine=log.engine, embed=made.embed, model=made.name)
 
 
 def _embedder(wanted: EmbeddingSettings) -> Embedder | None:

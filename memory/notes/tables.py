@@ -4,7 +4,6 @@ from sqlalchemy import (
     JSON,
     Boolean,
     Column,
-    ForeignKey,
     Index,
     Integer,
     LargeBinary,
@@ -13,7 +12,7 @@ from sqlalchemy import (
     Text,
 )
 
-from memory.tables import Moment, metadata
+from memory.tables import Moment, metadata, owner_key
 
 entries = Table(
     "entries",
@@ -51,15 +50,10 @@ entries = Table(
 the key of (agent, user, company) from `memory.scope`."""
 
 
-def _entry_key() -> "Column[int]":
-    owner = ForeignKey("entries.key", ondelete="CASCADE")
-    return Column("entry_key", Integer, owner, primary_key=True, nullable=False)
-
-
 entry_versions = Table(
     "entry_versions",
     metadata,
-    _entry_key(),
+    owner_key("entry_key", "entries.key"),
     Column("version", Integer, primary_key=True, autoincrement=False),
     Column("at", Moment, nullable=False),
     Column("author", String(16), nullable=False),
@@ -70,7 +64,7 @@ entry_versions = Table(
 entry_vectors = Table(
     "entry_vectors",
     metadata,
-    _entry_key(),
+    owner_key("entry_key", "entries.key"),
     Column("model", String(255), nullable=False),
     Column("dimensions", Integer, nullable=False),
     Column("vector", LargeBinary, nullable=False),

@@ -1,81 +1,47 @@
-"""Finds entities in the database: by what they mean, and by who made what of them."""
+"""Finds entities of the event log: by words, and by which was made from which."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-from sqlalchemy import CompoundSelect, Connection, Engine, String, bindparam, insert, select, union
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    Engine,
+    String,
+    and_,
+    bindparam,
+    func,
+    select,
+    union,
+)
 
-from contracts.chat import Embed
 from contracts.entity import Entity
 from contracts.json import canonical
-from policy.database import reading, writing
+from policy.database import reading
 from policy.errors import EntityNotFound
-from policy.log.events import entity_of
+from policy.log.event_log import EventLog
 from policy.log.rows import slices
-from policy.tables import entities, entity_edges, entity_vectors, event_entities
+from policy.tables import entities, entity_edges, event_entities, events
 
-_Floats = NDArray[np.float32]
-
-_AT_ONCE = 64
-"""Texts that are embedded in one go."""
-_TEXT = 2_000
-"""Characters of an entity that its vector is made of."""
+_Ends = tuple[ColumnElement[str], ColumnElement[str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NearEntity:
-    """An entity, and how near it is to what was asked: 0 is the same, 2 the opposite."""
+def with_words(log: EventLog, text: str, *, limit: int) -> list[Entity]:
+    """Entities whose content or origin contains every word of `text`, the newest first.
 
-    entity: Entity
-    distance: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class EntitySearch:
-    """Entities of one database. `model` is the name that `embed`'s vectors are kept under."""
-
-    engine: Engine
-    embed: Embed
-    model: str
-
-    def by_meaning(self, text: str, *, limit: int = 10) -> list[NearEntity]:
-        """The nearest entities, the nearest first; those without a vector get one first.
-
-        Raises:
-            ModelUnavailable: nothing can be embedded.
-        """
-        self.embed_new()
-        with reading(self.engine) as connection:
-            names, vectors = _vectors(connection, self.model)
-            if not names:
-                return []
-            asked = _unit(np.asarray([self.embed([text])[0]], dtype=np.float32))[0]
-            distances = 1 - vectors @ asked
-            nearest = np.argsort(distances, kind="stable")[:limit]
-            there = _entities(connection, [names[place] for place in nearest])
-        return [
-            NearEntity(entity=there[names[place]], distance=float(distances[place]))
-            for place in nearest
-        ]
-
-    def embed_new(self) -> int:
-        """Make vectors for the entities that have none of this model; gives their number."""
-        with reading(self.engine) as connection:
-            has = select(entity_vectors.c.entity).where(entity_vectors.c.model == self.model)
-            query = select(entities.c.id, entities.c.line).where(entities.c.id.not_in(has))
-            new = [(row[0], _text(entity_of(row[1]))) for row in connection.execute(query)]
-        for start in range(0, len(new), _AT_ONCE):
-            some = new[start : start + _AT_ONCE]
-            made = self.embed([text for _, text in some])
-            with writing(self.engine) as connection:
-                _keep(connection, self.model, [name for name, _ in some], made)
-        return len(new)
+    Case does not matter, and a word is also found inside a longer one.
+    """
+    words = text.casefold().split()
+    found: list[Entity] = []
+    for some in slices(_newest_first(log.engine)):
+        there = log.entities(some)
+        found += (there[name] for name in some if _contains(there[name], words))
+        if len(found) >= limit:
+            break
+    return found[:limit]
 
 
 def entity_id_of(engine: Engine, prefix: str) -> str:
-    """The id of the entity that begins so.
+    """The id of the only entity whose id begins with `prefix`.
 
     Raises:
         EntityNotFound: none, or several.
@@ -90,44 +56,43 @@ def entity_id_of(engine: Engine, prefix: str) -> str:
 
 
 def neighbours(engine: Engine) -> Callable[[str], list[str]]:
-    """Where one gets from an entity in one step, either way: for `policy.log.find`."""
+    """The entities one step away in either direction: for `policy.log.find`."""
     ahead, behind = onward(engine), backward(engine)
     return lambda name: [*ahead(name), *behind(name)]
 
 
 def onward(engine: Engine) -> Callable[[str], list[str]]:
-    """What was made of an entity, its parts, and what it relates to."""
-    used, made = event_entities.alias(), event_entities.alias()
-    here = bindparam("here", type_=String)
-    query = union(
-        select(made.c.entity)
-        .join(used, used.c.event == made.c.event)
-        .where(used.c.role == "consumes", used.c.entity == here, made.c.role == "produces"),
-        select(entity_edges.c.source).where(
-            entity_edges.c.kind == "part_of", entity_edges.c.target == here
-        ),
-        select(entity_edges.c.target).where(
-            entity_edges.c.kind == "relates_to", entity_edges.c.source == here
-        ),
+    """The entities made from an entity, its parts, and those that it relates to."""
+    source, target = entity_edges.c.source, entity_edges.c.target
+    return _one_step(
+        engine, ("consumes", "produces"), part_of=(target, source), relates_to=(source, target)
     )
-    return lambda name: _ids(engine, query, name)
 
 
 def backward(engine: Engine) -> Callable[[str], list[str]]:
-    """What an entity was made of, what it is part of, and what relates to it."""
-    used, made = event_entities.alias(), event_entities.alias()
-    here = bindparam("here", type_=String)
-    query = union(
-        select(used.c.entity)
-        .join(made, used.c.event == made.c.event)
-        .where(made.c.role == "produces", made.c.entity == here, used.c.role == "consumes"),
-        select(entity_edges.c.target).where(
-            entity_edges.c.kind == "part_of", entity_edges.c.source == here
-        ),
-        select(entity_edges.c.source).where(
-            entity_edges.c.kind == "relates_to", entity_edges.c.target == here
-        ),
+    """The entities an entity was made from, what it is part of, and those that relate to it."""
+    source, target = entity_edges.c.source, entity_edges.c.target
+    return _one_step(
+        engine, ("produces", "consumes"), part_of=(source, target), relates_to=(target, source)
     )
+
+
+def _one_step(
+    engine: Engine, roles: tuple[str, str], *, part_of: _Ends, relates_to: _Ends
+) -> Callable[[str], list[str]]:
+    """From the entity in the first role, or first column, to those in the second."""
+    first, then = event_entities.alias(), event_entities.alias()
+    here = bindparam("here", type_=String)
+    by_event = (
+        select(then.c.entity)
+        .join(first, first.c.event == then.c.event)
+        .where(first.c.role == roles[0], first.c.entity == here, then.c.role == roles[1])
+    )
+    by_edge = (
+        select(end).where(entity_edges.c.kind == kind, start == here)
+        for kind, (start, end) in (("part_of", part_of), ("relates_to", relates_to))
+    )
+    query = union(by_event, *by_edge)
     return lambda name: _ids(engine, query, name)
 
 
@@ -136,53 +101,23 @@ def _ids(engine: Engine, query: CompoundSelect[tuple[str]], name: str) -> list[s
         return sorted(row[0] for row in connection.execute(query, {"here": name}))
 
 
-def _vectors(connection: Connection, model: str) -> tuple[list[str], _Floats]:
-    """All vectors of the model, of one length each; those of another length are left out."""
-    query = select(entity_vectors.c.entity, entity_vectors.c.vector, entity_vectors.c.dimensions)
-    rows = connection.execute(query.where(entity_vectors.c.model == model)).all()
-    length = rows[-1].dimensions if rows else 0
-    kept = [row for row in rows if row.dimensions == length]
-    joined = b"".join(row.vector for row in kept)
-    vectors = np.frombuffer(joined, dtype="<f4").reshape(len(kept), length)
-    return [row.entity for row in kept], vectors
-
-
-def _keep(
-    connection: Connection, model: str, names: Sequence[str], made: Sequence[Sequence[float]]
-) -> None:
-    known = select(entity_vectors.c.entity).where(
-        entity_vectors.c.model == model, entity_vectors.c.entity.in_(names)
+def _newest_first(engine: Engine) -> list[str]:
+    """The ids of all entities, in the order of the last event that produced each."""
+    produced = and_(event_entities.c.entity == entities.c.id, event_entities.c.role == "produces")
+    newest = func.coalesce(func.max(events.c.number), 0)
+    query = (
+        select(entities.c.id)
+        .outerjoin(event_entities, produced)
+        .outerjoin(events, events.c.id == event_entities.c.event)
+        .group_by(entities.c.id)
+        .order_by(newest.desc(), entities.c.id)
     )
-    there = {row[0] for row in connection.execute(known)}
-    units = _unit(np.asarray(made, dtype=np.float32))
-    rows = [
-        {"entity": name, "model": model, "dimensions": len(unit), "vector": unit.tobytes()}
-        for name, unit in zip(names, units, strict=True)
-        if name not in there
-    ]
-    if rows:
-        connection.execute(insert(entity_vectors), rows)
+    with reading(engine) as connection:
+        return [row[0] for row in connection.execute(query)]
 
 
-def _entities(connection: Connection, names: Iterable[str]) -> Mapping[str, Entity]:
-    return {
-        row[0]: entity_of(row[1])
-        for some in slices(names)
-        for row in connection.execute(
-            select(entities.c.id, entities.c.line).where(entities.c.id.in_(some))
-        )
-    }
-
-
-def _text(entity: Entity) -> str:
-    """What an entity says, for a model that makes vectors."""
+def _contains(entity: Entity, words: Sequence[str]) -> bool:
     content = entity.content
-    said = content.get("text") if isinstance(content, Mapping) else content
-    text = said if isinstance(said, str) else canonical(content)
-    return text[:_TEXT] or entity.origin
-
-
-def _unit(vectors: _Floats) -> _Floats:
-    """The same directions with length 1; a vector of zeros stays one."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths == 0, 1, lengths), dtype="<f4")
+    text = content if isinstance(content, str) else canonical(content)
+    searched = f"{entity.origin}\n{text}".casefold()
+    return all(word in searched for word in words)

@@ -14,14 +14,14 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Prose:
-    """A paragraph, as plain text: whoever renders it makes it inert."""
+    """A paragraph of plain text; the renderer escapes it."""
 
     text: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNode:
-    """A box of the picture. `tainted` ones came in touch with what nobody vouches for."""
+    """A box of the graph. A tainted box has handled content from an untrusted source."""
 
     id: str
     text: str
@@ -31,7 +31,7 @@ class GraphNode:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphEdge:
-    """An arrow of the picture, from what was there before to what came of it."""
+    """An arrow of the graph, from a cause to its effect."""
 
     source: str
     target: str
@@ -40,7 +40,7 @@ class GraphEdge:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """The data flow: arrows lead down."""
+    """The data flow. Causes stand before their effects in `nodes`."""
 
     title: str
     nodes: tuple[GraphNode, ...]

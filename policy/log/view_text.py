@@ -1,28 +1,28 @@
-"""A ViewSpec as Markdown: what events say is inert in it, whoever wrote it. Pure."""
+"""A ViewSpec as Markdown, in which no text of an event acts as Markdown or HTML. Pure."""
 
 import html
 import re
-from base64 import b64encode
 
-from policy.log.graph_svg import svg
+from policy.log.graph_text import GraphRow, graph_rows
 from policy.log.view_spec import Graph, Part, Prose, Table, ViewSpec
 
-
-def markdown(view: ViewSpec, *, pictures: bool = False) -> str:
-    """The page; the graph is a picture in it, or a table of its arrows."""
-    parts = (_part(part, pictures=pictures) for part in view.parts)
-    return "\n\n".join((f"# {_plain(view.title)}", *parts)) + "\n"
+MAX_ROWS = 400
+"""Rows of a graph's table; a longer page takes a browser seconds."""
 
 
-def _part(part: Part, *, pictures: bool) -> str:
+def markdown(view: ViewSpec) -> str:
+    """The page. A graph is a table: Prefect's first UI, for one, does not render Mermaid."""
+    return "\n\n".join((f"# {_plain(view.title)}", *map(_part, view.parts))) + "\n"
+
+
+def _part(part: Part) -> str:
     match part:
         case Prose():
             return _plain(part.text)
         case Table():
             return f"## {_plain(part.title)}\n\n{_table(part.head, part.rows)}"
         case Graph():
-            drawn = _picture(part) if pictures else _graph(part)
-            return f"## {_plain(part.title)}\n\n{drawn}"
+            return f"## {_plain(part.title)}\n\n{_graph(part)}"
 
 
 def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
@@ -32,19 +32,21 @@ def _table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
     return "\n".join(f"| {' | '.join(_plain(cell) for cell in line)} |" for line in lines)
 
 
-def _picture(graph: Graph) -> str:
-    """An image without an address, in which nothing can run."""
-    data = b64encode(svg(graph).encode()).decode()
-    return f"![{_plain(graph.title)}](data:image/svg+xml;base64,{data})"
-
-
 def _graph(graph: Graph) -> str:
-    text = {node.id: node.text for node in graph.nodes}
-    rows = tuple(
-        (text[edge.source], text[edge.target], "tainted" if edge.tainted else "")
-        for edge in graph.edges
+    rows = graph_rows(graph)
+    shown = tuple(_row(row) for row in rows[:MAX_ROWS])
+    table = _table(("#", "event", "caused by", "taint"), shown)
+    if len(rows) <= MAX_ROWS:
+        return table
+    return (
+        f"{table}\n\nThe first {MAX_ROWS} of {len(rows)} events; `harness runs events` prints all."
     )
-    return _table(("from", "to", ""), rows)
+
+
+def _row(row: GraphRow) -> tuple[str, ...]:
+    causes = (f"{cause.number}{' (tainted)' if cause.tainted else ''}" for cause in row.causes)
+    taint = "tainted" if row.node.tainted else ""
+    return str(row.number), row.node.text, ", ".join(causes), taint
 
 
 def _plain(text: str) -> str:

@@ -68,8 +68,12 @@ NOT_AVAILABLE = 3
         (("memory", "rm", "nope"), BAD, "no playbook 'nope'"),
         (("memory", "search", " "), BAD, "the text to search for is empty"),
         (("memory", "import", "/dev/null"), BAD, "there is nothing to import"),
-        (("events", "export", "empty/.git/config", "--format", "parquet"), BAD, "File exists"),
         (("events", "log", "--run", "nope"), BAD, "knows no run 'nope'"),
+        (
+            ("events", "export", "log", "--format", "parquet"),
+            BAD,
+            "'parquet' is not one of 'jsonl'",
+        ),
         (("events", "replay", "--run", "nope"), BAD, "knows no run 'nope'"),
         (("ui", "--host", "x\udcff"), BAD, "pages cannot be served at 'x\\udcff'"),
         (("plan", "x\udcff"), BAD, "the prompt holds '\\udcff'"),

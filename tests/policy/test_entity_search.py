@@ -1,32 +1,13 @@
-"""Entities found by what they mean and by where they stand, on both databases."""
-
-from collections.abc import Sequence
+"""Entities found by words and by which was made from which, on both databases."""
 
 import pytest
 
 from contracts.entity import Entity, Label
-from contracts.errors import ModelUnavailable
-from policy.log.entity_search import EntitySearch, backward, neighbours, onward
+from policy.log.entity_search import backward, neighbours, onward, with_words
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.log.find import between, near
 from tests.policy.conftest import draft, entity
-
-WORDS = ("mail", "bob", "cake", "recipe", "oven")
-
-
-class Counting:
-    """Vectors of which words a text holds; counts what it is asked for."""
-
-    def __init__(self, *, down: bool = False) -> None:
-        self.asked: list[str] = []
-        self.down = down
-
-    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        if self.down:
-            raise ModelUnavailable("no embedding model")
-        self.asked += texts
-        return [[float(text.count(word)) for word in WORDS] for text in texts]
 
 
 @pytest.fixture
@@ -40,39 +21,30 @@ def chain(log: EventLog) -> tuple[str, ...]:
     return (asked.id, page.id, text.id, mail.id, cake.id)
 
 
-def test_the_nearest_in_meaning_comes_first(log: EventLog, chain: tuple[str, ...]) -> None:
-    embed = Counting()
-    search = EntitySearch(engine=log.engine, embed=embed, model="words")
-    found = search.by_meaning("mail to bob", limit=2)
-    assert {one.entity.id for one in found} == {chain[0], chain[3]}
-    assert found[0].distance == pytest.approx(0, abs=1e-6)
-    assert search.by_meaning("cake recipe", limit=1)[0].entity.id == chain[1]
+def found(log: EventLog, text: str, limit: int = 10) -> list[str]:
+    return [one.id for one in with_words(log, text, limit=limit)]
 
 
-def test_what_was_embedded_once_is_not_embedded_again(
+def test_entities_with_every_word_are_found_the_newest_first(
     log: EventLog, chain: tuple[str, ...]
 ) -> None:
-    embed = Counting()
-    search = EntitySearch(engine=log.engine, embed=embed, model="words")
-    assert search.embed_new() == 5
-    assert search.embed_new() == 0
-    log.append([draft(entity("new"))])
-    embed.asked.clear()
-    search.by_meaning("oven")
-    assert embed.asked == ["new", "oven"]
-    other = EntitySearch(engine=log.engine, embed=Counting(), model="another")
-    assert other.embed_new() == 6
+    asked, page, text, mail, cake = chain
+    assert found(log, "BOB") == [mail, text, asked]
+    assert found(log, "bob mail") == [mail, asked]
+    assert found(log, "bob", limit=1) == [mail]
+    assert found(log, "cake recipe") == [page]
+    assert found(log, "oven test") == [cake], "words of the origin count too"
+    assert found(log, "%") == []
 
 
-def test_nothing_to_find_is_nothing_found(log: EventLog) -> None:
-    search = EntitySearch(engine=log.engine, embed=Counting(), model="words")
-    assert search.by_meaning("anything") == []
+def test_words_are_found_whatever_their_case_and_script(log: EventLog) -> None:
+    opened = entity({"text": 'Öffnungszeiten "Straße"'})
+    log.append([draft(opened)])
+    assert found(log, "öffnung STRASSE") == [opened.id]
 
 
-def test_a_model_that_is_down_says_so(log: EventLog, chain: tuple[str, ...]) -> None:
-    search = EntitySearch(engine=log.engine, embed=Counting(down=True), model="words")
-    with pytest.raises(ModelUnavailable):
-        search.by_meaning("anything")
+def test_nothing_is_found_in_an_empty_log(log: EventLog) -> None:
+    assert found(log, "anything") == []
 
 
 def test_neighbours_and_the_graph_between_two(log: EventLog, chain: tuple[str, ...]) -> None:

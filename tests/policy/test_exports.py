@@ -1,17 +1,14 @@
-"""The log in other people's words: PROV-JSON and Parquet."""
+"""The event log as PROV-JSON."""
 
 import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
 from contracts.entity import Entity, Label
-from contracts.json import Json
 from policy.log.merge import History
-from policy.log.parquet import write_parquet
 from policy.log.prov import prov
 from tests.policy.conftest import OpenLog, draft, entity, three_events
 
@@ -71,30 +68,5 @@ def test_prov_json_tells_all_that_happened(history: History) -> None:
     assert told == sum(len(event.produces) for event in events)
 
 
-def test_duckdb_reads_the_parquet_files(history: History, tmp_path: Path) -> None:
-    import duckdb  # what is imported earlier is kept from being collected, of which it complains
-
-    files = write_parquet(history, tmp_path / "it's here")
-    with duckdb.connect() as base:
-        for file in files:
-            base.read_parquet(str(file)).create_view(file.stem)
-        ids = base.sql("SELECT id FROM events ORDER BY place").fetchall()
-        assert [row[0] for row in ids] == [event.id for event in history.in_order()]
-        odd = base.sql("SELECT content, caps FROM entities WHERE origin LIKE '%DROP%'").fetchall()
-        assert json.loads(odd[0][0]) == {"text": 'it\'s "odd"\n\u2028'}
-        assert odd[0][1] == ["pii"]
-        tainted: list[tuple[Json, ...]] = base.sql(
-            "SELECT e.kind FROM events e JOIN links l ON l.event = e.id "
-            "JOIN entities n ON n.id = l.entity "
-            "WHERE l.role = 'produces' AND len(n.flow_taint) > 0 ORDER BY e.place"
-        ).fetchall()
-        assert [row[0] for row in tainted] == ["source", "node"]
-
-
-def test_an_empty_history_exports_as_empty_files(tmp_path: Path) -> None:
-    import duckdb  # as above
-
-    files = write_parquet(History(), tmp_path)
-    with duckdb.connect() as base:
-        assert [base.read_parquet(str(f)).fetchall() for f in files] == [[], [], []]
+def test_an_empty_history_is_an_empty_document() -> None:
     assert prov(History())["activity"] == {}

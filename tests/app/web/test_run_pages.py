@@ -12,7 +12,7 @@ from memory.types import Content
 from policy.log.events import Draft
 from policy.tables import entities, events
 from tests.app.web.conftest import a_run
-from tests.policy.conftest import disarm, entity
+from tests.policy.conftest import disarm, draft, entity
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -92,6 +92,21 @@ def test_a_run_shows_its_pull_request_and_what_was_decided(
     text = client.get("/runs/aaaa1111").text
     assert 'href="https://forge.example/shop/pulls/7"' in text
     assert "<td>denied</td><td>C4</td><td>&lt;img src=x" in text
+
+
+def test_a_run_shows_what_led_to_what_and_what_was_tainted(
+    client: TestClient, opened: Library, own_home: Path
+) -> None:
+    a_run(own_home / "runs", "aaaa1111")
+    page, made = entity(f"page {HOSTILE}", "web:evil"), entity("made", "web:evil")
+    with open_event_log() as log:
+        log.append([draft(page, kind="source", run_id="aaaa1111")])
+        log.append([draft(made, of=(page,), run_id="aaaa1111")])
+    text = client.get("/runs/aaaa1111").text
+    assert '<tr id="event-2" class="tainted">' in text
+    assert '<a href="#event-1" class="tainted" title="tainted content">1 (tainted)</a>' in text
+    assert "flowchart TD" in text
+    assert "n1 ==&gt; n2" in text
 
 
 @pytest.mark.parametrize("table", [events, entities])

@@ -1,0 +1,38 @@
+"""A database of an earlier version is brought up to date when it is opened."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine, inspect, text
+
+import migrations
+from memory.database import open_database, reading, writing
+
+ENTITY = "a" * 64
+
+
+def downgrade(engine: Engine, revision: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    with engine.connect().execution_options(writes=True) as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, revision)
+        connection.commit()
+
+
+def test_a_store_that_has_vectors_of_entities_loses_them_and_keeps_the_entities(
+    no_tables: str | Path,
+) -> None:
+    engine = open_database(no_tables)
+    downgrade(engine, "0008")
+    with writing(engine) as connection:
+        values = {"id": ENTITY}
+        connection.execute(text("INSERT INTO entities VALUES (:id, 'prompt', '{}')"), values)
+        connection.execute(text("INSERT INTO entity_vectors VALUES (:id, 'm', 1, '0000')"), values)
+    engine.dispose()
+    engine = open_database(no_tables)
+    assert not inspect(engine).has_table("entity_vectors")
+    with reading(engine) as connection:
+        assert connection.execute(text("SELECT id FROM entities")).scalar_one() == ENTITY
+    engine.dispose()
