@@ -50,7 +50,7 @@ _NEEDED = (
     "flows.host.engine_process", "flows.host.follow_cancelled", "flows.host.fork_server",
     "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
     "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.background",
-    "flows.runs.resume", "flows.runs.runs", "flows.services.metrics",
+    "flows.runs.resume", "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "prefect_redis",
     "providers.litellm_door", "providers.scripted",

@@ -69,9 +69,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
     """The address of a server with everything that `harness up` brings, for one run at a time."""
-    settings = Settings(
-        home=home, server_port=0, metrics_port=0, max_runs=1, sandbox=SandboxSettings(pool_size=0)
-    )
+    settings = Settings(home=home, server_port=0, max_runs=1, sandbox=SandboxSettings(pool_size=0))
     begun(home)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", str(home / "profile"))
