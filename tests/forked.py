@@ -47,7 +47,7 @@ _NEEDED = (
     "alembic.command", "app.cli.main", "app.terminal.live", "app.terminal.tree",
     "app.web.serve", "app.web.site", "chromadb.api.client", "chromadb.api.rust",
     "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
-    "flows.host.engine_process", "flows.host.follow_cancelled", "flows.host.fork_server",
+    "flows.host.engine_process", "flows.host.fork_server",
     "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
     "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.background",
     "flows.runs.resume", "flows.runs.runs",
