@@ -222,9 +222,7 @@ def main() -> None:
     for name in _NEEDED:
         import_module(name)
     sys.modules["providers.litellm_door"].litellm()
-    sys.modules[
-        "flows.host.engine_process"
-    ].get_ready()  # last: else each fork builds litellm's models
+    sys.modules["flows.host.engine_process"].get_ready()
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()
     gc.freeze()
