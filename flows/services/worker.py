@@ -13,7 +13,6 @@ from flows.services.daemon import Kept, Launch
 from flows.services.deploy import UPKEEP
 from flows.services.fingerprint import KEYS, ROOMS, origin
 from flows.services.health import answers
-from flows.services.server import one_certificate
 
 LOOK_S = 2
 """Between two questions of the worker for work, besides one whenever a run is over."""
@@ -97,10 +96,7 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
 
 def _spared(settings: Settings, api: str) -> dict[str, str]:
     """What clients of this server need not do, each of several in every run."""
-    spared = {}
     ours = local.status(settings)
     if ours is not None and ours.url == api:
-        spared = dict.fromkeys(_OURS_NEEDS_NOT, "false")
-    if api.startswith("http:"):
-        spared["PREFECT_API_SSL_CERT_FILE"] = one_certificate(settings.home)
-    return spared
+        return dict.fromkeys(_OURS_NEEDS_NOT, "false")
+    return {}
