@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flows.config.environment import config_file, environment
 from flows.config.settings import Settings
-from flows.services import daemon, gateway, local
+from flows.services import daemon, gateway
 from flows.services.daemon import Kept, Launch
 from flows.services.deploy import UPKEEP
 from flows.services.fingerprint import KEYS, ROOMS, origin
@@ -22,12 +22,6 @@ _MATTERS = re.compile(
     re.IGNORECASE,
 )
 """Variables of a worker that its runs go by."""
-
-_OURS_NEEDS_NOT = (
-    "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED",
-    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED",
-)
-"""Questions whose answer is known of a server that `flows/services/local.py` started."""
 
 
 def worker(settings: Settings, api: str) -> Kept:
@@ -82,7 +76,6 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
     ours = (str(Path(sys.executable).parent), environment().get("PATH", os.defpath))
     return {
         "PREFECT_WORKER_QUERY_SECONDS": str(LOOK_S),
-        **_spared(settings, api),
         **environment(),
         "PATH": os.pathsep.join(ours),
         "DO_NOT_TRACK": "1",
@@ -92,11 +85,3 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
         "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
         "PREFECT_WORKER_WEBSERVER_PORT": str(port),
     }
-
-
-def _spared(settings: Settings, api: str) -> dict[str, str]:
-    """What clients of this server need not do, each of several in every run."""
-    ours = local.status(settings)
-    if ours is not None and ours.url == api:
-        return dict.fromkeys(_OURS_NEEDS_NOT, "false")
-    return {}
