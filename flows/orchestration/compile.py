@@ -16,7 +16,6 @@ from flows.execution.reconcile import settle_flow_run
 from flows.orchestration.attempt import run_once
 from flows.orchestration.flow import (
     NOT_GIVEN,
-    PlainFlow,
     check_given,
     expected_errors,
     must_be_given,
@@ -72,7 +71,7 @@ def compile_blueprint(
         repo = str(flow_run.parameters.get("repo") or NO_REPO)
         return run_name(blueprint.name, repo, own_id)
 
-    compiled = PlainFlow(
+    compiled = Flow(
         flow_function(
             blueprint,
             workshop,
