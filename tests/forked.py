@@ -47,10 +47,10 @@ _NEEDED = (
     "alembic.command", "app.cli.main", "app.terminal.live", "app.terminal.tree",
     "app.web.serve", "app.web.site", "chromadb.api.client", "chromadb.api.rust",
     "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
-    "flows.host.engine_process", "flows.host.follow_cancelled", "flows.host.fork_server",
+    "flows.host.engine_process", "flows.host.fork_server",
     "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
     "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.background",
-    "flows.runs.resume", "flows.runs.runs", "flows.services.metrics",
+    "flows.runs.resume", "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
     "prefect.workers.process", "prefect_redis",
     "providers.litellm_door", "providers.scripted",
@@ -222,9 +222,7 @@ def main() -> None:
     for name in _NEEDED:
         import_module(name)
     sys.modules["providers.litellm_door"].litellm()
-    sys.modules[
-        "flows.host.engine_process"
-    ].get_ready()  # last: else each fork builds litellm's models
+    sys.modules["flows.host.engine_process"].get_ready()
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()
     gc.freeze()

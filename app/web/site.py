@@ -14,6 +14,7 @@ from app.web import (
     approval_pages,
     dashboard,
     example_pages,
+    metrics,
     note_pages,
     note_type_pages,
     playbook_pages,
@@ -37,6 +38,7 @@ _ROOMS = (
     example_pages,
     agent_pages,
     api,
+    metrics,
 )
 
 

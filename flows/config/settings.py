@@ -36,6 +36,9 @@ _MAY_BE_SECRET = re.compile(r"(?i)secret|token|password|key")
 _SHORT = 40
 """Characters; a longer text is not quoted in an error."""
 
+_REMOVED = {"metrics_port": "Prometheus scrapes `/metrics` of the pages, at `ui.port`"}
+"""Settings of earlier versions, and what to use instead."""
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """The names of this machine that no other reaches."""
 
@@ -179,8 +182,6 @@ class Settings(BaseSettings):
     """Runs started by deployments that this machine does at the same time; more wait."""
     sandbox: SandboxSettings = SandboxSettings()
     ui: UiSettings = UiSettings()
-    metrics_port: int = Field(default=9464, ge=0, le=65535)
-    """Where `harness up` gives Prometheus the figures of the runs, on this machine only."""
     telemetry: TelemetrySettings = TelemetrySettings()
     webhooks: WebhookSettings = WebhookSettings()
     memory: dict[str, object] = Field(default_factory=dict)
@@ -236,6 +237,10 @@ def settings_told(table: str = "") -> Iterator[None]:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(filter(None, (table, *map(str, first["loc"]))))
+        if place in _REMOVED:
+            raise SettingsInvalid(
+                f"setting {place!r} was removed: {_REMOVED[place]}. {whence}"
+            ) from error
         found = _quoted_value(place, first)
         raise SettingsInvalid(f"setting {place!r}{found}: {first['msg']}. {whence}") from error
     except SettingsError as error:  # its text repeats the value

@@ -1,6 +1,7 @@
-"""The end of a run that waits for a person and is cancelled: no process is there to end it.
+"""Ends a run that was cancelled while it waited for a person, when it has no process to do so.
 
-Nor does Prefect call a hook: a flow run that is suspended goes from there to Cancelled at once.
+`harness runs cancel` does so at once. Prefect calls no hook when a suspended flow run is cancelled
+in its UI, so the flow `reap-sandboxes` looks for such runs.
 """
 
 from contextlib import suppress
@@ -54,10 +55,11 @@ def withdraw_here(tools: Workshop, entry: RunEntry) -> None:
 
 
 def withdraw_cancelled(tools: Workshop) -> int:
-    """Withdraw all runs that wait here, and whose flow runs were cancelled; how many."""
+    """End all waiting runs of this home whose flow runs were cancelled; return how many."""
     with tools.approvals() as approvals:
-        asking = {one.run_id for one in approvals.list(pending=True)}
-    waiting = filter(None, (_waits(tools, run_id) for run_id in sorted(asking)))
+        # Not only the pending ones: a person may have decided since the flow run was cancelled.
+        asked = {one.run_id for one in approvals.list()}
+    waiting = filter(None, (_waits(tools, run_id) for run_id in sorted(asked)))
     with get_client(sync_client=True) as client:
         return sum(
             withdraw(tools, entry.run_id) is not None

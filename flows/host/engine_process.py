@@ -11,8 +11,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 
-from pydantic import BaseModel
-
 from contracts.errors import SettingsInvalid
 from flows.config.environment import environment
 from flows.config.memory import load_memory_settings
@@ -41,7 +39,6 @@ def get_ready() -> None:
         import_module(name)
     for make in (report.adapter, checkpoint.adapter):
         make()
-    _finish_models(BaseModel)
     with suppress(SettingsInvalid):  # a run tells; it reads them anew where they have changed
         for load in (load_settings, load_memory_settings, load_policy_settings):
             load()
@@ -74,14 +71,6 @@ def _end_in_their_state() -> None:
         return run_flow(flow, **{**gives, **how})
 
     vars(flow_engine)["run_flow"] = to_its_state
-
-
-def _finish_models(kind: type[BaseModel]) -> None:
-    """Build the validators that Prefect leaves to the first use: 25 ms in each run."""
-    for model in kind.__subclasses__():
-        if not model.__pydantic_complete__:
-            model.model_rebuild(raise_errors=False)
-        _finish_models(model)
 
 
 def beats_itself(flow: str) -> bool:

@@ -186,10 +186,6 @@ def _beginning() -> tuple[object, ...]:
     return changed(ROOMS), installed, read
 
 
-if __name__ == "__main__":
-    main()
-
-
 @contextmanager
 def fast_exit() -> Iterator[None]:
     """End the process with this block: threads and exit functions first, then `os._exit`.
@@ -211,3 +207,7 @@ def fast_exit() -> Iterator[None]:
         sys.stderr.flush()
         os._exit(code)
     raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
 """Everything that `harness up` keeps on this machine: a list of kept processes, easy to extend."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from contracts.errors import Unavailable
@@ -12,7 +13,6 @@ from flows.services import daemon, gateway, local
 from flows.services.chroma import chroma, is_ours
 from flows.services.daemon import Kept, Running
 from flows.services.deploy import deploy
-from flows.services.metrics import metrics
 from flows.services.pages import pages
 from flows.services.receiver import receiver
 from flows.services.worker import upkeep_worker, worker
@@ -46,9 +46,7 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     Raises:
         Unavailable: one of them does not start; those before it stay up.
     """
-    from flows.execution.end_state import (
-        set_noted_states,  # imports prefect, which takes two seconds
-    )
+    from flows.execution.end_state import set_noted_states  # with prefect, two seconds to import
 
     members: list[Member] = []
 
@@ -66,6 +64,9 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     say(Member("zombie automation", "made" if made else "there", f"{ui}/automations"))
     for one in _unwanted(settings, api):
         daemon.down(one)
+    for record in _of_earlier_versions(settings, api):
+        daemon.stop_recorded(record)
+        say(Member(record.stem, "stopped", note="no longer used"))
     say(_sweep(settings))
     for one in neighbours(settings, api):
         before = daemon.status(one)
@@ -81,16 +82,29 @@ def _state(one: Kept, before: Running | None, now: Running) -> State:
 
 
 def take_down(settings: Settings) -> tuple[Member, ...]:
-    """Stop what is ours, the server last; what is configured stays, and so does all state."""
+    """Stop every daemon of this home, the server last.
+
+    A configured server is not stopped. State on disk stays.
+    """
+    server = local.server(settings)
     beside = (*reversed(neighbours(settings, "")), *_unwanted(settings, ""))
-    ours = (*beside, *_gateways(settings), local.server(settings))
-    return tuple(Member(one.name, "stopped") for one in ours if daemon.down(one))
+    stopped = [one.name for one in beside if daemon.down(one)]
+    # Gateways of runs with their own secrets, and daemons that only another version knows.
+    others = [state for state in daemon.records(settings.home) if state != server.state]
+    stopped += [state.stem for state in others if daemon.stop_recorded(state)]
+    if daemon.down(server):
+        stopped.append(server.name)
+    return tuple(Member(name, "stopped") for name in stopped)
 
 
-def _gateways(settings: Settings) -> tuple[Kept, ...]:
-    """Gateways of runs with secrets of their own; each ends with its run unless that died."""
-    names = sorted(path.name for path in settings.home.glob("gateway-*"))
-    return tuple(gateway.process(settings.model_copy(update={"gateway": name})) for name in names)
+def _of_earlier_versions(settings: Settings, api: str) -> list[Path]:
+    """State files of running daemons of a kind that this version does not start."""
+    known = {"server", *(one.name for one, _ in _all(settings, api))}
+    return [
+        state
+        for state in daemon.records(settings.home)
+        if state.stem.partition("-")[0] not in known
+    ]
 
 
 def fallen(settings: Settings) -> tuple[Kept, ...]:
@@ -117,7 +131,6 @@ def _all(settings: Settings, api: str) -> tuple[tuple[Kept, bool], ...]:
         (chroma(settings, chroma_url), is_ours(chroma_url)),
         (pool.keeper(settings), settings.sandbox.pool_size > 0),
         (pages(settings), True),
-        (metrics(settings), True),
         (receiver(settings), settings.webhooks.secret is not None),
         (worker(settings, api), True),
         (upkeep_worker(settings, api), True),

@@ -18,9 +18,6 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 _Headers = Iterable[tuple[bytes, bytes]]
 
-_PACKED = b"accept-encoding"
-"""What Prefect would press together, as hard as can be, for who is on this machine anyway."""
-
 _NO_FRAME = (b"content-security-policy", b"frame-ancestors 'self'")
 """A page elsewhere could lay Prefect's own buttons, unseen, under the mouse."""
 
@@ -37,9 +34,7 @@ def guarded(app: App) -> App:
         if scope["type"] == "lifespan":
             await app(scope, receive, send)
         elif (why := _stranger(scope)) is None:
-            headers = cast("_Headers", scope["headers"])
-            unpacked = [(name, value) for name, value in headers if name != _PACKED]
-            await app({**scope, "headers": unpacked}, receive, unframed)
+            await app(scope, receive, unframed)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close"})  # before it is opened: 403
         else:

@@ -14,7 +14,6 @@ from prefect.settings import get_current_settings
 from prefect.utilities.processutils import setup_signal_handlers_worker
 from prefect.workers.process import ProcessWorker
 
-from flows.host.follow_cancelled import follow_cancelled
 from flows.host.fork_server import forking
 from flows.host.run_process import ENGINE
 from flows.services.deploy import POOL
@@ -100,14 +99,7 @@ def main() -> None:
         nullcontext() if queue else forking(ENGINE, env),
         suppress(asyncio.CancelledError, KeyboardInterrupt),
     ):
-        asyncio.run(_work(worker, for_upkeep=bool(queue)))
-
-
-async def _work(worker: Worker, *, for_upkeep: bool) -> None:
-    following = [asyncio.create_task(follow_cancelled())] if for_upkeep else []
-    await worker.start(with_healthcheck=True)
-    for task in following:
-        task.cancel()
+        asyncio.run(worker.start(with_healthcheck=True))
 
 
 if __name__ == "__main__":

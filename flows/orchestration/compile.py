@@ -16,7 +16,6 @@ from flows.execution.end_state import end_state
 from flows.execution.reconcile import settle_flow_run
 from flows.orchestration.attempt import run_once
 from flows.orchestration.flow import (
-    PlainFlow,
     check_given,
     expected_errors,
     must_be_given,
@@ -26,6 +25,7 @@ from flows.orchestration.heartbeat import beating
 from flows.orchestration.memory_tasks import memory_in_prefect, notes_in_prefect
 from flows.orchestration.names import NO_REPO, run_name, tag_flow_run
 from flows.orchestration.secrets import secrets_set
+from flows.orchestration.suspend import suspend_until_decided
 from flows.runs.request import FlowRun, ResolvedRequest, RunRequest
 from flows.runs.run_record import check_own
 from flows.runs.runs import finished, waits
@@ -57,7 +57,7 @@ def compile_blueprint(
         repo = str(flow_run.parameters.get("repo") or NO_REPO)
         return run_name(blueprint.name, repo, own_id)
 
-    compiled = PlainFlow(
+    compiled = Flow(
         flow_function(
             blueprint,
             workshop,
@@ -125,9 +125,6 @@ def _until_over(
     """The run's last report; a flow run that suspends itself meanwhile waits for a person."""
     while True:
         if this.suspends and waits(tools.runs, run_id):
-            # With the database and Prefect's forms, which most runs never need.
-            from flows.orchestration.suspend import suspend_until_decided
-
             with tools.approvals() as approvals:
                 suspend_until_decided(approvals, run_id)
         report = run_once(request, tools, run_id, this, watch)

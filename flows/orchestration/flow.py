@@ -1,4 +1,4 @@
-"""Flows of plain JSON parameters: required ones, and errors that people can read."""
+"""Required parameters of flows, and errors that people can read."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -12,20 +12,11 @@ from prefect.utilities.callables import parameter_schema
 from contracts.errors import HarnessError, OptionInvalid
 
 Params = ParamSpec("Params")
-Result = TypeVar("Result")
 Report = TypeVar("Report")
 AnyFlow = TypeVar("AnyFlow", bound=Flow[..., Any])
 
 NOT_GIVEN: Final = ""
 """The default of a parameter that `must_be_given`."""
-
-
-class PlainFlow(Flow[Params, Result]):
-    """A flow whose parameters are JSON already: Prefect would import FastAPI to encode them."""
-
-    def serialize_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters unchanged."""
-        return parameters
 
 
 def must_be_given(*names: str) -> Callable[[AnyFlow], AnyFlow]:

@@ -10,6 +10,7 @@ from prefect.blocks.system import Secret
 from contracts.errors import SecretMissing
 from flows.config.environment import variables
 from flows.config.settings import load_settings
+from flows.services import gateway
 
 
 @contextmanager
@@ -22,8 +23,6 @@ def secrets_set(blocks: Mapping[str, str]) -> Iterator[None]:
     if not blocks:
         yield
         return
-    from flows.services import gateway  # brings in its client, 20 ms for who has secrets
-
     own_gateway = f"gateway-{sha256(repr(sorted(blocks.items())).encode()).hexdigest()[:8]}"
     secret = {name: _value(block) for name, block in blocks.items()}
     # The keys of one run must not be those of others: it has a gateway of its own.

@@ -143,7 +143,7 @@ def prefect_at(api: str) -> Iterator[None]:
     from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
     try:
-        with speaking_to(api, home=load_settings().home):
+        with speaking_to(api):
             yield
     except (TransportError, PrefectHTTPStatusError) as error:
         why = " ".join(str(error).split())[:200]

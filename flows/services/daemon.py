@@ -128,7 +128,16 @@ def status(kept: Kept) -> Running | None:
 
 def down(kept: Kept) -> bool:
     """Stop it, and those before it that are still in use; False when none was running."""
-    states = (kept.state, *kept.folder.glob(f"{kept.name}-*.json"))
+    return stop_recorded(kept.state, *kept.folder.glob(f"{kept.name}-*.json"))
+
+
+def records(home: Path) -> tuple[Path, ...]:
+    """State files of all daemons that run for `home`, also those that another version started."""
+    return tuple(path for path in sorted(home.glob("*/*.json")) if path.is_file() and _living(path))
+
+
+def stop_recorded(*states: Path) -> bool:
+    """Stop the daemons of these state files, and remove the files; False if none was running."""
     running = [living for living in map(_living, states) if living is not None]
     for one in running:
         _stop(one)

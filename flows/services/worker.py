@@ -8,12 +8,11 @@ from pathlib import Path
 
 from flows.config.environment import config_file, environment
 from flows.config.settings import Settings
-from flows.services import daemon, gateway, local
+from flows.services import daemon, gateway
 from flows.services.daemon import Kept, Launch
 from flows.services.deploy import UPKEEP
 from flows.services.fingerprint import KEYS, ROOMS, origin
 from flows.services.health import answers
-from flows.services.server import one_certificate
 
 LOOK_S = 2
 """Between two questions of the worker for work, besides one whenever a run is over."""
@@ -23,12 +22,6 @@ _MATTERS = re.compile(
     re.IGNORECASE,
 )
 """Variables of a worker that its runs go by."""
-
-_OURS_NEEDS_NOT = (
-    "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED",
-    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED",
-)
-"""Questions whose answer is known of a server that `flows/services/local.py` started."""
 
 
 def worker(settings: Settings, api: str) -> Kept:
@@ -83,7 +76,6 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
     ours = (str(Path(sys.executable).parent), environment().get("PATH", os.defpath))
     return {
         "PREFECT_WORKER_QUERY_SECONDS": str(LOOK_S),
-        **_spared(settings, api),
         **environment(),
         "PATH": os.pathsep.join(ours),
         "DO_NOT_TRACK": "1",
@@ -93,14 +85,3 @@ def _env(settings: Settings, api: str, port: int) -> dict[str, str]:
         "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
         "PREFECT_WORKER_WEBSERVER_PORT": str(port),
     }
-
-
-def _spared(settings: Settings, api: str) -> dict[str, str]:
-    """What clients of this server need not do, each of several in every run."""
-    spared = {}
-    ours = local.status(settings)
-    if ours is not None and ours.url == api:
-        spared = dict.fromkeys(_OURS_NEEDS_NOT, "false")
-    if api.startswith("http:"):
-        spared["PREFECT_API_SSL_CERT_FILE"] = one_certificate(settings.home)
-    return spared

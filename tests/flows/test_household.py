@@ -17,6 +17,7 @@ from flows.host import local_stack
 from flows.host.local_stack import Member, bring_up, take_down
 from flows.recall.library import library
 from flows.services import daemon, fingerprint, local
+from flows.services.daemon import Kept, Launch
 from flows.services.deploy import COMMAND, deploy, deployment_names, without_worker, workers
 from flows.services.worker import worker
 from memory.types import Content, Query
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.prefect
 
 NO_DOCKER = SandboxSettings(pool_size=0)
 ANOTHER_TOKEN = "another-token-of-mine"
-ALL = {"server", "gateway", "pages", "metrics", "worker", "upkeep"}
+ALL = {"server", "gateway", "pages", "worker", "upkeep"}
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +164,33 @@ def test_taken_down_it_is_gone_and_its_state_survives(
     assert not deploy(local.up(settings).url, settings).now
 
 
+def exporter(home: Path) -> Kept:
+    """A daemon that only the version before knows, as that version records it."""
+    return Kept(
+        name="metrics",
+        title="the metrics exporter",
+        folder=home / "metrics",
+        launch=lambda: Launch((sys.executable, "-c", "import time; time.sleep(600)"), os.environ),
+        healthy=lambda _: True,
+    )
+
+
+@pytest.mark.usefixtures("without_engine")
+def test_up_stops_a_daemon_that_only_the_version_before_knows(settings: Settings) -> None:
+    before = daemon.up(exporter(settings.home))
+    assert up(settings)["metrics"] == Member("metrics", "stopped", note="no longer used")
+    assert not before.alive
+    assert "metrics" not in up(settings)
+
+
+def test_down_stops_every_daemon_that_is_recorded_in_the_home(tmp_path: Path) -> None:
+    here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
+    before = daemon.up(exporter(here.home))
+    assert take_down(here) == (Member("metrics", "stopped"),)
+    assert not before.alive
+    assert take_down(here) == ()
+
+
 def test_a_configured_server_is_used_and_never_stopped(
     prefect_api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +202,6 @@ def test_a_configured_server_is_used_and_never_stopped(
         assert [member.name for member in take_down(here)] == [
             "upkeep",
             "worker",
-            "metrics",
             "pages",
             "gateway",
         ]

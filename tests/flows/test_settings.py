@@ -94,6 +94,15 @@ def test_an_unknown_name_in_the_file_is_refused(own_home: Path) -> None:
         load_settings()
 
 
+def test_a_removed_setting_says_what_to_use_instead(own_home: Path) -> None:
+    own_home.mkdir()
+    (own_home / "harness.toml").write_text("metrics_port = 9465\n")
+    with pytest.raises(
+        SettingsInvalid, match=r"'metrics_port' was removed: .*`/metrics` of the pa"
+    ):
+        load_settings()
+
+
 def test_a_file_that_is_not_toml_is_named(own_home: Path) -> None:
     own_home.mkdir()
     (own_home / "harness.toml").write_text("model = \n")

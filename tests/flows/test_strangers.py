@@ -104,12 +104,6 @@ def test_no_page_of_another_site_shows_it_in_a_frame(client: httpx.Client, place
     assert page.headers["content-security-policy"] == "frame-ancestors 'self'"
 
 
-def test_nothing_is_packed_for_who_is_on_this_machine(client: httpx.Client, place: str) -> None:
-    page = client.get(f"http://{place}/", headers={"accept-encoding": "gzip"})
-    assert len(page.content) > 1000
-    assert "content-encoding" not in page.headers
-
-
 def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is_configured(
     own_server: Settings,
 ) -> None:

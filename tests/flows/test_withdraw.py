@@ -115,6 +115,30 @@ def test_it_is_withdrawn_wherever_it_is_cancelled(
 
 
 @pytest.mark.prefect
+def test_it_is_ended_also_if_somebody_decided_after_the_cancel(
+    waiting: Callable[..., RunReport],
+    shop: Workshop,
+    prefect_api: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from prefect.states import Cancelled
+
+    from benchmarks.operate.bare import bare
+    from flows.execution.cancel_waiting import withdraw_cancelled
+
+    monkeypatch.setenv("PREFECT_API_URL", prefect_api)
+    with prefect_at(prefect_api), asking(prefect_api) as client:
+        run = client.create_flow_run(bare)
+        waiting(FlowRun(str(run.id), "", suspends=True))
+        client.set_flow_run_state(run.id, Cancelled(), force=True)
+        with shop.approvals() as approvals:
+            for one in approvals.list(run_id=RUN, pending=True):
+                approvals.decide(one.id, "denied", by="ann")
+        assert withdraw_cancelled(shop) == 1
+    assert read_report(shop.runs, RUN).status == "cancelled"
+
+
+@pytest.mark.prefect
 def test_what_a_plan_asked_is_denied_when_it_is_cancelled(
     own_home: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,14 +1,18 @@
-"""The figures that Prometheus is given, counted from reports."""
+"""The metrics that Prometheus scrapes, counted from reports."""
 
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
+from starlette.testclient import TestClient
 
+from app.web.metrics import RunMetrics
+from app.web.site import site
 from contracts.chat import Usage
 from contracts.run import RunReport, RunStatus
 from flows.runs.report import dumps
-from flows.services.metrics import Runs
+from tests.app.web.conftest import HERE
 
 
 def report(folder: Path, run_id: str, status: RunStatus) -> None:
@@ -28,7 +32,7 @@ def report(folder: Path, run_id: str, status: RunStatus) -> None:
 
 def test_runs_are_counted_once_each(tmp_path: Path) -> None:
     registry = CollectorRegistry()
-    registry.register(Runs(tmp_path))
+    registry.register(RunMetrics(tmp_path))
     report(tmp_path, "one", "success")
     report(tmp_path, "two", "failure")
     generate_latest(registry)
@@ -50,7 +54,7 @@ def test_a_run_that_goes_on_counts_once_for_each_end_with_what_it_spent_since(
     tmp_path: Path,
 ) -> None:
     registry = CollectorRegistry()
-    registry.register(Runs(tmp_path))
+    registry.register(RunMetrics(tmp_path))
     report(tmp_path, "one", "failure")
     generate_latest(registry)
     (tmp_path / "one" / "report.json").unlink()
@@ -62,3 +66,23 @@ def test_a_run_that_goes_on_counts_once_for_each_end_with_what_it_spent_since(
     assert 'harness_runs_total{blueprint="fix-tests",status="failure"} 1.0' in told
     assert 'harness_runs_total{blueprint="fix-tests",status="success"} 1.0' in told
     assert 'harness_cost_usd_total{model="ollama/qwen3:4b"} 0.25' in told
+
+
+def test_prometheus_on_this_machine_needs_no_token(own_home: Path, client: TestClient) -> None:
+    report(own_home / "runs", "one", "success")
+    scraped = client.get("/metrics")
+    assert scraped.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'harness_runs_total{blueprint="fix-tests",status="success"} 1.0' in scraped.text
+    assert client.get("/metrics").text == scraped.text, "a second scrape counts no run again"
+
+
+def test_pages_with_a_token_ask_for_it_here_too(own_home: Path) -> None:
+    guarded = TestClient(site(token="sesame"), base_url=HERE)
+    assert guarded.get("/metrics").status_code == 401
+    bearer = {"authorization": "Bearer sesame"}
+    assert "harness_runs_now" in guarded.get("/metrics", headers=bearer).text
+
+
+@pytest.mark.parametrize("host", ["evil.example", "10.0.0.1:4280"])
+def test_metrics_are_served_under_names_of_this_machine_only(client: TestClient, host: str) -> None:
+    assert client.get("/metrics", headers={"host": host}).status_code == 403
