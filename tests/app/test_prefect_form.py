@@ -276,7 +276,14 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     page.get_by_role("button", name="Resume").click()
     shown = page.locator(".p-modal")
     shown.get_by_text("CAPABILITY_VIOLATION").wait_for()
-    for told in ("native in 'work'", "write_file", CI, "on: push", "C4: repo:opening-hours"):
+    for told in (
+        "native in 'work'",
+        "write_file",
+        CI,
+        "on: push",
+        "C4: the agent would",
+        "repo:opening",
+    ):
         assert told in shown.inner_text()
     shown.get_by_role("button", name="deny").press("Space")
     page.get_by_text("approve", exact=True).click()
