@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from contracts.errors import BadInput, OptionInvalid
 from contracts.text import check_text
-from flows.runs.request import MOST_PATTERNS, ResolvedRequest, absolute_repo
+from flows.runs.request import LONGEST_PATTERN, MOST_PATTERNS, ResolvedRequest, absolute_repo
 from memory.scope import Scope, checked
 from nodes.agents.allowed import check_allowed
 from nodes.projects.options import OPTIONS, check_option
@@ -42,6 +42,11 @@ def check_patterns(patterns: Sequence[str]) -> None:
         raise BadInput(f"--allow-change: {len(patterns)} patterns, at most {MOST_PATTERNS}")
     for pattern in patterns:
         check_text("the pattern of --allow-change", pattern)
+        if len(pattern) > LONGEST_PATTERN:
+            raise BadInput(
+                f"--allow-change: a pattern has {len(pattern)} characters: at most "
+                f"{LONGEST_PATTERN} are allowed"
+            )
         if not pattern.strip() or {"", ".", ".."} & set(pattern.split("/")):
             raise BadInput(
                 f"--allow-change {pattern!r}: give a path or pattern from the repository's root, "

@@ -24,12 +24,16 @@ CONFIGURED: Final = "configured"
 
 MOST_USD = 10_000.0
 MOST_PATTERNS = 100
+LONGEST_PATTERN = 500
+"""Patterns for `--allow-change` in one request, and characters of each."""
+SHOWN = 200
+"""Characters of a refused value that an error repeats."""
 
 AgentChoice = Literal["configured", AgentName]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)$")]
 """Names that the redactor blanks out, and none that change how programs run."""
 BlockName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,100}$")]
-Pattern = Annotated[str, Field(min_length=1, max_length=500)]
+Pattern = Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN)]
 Usd = Annotated[float, Field(gt=0, le=MOST_USD)]
 
 
@@ -163,22 +167,27 @@ def absolute_repo(repo: str) -> str:
 
 def _first_error(error: ValidationError) -> str:
     first = error.errors()[0]
-    name, found, limits = ".".join(map(str, first["loc"])), first["input"], first.get("ctx", {})
+    found, limits = first["input"], first.get("ctx", {})
+    name = ".".join(map(str, first["loc"]))
+    if name.startswith("allow_change"):
+        name = "pattern of --allow-change"
     match first["type"]:
         case "string_too_long":
             most = limits["max_length"]
-            return f"the {name} has {len(found)} characters: at most {most} are allowed"
+            why = f"the {name} has {len(found)} characters: at most {most} are allowed"
         case "greater_than" | "less_than_equal" if name == "budget_usd":
-            return (
-                f"the budget is {found:g} US dollars: it must be above 0 and at most {MOST_USD:g}"
-            )
+            why = f"the budget is {found:g} US dollars: it must be above 0 and at most {MOST_USD:g}"
         case "string_unicode":
             check_text(f"the {name}", found)  # says where it is no text
-            return f"the {name} must be text in UTF-8"
+            why = f"the {name} must be text in UTF-8"
+        case "literal_error":
+            why = f"no {name} {found!r}; known: {limits['expected']}"
+        case "missing":
+            why = f"no {name} is given"
         case "extra_forbidden":
             known = ", ".join(RunRequest.model_fields)
-            return f"a run request has no field {name!r}: it has {known}"
-        case "missing":
-            return f"no {name} is given"
+            why = f"a run request has no field {name!r}: it has {known}"
         case _:
-            return f"{name}: {first['msg'][:1].lower()}{first['msg'][1:]}, not {found!r}"
+            what = first["msg"][:1].lower() + first["msg"][1:]
+            why = f"{name}: {what}, not {repr(found)[:SHOWN]}"
+    return why

@@ -119,14 +119,14 @@ def test_bad_input_gets_one_clear_line(
     assert fingerprint(repository) == before
 
 
-@pytest.mark.parametrize(("repo", "what"), [("caf\udce9", "name"), ("link", "path")])
+@pytest.mark.parametrize(("repo", "what"), [("caf\udce9", "repo"), ("link", "repository's path")])
 def test_a_path_that_is_no_text_is_refused(
     asked: Harness, repository: Path, repo: str, what: str
 ) -> None:
     there = repository.rename(repository.parent / "caf\udce9")
     (there.parent / "link").symlink_to(there)
     done = asked("run", "fix-tests", "--repo", repo)
-    said = f"error: the repository's {what} holds '\\udce9': it must be text in UTF-8\n"
+    said = f"error: the {what} holds '\\udce9': it must be text in UTF-8\n"
     assert (done.returncode, done.stderr) == (BAD, said)
 
 

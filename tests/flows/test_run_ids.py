@@ -41,6 +41,6 @@ def test_a_flow_run_whose_id_ends_as_another_runs_is_refused_and_leaves_that_run
 
 def test_a_new_run_gets_an_id_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["aaaa1111", "aaaa1111", "bbbb2222"])
-    monkeypatch.setattr("flows.runs.request.secrets.token_hex", lambda _: next(drawn))
+    monkeypatch.setattr("flows.runs.request.random.token_hex", lambda _: next(drawn))
     (tmp_path / new_run_id(tmp_path)).mkdir()
     assert new_run_id(tmp_path) == "bbbb2222"
