@@ -45,7 +45,8 @@ engine: $(SYNCED)
 
 # uv uses the index that pip is configured with, which it does not look up by itself.
 INDEX = $(or $(PIP_INDEX_URL),$(shell $(BIN)/python -m pip config get global.index-url 2> /dev/null))
-UV_ENV = $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) VIRTUAL_ENV=$(CURDIR)/.venv
+# Certificates of the system count, as they do for pip: a company may have its own.
+UV_ENV = UV_SYSTEM_CERTS=1 $(if $(INDEX),UV_DEFAULT_INDEX=$(INDEX)) VIRTUAL_ENV=$(CURDIR)/.venv
 
 # An environment without pip belongs to another Python, or its creation was interrupted.
 WHOLE := $(shell $(BIN)/python -c 'import pip' 2> /dev/null && echo yes)
