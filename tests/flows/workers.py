@@ -43,13 +43,21 @@ def make_pool(api: str, name: str, *, runs_by: str | None = None) -> None:
 
 
 def deploy(api: str, name: str, *, pool: str, within: Path) -> None:
-    """Make one deployment of `prefect.yaml`, in this pool; its runs are forked."""
+    """Make or move one deployment of `prefect.yaml` into this pool; its runs are forked."""
     make_pool(api, pool, runs_by=command("prefect.engine"))
     meant = yaml.safe_load((PROJECT / "prefect.yaml").read_text())
     [one] = [entry for entry in meant["deployments"] if entry["name"] == name]
     alone = {**meant, "deployments": [{**one, "work_pool": {"name": pool}}]}
     (within / "prefect.yaml").write_text(yaml.safe_dump(alone))
     deployments.make(api, within / "prefect.yaml")
+    # Another test may have made it in another pool of this server, and it keeps what it has.
+    [found] = here().post(f"{api}/deployments/filter", json=_named(name)).json()
+    moved = here().patch(f"{api}/deployments/{found['id']}", json={"work_pool_name": pool})
+    moved.raise_for_status()
+
+
+def _named(name: str) -> dict[str, object]:
+    return {"deployments": {"name": {"any_": [name]}}}
 
 
 def work(fork: Fork, api: str, run: str, *, pool: str, cwd: Path) -> str:
