@@ -36,7 +36,7 @@ class Disk:
         self.written_by_ended = self.ended_before = 0
         self.free, self.fallen = free(), 0
         self.next_look = self.next_measure = math.inf
-        self.measuring = False
+        self.measuring = self.ended_any = False
 
     def bound(self, limit: int) -> None:
         """Begin to watch."""
@@ -85,6 +85,7 @@ class Disk:
         if not found:
             return
         used, saw_all, before, written = json.loads(found)
+        ended_before, self.ended_any = self.ended_any, False
         if not saw_all:
             used = max(used, self.used + max(self.fallen, self.written_since(written)))
         if used > self.most:
@@ -93,7 +94,9 @@ class Disk:
                 self.pump.give_up(
                     f"its files take {used >> 20} MiB of the {self.limit >> 20} that they may"
                 )
-            self.pump.jobs.out_of_disk(self.culprits(used - self.used, written))
+            culprits = self.culprits(used - self.used, written, ended_before)
+            self.ended_any = bool(culprits)
+            self.pump.jobs.out_of_disk(culprits)
         elif used <= self.limit:
             self.most, self.overruns = self.limit, 0
         self.used, self.written = used, before
@@ -115,13 +118,17 @@ class Disk:
         all_of_it: int = self.pump.jobs.written_by_ended - self.written_by_ended
         return max(0, all_of_it - known)
 
-    def culprits(self, growth: int, written: dict[str, int]) -> list[Any]:
+    def culprits(self, growth: int, written: dict[str, int], ended_before: bool) -> list[Any]:
         """The jobs that wrote most of the growth; all jobs, where those do not explain it.
 
         Where the disk was too full before, all that wrote noticeably: what a job that was ended
-        for it still wrote meanwhile, excuses nobody.
+        for it still wrote meanwhile, excuses nobody. Right after a measurement for which jobs were
+        `ended_before`, jobs that wrote nothing noticeable are spared: on a slow machine
+        the growth is what the ended ones wrote at last.
         """
         more, explained = self.by_living(written), self.by_ended()
+        if ended_before and max(more.values(), default=0) <= self.limit // STEP:
+            return []
         was_too_full = self.used > self.limit
         found: list[Any] = []
         for job in sorted(more, key=lambda job: -more[job]):
