@@ -1,1 +1,1 @@
-"""What commands share: options, output, the live view, questions to the user."""
+"""Shared by the commands: options, output, the live view, questions to the user."""

@@ -38,7 +38,7 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
-    """What a run works with; built in `flows/execution/wiring.py`."""
+    """Everything a run needs from outside; built in `flows/execution/wiring.py`."""
 
     runs: Path
     repos: Path

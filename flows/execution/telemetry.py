@@ -34,7 +34,7 @@ OpenSandbox = Callable[
 
 
 class Trace(Protocol):
-    """What is told of one run."""
+    """Reports one run to telemetry."""
 
     def perform(self, perform: Perform) -> Perform: ...
 
