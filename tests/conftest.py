@@ -21,10 +21,10 @@ from flows.config.settings import Settings
 from flows.services import detached, gateway, local
 from sandbox.engine import Engine
 from sandbox.reap import reap
-from tests.forked import STARTING, forking, start_all_by
-from tests.forks import FORKED_FROM, Fork, fork_from
-from tests.postgres import pytest_unconfigure
-from tests.stores import new_store
+from tests.support.forked import STARTING, forking, start_all_by
+from tests.support.forks import FORKED_FROM, Fork, fork_from
+from tests.support.postgres import pytest_unconfigure
+from tests.support.stores import new_store
 
 __all__ = ["pytest_unconfigure"]
 

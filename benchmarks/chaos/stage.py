@@ -18,7 +18,7 @@ from app.demo.request import make_repository
 from benchmarks.chaos.six_nodes import LOG
 from flows.config.settings import Settings
 from flows.services.daemon import free_port
-from tests.sandbox.own_engine import OwnEngine, own_engine
+from tests.support.own_engine import OwnEngine, own_engine
 
 _HARNESS = (sys.executable, "-m", "app")
 _PARTS = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.row import Row
 from memory.playbooks.library import Library, open_library
 from memory.types import Content, Query
-from tests.memory.conftest import WordEmbedder
+from tests.support.memory import WordEmbedder
 
 PROCESSES = 8
 OPERATIONS = 1_000
@@ -79,7 +79,7 @@ def _start(folder: Path) -> str:
 
 
 def _worker(folder: Path, number: int, rounds: int, shared: str) -> "subprocess.Popen[str]":
-    argv = [sys.executable, "-m", "tests.memory.busy", str(folder / "harness.db")]
+    argv = [sys.executable, "-m", "tests.support.busy_store", str(folder / "harness.db")]
     argv += [str(folder / "index"), str(number), str(rounds), shared]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 

@@ -16,11 +16,11 @@ from policy.guard.protected import PROTECTED
 from policy.plan.approvals import Approvals
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
-from tests.agents.calls import NAMES, reply, shell, write
-from tests.agents.conftest import Bench
-from tests.agents.hostile import inside, set_up_hostile_repository
-from tests.providers.running_gateway import running_gateway
-from tests.waiting import LONG_S, wait_until
+from tests.support.agent_calls import NAMES, reply, shell, write
+from tests.support.agents import Bench
+from tests.support.hostile import inside, set_up_hostile_repository
+from tests.support.running_gateway import running_gateway
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.docker
 

@@ -18,13 +18,13 @@ from nodes.agents.pi import pi
 from nodes.agents.types import AgentLimits, AgentTask
 from providers.read_trajectory import first_difference
 from sandbox.container import DockerSandbox
-from tests.agents.calls import NAMES, reply, shell
-from tests.agents.conftest import Bench
-from tests.agents.hostile import inside, set_up_hostile_repository
-from tests.providers import openai_events
-from tests.providers.fake_provider import Answer, provider
-from tests.providers.test_chat import openai_answer
-from tests.waiting import LONG_S, growing_limits
+from tests.support import openai_events
+from tests.support.agent_calls import NAMES, reply, shell
+from tests.support.agents import Bench
+from tests.support.fake_provider import Answer, provider
+from tests.support.gateway import openai_answer
+from tests.support.hostile import inside, set_up_hostile_repository
+from tests.support.waiting import LONG_S, growing_limits
 
 pytestmark = [
     pytest.mark.docker,

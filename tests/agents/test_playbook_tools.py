@@ -13,9 +13,9 @@ from flows.recall.tools import toolbox
 from memory.playbooks.library import Library, open_library
 from memory.types import Content
 from sandbox.container import DockerSandbox
-from tests.agents.calls import call, reply, shell
-from tests.agents.conftest import Bench
-from tests.agents.hostile import inside, set_up_hostile_repository
+from tests.support.agent_calls import call, reply, shell
+from tests.support.agents import Bench
+from tests.support.hostile import inside, set_up_hostile_repository
 
 pytestmark = pytest.mark.docker
 TITLE = "make a failing test of hours pass"

@@ -11,10 +11,10 @@ from nodes.agents.types import AgentLimits
 from policy.guard.guard import SECRET
 from policy.guard.protected import PROTECTED
 from sandbox.container import DockerSandbox
-from tests.agents.calls import NAMES, call, reply, shell, write
-from tests.agents.conftest import Bench
-from tests.agents.hostile import inside, set_up_hostile_repository
-from tests.waiting import LONG_S, growing_limits
+from tests.support.agent_calls import NAMES, call, reply, shell, write
+from tests.support.agents import Bench
+from tests.support.hostile import inside, set_up_hostile_repository
+from tests.support.waiting import LONG_S, growing_limits
 
 pytestmark = pytest.mark.docker
 COMMAND_LINES = sorted(CLI_AGENTS)

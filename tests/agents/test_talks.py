@@ -12,10 +12,10 @@ from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
-from tests.agents.calls import reply, shell
-from tests.agents.conftest import Bench
-from tests.agents.hostile import inside
-from tests.waiting import LONG_S
+from tests.support.agent_calls import reply, shell
+from tests.support.agents import Bench
+from tests.support.hostile import inside
+from tests.support.waiting import LONG_S
 
 pytestmark = pytest.mark.docker
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -16,13 +16,11 @@ from typer.testing import CliRunner, Result
 
 from app.cli.main import app, main
 from contracts.errors import HarnessError
-from tests.flows.repositories import make_repository
-from tests.forks import Fork
-from tests.mailbox import Mailbox, mail_server
-from tests.waiting import LONG_S
-
-Harness = Callable[..., "subprocess.CompletedProcess[str]"]
-Cli = Callable[..., Result]
+from tests.support.app import BY_WORDS, Cli, Harness, harness_argv
+from tests.support.forks import Fork
+from tests.support.mailbox import Mailbox, mail_server
+from tests.support.repositories import make_repository
+from tests.support.waiting import LONG_S
 
 CHROMIUM = next(
     (path for name in ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -30,9 +28,6 @@ CHROMIUM = next(
     "chromium",
 )  # fmt: skip
 """The first is the same without a window, which nobody would see: it takes half the time."""
-
-BY_WORDS = {"HARNESS_MEMORY_EMBEDDING__PROVIDER": "none"}
-"""Memory without a model, which each process would load anew."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -152,8 +147,3 @@ def mailbox(monkeypatch: pytest.MonkeyPatch, prefect_api: str) -> Iterator[Mailb
         monkeypatch.setenv("HARNESS_POLICY_PRINCIPALS", '{"team": ["team@example.org"]}')
         monkeypatch.setenv("PREFECT_API_URL", prefect_api)
         yield box
-
-
-def harness_argv(*args: str) -> tuple[str, ...]:
-    """The argv of `harness` with these arguments."""
-    return (sys.executable, "-m", "app", *args)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.demo.request import make_repository
-from tests.agents.calls import call, reply, shell
-from tests.app.conftest import Harness
-from tests.flows.repositories import git
+from tests.support.agent_calls import call, reply, shell
+from tests.support.app import Harness
+from tests.support.repositories import git
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 

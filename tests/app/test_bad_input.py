@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.terminal.who import who
-from tests.app.conftest import Harness
-from tests.flows.repositories import fingerprint, git
+from tests.support.app import Harness
+from tests.support.repositories import fingerprint, git
 
 BAD = 2
 NOT_AVAILABLE = 3

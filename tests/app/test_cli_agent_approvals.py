@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Harness
-from tests.flows.repositories import git
+from tests.support.app import Harness
+from tests.support.repositories import git
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 

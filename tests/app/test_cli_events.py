@@ -11,7 +11,7 @@ from contracts.errors import OptionInvalid
 from flows.audit.event_log import event_log
 from policy.errors import EntityNotFound, EventsInvalid
 from policy.log.events import Draft
-from tests.app.conftest import Cli
+from tests.support.app import Cli
 
 
 @pytest.fixture

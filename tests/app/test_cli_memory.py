@@ -15,7 +15,7 @@ from contracts.errors import (
 )
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
 from providers import mpnet
-from tests.app.conftest import Cli
+from tests.support.app import Cli
 
 
 @pytest.fixture

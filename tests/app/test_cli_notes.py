@@ -13,7 +13,7 @@ from flows.config.settings import load_settings
 from flows.recall.library import notebook
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.types import NoteContent
-from tests.app.conftest import Cli
+from tests.support.app import Cli
 
 MARKUP = "<script>alert(1)</script> [bold]x[/bold] \"'; DROP TABLE entries; --"
 

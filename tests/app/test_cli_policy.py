@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Harness
-from tests.mailbox import Mailbox, mail_server
+from tests.support.app import Harness
+from tests.support.mailbox import Mailbox, mail_server
 
 OUT = "other@example.net"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Harness
+from tests.support.app import Harness
 
 BUILT_IN = ("fix-tests", "implement", "review", "upgrade-deps")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Harness
-from tests.flows.repositories import commit, git
-from tests.sandbox.test_installs import off_the_internet, pip_hosts
+from tests.support.app import Harness
+from tests.support.repositories import commit, git
+from tests.support.sandboxes import off_the_internet, pip_hosts
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 

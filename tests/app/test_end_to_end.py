@@ -9,9 +9,9 @@ from app.demo.request import make_repository
 from flows.config.settings import load_settings
 from flows.execution.wiring import engine, owner
 from sandbox.reap import list_sandboxes
-from tests.app.conftest import Harness
-from tests.flows.repositories import fingerprint, git
-from tests.waiting import wait_until
+from tests.support.app import Harness
+from tests.support.repositories import fingerprint, git
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from flows.services import local
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.prefect]
 

@@ -26,10 +26,10 @@ from flows.services import local
 from flows.services.deploy import start_deployment
 from sandbox.process import is_dead, pid_of
 from sandbox.reap import list_sandboxes, reap
-from tests.app.conftest import BY_WORDS, Harness
-from tests.flows.repositories import git
-from tests.here import here
-from tests.waiting import wait_until
+from tests.support.app import BY_WORDS, Harness
+from tests.support.here import here
+from tests.support.repositories import git
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from tests.app.conftest import Harness
-from tests.flows.repositories import git
+from tests.support.app import Harness
+from tests.support.repositories import git
 
 pytestmark = [pytest.mark.browser, pytest.mark.docker, pytest.mark.prefect]
 

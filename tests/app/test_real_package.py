@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import Harness
-from tests.flows.repositories import commit, git
+from tests.support.app import Harness
+from tests.support.repositories import commit, git
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 

@@ -14,9 +14,9 @@ from flows.config.settings import load_settings
 from flows.plans.request import PlanRequest, note_plan, noted_plan
 from flows.plans.run import PlanShop
 from policy.plan.plan_json import parse_plan
-from tests.app.conftest import harness_argv
-from tests.app.web.planning import FORM, HARMLESS, STEERED, shop_of
-from tests.mailbox import Mailbox
+from tests.support.app import harness_argv
+from tests.support.mailbox import Mailbox
+from tests.support.planning import FORM, HARMLESS, STEERED, shop_of
 
 Talk = Callable[..., str]
 

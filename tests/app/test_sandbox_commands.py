@@ -15,7 +15,7 @@ from sandbox.images import BASE_IMAGE
 from sandbox.pool import Pool
 from sandbox.process import process_label
 from sandbox.reap import reap
-from tests.app.conftest import Harness
+from tests.support.app import Harness
 
 pytestmark = pytest.mark.docker
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.conftest import harness_argv
+from tests.support.app import harness_argv
 
 SLOW = """
 import sys

@@ -20,12 +20,12 @@ from flows.orchestration.start import prefect_at
 from flows.runs.layout import CHECKPOINT
 from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
-from tests.app.conftest import Harness
-from tests.flows.repositories import git
-from tests.forks import Fork, Forked
-from tests.here import here
-from tests.requested import requested
-from tests.waiting import LONG_S, wait_until
+from tests.support.app import Harness
+from tests.support.forks import Fork, Forked
+from tests.support.here import here
+from tests.support.repositories import git
+from tests.support.requested import requested
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = [pytest.mark.docker, pytest.mark.prefect]
 

@@ -10,9 +10,9 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from flows.execution.engine import run_blueprint
 from nodes.commands import shell
-from tests.app.conftest import Harness
-from tests.flows.conftest import scripted_shop
-from tests.requested import requested
+from tests.support.app import Harness
+from tests.support.flows import scripted_shop
+from tests.support.requested import requested
 
 STRICT = "PYTHONIOENCODING=utf-8:strict"
 ASCII = "PYTHONIOENCODING=ascii:strict"

@@ -15,8 +15,8 @@ from pydantic import SecretStr
 from app.web.webhooks import MAX_BODY, receiver_site
 from flows.config.settings import Settings, WebhookSettings
 from flows.runs.layout import CHECKPOINT
-from tests.app.web.conftest import a_run
-from tests.here import here
+from tests.support.here import here
+from tests.support.web import a_run
 
 pytestmark = pytest.mark.prefect
 

@@ -1,5 +1,5 @@
 """Blueprints are tested in the sandbox that nodes are."""
 
-from tests.nodes.conftest import sandbox
+from tests.support.nodes import sandbox
 
 __all__ = ("sandbox",)

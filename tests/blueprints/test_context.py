@@ -4,7 +4,7 @@ from blueprints.dsl import agentic, deterministic
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.small_nodes import FIXED, agent_writes, check, run, works
+from tests.support.small_nodes import FIXED, agent_writes, check, run, works
 
 
 def test_later_nodes_see_earlier_results(sandbox: ScriptedSandbox) -> None:

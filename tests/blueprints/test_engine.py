@@ -15,8 +15,8 @@ from nodes.blame import blame
 from nodes.commands import command
 from nodes.types import Agentic, Node
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.small_nodes import FIXED, agent_done, agent_writes, check, fails, run, works
-from tests.nodes.workspace import context, folder
+from tests.support.small_nodes import FIXED, agent_done, agent_writes, check, fails, run, works
+from tests.support.workspace import context, folder
 
 
 def test_a_happy_path_ends_with_all_nodes_successful(sandbox: ScriptedSandbox) -> None:

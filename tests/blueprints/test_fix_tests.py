@@ -7,7 +7,7 @@ import pytest
 from blueprints.engine import execute_blueprint
 from blueprints.find import find_blueprint
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.built_in import (
+from tests.support.built_in import (
     BROKEN,
     FIX,
     GOOD_SHOP,
@@ -19,8 +19,8 @@ from tests.blueprints.built_in import (
     run,
     statuses,
 )
-from tests.nodes.workspace import context, put_repo
-from tests.sandbox.git_repos import run_git
+from tests.support.git_repos import run_git
+from tests.support.workspace import context, put_repo
 
 
 def test_fix_tests_ends_in_success_when_the_agent_fixes_the_code(sandbox: ScriptedSandbox) -> None:

@@ -13,7 +13,7 @@ from contracts.sandbox import Command, LastingSandbox, Sandbox
 from nodes.commands import command, shell
 from nodes.types import Agentic, Compete, Entry, Node
 from sandbox.scripted import ScriptedSandbox
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
 
 LINES = {"try-1": 5, "try-2": 2, "try-3": 1}
 """How many lines each agent writes; the third writes no answer, and so does not pass."""

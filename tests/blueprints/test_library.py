@@ -14,7 +14,7 @@ from nodes.changes import commit_message
 from nodes.text import fenced
 from nodes.types import Agentic, Validate
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.built_in import (
+from tests.support.built_in import (
     BROKEN,
     FIX,
     GOOD_SHOP,
@@ -26,8 +26,8 @@ from tests.blueprints.built_in import (
     run,
     statuses,
 )
-from tests.nodes.workspace import context, put_repo
-from tests.sandbox.git_repos import commit_files, run_git
+from tests.support.git_repos import commit_files, run_git
+from tests.support.workspace import context, put_repo
 
 
 def test_implement_commits_what_the_agent_did(sandbox: ScriptedSandbox) -> None:

@@ -7,9 +7,9 @@ from contracts.sandbox import Sandbox
 from nodes.commands import command, shell
 from nodes.text import redactor
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.small_nodes import agent_done, fails, run
-from tests.nodes.workspace import context
-from tests.waiting import LONG_S
+from tests.support.small_nodes import agent_done, fails, run
+from tests.support.waiting import LONG_S
+from tests.support.workspace import context
 
 
 def test_a_nodes_time_limit_ends_its_command(sandbox: ScriptedSandbox) -> None:

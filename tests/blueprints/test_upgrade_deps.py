@@ -7,9 +7,9 @@ from zipfile import ZipFile
 import pytest
 
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.built_in import BROKEN, GOOD_SHOP, SHOP, Agent, change, run, statuses
-from tests.nodes.workspace import folder, put_repo
-from tests.sandbox.git_repos import run_git
+from tests.support.built_in import BROKEN, GOOD_SHOP, SHOP, Agent, change, run, statuses
+from tests.support.git_repos import run_git
+from tests.support.workspace import folder, put_repo
 
 
 def test_upgrade_deps_commits_an_upgrade_that_passes_the_tests(sandbox: ScriptedSandbox) -> None:

@@ -4,7 +4,7 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.types import Agentic
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.small_nodes import FIXED, agent_writes, check, fails, run, works
+from tests.support.small_nodes import FIXED, agent_writes, check, fails, run, works
 
 
 def test_steps_that_pass_at_once_need_no_fix(sandbox: ScriptedSandbox) -> None:

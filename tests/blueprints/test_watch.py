@@ -4,7 +4,7 @@ from blueprints.dsl import deterministic, preflight
 from blueprints.engine import Watch
 from nodes.commands import command
 from sandbox.scripted import ScriptedSandbox
-from tests.blueprints.small_nodes import FIXED, agent_writes, check, fails, run, works
+from tests.support.small_nodes import FIXED, agent_writes, check, fails, run, works
 
 
 def test_each_completed_node_is_told_with_its_result(sandbox: ScriptedSandbox) -> None:

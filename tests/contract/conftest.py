@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.sandbox import Command, ExecResult, LastingSandbox, OnOutput, Sandbox
+from contracts.sandbox import LastingSandbox
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
@@ -24,13 +24,3 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[LastingSandbox]:
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="contract")
     with DockerSandbox.start(Engine(), spec) as docker:
         yield docker
-
-
-def sh(
-    sandbox: Sandbox,
-    line: str,
-    *,
-    timeout_s: float | None = None,
-    on_output: OnOutput | None = None,
-) -> ExecResult:
-    return sandbox.exec(Command(argv=("sh", "-c", line), timeout_s=timeout_s), on_output)

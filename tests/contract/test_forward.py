@@ -10,7 +10,7 @@ import pytest
 
 from contracts.errors import Unavailable
 from contracts.sandbox import Command, Connect, ExecResult, Sandbox
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
 
 Talk = Callable[[socket.socket], None]
 

@@ -20,9 +20,9 @@ from contracts.tool import Tool
 from providers.client import Gateway
 from providers.embed import EmbedAsk
 from providers.run_account import RunTerms
-from tests.providers.conftest import read_events
-from tests.providers.fake_ollama import Ollama, ollama
-from tests.providers.running_gateway import running_gateway
+from tests.support.fake_ollama import Ollama, ollama
+from tests.support.gateway import read_events
+from tests.support.running_gateway import running_gateway
 
 pytestmark = [
     # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.

@@ -9,8 +9,8 @@ import pytest
 
 from contracts.sandbox import Command, ExecResult, Sandbox
 from sandbox.scripted import ScriptedSandbox
-from tests.contract.conftest import sh
-from tests.waiting import LONG_S, growing_limits, wait_until
+from tests.support.contract import sh
+from tests.support.waiting import LONG_S, growing_limits, wait_until
 
 NAP = f"sleep {10**6 + randbelow(10**8)}"
 """A command line that no other process of this machine has, whoever runs these tests too."""

@@ -9,7 +9,7 @@ from contracts.errors import (
     SandboxNotAFile,
 )
 from contracts.sandbox import Command, Sandbox, SnapshotId
-from tests.contract.conftest import sh
+from tests.support.contract import sh
 
 
 @pytest.mark.parametrize("data", [b"", b"text\n", bytes(range(256)), b"x" * (50 << 20)])

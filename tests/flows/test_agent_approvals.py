@@ -30,14 +30,12 @@ from policy.plan.approvals import Approvals
 from policy.plan.question import Question
 from policy.types import Approval, ApprovalStatus
 from providers.run_account import RunTerms
-from tests.flows.conftest import Ask
-from tests.flows.repositories import git
-from tests.flows.test_guarded_run import DONE, WORK, agent_blueprint, tool
-from tests.providers.running_gateway import running_gateway
-from tests.waiting import LONG_S, wait_until
+from tests.support.flows import Ask
+from tests.support.guarded_runs import CHANGE_CI, CI, DONE, WORK, agent_blueprint, tool
+from tests.support.repositories import git
+from tests.support.running_gateway import running_gateway
+from tests.support.waiting import LONG_S, wait_until
 
-CI = ".github/workflows/ci.yml"
-CHANGE_CI = tool("write_file", path=CI, content="on: push\n")
 SAME_IN_OTHER_ORDER = tool("write_file", content="on: push\n", path=CI)
 OTHER_CI = tool("write_file", path=CI, content="on: [push, pull_request]\n")
 RUN = "abcd1234"

@@ -14,10 +14,10 @@ from flows.decided import tell_flow_run
 from flows.plans.state import plan_state
 from flows.plans.wiring import plan_shop
 from flows.services.deploy import start_deployment
-from tests.flows.workers import deploy, work
-from tests.forks import Fork
-from tests.here import here
-from tests.mailbox import Mailbox, mail_server
+from tests.support.forks import Fork
+from tests.support.here import here
+from tests.support.mailbox import Mailbox, mail_server
+from tests.support.workers import deploy, work
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.chaos.kills import KILLS
 from benchmarks.chaos.rows import disturbed
 from benchmarks.chaos.stage import Process, stage
-from tests.forks import Fork
+from tests.support.forks import Fork
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 

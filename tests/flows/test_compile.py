@@ -32,11 +32,11 @@ from flows.orchestration.secrets import secrets_set
 from flows.orchestration.start import run_in_flow_run
 from flows.runs.run_record import read_record
 from nodes.commands import command, shell
-from tests.flows.conftest import DONE
-from tests.flows.repositories import git
-from tests.flows.test_run import WRITE_42
-from tests.flows.test_telemetry import Collector, listening
-from tests.waiting import wait_until
+from tests.support.collector import Collector, listening
+from tests.support.flow_runs import WRITE_42
+from tests.support.flows import DONE
+from tests.support.repositories import git
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.prefect
 

@@ -13,7 +13,7 @@ from flows.recall.curation import ago, curate_run, curate_since, story
 from flows.recall.library import notebook
 from flows.recall.rate import rate_run
 from providers import mpnet
-from tests.flows.conftest import FOUND, answer
+from tests.support.flows import FOUND, answer
 
 
 def test_a_run_is_curated_on_request(run: Callable[..., str], curator: Callable[..., str]) -> None:

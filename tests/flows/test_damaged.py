@@ -19,7 +19,7 @@ from flows.runs.runs import finish, read_entry
 from memory.around_run import Recorded
 from nodes.commands import command
 from sandbox.repos import open_repo
-from tests.flows.conftest import Ask
+from tests.support.flows import Ask
 
 SICK, WELL = "aaaa1111", "bbbb2222"
 WRITE = blueprint("write", "Write", [deterministic("write", "write", command("true"))])

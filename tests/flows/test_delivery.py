@@ -15,8 +15,8 @@ from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
-from tests.flows.conftest import DONE
-from tests.flows.repositories import git
+from tests.support.flows import DONE
+from tests.support.repositories import git
 
 Ask = Callable[..., ResolvedRequest]
 

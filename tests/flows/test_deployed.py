@@ -9,10 +9,10 @@ from app.demo.request import make_repository
 from flows.host.engine_process import beats_itself
 from flows.services import deployments
 from flows.services.deploy import deployment_names, start_deployment
-from tests.flows.repositories import git
-from tests.flows.workers import PROJECT, make_pool, prefect, work
-from tests.forks import Fork
-from tests.here import here
+from tests.support.forks import Fork
+from tests.support.here import here
+from tests.support.repositories import git
+from tests.support.workers import PROJECT, make_pool, prefect, work
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 

@@ -9,7 +9,7 @@ import pytest
 
 from flows.services.detached import start_detached
 from sandbox.process import is_dead, process_label
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])

@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.waiting import LONG_S, wait_until
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 

@@ -11,7 +11,7 @@ from contracts.run import NodeReport, RunReport
 from flows.config.settings import ForgeSettings
 from flows.execution.forge import Forge, ForgeKind, PullRequest, open_pull_request, project_of
 from flows.execution.pull_requests import body, proposer, title
-from tests.flows.fake_forge import TOKEN, FakeForge, fake_forge
+from tests.support.fake_forge import TOKEN, FakeForge, fake_forge
 
 WANTED = PullRequest(branch="harness/3f/fix", base="main", title="fix-tests: mend", body="Report")
 KINDS = get_args(ForgeKind)

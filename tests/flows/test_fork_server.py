@@ -28,7 +28,7 @@ class Server(NamedTuple):
 @pytest.fixture
 def server(own_home: Path) -> Iterator[Server]:
     with ExitStack() as worker:
-        process = worker.enter_context(forking("tests.flows.forked", {}))
+        process = worker.enter_context(forking("tests.support.forked_run", {}))
         yield Server(worker, os.environ[FORK_SERVER])
     assert process.wait() == 0, "it ends with its worker and its runs"
 
@@ -104,7 +104,7 @@ def test_one_that_died_is_started_again(
 ) -> None:
     monkeypatch.setattr(fork_server, "PAUSE_S", 0)
     with ExitStack() as worker:
-        process = worker.enter_context(forking("tests.flows.forked", {}))
+        process = worker.enter_context(forking("tests.support.forked_run", {}))
         server = Server(worker, os.environ[FORK_SERVER])
         process.kill()
         process.wait()

@@ -20,12 +20,12 @@ from flows.services import gateway
 from flows.services.complete import complete_through_gateway
 from flows.services.daemon import Running
 from flows.services.embed import embed_through_gateway
-from tests.flows.conftest import DONE, Ask
-from tests.flows.test_run import WRITE_42, a_blueprint
-from tests.providers.fake_ollama import ollama
-from tests.providers.fake_provider import Answer, provider
-from tests.providers.test_chat import openai_answer
-from tests.waiting import wait_until
+from tests.support.fake_ollama import ollama
+from tests.support.fake_provider import Answer, provider
+from tests.support.flow_runs import WRITE_42, a_blueprint
+from tests.support.flows import DONE, Ask
+from tests.support.gateway import openai_answer
+from tests.support.waiting import wait_until
 
 Model = Callable[..., str]
 
@@ -140,10 +140,10 @@ def test_a_run_with_an_agent_and_a_providers_vectors_never_imports_litellm(
     own_home: Path, repository: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
-        "import sys, flows.execution.wiring, flows.execution.engine, tests.requested\n"
+        "import sys, flows.execution.wiring, flows.execution.engine, tests.support.requested\n"
         "import tests.flows.test_run as t\n"
-        "from tests.flows.conftest import scripted_shop\n"
-        "asked = tests.requested.requested(t.checked(), sys.argv[1], model=sys.argv[2])\n"
+        "from tests.support.flows import scripted_shop\n"
+        "asked = tests.support.requested.requested(t.checked(), sys.argv[1], model=sys.argv[2])\n"
         "shop = scripted_shop()\n"
         "shop.check(asked)\n"
         "report = flows.execution.engine.run_blueprint(asked, shop, run_id='abcd1234')\n"

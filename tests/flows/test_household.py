@@ -25,8 +25,8 @@ from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
 from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
 from sandbox.reap import list_sandboxes, list_snapshots
-from tests.here import here as asked
-from tests.waiting import LONG_S, wait_until
+from tests.support.here import here as asked
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 

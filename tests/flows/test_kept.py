@@ -17,8 +17,8 @@ import pytest
 from contracts.errors import Unavailable
 from flows.services import daemon, waiting
 from flows.services.daemon import Kept, Launch, Running
-from tests.here import here
-from tests.waiting import wait_until
+from tests.support.here import here
+from tests.support.waiting import wait_until
 
 KeptHere = Callable[..., Kept]
 

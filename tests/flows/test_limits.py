@@ -23,9 +23,9 @@ from flows.orchestration.limits import limits_for, slots
 from flows.plans.request import PlanRequest
 from flows.plans.wiring import plan_shop
 from nodes.commands import command
-from tests.flows.conftest import DONE
-from tests.requested import requested
-from tests.waiting import LONG_S, wait_until
+from tests.support.flows import DONE
+from tests.support.requested import requested
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 

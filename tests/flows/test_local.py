@@ -13,8 +13,8 @@ import pytest
 from contracts.errors import PrefectUnavailable
 from flows.config.settings import Settings, load_settings
 from flows.services import deploy, local
-from tests.here import here
-from tests.waiting import wait_until
+from tests.support.here import here
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.prefect
 

@@ -10,8 +10,8 @@ from flows.config.policy import MailSettings
 from flows.plans.mail import send_mail
 from policy.errors import OperationFailed
 from policy.plan.outside_operations import Mail
-from tests.mailbox import Mailbox, mail_server
-from tests.self_signed import self_signed
+from tests.support.mailbox import Mailbox, mail_server
+from tests.support.self_signed import self_signed
 
 MAIL = Mail(to=("ann@example.org",), cc=(), subject="Q2", body="Hello")
 

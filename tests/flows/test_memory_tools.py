@@ -17,7 +17,7 @@ from flows.runs.request import ResolvedRequest
 from memory.playbooks.library import Library
 from memory.playbooks.tools import playbook_tools
 from memory.types import Content
-from tests.flows.conftest import scripted_shop
+from tests.support.flows import scripted_shop
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
 Ask = Callable[..., ResolvedRequest]

@@ -13,7 +13,7 @@ from policy.log.jsonl import export, read
 from policy.log.verify import verify
 from policy.plan.plan_json import parse_plan
 from policy.types import Plan
-from tests.policy.conftest import OpenLog, clock, open_log
+from tests.support.policy import OpenLog, clock, open_log
 
 __all__ = ["clock", "open_log"]
 

@@ -12,9 +12,8 @@ from flows.execution.engine import run_blueprint
 from flows.runs.owner import owner_of
 from nodes.types import Node
 from policy.plan.approvals import Approvals
-from tests.flows.conftest import DONE, Ask
-from tests.flows.test_agent_approvals import CHANGE_CI
-from tests.flows.test_guarded_run import asked_prompt
+from tests.support.flows import DONE, Ask
+from tests.support.guarded_runs import CHANGE_CI, asked_prompt
 
 
 def test_a_finished_node_with_a_slash_is_not_run_again_after_an_approval(

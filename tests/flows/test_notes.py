@@ -34,7 +34,7 @@ from nodes.execute import RunAgent
 from nodes.types import Agentic
 from providers.read_trajectory import read_trajectory
 from sandbox.process import process_label
-from tests.flows.conftest import DONE, Ask
+from tests.support.flows import DONE, Ask
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
 SEAT = Seat("r1", "fix", Scope(agent="native", user="ann", company="acme"), "mend it")

@@ -10,7 +10,7 @@ from flows.config.settings import Settings, UiSettings
 from flows.services import daemon
 from flows.services.pages import pages
 from flows.services.ports import bound
-from tests.here import here
+from tests.support.here import here
 
 
 @pytest.fixture

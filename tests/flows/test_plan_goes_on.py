@@ -25,7 +25,7 @@ from flows.plans.wiring import plan_shop
 from policy.log.replay import replay
 from policy.plan.executor import Outcome
 from sandbox.scripted import ScriptedSandbox
-from tests.sandbox.git_repos import commit_files, make_repo, run_git
+from tests.support.git_repos import commit_files, make_repo, run_git
 
 ORIGIN = {"origin": frozenset({"origin"})}
 

@@ -23,9 +23,9 @@ from flows.plans.wiring import plan_shop
 from flows.runs.report import to_json
 from flows.runs.run_record import read_record
 from nodes.commands import shell
-from tests.flows.conftest import DONE, Ask
-from tests.git_server import git_server
-from tests.sandbox.git_repos import make_repo, run_git
+from tests.support.flows import DONE, Ask
+from tests.support.git_repos import make_repo, run_git
+from tests.support.git_server import git_server
 
 pytestmark = pytest.mark.docker
 

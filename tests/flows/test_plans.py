@@ -30,9 +30,9 @@ from flows.plans.wiring import plan_shop
 from policy.log.replay import replay
 from policy.log.verify import verify
 from sandbox.scripted import ScriptedSandbox
-from tests.flows.workers import PROJECT
-from tests.mailbox import Mailbox, mail_server
-from tests.waiting import LONG_S
+from tests.support.mailbox import Mailbox, mail_server
+from tests.support.waiting import LONG_S
+from tests.support.workers import PROJECT
 
 pytestmark = pytest.mark.prefect
 

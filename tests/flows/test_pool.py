@@ -17,8 +17,8 @@ from sandbox.flags import BOOT, OWNER, Limits, SandboxSpec, create_flags, labels
 from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
 from sandbox.reap import SandboxInfo, list_sandboxes, reap
-from tests.flows.conftest import Ask
-from tests.waiting import LONG_S, wait_until
+from tests.support.flows import Ask
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.docker
 

@@ -19,10 +19,10 @@ from flows.execution.engine import run_blueprint
 from flows.execution.prune import prune
 from nodes.commands import command
 from sandbox.repos import unused_bases
-from tests.app.conftest import harness_argv
-from tests.flows.conftest import DONE, Ask, scripted_shop
-from tests.flows.repositories import commit, git
-from tests.flows.test_run import WRITE_42
+from tests.support.app import harness_argv
+from tests.support.flow_runs import WRITE_42
+from tests.support.flows import DONE, Ask, scripted_shop
+from tests.support.repositories import commit, git
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from flows.runs.runs import read_report
 from memory.types import Content, Execution, Playbook
 from nodes.commands import shell
 from nodes.types import Node
-from tests.flows.conftest import DONE, Ask
-from tests.flows.repositories import git
-from tests.flows.test_agent_approvals import CHANGE_CI, CI
-from tests.flows.test_resume import Outage
+from tests.support.flow_runs import Outage
+from tests.support.flows import DONE, Ask
+from tests.support.guarded_runs import CHANGE_CI, CI
+from tests.support.repositories import git
 
 RUN = "abcd1234"
 TASK = "rotate the keys"

@@ -9,9 +9,9 @@ from contracts.errors import ModelUnavailable
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.execution.replay import Replay, replay
-from tests.flows.conftest import DONE, Ask, scripted_shop
-from tests.flows.repositories import fingerprint, git
-from tests.flows.test_run import WRITE_42, checked
+from tests.support.flow_runs import WRITE_42, checked
+from tests.support.flows import DONE, Ask, scripted_shop
+from tests.support.repositories import fingerprint, git
 
 RUN = "abcd1234"
 

@@ -26,29 +26,10 @@ from flows.runs.request import FlowRun
 from flows.runs.resume import resumed
 from flows.runs.runs import finished, list_runs, read_entry
 from nodes.commands import shell
-from nodes.types import Node, Work
-from tests.flows.conftest import DONE, Ask
-from tests.flows.repositories import commit, git
-from tests.flows.test_run import WRITE_42
-
-
-class Outage:
-    """Work that adds a line to a file and counts; the first `times` times the sandbox is lost."""
-
-    def __init__(self, times: int = 1) -> None:
-        self.left = times
-        self.done: list[str] = []
-
-    def adds(self, line: str, *, breaks: bool = False) -> Work:
-        def work(_: RunContext, sandbox: Sandbox) -> NodeResult:
-            self.done.append(line)
-            sandbox.exec(Command(argv=("sh", "-c", f"echo {line} >> lines.txt")))
-            if breaks and self.left:
-                self.left -= 1
-                raise SandboxLost("the container is gone")
-            return NodeResult.success(line)
-
-        return work
+from nodes.types import Node
+from tests.support.flow_runs import WRITE_42, Outage
+from tests.support.flows import DONE, Ask
+from tests.support.repositories import commit, git
 
 
 def three(outage: Outage) -> Blueprint:
@@ -283,9 +264,9 @@ DIES = """
 import os, sys
 from dataclasses import replace
 from flows.execution.engine import run_blueprint
-from tests.flows.conftest import scripted_shop
+from tests.support.flows import scripted_shop
 from tests.flows.test_resume import Outage, three
-from tests.requested import requested
+from tests.support.requested import requested
 
 request = requested(three(Outage()), sys.argv[1])
 shop = replace(scripted_shop(), open_sandbox=lambda *_: os._exit(9))

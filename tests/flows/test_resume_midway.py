@@ -13,10 +13,10 @@ from flows.execution.engine import run_blueprint
 from flows.execution.reconcile import settle, settle_lost
 from flows.recall.library import library
 from flows.runs.runs import read_entry, read_report
-from tests.flows.conftest import Ask, scripted_shop
-from tests.flows.dying import RUN, competing, contest, lanes, talks
-from tests.flows.repositories import git
-from tests.forks import Fork
+from tests.support.dying import RUN, competing, contest, lanes, talks
+from tests.support.flows import Ask, scripted_shop
+from tests.support.forks import Fork
+from tests.support.repositories import git
 
 Kill = Callable[..., None]
 
@@ -26,7 +26,7 @@ def kill(tmp_path: Path, repository: Path, fork: Fork) -> Kill:
     """Begin one of the blueprints of `dying.py` in another process, which is killed in it."""
 
     def begin(name: str, model: str = "scripted/none") -> None:
-        asked = ("tests.flows.dying", name, str(tmp_path), model)
+        asked = ("tests.support.dying", name, str(tmp_path), model)
         with (tmp_path / "said").open("wb") as said:
             dying = fork(*asked, cwd=tmp_path, env=os.environ, stdout=said, stderr=said)
             ended = dying.wait()

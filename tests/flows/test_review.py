@@ -10,8 +10,8 @@ from blueprints.library.review import review
 from contracts.errors import RepoInvalid
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
-from tests.flows.conftest import DONE, Ask
-from tests.flows.repositories import commit, git
+from tests.support.flows import DONE, Ask
+from tests.support.repositories import commit, git
 
 
 def test_a_branch_is_reviewed_from_where_it_left_main(

@@ -18,7 +18,6 @@ from blueprints.dsl import (
     step,
     validate,
 )
-from blueprints.types import Blueprint
 from contracts.errors import (
     ForgeRefused,
     ModelUnavailable,
@@ -33,29 +32,12 @@ from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_diff, read_report
-from nodes.commands import command, shell
-from tests.flows.conftest import DONE
-from tests.flows.repositories import fingerprint, git
+from nodes.commands import shell
+from tests.support.flow_runs import WRITE_42, a_blueprint, checked
+from tests.support.flows import DONE
+from tests.support.repositories import fingerprint, git
 
 Ask = Callable[..., ResolvedRequest]
-
-WRITE_42 = {
-    "content": "",
-    "tool_calls": [
-        {
-            "id": "call_1",
-            "type": "function",
-            "function": {
-                "name": "write_file",
-                "arguments": json.dumps({"path": "answer.txt", "content": "42\n"}),
-            },
-        }
-    ],
-}
-
-
-def a_blueprint(line: str) -> Blueprint:
-    return blueprint("one-command", "One command", [deterministic("do", "do it", shell(line))])
 
 
 BUG = "node {!r} of the blueprint raised ZeroDivisionError: by zero"
@@ -419,12 +401,6 @@ def test_secrets_of_the_host_are_blanked_out(
     monkeypatch.setenv("MY_TOKEN", "s3cr3t-v4lue")
     redacting = workshop().redact
     assert redacting("it is s3cr3t-v4lue.") == "it is [redacted]."
-
-
-def checked() -> Blueprint:
-    fix = agentic("mend", "mend it", prompt=lambda ctx: ctx.results["check"].output)
-    steps = [step("answer", command("grep", "-qx", "42", "answer.txt"))]
-    return blueprint("checked", "Check", [validate("check", "check", steps=steps, on_failure=fix)])
 
 
 def _with_origin(repository: Path, tmp_path: Path) -> Path:

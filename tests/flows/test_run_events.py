@@ -33,7 +33,7 @@ from policy.log.verify import verify
 from policy.log.view_spec import Table, ViewSpec
 from policy.log.view_text import markdown
 from sandbox.repos import open_repo
-from tests.flows.repositories import git
+from tests.support.repositories import git
 
 Ask = Callable[..., ResolvedRequest]
 

@@ -26,7 +26,7 @@ from flows.runs.runs import (
     read_report,
 )
 from nodes.commands import command
-from tests.requested import requested
+from tests.support.requested import requested
 
 REQUEST = requested(
     blueprint("look", "Look", [deterministic("look", "look", command("true"))]),

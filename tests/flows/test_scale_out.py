@@ -22,14 +22,14 @@ from flows.services.health import answers
 from flows.services.worker import worker
 from memory.types import Content
 from sandbox.images import BASE_IMAGE
-from tests.chroma_server import chroma
-from tests.flows.repositories import make_repository
-from tests.flows.workers import make_pool
-from tests.forks import Fork
-from tests.postgres import free_port, new_postgres_database
-from tests.providers.fake_ollama import ollama
-from tests.sandbox.own_engine import OwnEngine, own_engine
-from tests.waiting import LONG_S, wait_until
+from tests.support.chroma_server import chroma
+from tests.support.fake_ollama import ollama
+from tests.support.forks import Fork
+from tests.support.own_engine import OwnEngine, own_engine
+from tests.support.postgres import free_port, new_postgres_database
+from tests.support.repositories import make_repository
+from tests.support.waiting import LONG_S, wait_until
+from tests.support.workers import make_pool
 
 pytestmark = [pytest.mark.prefect, pytest.mark.docker]
 

@@ -19,7 +19,7 @@ from flows.execution.end_state import set_noted_states
 from flows.orchestration import start
 from flows.services import local
 from nodes.commands import command
-from tests.flows.conftest import Ask, scripted_shop
+from tests.support.flows import Ask, scripted_shop
 
 pytestmark = pytest.mark.prefect
 

@@ -18,9 +18,9 @@ from flows.execution.dependencies import Workshop
 from flows.orchestration.start import prefect_at, run_in_flow_run, run_in_prefect
 from flows.runs.runs import read_report
 from nodes.commands import command
-from tests.flows.conftest import DONE, Ask
-from tests.git_server import git_server
-from tests.sandbox.git_repos import make_repo, run_git
+from tests.support.flows import DONE, Ask
+from tests.support.git_repos import make_repo, run_git
+from tests.support.git_server import git_server
 
 
 class Busy(BaseHTTPRequestHandler):

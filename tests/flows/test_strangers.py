@@ -15,7 +15,7 @@ from websockets.typing import Origin
 
 from flows.config.settings import Settings
 from flows.services import daemon, local
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
 
 pytestmark = pytest.mark.prefect
 

@@ -17,8 +17,8 @@ from flows.execution.engine import run_blueprint
 from flows.recall.library import library
 from flows.runs.resume import resumed
 from nodes.commands import shell
-from tests.flows.conftest import Ask, scripted_shop
-from tests.flows.repositories import fingerprint, git
+from tests.support.flows import Ask, scripted_shop
+from tests.support.repositories import fingerprint, git
 
 
 def test_runs_on_one_repository_at_once_do_not_disturb_each_other(

@@ -18,8 +18,8 @@ from flows.services.worker import worker
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
 from memory.notes.types import Note
 from memory.types import Content
-from tests.flows.conftest import DONE, FOUND, Ask, answer
-from tests.here import here
+from tests.support.flows import DONE, FOUND, Ask, answer
+from tests.support.here import here
 
 pytestmark = pytest.mark.prefect
 

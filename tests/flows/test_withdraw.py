@@ -23,10 +23,9 @@ from flows.runs.runs import read_entry, read_report
 from flows.services.server import asking
 from policy.plan.plan_json import parse_plan
 from policy.types import Approval
-from tests.flows.conftest import Ask
-from tests.flows.test_agent_approvals import CHANGE_CI
-from tests.flows.test_guarded_run import DONE, WORK, agent_blueprint
-from tests.policy.test_approvals import MAIL
+from tests.support.flows import Ask
+from tests.support.guarded_runs import CHANGE_CI, DONE, WORK, agent_blueprint
+from tests.support.policy import MAIL
 
 RUN = "abcd1234"
 asks = agent_blueprint()

@@ -19,8 +19,8 @@ from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.plan.approvals import Approvals
 from policy.types import ApprovalStatus
-from tests.flows.conftest import Ask
-from tests.flows.repositories import git
+from tests.support.flows import Ask
+from tests.support.repositories import git
 
 CI = ".github/workflows/ci.yml"
 INSTALL = "mkdir -p .github/workflows && echo 'on: push' > .github/workflows/ci.yml"

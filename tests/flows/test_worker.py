@@ -24,8 +24,8 @@ from flows.services.fingerprint import KEYS, origin
 from flows.services.server import asking
 from flows.services.worker import worker
 from sandbox.process import process_label
-from tests.flows.workers import make_pool
-from tests.forks import Fork
+from tests.support.forks import Fork
+from tests.support.workers import make_pool
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from flows.services.zombies import watch_for_zombies
-from tests.waiting import LONG_S, wait_until
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
 

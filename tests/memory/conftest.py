@@ -1,63 +1,17 @@
 """Libraries on SQLite and on a real Postgres; vectors from words, or from the local model."""
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from contracts.agents import AGENTS
-from contracts.errors import ModelUnavailable
 from memory.notes.notebook import Notebook, open_notebook
 from memory.playbooks.library import Library, open_library
-from memory.types import Embedder
-from tests.postgres import new_postgres_database, new_postgres_store
-from tests.stores import new_store
-
-Open = Callable[..., AbstractContextManager[Library]]
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(microseconds=1)
-        return self.now
-
-    def pass_days(self, days: float) -> None:
-        self.now += timedelta(days=days)
-
-
-class WordEmbedder:
-    """Vectors of hashed words: texts that share words are near. May be told to be down."""
-
-    def __init__(self, length: int = 64, name: str = "words") -> None:
-        self.length = length
-        self.name = name
-        self.down = False
-        self.texts: list[str] = []
-
-    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
-        if self.down:
-            raise ModelUnavailable("the test turned it off")
-        self.texts += texts
-        return [self._vector(text) for text in texts]
-
-    def _vector(self, said: str) -> list[float]:
-        vector = [0.001] * self.length
-        for word in said.lower().split():
-            place = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4]) % self.length
-            vector[place] += 1.0
-        return vector
-
-    @property
-    def embedder(self) -> Embedder:
-        return Embedder(name=self.name, embed=self, max_distance=0.7)
+from tests.support.memory import Clock, Open, WordEmbedder
+from tests.support.postgres import new_postgres_database, new_postgres_store
+from tests.support.stores import new_store
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from memory.playbooks.changes import Changes
 from memory.playbooks.library import Library
 from memory.playbooks.write_quota import CHARACTERS, NEW, WRITES
 from memory.types import Content
-from tests.memory.conftest import Open
-from tests.memory.test_tools import call_as
+from tests.support.memory import Open
+from tests.support.memory_runs import call_as
 
 
 def test_a_run_writes_twenty_times_and_keeps_five_however_it_is_resumed(opened: Open) -> None:

@@ -14,8 +14,8 @@ from memory.playbooks.library import Library
 from memory.playbooks.recall import known_to, surface
 from memory.tables import recalls
 from memory.types import Content, Execution, Playbook, Reflection
-from tests.memory.conftest import Clock
-from tests.memory.test_runs import SHOW_ALL, ended, say
+from tests.support.memory import Clock
+from tests.support.memory_runs import SHOW_ALL, ended, say
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC).isoformat(timespec="seconds")
 

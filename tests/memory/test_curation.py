@@ -18,9 +18,9 @@ from memory.notes.near_duplicates import opposes
 from memory.notes.notebook import Notebook
 from memory.notes.types import NoteContent
 from memory.scope import Scope
-from tests.memory.conftest import Clock
-from tests.memory.curating import INTENT, STORY, Model, curated, finding, refusals
-from tests.waiting import LONG_S
+from tests.support.curating import INTENT, STORY, Model, curated, finding, refusals
+from tests.support.memory import Clock
+from tests.support.waiting import LONG_S
 
 
 def test_the_question_holds_the_five_questions_the_run_and_what_is_known(book: Notebook) -> None:

@@ -21,10 +21,10 @@ from memory.playbooks.store import mark_outdated
 from memory.tables import playbooks, vectors
 from memory.types import Content, Filter, Query
 from memory.vectors import stored_vectors, vector_folder
-from tests.forks import Fork
-from tests.memory.conftest import Open, WordEmbedder
-from tests.memory.spread import spread
-from tests.stores import new_store
+from tests.support.forks import Fork
+from tests.support.memory import Open, WordEmbedder
+from tests.support.spread import spread
+from tests.support.stores import new_store
 
 ROOT = Path(__file__).parents[2]
 MANY = 1_500
@@ -40,7 +40,7 @@ def look(tmp_path: Path, fork: Fork) -> Look:
     def look_for(what: str) -> str:
         with TemporaryFile() as out, TemporaryFile() as err:
             streams = {"stdout": out, "stderr": err}
-            argv = ("tests.memory.looking", str(tmp_path), what)
+            argv = ("tests.support.looking", str(tmp_path), what)
             code = fork(*argv, cwd=ROOT, env=os.environ, **streams).wait()
             return os.pread(out.fileno(), 1 << 16, 0).decode().strip() if code == 0 else "died"
 

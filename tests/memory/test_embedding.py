@@ -10,7 +10,7 @@ from memory.playbooks.changes import Changes
 from memory.playbooks.library import Library
 from memory.types import Content, Embedder, Query
 from memory.vectors import sync
-from tests.memory.conftest import Open, WordEmbedder
+from tests.support.memory import Open, WordEmbedder
 
 
 class Picky(WordEmbedder):

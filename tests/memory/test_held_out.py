@@ -11,7 +11,7 @@ from memory.playbooks.lift import ENOUGH, Lift, Side, is_held_out
 from memory.playbooks.recall import WARM_UP, surface
 from memory.playbooks.render import tokens
 from memory.types import Content
-from tests.memory.test_runs import HOLD_OUT, SHOW_ALL, ended, say
+from tests.support.memory_runs import HOLD_OUT, SHOW_ALL, ended, say
 
 SHOW_ONE = Surfacing(holdout_share=0.0, max_distance=2.0, limit=1)
 NONE = Side()

@@ -14,8 +14,7 @@ from memory.notes.render import CLOSE, OPEN
 from memory.notes.types import ExampleContent, NoteContent, NoteType
 from memory.playbooks.render import tokens
 from memory.scope import Scope
-from tests.memory.conftest import Clock, WordEmbedder
-from tests.memory.test_scope import EIGHT
+from tests.support.memory import EIGHT, Clock, WordEmbedder
 
 ME = EIGHT[0]
 EVIL = (

@@ -9,7 +9,7 @@ from memory.playbooks.changes import Changes
 from memory.playbooks.feedback import give_verdict
 from memory.playbooks.library import Library
 from memory.types import Content, Execution, Filter, Query, Reflection, Step, StepResult
-from tests.memory.conftest import Clock, WordEmbedder
+from tests.support.memory import Clock, WordEmbedder
 
 DEPLOY = Content(
     title="Deploy to production",

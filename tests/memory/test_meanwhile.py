@@ -15,8 +15,8 @@ from memory.playbooks.library import Library, open_library
 from memory.playbooks.portable import Imported, export, import_
 from memory.tables import vectors
 from memory.types import Content, Embedder, Execution, Query
-from tests.memory.conftest import Clock, Open, WordEmbedder
-from tests.waiting import LONG_S, wait_until
+from tests.support.memory import Clock, Open, WordEmbedder
+from tests.support.waiting import LONG_S, wait_until
 
 
 @contextmanager

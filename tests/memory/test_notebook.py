@@ -11,7 +11,7 @@ from memory.notes.notebook import Notebook
 from memory.notes.tables import entry_vectors
 from memory.notes.types import Author, ExampleContent, Flag, Note, NoteContent, NoteType, Where
 from memory.scope import Scope
-from tests.memory.conftest import WordEmbedder
+from tests.support.memory import WordEmbedder
 
 CURATOR = Author("curator", "a-model")
 AGENT = Author("agent", "native")

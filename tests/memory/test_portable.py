@@ -16,7 +16,7 @@ from memory.playbooks.library import Library, open_library
 from memory.playbooks.portable import Imported, export, import_
 from memory.playbooks.portable_lines import FORMAT
 from memory.types import Content, Execution, Outcome, Query, Reflection, StepResult
-from tests.memory.conftest import Open
+from tests.support.memory import Open
 
 
 def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Open) -> None:
@@ -39,7 +39,7 @@ def test_an_export_makes_the_same_playbooks_in_another_store(opened: Open, tmp_p
         library.record_execution(Execution(playbook_id=made.id, outcome="success"))
         library.add_lessons(made.id, ["one", "two", "three", "four"], run_id=None)
         lines = list(export(library))
-    from tests.memory.conftest import WordEmbedder
+    from tests.support.memory import WordEmbedder
 
     with open_library(
         tmp_path / "other.db", index=tmp_path / "other", embedder=WordEmbedder().embedder

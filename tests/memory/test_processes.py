@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from memory.playbooks.library import Library, open_library
 from memory.types import Content, Execution, Query
-from tests.memory.busy import work
-from tests.memory.conftest import Open, WordEmbedder
+from tests.support.busy_store import work
+from tests.support.memory import Open, WordEmbedder
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["chromadb", "alembic.command", "pytest", "tests.memory.busy"])
+_FORKS.set_forkserver_preload(["chromadb", "alembic.command", "pytest", "tests.support.busy_store"])
 # Each is a process of its own, with none of ours open, and need not import it all again.
 
 
@@ -159,7 +159,7 @@ import os, sys
 from pathlib import Path
 from memory.playbooks.library import open_library
 from memory.types import Content, Execution, Query
-from tests.memory.conftest import WordEmbedder
+from tests.support.memory import WordEmbedder
 
 def found(library):
     return [sorted(hit.places) for hit in library.search(Query(text="rotate keys", limit=3))]

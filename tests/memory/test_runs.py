@@ -8,42 +8,22 @@ import pytest
 from sqlalchemy import select
 
 from contracts.chat import ChatRequest, Message, Reply
-from contracts.run import NodeReport, NodeStatus, RunReport, RunStatus
+from contracts.run import RunReport
 from contracts.tool import ToolCall
 from memory.around_run import Surfacing
 from memory.database import reading
 from memory.errors import PlaybookNotFound
-from memory.playbooks.feedback import Verdict, give_verdict
 from memory.playbooks.learn import outcome_of, parse_reflection, record, reflect
 from memory.playbooks.library import Library
 from memory.playbooks.recall import Known, known_to, surface
 from memory.playbooks.suggest import suggest
 from memory.playbooks.tools import run_playbook_tool
 from memory.tables import recalls
-from memory.types import Content, Execution, Outcome, Reflection
-from tests.memory.conftest import Clock
+from memory.types import Content, Execution, Reflection
+from tests.support.memory import Clock
+from tests.support.memory_runs import SHOW_ALL, ended, say
 
-SHOW_ALL = Surfacing(holdout_share=0.0, max_distance=2.0)
 LONG, DEEP = '{"n": %s}' % ("9" * 4_301), '{"n": %s}' % ("[" * 100_000)
-HOLD_OUT = Surfacing(holdout_share=1.0, max_distance=2.0)
-
-
-def ended(
-    run_id: str,
-    status: RunStatus = "success",
-    said: str = "",
-    error: str = "",
-    *,
-    raised: bool = False,
-) -> RunReport:
-    node: NodeStatus = "failure" if error else "success"
-    report = NodeReport(
-        name="fix", type="agentic", status=node, output=said, error=error or None, raised=raised
-    )
-    failed = "fix" if error else None
-    return RunReport(
-        run_id=run_id, blueprint="fix-tests", status=status, nodes=(report,), failed_node=failed
-    )
 
 
 def test_a_run_is_shown_what_fits_and_the_log_says_what(library: Library) -> None:
@@ -200,13 +180,6 @@ def test_a_verdict_that_comes_later_is_counted_then(library: Library, clock: Clo
     assert library.expire_pending() == 1
     counts = library.get(made.id).counts
     assert (counts.failures, counts.total) == (1, 1)
-
-
-def say(library: Library, ref: str, run_id: str, outcome: Outcome, *lessons: str) -> Verdict:
-    said = Reflection(what_failed=("no tests",), improvements=lessons)
-    return give_verdict(
-        library, ref, Execution(run_id=run_id, outcome=outcome, task="typed", reflection=said)
-    )
 
 
 def test_a_person_may_still_judge_what_only_expired_and_once(

@@ -13,17 +13,8 @@ from memory.errors import NoteInvalid
 from memory.notes.agent_settings import Injecting
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.types import ExampleContent, NoteContent
-from memory.scope import LEVELS, Scope, checked, key, label, level, visible
-from tests.memory.conftest import WordEmbedder
-
-EIGHT = tuple(
-    Scope(
-        agent="native" if one.agent else None,
-        user="ann" if one.user else None,
-        company="acme" if one.company else None,
-    )
-    for one in LEVELS
-)
+from memory.scope import Scope, checked, key, label, level, visible
+from tests.support.memory import EIGHT, WordEmbedder
 
 ids = st.sampled_from([None, "", "a", "b", "A", "a'--", 'a","b', "null", "%", "é", "é", "ann|b"])
 agents = st.sampled_from([None, *AGENTS])

@@ -12,8 +12,8 @@ from memory.playbooks.changes import Changes
 from memory.playbooks.library import Library, open_library
 from memory.types import Content, Contrast, Embedder, Execution, Filter, Query
 from providers import mpnet
-from tests.memory.conftest import Open, WordEmbedder
-from tests.stores import new_store
+from tests.support.memory import Open, WordEmbedder
+from tests.support.stores import new_store
 
 
 def fill(library: Library, *titles: str, category: str = "") -> list[str]:

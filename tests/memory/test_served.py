@@ -12,10 +12,10 @@ from memory.playbooks.changes import Changes
 from memory.playbooks.library import open_library
 from memory.types import Content, Query
 from memory.vectors.index_name import index_name
-from tests.chroma_server import chroma
-from tests.memory.conftest import Open, WordEmbedder
-from tests.postgres import new_postgres_store
-from tests.stores import new_store
+from tests.support.chroma_server import chroma
+from tests.support.memory import Open, WordEmbedder
+from tests.support.postgres import new_postgres_store
+from tests.support.stores import new_store
 
 
 @pytest.fixture(scope="module")

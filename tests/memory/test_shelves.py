@@ -17,8 +17,8 @@ from memory.notes.notebook import Notebook
 from memory.notes.types import ExampleContent, Note, NoteContent
 from memory.notes.vector_cache import Shelf, ShelfKey, Shelves
 from memory.scope import EVERYONE, Scope, key
-from tests.memory import colleague
-from tests.memory.conftest import WordEmbedder
+from tests.support import colleague
+from tests.support.memory import WordEmbedder
 
 ANN = Scope(user="ann")
 ORDERS = (
@@ -37,7 +37,7 @@ ORDERS = (
 
 def at_the_same_notebook(database: str | Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.memory.colleague", str(database)],
+        [sys.executable, "-m", "tests.support.colleague", str(database)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

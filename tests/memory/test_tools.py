@@ -18,20 +18,12 @@ from memory.playbooks.mcp import serve_playbooks
 from memory.playbooks.suggest import suggest
 from memory.playbooks.tools import AWAY, Access, playbook_tools, run_playbook_tool
 from memory.types import Content
-from tests.waiting import LONG_S
+from tests.support.memory_runs import call_as
+from tests.support.waiting import LONG_S
 
 
 def call(library: Library, name: str, **arguments: object) -> Mapping[str, object]:
     return call_as("r1", "draft", library, name, **arguments)
-
-
-def call_as(
-    run_id: str, access: Access, library: Library, name: str, **arguments: object
-) -> Mapping[str, object]:
-    asked = ToolCall(id="1", name=name, arguments=json.dumps(arguments))
-    answer = json.loads(run_playbook_tool(library, asked, run_id=run_id, access=access))
-    assert isinstance(answer, dict)
-    return answer
 
 
 def test_an_agent_keeps_finds_changes_and_deletes_a_playbook(on_sqlite: Library) -> None:

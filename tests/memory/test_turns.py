@@ -15,9 +15,9 @@ from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.rating import Rating
 from memory.notes.tables import entry_vectors, generation
 from memory.notes.types import NoteContent, NoteType
-from tests.memory.conftest import WordEmbedder
-from tests.postgres import new_postgres_store
-from tests.waiting import wait_until
+from tests.support.memory import WordEmbedder
+from tests.support.postgres import new_postgres_store
+from tests.support.waiting import wait_until
 
 _WAITING = text(
     "SELECT count(*) FROM pg_stat_activity "

@@ -13,8 +13,8 @@ from memory.types import Arm, Content, Filter, Query
 from memory.vectors import sync
 from memory.vectors.chroma import Entry
 from memory.vectors.collection import Batch, FolderVectors
-from tests.memory.conftest import Open, WordEmbedder
-from tests.stores import new_store
+from tests.support.memory import Open, WordEmbedder
+from tests.support.stores import new_store
 
 
 def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -> None:

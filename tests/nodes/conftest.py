@@ -1,18 +1,5 @@
 """The sandbox that these tests run in: real commands, no isolation, this Python first."""
 
-from collections.abc import Iterator
+from tests.support.nodes import sandbox
 
-import pytest
-
-from sandbox.scripted import ScriptedSandbox
-from tests.plain_python import plain_python
-
-
-@pytest.fixture
-def sandbox(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ScriptedSandbox]:
-    """A fresh workspace, gone after the test."""
-    monkeypatch.setenv("PATH", plain_python(tmp_path_factory.mktemp("bin")))
-    with ScriptedSandbox() as sandbox:
-        yield sandbox
+__all__ = ("sandbox",)

@@ -7,8 +7,8 @@ from nodes.changes import commit_now, commit_since, head, same_as, unchanged_sin
 from nodes.checks import has_tools, work_tree_clean
 from nodes.types import Work
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context, folder, put_repo
-from tests.sandbox.git_repos import run_git
+from tests.support.git_repos import run_git
+from tests.support.workspace import context, folder, put_repo
 
 
 def run(work: Work, sandbox: ScriptedSandbox) -> NodeResult:

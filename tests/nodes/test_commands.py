@@ -8,7 +8,7 @@ from contracts.sandbox import ExecResult
 from nodes.commands import command, line_argv, shell, to_result
 from nodes.types import Work
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context, folder
+from tests.support.workspace import context, folder
 
 
 def run(work: Work, sandbox: ScriptedSandbox) -> NodeResult:

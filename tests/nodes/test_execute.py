@@ -14,8 +14,8 @@ from contracts.sandbox import Sandbox
 from nodes.execute import execute_node
 from nodes.types import Agentic, Deterministic, Node, Preflight, Step, Validate, Work
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
+from tests.support.workspace import context
 
 OK = NodeResult.success("ok")
 BAD = NodeResult.failure("bad", "the output of what failed")

@@ -3,8 +3,8 @@
 from contracts.sandbox import Command
 from nodes.node_sandbox import MAX_LINE, MAX_LIVE_LINES, LiveLines, NodeSandbox
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import folder
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
+from tests.support.workspace import folder
 
 
 def in_node(

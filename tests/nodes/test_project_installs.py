@@ -8,7 +8,7 @@ from nodes.node_sandbox import NodeSandbox
 from nodes.projects.find import find_project
 from nodes.projects.work import install_project, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context, do, folder, put_repo, write
+from tests.support.workspace import context, do, folder, put_repo, write
 
 PASSING = "def test_it(): pass\n"
 CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"

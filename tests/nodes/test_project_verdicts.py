@@ -9,7 +9,7 @@ from contracts.sandbox import ExecResult
 from nodes.projects.options import check_option
 from nodes.projects.work import exec_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context, do, write
+from tests.support.workspace import context, do, write
 
 LOOK_FOR_CC = (
     "sh", "-c", 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done', "sh", "cc",

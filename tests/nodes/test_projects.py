@@ -10,7 +10,7 @@ from nodes.projects.find import find_project
 from nodes.projects.types import Project
 from nodes.projects.work import look_for_tests, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context, do, folder, put_repo, write
+from tests.support.workspace import context, do, folder, put_repo, write
 
 PYTEST = "python3 -m pytest"
 UNITTEST = "python3 -m unittest discover"

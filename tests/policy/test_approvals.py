@@ -6,22 +6,9 @@ from dataclasses import replace
 import pytest
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound
-from contracts.tool import Denied
 from policy.log.event_log import EventLog
 from policy.plan.approvals import Approvals
-from policy.plan.question import Question
-from tests.policy.conftest import Clock, OpenLog
-
-WHY = Denied(
-    reason="repo:notes would decide /to",
-    rule="C4",
-    argument="/to",
-    tags=frozenset({"repo:notes"}),
-    provenance=("notes/q2.md", "step0 extract"),
-)
-MAIL = Question(
-    action="a" * 64, run_id="r1", step=1, op="send_email", arguments={"to": "eve"}, denied=WHY
-)
+from tests.support.policy import MAIL, WHY, Clock, OpenLog
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from policy.log.events import Draft
-from tests.policy.desk import COMPOSED, Clerk, Desk, start, steps, writing
+from tests.support.desk import COMPOSED, Clerk, Desk, start, steps, writing
 
 
 def test_what_a_model_wrote_is_the_same_after_a_break() -> None:

@@ -11,7 +11,7 @@ from policy.authority import Authority
 from policy.plan.registry import Registry
 from policy.plan.resolve import Call
 from policy.plan.step_check import check_step
-from tests.policy.worlds import OPERATIONS, entity, plan, world
+from tests.support.worlds import OPERATIONS, entity, plan, world
 
 TAGS = ("pii", "secret:key", "share_with:bob", "share_with:ann", "share_with:team")
 CAPS = ("SEND_EMAIL", "READ_FILE", "PAY")

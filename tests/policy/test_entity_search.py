@@ -7,7 +7,7 @@ from policy.log.entity_search import backward, neighbours, onward, with_words
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.log.find import between, near
-from tests.policy.conftest import draft, entity
+from tests.support.policy import draft, entity
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from contracts.tool import Denied
 from policy.log.events import Draft
 from policy.plan.question import Question
 from policy.plan.registry import operation
-from tests.policy.desk import (
+from tests.support.desk import (
     COMPOSED,
     NAMES,
     NOTE,
@@ -19,7 +19,7 @@ from tests.policy.desk import (
     steps,
     writing,
 )
-from tests.policy.worlds import UNTRUSTED
+from tests.support.worlds import UNTRUSTED
 
 NO = Denied(reason="no")
 

@@ -10,7 +10,7 @@ import pytest
 from contracts.entity import Entity, Label
 from policy.log.merge import History
 from policy.log.prov import prov
-from tests.policy.conftest import OpenLog, draft, entity, three_events
+from tests.support.policy import OpenLog, draft, entity, three_events
 
 REFERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "used": {"prov:activity": ("activity",), "prov:entity": ("entity",)},

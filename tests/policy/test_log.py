@@ -18,7 +18,7 @@ from policy.log.event_log import EventLog
 from policy.log.events import Draft, Event, event_of
 from policy.log.head import HeadFile
 from policy.log.verify import verify
-from tests.policy.conftest import Clock, OpenLog, disarm, draft, entity, three_events
+from tests.support.policy import Clock, OpenLog, disarm, draft, entity, three_events
 
 APPENDER = """
 import sys

@@ -13,7 +13,7 @@ from policy.log.events import Draft
 from policy.log.jsonl import export, read
 from policy.log.taint import data_flow, shrunk
 from policy.log.verify import verify
-from tests.policy.conftest import OpenLog, draft, entity, three_events
+from tests.support.policy import OpenLog, draft, entity, three_events
 
 Lines = list[str]
 
@@ -43,7 +43,7 @@ def test_two_logs_become_one_and_the_same(log: EventLog, open_log: OpenLog) -> N
 
 
 def test_an_export_brings_back_what_was_cut_off_however_often(log: EventLog) -> None:
-    from tests.policy.test_verify import cut
+    from tests.support.policy import cut
 
     three_events(log)
     kept = list(export(log.history()))
@@ -63,7 +63,7 @@ def newest(log: EventLog) -> int:
 
 
 def test_an_export_brings_back_an_entity_and_what_was_known_of_it(log: EventLog) -> None:
-    from tests.policy.conftest import disarm
+    from tests.support.policy import disarm
 
     made = entity("from a page", "web")
     log.append([draft(made)])

@@ -23,8 +23,8 @@ from policy.plan.resolve import Call, World
 from policy.plan.step_check import check_step
 from policy.types import Plan, Role, Step
 from sandbox.scripted import ScriptedSandbox
-from tests.policy.ready import LABELS, Noted, ready_registry
-from tests.policy.worlds import AUTHORITY, FOR_BOB, UNTRUSTED, plan
+from tests.support.ready_calls import LABELS, Noted, ready_registry
+from tests.support.worlds import AUTHORITY, FOR_BOB, UNTRUSTED, plan
 
 SHAPES = ready_registry(ScriptedSandbox(), Noted())
 GRANTED = replace(AUTHORITY, grants=frozenset(cap for one in SHAPES for cap in one.requires))

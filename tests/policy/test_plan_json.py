@@ -9,7 +9,7 @@ from contracts.tool import Denied
 from policy.plan.plan_check import check_plan
 from policy.plan.plan_json import MAX_CHARS, MAX_STEPS, parse_plan, plan_schema
 from policy.types import Ref
-from tests.policy.worlds import AUTHORITY, REGISTRY, SEED, plan
+from tests.support.worlds import AUTHORITY, REGISTRY, SEED, plan
 
 READ = '{"op": "read_file", "args": {"path": "a"}, "tool_caps": ["READ_FILE"]}'
 

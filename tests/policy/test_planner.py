@@ -8,7 +8,7 @@ from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import PlanInvalid
 from policy.plan.planner import Brief, make_plan
 from policy.types import Prompt
-from tests.policy.worlds import AUTHORITY, REGISTRY, SEED, plan
+from tests.support.worlds import AUTHORITY, REGISTRY, SEED, plan
 
 PROMPT = Prompt(text="Send Bob the notes on Q2 OKRs", at=datetime.now(UTC))
 BRIEF = Brief(

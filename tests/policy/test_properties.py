@@ -8,7 +8,7 @@ from contracts.json import Json, canonical
 from contracts.tool import Denied
 from policy.plan.decision_record import decide_again
 from policy.types import Plan
-from tests.policy.random_plans import BOTH, CLEAN, PII, WEB, random_plan, run, shaped
+from tests.support.random_plans import BOTH, CLEAN, PII, WEB, random_plan, run, shaped
 
 PLANS = 1_000
 ALL = frozenset({"READ", "WRITE", "SEND", "release:pii"})

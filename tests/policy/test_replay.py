@@ -13,8 +13,8 @@ from policy.log.merge import History
 from policy.log.replay import replay
 from policy.plan.decision_record import decide_again, question_of
 from policy.plan.resolve import Call
-from tests.policy.conftest import OpenLog, draft, entity
-from tests.policy.worlds import SEED, plan, world
+from tests.support.policy import OpenLog, draft, entity
+from tests.support.worlds import SEED, plan, world
 
 
 def no_odd_numbers(question: Mapping[str, Json]) -> Decision:

@@ -11,7 +11,7 @@ from policy.plan.plan_check import check_plan
 from policy.plan.references import Missing
 from policy.plan.resolve import Call, Resolved, resolve
 from policy.plan.step_check import action_of, check_step, policy_version
-from tests.policy.worlds import (
+from tests.support.worlds import (
     AUTHORITY,
     FOR_BOB,
     REGISTRY,

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import Connection, text
 
 from policy.log.event_log import EventLog
-from policy.log.events import event_of, name_of
+from policy.log.events import name_of
 from policy.log.integrity import Causes
 from policy.log.rows import add_events, find_heads
 from policy.log.verify import Verified, verify
-from tests.policy.conftest import OpenLog, disarm, draft, three_events
+from tests.support.policy import OpenLog, cut, disarm, draft, line_of, three_events
 
 EDITS = [
     "UPDATE events SET line = replace(line, 'node', 'nods')",
@@ -177,27 +177,9 @@ def forge(log: EventLog, number: int, change: dict[str, object]) -> None:
         )
 
 
-def line_of(connection: Connection, number: int) -> str:
-    query = text("SELECT line FROM events WHERE number = :n")
-    return str(connection.execute(query, {"n": number}).scalar_one())
-
-
 def _rename(connection: Connection, old: str, new: str) -> None:
     for table, column in (("events", "id"), ("event_entities", "event"), ("event_heads", "id")):
         connection.execute(
             text(f"UPDATE {table} SET {column} = :new WHERE {column} = :old"),  # noqa: S608
             {"new": new, "old": old},
         )
-
-
-def cut(log: EventLog, number: int) -> None:
-    """Take the newest event away, with all its traces in the database."""
-    with log.engine.begin() as connection:
-        disarm(connection)
-        event = event_of(line_of(connection, number))
-        for statement in ("DELETE FROM events WHERE id = :id",
-                          "DELETE FROM event_entities WHERE event = :id",
-                          "DELETE FROM event_heads"):  # fmt: skip
-            connection.execute(text(statement), {"id": event.id})
-        for head in event.heads:
-            connection.execute(text("INSERT INTO event_heads VALUES (:id)"), {"id": head})

@@ -16,7 +16,7 @@ from policy.log.merge import History
 from policy.log.view_spec import Graph, GraphEdge, GraphNode, Prose, Table, ViewSpec
 from policy.log.view_text import MAX_ROWS, markdown
 from policy.log.views import run_view
-from tests.policy.conftest import OpenLog, draft, entity
+from tests.support.policy import OpenLog, draft, entity
 
 NASTY = '\x1b\u202e"><script>alert(1)</script> | `x` [click](javascript:alert(1)) ![i](http://x)'
 

@@ -1,53 +1,19 @@
 """A gateway for the tests of this folder, and an agent's way to speak with it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 
-from contracts.chat import ChatRequest, Message
-from contracts.gate import Gate, Terms
+from contracts.gate import Terms
 from providers.client import Gateway
 from providers.run_account import RunTerms
-from tests.providers.running_gateway import running_gateway
-from tests.waiting import LONG_S
-
-
-@dataclass
-class AgentClient:
-    """What an agent does: posts JSON with its token, reads JSON or events."""
-
-    gate: Gate
-    http: httpx.Client
-    trajectory: Path
-
-    def post(self, path: str, body: object, token: str | None = None) -> httpx.Response:
-        headers = {"x-api-key": token or self.gate.token, "anthropic-beta": "not-known-2031-01-01"}
-        return self.http.post(path, json=body, headers=headers)
-
-    def messages(self, text: str = "hello", **more: object) -> httpx.Response:
-        turn = {"role": "user", "content": text}
-        body = {"model": "claude-x", "max_tokens": 100, "messages": [turn], **more}
-        return self.post("/v1/messages?beta=true", body)
-
-    def chat(self, text: str = "hello", **more: object) -> httpx.Response:
-        turn = {"role": "user", "content": text}
-        return self.post("/v1/chat/completions", {"model": "m", "messages": [turn], **more})
-
-    def events(self, *kinds: str) -> list[dict[str, object]]:
-        found = map(json.loads, self.trajectory.read_text().splitlines())
-        return [event for event in found if not kinds or event["kind"] in kinds]
-
-
-Open = Callable[..., AgentClient]
-Script = Callable[..., str]
-USAGE = {"input": 10, "output": 2, "cache_read": 3, "cache_write": 4, "cost_usd": 0.004}
-LS = {"id": "c1", "function": {"name": "Bash", "arguments": {"command": "ls"}}}
-ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
+from tests.support.gateway import AgentClient, Open, Script
+from tests.support.running_gateway import running_gateway
+from tests.support.waiting import LONG_S
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +57,3 @@ def script(tmp_path: Path) -> Script:
         return f"scripted/{path}"
 
     return write
-
-
-def read_events(response: httpx.Response) -> list[dict[str, object]]:
-    """The data of server-sent events, as far as it is JSON."""
-    lines = (line.removeprefix("data: ") for line in response.text.splitlines())
-    return [json.loads(line) for line in lines if line.startswith("{")]

@@ -10,8 +10,9 @@ import pytest
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import ModelUnavailable
 from contracts.tool import Tool, ToolCall
-from tests.providers.direct import complete
-from tests.providers.fake_provider import Answer, provider
+from tests.support.direct import complete
+from tests.support.fake_provider import Answer, provider
+from tests.support.gateway import openai_answer
 
 KEY = "sk-test-0123456789abcdef"
 HELLO = Message(role="user", content="hello")
@@ -20,32 +21,6 @@ BASH = Tool(
     description="runs",
     parameters={"type": "object", "properties": {"command": {"type": "string"}}},
 )
-
-
-def openai_answer(message: dict[str, object], **more: object) -> Answer:
-    finish = "tool_calls" if "tool_calls" in message else "stop"
-    return Answer(
-        {
-            "id": "x",
-            "object": "chat.completion",
-            "created": 1,
-            "model": "gpt-4o",
-            "choices": [
-                {
-                    "index": 0,
-                    "finish_reason": finish,
-                    "message": {"role": "assistant", "content": None, **message},
-                }
-            ],
-            "usage": {
-                "prompt_tokens": 1000,
-                "completion_tokens": 10,
-                "total_tokens": 1010,
-                "prompt_tokens_details": {"cached_tokens": 600},
-            },
-            **more,
-        }
-    )
 
 
 def error(status: int, message: str, **headers: str) -> Answer:
@@ -261,7 +236,7 @@ def test_a_scripted_model_costs_no_import_of_litellm(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from contracts.chat import ChatRequest\n"
-        "from tests.providers.direct import complete\n"
+        "from tests.support.direct import complete\n"
         "from providers.models import check_model\n"
         f"model = 'scripted/{script}'\n"
         "check_model(model, {})\n"

@@ -5,7 +5,7 @@ import pytest
 from contracts.chat import ChatRequest, Usage
 from contracts.run import Decisions
 from contracts.tool import Tool
-from tests.providers.conftest import ASK, LS, USAGE, Open, Script, read_events
+from tests.support.gateway import ASK, LS, USAGE, Open, Script, read_events
 
 RM = {"id": "c2", "function": {"name": "Bash", "arguments": {"command": "rm -rf ."}}}
 BASH = {"name": "Bash", "description": "runs", "input_schema": {"type": "object"}}

@@ -14,8 +14,8 @@ from providers.account import AT_ONCE, HELD, Account
 from providers.gateway import MAX_BODY, gateway
 from providers.ledger import Ledger
 from providers.run_account import RunTerms
-from tests.providers.conftest import AgentClient, Open, Script
-from tests.waiting import wait_until
+from tests.support.gateway import AgentClient, Open, Script
+from tests.support.waiting import wait_until
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 

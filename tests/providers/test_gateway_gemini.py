@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.providers.conftest import Open, read_events
-from tests.providers.fake_provider import Answer, provider
+from tests.support.fake_provider import Answer, provider
+from tests.support.gateway import Open, read_events
 
 pytestmark = [
     # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.

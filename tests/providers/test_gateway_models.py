@@ -9,12 +9,11 @@ from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES
 from providers.account import REFUSED_IN_A_ROW
 from providers.client import Gateway
-from tests.providers import openai_events
-from tests.providers.conftest import Open
-from tests.providers.fake_provider import Answer, provider, use_as_openai
-from tests.providers.running_gateway import running_gateway
-from tests.providers.test_chat import openai_answer
-from tests.waiting import LONG_S
+from tests.support import openai_events
+from tests.support.fake_provider import Answer, provider, use_as_openai
+from tests.support.gateway import Open, openai_answer
+from tests.support.running_gateway import running_gateway
+from tests.support.waiting import LONG_S
 
 # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.
 pytestmark = [

@@ -7,9 +7,9 @@ import pytest
 from contracts.errors import ModelUnavailable
 from providers.answer import answer
 from providers.ask import Ask
-from tests.providers import anthropic_events
-from tests.providers.conftest import Open
-from tests.providers.fake_provider import Answer, Provider, provider
+from tests.support import anthropic_events
+from tests.support.fake_provider import Answer, Provider, provider
+from tests.support.gateway import Open
 
 # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.
 pytestmark = [

@@ -19,9 +19,9 @@ from providers.account import AT_ONCE
 from providers.client import Gateway
 from providers.read_trajectory import first_difference
 from providers.run_account import RunTerms
-from tests.providers.conftest import ASK, LS, USAGE, Open, Script
-from tests.providers.running_gateway import running_gateway
-from tests.waiting import LONG_S
+from tests.support.gateway import ASK, LS, USAGE, Open, Script
+from tests.support.running_gateway import running_gateway
+from tests.support.waiting import LONG_S
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def test_scripted_models_do_not_need_litellm() -> None:
     import sys
 
     code = (
-        "import sys, tests.providers.running_gateway as g\n"
+        "import sys, tests.support.running_gateway as g\n"
         "with g.running_gateway() as c: c.check_model('scripted/app/demo/replies.jsonl')\n"
         "sys.exit('litellm' in sys.modules)\n"
     )

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from providers.account import AT_ONCE
-from tests.providers import openai_events
-from tests.providers.conftest import AgentClient, Open, read_events
-from tests.providers.fake_provider import Answer, provider, use_as_openai
-from tests.waiting import LONG_S, wait_until
+from tests.support import openai_events
+from tests.support.fake_provider import Answer, provider, use_as_openai
+from tests.support.gateway import AgentClient, Open, read_events
+from tests.support.waiting import LONG_S, wait_until
 
 # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.
 pytestmark = [

@@ -7,10 +7,10 @@ import pytest
 
 from contracts.chat import Usage
 from providers.client import Gateway
-from tests.providers import anthropic_events as events
-from tests.providers.conftest import AgentClient, Open, read_events
-from tests.providers.fake_provider import Answer, Provider, provider
-from tests.providers.running_gateway import running_gateway
+from tests.support import anthropic_events as events
+from tests.support.fake_provider import Answer, Provider, provider
+from tests.support.gateway import AgentClient, Open, read_events
+from tests.support.running_gateway import running_gateway
 
 # litellm asks pydantic in ways that pydantic warns of, at whichever call comes first.
 pytestmark = [

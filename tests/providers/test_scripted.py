@@ -11,7 +11,7 @@ from providers.answer import RunModels
 from providers.ask import Ask
 from providers.litellm_door import litellm
 from providers.pieces import collect
-from tests.providers.direct import complete, scripted_complete
+from tests.support.direct import complete, scripted_complete
 
 ASK = ChatRequest(model="scripted/any", messages=[Message(role="user", content="go")])
 CALL = {"function": {"name": "bash", "arguments": {"command": "ls"}}}

@@ -6,7 +6,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Message
 from providers.trajectory import Trajectory, steady_digest
-from tests.providers.direct import scripted_complete
+from tests.support.direct import scripted_complete
 
 ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
 FUNCTION = {"name": "bash", "arguments": '{"command": "echo hunter2"}'}

@@ -1,6 +1,6 @@
 """A real sandbox for the tests that need one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,11 +14,9 @@ from sandbox.images import BASE_IMAGE
 from sandbox.repos import Base, open_repo
 from sandbox.scripted import ScriptedSandbox
 from sandbox.workspace import put_in
-from tests.sandbox.git_repos import make_repo
-from tests.sandbox.working import BRANCH, inside
-
-StartSandbox = Callable[[Limits], DockerSandbox]
-OWNER = "harness-tests"
+from tests.support.git_repos import make_repo
+from tests.support.sandboxes import OWNER, StartSandbox
+from tests.support.workspace_work import BRANCH, inside
 
 
 @pytest.fixture

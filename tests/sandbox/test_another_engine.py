@@ -19,9 +19,9 @@ from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
-from tests.sandbox.own_engine import OwnEngine, make_certificates, own_engine
-from tests.sandbox.test_lost import begin
-from tests.waiting import LONG_S, wait_until
+from tests.support.own_engine import OwnEngine, make_certificates, own_engine
+from tests.support.sandboxes import begin
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = [
     pytest.mark.docker,

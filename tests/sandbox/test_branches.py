@@ -9,7 +9,7 @@ from contracts.errors import GitFailed
 from sandbox.branches import branches, publish, push
 from sandbox.diffs import file_diff
 from sandbox.repos import Base, open_repo
-from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
+from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
 
 BRANCH = "harness/r-1/fix-tests"
 

@@ -9,8 +9,8 @@ from contracts.sandbox import Sandbox
 from sandbox.git import git, git_text
 from sandbox.repos import Base, open_repo
 from sandbox.workspace import put_in, take_out
-from tests.sandbox.git_repos import commit_files, run_git
-from tests.sandbox.working import BRANCH, inside, taken
+from tests.support.git_repos import commit_files, run_git
+from tests.support.workspace_work import BRANCH, inside, taken
 
 ODD = "o'd\"d \\ na\nme.txt"
 

@@ -15,9 +15,9 @@ from contracts.errors import OptionInvalid
 from sandbox import egress as egress_module
 from sandbox.egress import Egress, EgressEvent
 from sandbox.http_head import BadHead, parse_head
-from tests.sandbox.client_hello import hello_for
-from tests.self_signed import self_signed
-from tests.waiting import LONG_S, wait_until
+from tests.support.client_hello import hello_for
+from tests.support.self_signed import self_signed
+from tests.support.waiting import LONG_S, wait_until
 
 HERE = "127.0.0.1"
 

@@ -15,8 +15,8 @@ from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_snapshots
 from sandbox.snapshots import MAX_LAYERS, Shelf
-from tests.sandbox.test_snapshots import images_that_name
-from tests.sandbox.working import slim
+from tests.support.sandboxes import images_that_name
+from tests.support.workspace_work import slim
 
 pytestmark = pytest.mark.docker
 

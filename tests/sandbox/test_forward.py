@@ -17,7 +17,7 @@ from sandbox.link import Link
 from sandbox.supervisor.forward import FIRST_CONNECTION, MAX_CONNECTIONS
 from sandbox.supervisor.frames import DONE, INPUT, RUN, STDOUT, STOP, TAKEN
 from sandbox.wire import Frame, FrameReader, encode
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
 
 
 def number(value: int) -> bytes:

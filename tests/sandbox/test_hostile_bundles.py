@@ -11,7 +11,7 @@ from contracts.errors import WorkRefused
 from sandbox.bundles import unpack_work
 from sandbox.git import git_text
 from sandbox.repos import Base, open_repo
-from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
+from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
 
 BRANCH = "harness/r-1/fix-tests"
 COMMIT, TREE, BLOB, REF_DELTA = 1, 2, 3, 7

@@ -8,8 +8,8 @@ import pytest
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
 from sandbox.flags import Limits
-from tests.sandbox.conftest import StartSandbox
-from tests.waiting import LONG_S, growing_limits, wait_until
+from tests.support.sandboxes import StartSandbox
+from tests.support.waiting import LONG_S, growing_limits, wait_until
 
 pytestmark = pytest.mark.docker
 

@@ -16,7 +16,7 @@ from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.repos import Base
 from sandbox.workspace import put_in, take_out
-from tests.sandbox.git_repos import every_byte, run_git
+from tests.support.git_repos import every_byte, run_git
 
 pytestmark = pytest.mark.docker
 

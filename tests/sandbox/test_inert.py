@@ -14,7 +14,7 @@ from sandbox.git import last_words
 from sandbox.repos import open_repo
 from sandbox.scripted import ScriptedSandbox
 from sandbox.workspace import put_in, take_out
-from tests.sandbox.git_repos import make_repo
+from tests.support.git_repos import make_repo
 
 ATTACKS = (
     "\x1b]0;a new title\x07",

@@ -2,13 +2,9 @@
 
 import os
 import re
-import socket
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,26 +15,9 @@ from sandbox.container import DockerSandbox
 from sandbox.egress import Egress, EgressEvent
 from sandbox.flags import Limits
 from sandbox.installs import let_out
-from sandbox.routes import is_public
-from tests.sandbox.conftest import StartSandbox
+from tests.support.sandboxes import StartSandbox, off_the_internet, pip_hosts
 
 pytestmark = pytest.mark.docker
-
-_PIP_HOSTS = (
-    "from pip._internal.models.index import PyPI; print(PyPI.netloc, PyPI.file_storage_domain)"
-)
-
-
-def said(*argv: str) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    return done.stdout if done.returncode == 0 else ""
-
-
-def pip_hosts() -> list[str]:
-    """The hosts that pip uses here, by its own word."""
-    index = said(sys.executable, "-m", "pip", "config", "get", "global.index-url")
-    own = urlsplit(index.strip()).hostname
-    return [own] if own else said(sys.executable, "-c", _PIP_HOSTS).split()
 
 
 def npm_hosts(sandbox: DockerSandbox) -> list[str]:
@@ -50,15 +29,6 @@ def apt_hosts(sandbox: DockerSandbox) -> list[str]:
     line = "cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null; true"
     sources = sandbox.exec(Command(argv=("sh", "-c", line))).text
     return sorted({urlsplit(url).hostname or "" for url in re.findall(r"https?://\S+", sources)})
-
-
-def off_the_internet(hosts: list[str]) -> list[str]:
-    """Addresses of these hosts that an operator has to vouch for; skips where none is found."""
-    try:
-        found = {str(p[0]) for h in hosts for *_, p in socket.getaddrinfo(h, 443)}
-    except OSError as error:
-        pytest.skip(f"no registry is reached from here: {error}")
-    return sorted(address for address in found if not is_public(ip_address(address)))
 
 
 class Installer:

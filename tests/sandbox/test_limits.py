@@ -12,9 +12,9 @@ from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.supervisor.disk import OVERRUNS
-from tests.sandbox.conftest import OWNER, StartSandbox
-from tests.sandbox.working import inside
-from tests.waiting import LONG_S, wait_until
+from tests.support.sandboxes import OWNER, StartSandbox
+from tests.support.waiting import LONG_S, wait_until
+from tests.support.workspace_work import inside
 
 pytestmark = pytest.mark.docker
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from sandbox.git import git
 from sandbox.links import links
 from sandbox.repos import open_repo
-from tests.sandbox.git_repos import commit_files, make_repo, run_git
+from tests.support.git_repos import commit_files, make_repo, run_git
 
 
 def test_every_link_is_read_with_what_it_says(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
@@ -13,27 +12,17 @@ from threading import Event
 import pytest
 
 from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
-from contracts.sandbox import Command, ExecResult
+from contracts.sandbox import Command
 from sandbox import link
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
-from tests.sandbox.conftest import StartSandbox
-from tests.waiting import LONG_S, wait_until
+from tests.support.sandboxes import SLEEP, StartSandbox, begin
+from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.docker
-
-SLEEP = Command(argv=("sh", "-c", "echo; exec sleep 900"))
-
-
-def begin(sandbox: DockerSandbox, threads: ThreadPoolExecutor) -> "Future[ExecResult]":
-    """Have a thread run a command that sleeps, and return once the command has begun."""
-    begun = threading.Event()
-    running = threads.submit(sandbox.exec, SLEEP, lambda _stream, _data: begun.set())
-    assert begun.wait(LONG_S)
-    return running
 
 
 def test_a_container_removed_under_a_command_is_lost(

@@ -21,7 +21,7 @@ from sandbox.flags import Limits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.pool import Pool, take
 from sandbox.reap import claim, list_sandboxes, list_snapshots, reap
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
 
 pytestmark = pytest.mark.docker
 

@@ -131,7 +131,7 @@ from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.snapshots import Shelf
-from tests.sandbox.working import slim
+from tests.support.workspace_work import slim
 
 class Dying(Engine):
     def remove(self, container):

@@ -10,7 +10,7 @@ from contracts.errors import WorkRefused
 from sandbox.bundles import unpack_work
 from sandbox.git import git, git_text
 from sandbox.repos import Base
-from tests.sandbox.git_repos import commit_files, run_git
+from tests.support.git_repos import commit_files, run_git
 
 BRANCH = "harness/r-1/fix-tests"
 

@@ -10,7 +10,7 @@ import pytest
 from contracts.errors import GitFailed, RepoInvalid
 from sandbox.git import OURS, USERS, git, git_text, redacted
 from sandbox.repos import open_repo
-from tests.sandbox.git_repos import commit_files, every_byte, make_repo, run_git
+from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
 
 
 @pytest.fixture

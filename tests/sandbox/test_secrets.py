@@ -13,7 +13,7 @@ from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.repos import open_repo
 from sandbox.workspace import put_in
-from tests.sandbox.git_repos import make_repo, run_git
+from tests.support.git_repos import make_repo, run_git
 
 pytestmark = pytest.mark.docker
 

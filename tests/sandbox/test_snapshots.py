@@ -1,21 +1,20 @@
 """Snapshots stay small, hold no secret and last as long as wanted."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from uuid import uuid4
 
 import pytest
 
-from contracts.errors import ImageUnavailable, SandboxLost
+from contracts.errors import SandboxLost
 from contracts.sandbox import Command, SnapshotId
 from sandbox.container import DockerSandbox
 from sandbox.engine import Engine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import forget_checkpoints, list_sandboxes, list_snapshots, reap
+from tests.support.sandboxes import images_that_name, inspected
 
 pytestmark = pytest.mark.docker
 
@@ -25,11 +24,6 @@ def spec(engine: Engine) -> Iterator[SandboxSpec]:
     made = SandboxSpec(image=BASE_IMAGE, owner=f"harness-tests-{uuid4().hex[:8]}", run_id="r")
     yield made
     reap(engine, made.owner, everything=True)
-
-
-def inspected(engine: Engine, image: str) -> str:
-    with engine.client("look at an image") as client:
-        return json.dumps([client.api.inspect_image(image), client.api.history(image)])
 
 
 def test_a_snapshot_holds_what_changed_and_not_the_image_again(
@@ -73,18 +67,6 @@ def test_every_image_of_ours_bears_our_labels_and_none_is_left(
     assert images_that_name(engine, spec.owner) == kept
     assert set(reap(engine, spec.owner).images) == kept
     assert images_that_name(engine, spec.owner) == set()
-
-
-def images_that_name(engine: Engine, owner: str) -> set[str]:
-    """Every image, dangling or not, that bears the owner anywhere, labels or not."""
-    with engine.client("look at all images") as client:
-        every = [str(image["Id"]) for image in client.api.images(all=True)]
-    found = set[str]()
-    for image in every:
-        with suppress(ImageUnavailable):  # others come and go
-            if owner in inspected(engine, image):
-                found.add(image)
-    return found
 
 
 def test_several_forks_of_one_snapshot_do_not_see_each_other(

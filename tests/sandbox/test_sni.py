@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.sni import NotTls, server_name
-from tests.sandbox.client_hello import hello_for, with_extension
+from tests.support.client_hello import hello_for, with_extension
 
 
 @pytest.mark.parametrize("cut", [1, 5, 100])

@@ -11,8 +11,8 @@ from sandbox.git import git
 from sandbox.repos import Base, open_repo
 from sandbox.tags import WELL_FORMED
 from sandbox.workspace import put_in
-from tests.sandbox.git_repos import commit_files, every_byte, run_git
-from tests.sandbox.working import BRANCH, inside, taken
+from tests.support.git_repos import commit_files, every_byte, run_git
+from tests.support.workspace_work import BRANCH, inside, taken
 
 DESCRIBE = "git describe --always; git describe --always --tags; git tag --list"
 

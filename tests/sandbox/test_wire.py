@@ -16,7 +16,7 @@ from sandbox.forward import Forward
 from sandbox.link import Link
 from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDERR, STDOUT, TAKEN, WINDOW
 from sandbox.wire import DockerReader, Frame, FrameReader, encode
-from tests.waiting import LONG_S, wait_until
+from tests.support.waiting import LONG_S, wait_until
 
 
 def docker_frame(data: bytes, stream: int = wire.DOCKER_STDOUT) -> bytes:

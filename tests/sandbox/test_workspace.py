@@ -13,8 +13,8 @@ from sandbox.diffs import DIFF_LIMIT, diff
 from sandbox.git import git, git_text
 from sandbox.repos import Base, open_repo
 from sandbox.workspace import put_in, take_out
-from tests.sandbox.git_repos import commit_files, run_git
-from tests.sandbox.working import BRANCH, inside, taken
+from tests.support.git_repos import commit_files, run_git
+from tests.support.workspace_work import BRANCH, inside, taken
 
 
 def test_the_clone_is_on_its_branch_with_an_identity_and_leads_nowhere(

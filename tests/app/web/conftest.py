@@ -4,8 +4,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
@@ -13,23 +13,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.web.site import site
-from blueprints.dsl import agentic, blueprint
-from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
 from flows.recall.library import library, notebook
-from flows.runs.run_record import write_record
-from flows.runs.runs import finish
 from memory.notes.notebook import Notebook
 from memory.playbooks.library import Library
-from tests.flows.conftest import ask, model, repository, shop
-from tests.forks import Fork
-from tests.requested import requested
+from tests.support.flows import ask, model, repository, shop
+from tests.support.forks import Fork
+from tests.support.web import HERE, Serve
 
 __all__ = ["ask", "model", "repository", "shop"]
-
-HERE = "http://127.0.0.1:4280"
-
-
-Serve = Callable[[], AbstractContextManager[str]]
 
 
 @pytest.fixture
@@ -62,24 +53,6 @@ def opened(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
     with library() as opened:
         yield opened
-
-
-def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "") -> None:
-    """A run with one agentic node that has ended."""
-    mend = blueprint("mend", "Mend", [agentic("fix", "Fix", prompt=lambda ctx: "fix")])
-    request = requested(mend, "/somewhere/shop", intent=intent, model="scripted/x")
-    own = write_record(runs, run_id, request, None)
-    report = RunReport(
-        run_id=run_id,
-        blueprint="mend",
-        status="success",
-        nodes=(NodeReport(name="fix", type="agentic", status="success", output="it is mended"),),
-        branch=f"harness/{run_id}/mend",
-        pull_request="https://forge.example/shop/pulls/7",
-        diff_stat=DiffStat(files=1, insertions=1, deletions=1),
-        surfaced=Surfaced(playbooks=(shown,) if shown else ()),
-    )
-    finish(own, report, "--- a/x\n+++ b/x\n-old line\n+new line\n")
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 from app.web import api
 from app.web.api_models import PlanAnswer
 from app.web.site import site
-from tests.app.web.conftest import HERE
-from tests.app.web.planning import FORM, HARMLESS, PROMPT, STEERED, shop_of, wait_for_reports
-from tests.mailbox import Mailbox
+from tests.support.mailbox import Mailbox
+from tests.support.planning import FORM, HARMLESS, PROMPT, STEERED, shop_of, wait_for_reports
+from tests.support.web import HERE
 
 OpenClient = Callable[..., TestClient]
 GRANTED = ["SEND_EMAIL"]

@@ -17,8 +17,8 @@ from flows.plans.wiring import plan_shop
 from policy.plan.plan_json import parse_plan
 from policy.plan.question import Question
 from policy.types import Approval
-from tests.app.web.planning import STEERED, wait_for_reports
-from tests.mailbox import Mailbox
+from tests.support.mailbox import Mailbox
+from tests.support.planning import STEERED, wait_for_reports
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -16,7 +16,7 @@ from contracts.json import Json
 from flows.execution.wiring import open_event_log
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
-from tests.waiting import LONG_S, wait_until
+from tests.support.waiting import LONG_S, wait_until
 
 
 class Pages:

@@ -15,8 +15,8 @@ from flows.execution.engine import run_blueprint
 from memory.notes.agent_settings import NoteStrategy
 from memory.notes.notebook import Notebook
 from memory.notes.types import NoteContent
-from tests.app.web.conftest import Serve
-from tests.flows.conftest import DONE, Ask
+from tests.support.flows import DONE, Ask
+from tests.support.web import Serve
 
 pytestmark = pytest.mark.browser
 

@@ -11,7 +11,7 @@ from memory.notes.types import Author, ExampleContent, NoteContent, Where
 from memory.playbooks.library import Library
 from memory.scope import Scope
 from memory.types import Content
-from tests.app.web.conftest import Serve, a_run
+from tests.support.web import Serve, a_run
 
 pytestmark = pytest.mark.browser
 

@@ -12,7 +12,7 @@ from app.web.site import site
 from contracts.chat import Usage
 from contracts.run import RunReport, RunStatus
 from flows.runs.report import dumps
-from tests.app.web.conftest import HERE
+from tests.support.web import HERE
 
 
 def report(folder: Path, run_id: str, status: RunStatus) -> None:

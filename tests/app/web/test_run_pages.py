@@ -11,8 +11,8 @@ from memory.playbooks.library import Library
 from memory.types import Content
 from policy.log.events import Draft
 from policy.tables import entities, events
-from tests.app.web.conftest import a_run
-from tests.policy.conftest import disarm, draft, entity
+from tests.support.policy import disarm, draft, entity
+from tests.support.web import a_run
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

@@ -8,7 +8,7 @@ from app.web.site import site
 from flows.config.settings import UiSettings
 from memory.playbooks.library import Library
 from memory.types import Content
-from tests.app.web.conftest import HERE
+from tests.support.web import HERE
 
 
 def test_a_page_may_load_nothing_from_elsewhere(client: TestClient, opened: Library) -> None:

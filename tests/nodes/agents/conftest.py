@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.agents.folder_sandbox import FolderSandbox
+from tests.support.folder_sandbox import FolderSandbox
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from nodes.agents.pi import PI
 from nodes.agents.session import Launch
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
 from sandbox.scripted import ScriptedSandbox
-from tests.waiting import LONG_S, growing_limits
+from tests.support.waiting import LONG_S, growing_limits
 
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "Fixed."}
 SPENT = Spent(turns=2, usage=Usage(input=100, output=7, cost_usd=0.25))

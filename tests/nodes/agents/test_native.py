@@ -12,9 +12,9 @@ from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import Denied
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
-from tests.nodes.agents.folder_sandbox import FolderSandbox
-from tests.providers.direct import scripted_complete
-from tests.waiting import growing_limits
+from tests.support.direct import scripted_complete
+from tests.support.folder_sandbox import FolderSandbox
+from tests.support.waiting import growing_limits
 
 BUG = "def add(a, b):\n    return a - b\n"
 

@@ -9,7 +9,7 @@ from contracts.run import RunContext
 from nodes.agents.native import native_agent
 from nodes.agents.runner import agent_runner
 from nodes.types import Agentic
-from tests.nodes.agents.folder_sandbox import FolderSandbox
+from tests.support.folder_sandbox import FolderSandbox
 
 NOWHERE = "There is no network.\n"
 

@@ -10,7 +10,7 @@ from contracts.tool import Tool, ToolCall
 from contracts.toolbox import Door, Toolbox
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentResult, AgentTask
-from tests.nodes.agents.folder_sandbox import FolderSandbox
+from tests.support.folder_sandbox import FolderSandbox
 
 SEARCH = Tool(name="playbook_search", description="Search.", parameters={"type": "object"})
 

@@ -10,8 +10,8 @@ from contracts.tool import ToolCall
 from nodes.agents.bench import Bench
 from nodes.agents.tools import CallMalformed, native_tools, parse_call, run_tool
 from nodes.node_sandbox import NodeSandbox
-from tests.nodes.agents.folder_sandbox import FolderSandbox
-from tests.waiting import growing_limits
+from tests.support.folder_sandbox import FolderSandbox
+from tests.support.waiting import growing_limits
 
 
 def do(sandbox: FolderSandbox, tool: str, **arguments: object) -> str:

@@ -14,7 +14,7 @@ from policy.plan.plan_log import PlanLog
 from policy.plan.question import NOBODY, Answer, Person, Question
 from policy.plan.registry import Registry, operation
 from policy.types import Plan
-from tests.policy.worlds import AUTHORITY, UNTRUSTED, entity, plan
+from tests.support.worlds import AUTHORITY, UNTRUSTED, entity, plan
 
 NOTE = entity({"to": "eve@evil.example", "lines": ["a", "b"], "go": False}, UNTRUSTED, "notes/q2")
 NAMES = entity(["bob@example.com", "ann@example.com"])

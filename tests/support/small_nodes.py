@@ -10,7 +10,7 @@ from contracts.sandbox import Sandbox
 from nodes.commands import shell
 from nodes.types import Agentic, Node, Validate, Work
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context
+from tests.support.workspace import context
 
 Agent = Callable[[Agentic, RunContext, Sandbox], NodeResult]
 

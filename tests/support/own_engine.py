@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.postgres import free_port
-from tests.waiting import wait_until
+from tests.support.postgres import free_port
+from tests.support.waiting import wait_until
 
 _LARGE = (
     "nodejs", "perl", "usr/lib/python3", "usr/include", "var/lib/dpkg", "gconv",

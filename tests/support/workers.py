@@ -10,8 +10,8 @@ import yaml
 from prefect.workers.process import ProcessWorker
 
 from flows.services import deployments
-from tests.forks import Fork, command
-from tests.here import here
+from tests.support.forks import Fork, command
+from tests.support.here import here
 
 PROJECT = Path(__file__).parents[2]
 ASKS = 5

@@ -9,7 +9,7 @@ from memory.errors import StaleUpdate
 from memory.playbooks.changes import Changes
 from memory.playbooks.library import open_library
 from memory.types import Content, Execution, Query
-from tests.memory.conftest import WordEmbedder
+from tests.support.memory import WordEmbedder
 
 
 def work(

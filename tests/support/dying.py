@@ -1,4 +1,4 @@
-"""Blueprints whose process kills itself in the middle, once: `python -m tests.flows.dying NAME …`.
+"""Blueprints whose process kills itself once, in the middle: `python -m tests.support.dying …`.
 
 As long as `alive` is in the folder, a run in that folder dies where its blueprint says.
 """
@@ -22,9 +22,9 @@ from flows.runs.layout import CHECKPOINT
 from memory.around_run import Recorded
 from nodes.commands import command, shell
 from nodes.types import Agentic
-from tests.flows.conftest import scripted_shop
-from tests.requested import requested
-from tests.waiting import wait_until
+from tests.support.flows import scripted_shop
+from tests.support.requested import requested
+from tests.support.waiting import wait_until
 
 RUN = "abcd1234"
 

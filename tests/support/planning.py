@@ -9,7 +9,7 @@ from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
 from flows.plans.run import PlanShop
 from flows.plans.wiring import plan_shop
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 PROMPT = "mail what the form says to the team"
 FORM = "stranger@example.net"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.here import here
-from tests.postgres import free_port
-from tests.waiting import wait_until
+from tests.support.here import here
+from tests.support.postgres import free_port
+from tests.support.waiting import wait_until
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contracts.agents import AGENTS
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.types import NoteContent
 from memory.scope import Scope
-from tests.memory.conftest import WordEmbedder
+from tests.support.memory import WordEmbedder
 
 ME = Scope(agent="native", user="ann", company="acme")
 TASK = "tidy the code"

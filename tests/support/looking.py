@@ -1,4 +1,4 @@
-"""`python -m tests.memory.looking HOME WHAT`: what who opens the library there sees."""
+"""`python -m tests.support.looking HOME WHAT`: what who opens the library there sees."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ import typer
 
 from memory.playbooks.library import open_library
 from memory.types import Embedder, Query
-from tests.memory.spread import spread
+from tests.support.spread import spread
 
 
 def main(home: Path, what: str) -> None:

@@ -34,7 +34,7 @@ from flows.host.fork_server import fast_exit
 from flows.plans import background
 from flows.services import daemon, detached
 from memory.vectors import vector_folder
-from tests.forks import NUMBER, Fork, Forked, fork_from
+from tests.support.forks import NUMBER, Fork, Forked, fork_from
 
 _NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma_probe")
 
@@ -78,7 +78,7 @@ def forking(*, at_once: bool) -> Iterator[str]:
             # Read once, at the import; else schedules are looked at once a minute.
             "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2",
         }
-        argv = (sys.executable, "-m", "tests.forked", str(door.fileno()), str(at_once))
+        argv = (sys.executable, "-m", "tests.support.forked", str(door.fileno()), str(at_once))
         with subprocess.Popen(
             argv, cwd=_ROOT, env=env, stdin=subprocess.PIPE, pass_fds=[door.fileno()]
         ) as server:

@@ -6,7 +6,7 @@ from pathlib import Path
 from contracts.run import NodeResult, RunContext
 from nodes.types import Work
 from sandbox.scripted import ScriptedSandbox
-from tests.sandbox.git_repos import commit_files, run_git
+from tests.support.git_repos import commit_files, run_git
 
 
 def context(

@@ -1,7 +1,7 @@
-"""Asks the process of `tests.forked` for forks of itself.
+"""Ask the process of `tests.support.forked` for forks of itself.
 
-`python tests/forks.py MODULE` does so too, where a command is wanted: it hands on signals, and ends
-as what it asked for.
+`python tests/support/forks.py MODULE` does this as a command: it passes signals on and ends with
+the exit code of the fork.
 """
 
 import json

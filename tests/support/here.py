@@ -5,7 +5,7 @@ from functools import cache
 
 import httpx
 
-from tests.waiting import LONG_S
+from tests.support.waiting import LONG_S
 
 
 @cache

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from tests.providers.fake_provider import serving
+from tests.support.fake_provider import serving
 
 CREATED = "2026-01-01T00:00:00.000000Z"
 COUNTS = {"total_duration": 9, "load_duration": 1, "prompt_eval_count": 26, "eval_count": 17}

@@ -9,8 +9,8 @@ from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from nodes.types import Agentic
 from sandbox.scripted import ScriptedSandbox
-from tests.nodes.workspace import context
-from tests.sandbox.git_repos import commit_files
+from tests.support.git_repos import commit_files
+from tests.support.workspace import context
 
 BROKEN = "def add(a, b):\n    return a - b\n"
 FIXED = "def add(a, b):\n    return a + b\n"

@@ -1,0 +1,77 @@
+"""Shared by the tests of agents."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from contracts.gate import Bounds, OpenGate
+from contracts.toolbox import Toolbox
+from flows.execution.agents import bounded
+from nodes.agents.claude_code import claude_code
+from nodes.agents.native import gated_native
+from nodes.agents.pi import pi
+from nodes.agents.talk import KeepTalk, Talk
+from nodes.agents.types import Agent, AgentLimits, AgentResult, AgentTask, OnLine
+from nodes.node_sandbox import NodeSandbox
+from providers.client import Gateway
+from providers.run_account import RunTerms
+from sandbox.container import DockerSandbox
+from tests.support.waiting import LONG_S
+
+_NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+MakeAgent = Callable[[OpenGate, OnLine], Agent]
+
+
+AGENTS: dict[str, MakeAgent] = {
+    "claude-code": lambda gate, on_line: claude_code(gate, on_line=on_line),
+    "pi": lambda gate, on_line: pi(gate, on_line=on_line),
+    "native": lambda gate, on_line: gated_native(gate, on_line=on_line),
+}
+
+
+class Bench:
+    """Lets one agent work on a task with scripted replies; keeps what it told."""
+
+    def __init__(self, gateway: Gateway, sandbox: DockerSandbox, folder: Path) -> None:
+        self._gateway = gateway
+        self._folder = folder
+        self.sandbox = sandbox
+        self.lines: list[str] = []
+        self.trajectory = folder / "trajectory.jsonl"
+
+    def __call__(
+        self,
+        agent: str,
+        *replies: object,
+        allowed: tuple[str, ...] | None = None,
+        budget_usd: float | None = None,
+        limits: AgentLimits | None = None,
+        model: str | None = None,
+        toolbox: Toolbox | None = None,
+        bounds: Bounds | None = None,
+        so_far: Talk | None = None,
+        keep: KeepTalk = lambda _, __: None,
+    ) -> AgentResult:
+        script = self._folder / "replies.jsonl"
+        script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+        terms = RunTerms(run_id="r1", trajectory=self.trajectory, budget_usd=budget_usd)
+        task = AgentTask(
+            node="fix",
+            prompt="Make the failing test pass.\nSECRET-PROMPT",
+            system="SECRET-MEMORY: the opening hour was 9 before.",
+            model=model or f"scripted/{script}",
+            allowed_tools=allowed,
+            limits=limits or AgentLimits(time_s=LONG_S),
+            toolbox=toolbox,
+            so_far=so_far,
+            keep=keep,
+        )
+        with self._gateway.run(terms) as open_gate:
+            inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)
+            return AGENTS[agent](bounded(open_gate, bounds), self.lines.append)(task, inside)
+
+    def events(self, kind: str) -> list[dict[str, object]]:
+        found = map(json.loads, self.trajectory.read_text().splitlines())
+        return [event for event in found if event["kind"] == kind]

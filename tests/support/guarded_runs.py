@@ -1,0 +1,32 @@
+"""Shared by the tests of guarded_runs."""
+
+import json
+
+from blueprints.dsl import agentic, blueprint
+from blueprints.types import Blueprint
+from contracts.run import RunContext
+
+
+def tool(name: str, **arguments: str) -> dict[str, object]:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"content": "", "tool_calls": [{"id": f"call_{name}", "function": function}]}
+
+
+WORK = tool("write_file", path="answer.txt", content="42")
+
+
+DONE = {"content": "Done."}
+
+
+def asked_prompt(ctx: RunContext) -> str:
+    return ctx.intent or "Do what is to be done."
+
+
+def agent_blueprint() -> Blueprint:
+    return blueprint("ask-agent", "Ask an agent", [agentic("work", "work", prompt=asked_prompt)])
+
+
+CI = ".github/workflows/ci.yml"
+
+
+CHANGE_CI = tool("write_file", path=CI, content="on: push\n")

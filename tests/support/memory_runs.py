@@ -1,0 +1,51 @@
+"""Shared by the tests of memory_runs."""
+
+import json
+from collections.abc import Mapping
+
+from contracts.run import NodeReport, NodeStatus, RunReport, RunStatus
+from contracts.tool import ToolCall
+from memory.around_run import Surfacing
+from memory.playbooks.feedback import Verdict, give_verdict
+from memory.playbooks.library import Library
+from memory.playbooks.tools import Access, run_playbook_tool
+from memory.types import Execution, Outcome, Reflection
+
+SHOW_ALL = Surfacing(holdout_share=0.0, max_distance=2.0)
+
+
+HOLD_OUT = Surfacing(holdout_share=1.0, max_distance=2.0)
+
+
+def ended(
+    run_id: str,
+    status: RunStatus = "success",
+    said: str = "",
+    error: str = "",
+    *,
+    raised: bool = False,
+) -> RunReport:
+    node: NodeStatus = "failure" if error else "success"
+    report = NodeReport(
+        name="fix", type="agentic", status=node, output=said, error=error or None, raised=raised
+    )
+    failed = "fix" if error else None
+    return RunReport(
+        run_id=run_id, blueprint="fix-tests", status=status, nodes=(report,), failed_node=failed
+    )
+
+
+def say(library: Library, ref: str, run_id: str, outcome: Outcome, *lessons: str) -> Verdict:
+    said = Reflection(what_failed=("no tests",), improvements=lessons)
+    return give_verdict(
+        library, ref, Execution(run_id=run_id, outcome=outcome, task="typed", reflection=said)
+    )
+
+
+def call_as(
+    run_id: str, access: Access, library: Library, name: str, **arguments: object
+) -> Mapping[str, object]:
+    asked = ToolCall(id="1", name=name, arguments=json.dumps(arguments))
+    answer = json.loads(run_playbook_tool(library, asked, run_id=run_id, access=access))
+    assert isinstance(answer, dict)
+    return answer
