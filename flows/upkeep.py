@@ -38,7 +38,7 @@ def reap_sandboxes() -> None:
         get_run_logger().info("%d waiting plans were cancelled", withdraw_cancelled_plans(shop))
     reaped = reap(engine(), owner(settings))
     get_run_logger().info(
-        "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.images)
+        "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.snapshots)
     )
 
 

@@ -22,7 +22,7 @@ _CONNECT_TIMEOUT_S = 30.0
 _MAX_HEADER = 1 << 16
 
 
-class Address(NamedTuple):
+class EngineAddress(NamedTuple):
     """Where a docker daemon listens: `url` is unix://, tcp:// or https://."""
 
     url: str
@@ -117,7 +117,7 @@ def _wait(connection: socket.socket, event: int) -> None:
     poll.poll()
 
 
-def no_engine(url: str, error: Exception) -> DockerUnavailable:
+def engine_unreachable(url: str, error: Exception) -> DockerUnavailable:
     """The error that says that nobody answers at this address, and what to do."""
     return DockerUnavailable(
         f"no Docker engine answers at {url} ({error}): "
@@ -125,7 +125,7 @@ def no_engine(url: str, error: Exception) -> DockerUnavailable:
     )
 
 
-def knock(address: Address) -> None:
+def check_reachable(address: EngineAddress) -> None:
     """Connect and hang up.
 
     Raises:
@@ -134,7 +134,7 @@ def knock(address: Address) -> None:
     _reach(address).close()
 
 
-def attach(address: Address, path: str) -> tuple[ByteStream, bytes]:
+def open_stream(address: EngineAddress, path: str) -> tuple[ByteStream, bytes]:
     """Start the exec at this path of the daemon's API; also gives the bytes that came with it.
 
     Raises:
@@ -159,14 +159,14 @@ def attach(address: Address, path: str) -> tuple[ByteStream, bytes]:
     return PlainStream(connection), rest
 
 
-def _reach(address: Address) -> socket.socket:
+def _reach(address: EngineAddress) -> socket.socket:
     try:
         return _connect(address)
     except OSError as error:
-        raise no_engine(address.url, error) from error
+        raise engine_unreachable(address.url, error) from error
 
 
-def _connect(address: Address) -> socket.socket:
+def _connect(address: EngineAddress) -> socket.socket:
     parts = urlsplit(address.url)
     if parts.scheme in ("unix", "http+unix"):
         connection = socket.socket(socket.AF_UNIX)
@@ -191,7 +191,7 @@ def _connect(address: Address) -> socket.socket:
         raise
 
 
-def _tls(address: Address) -> ssl.SSLContext:
+def _tls(address: EngineAddress) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=address.ca_cert)
     if not address.verify:
         context.check_hostname = False

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from contracts.errors import GitFailed
 from sandbox.git import USERS, branch_ref, git, git_text
-from sandbox.repos import Base
+from sandbox.repos import BaseCommit
 
 _LATEST = int(datetime.max.replace(microsecond=0, tzinfo=UTC).timestamp())
 
@@ -16,10 +16,12 @@ class Branch(NamedTuple):
     """A branch, and when its newest commit was made."""
 
     name: str
-    changed: datetime
+    committed_at: datetime
 
 
-def publish(base: Base, branch: str, commit: str, *, replaces: str | None = None) -> Path:
+def publish_branch(
+    base: BaseCommit, branch: str, commit: str, *, replaces: str | None = None
+) -> Path:
     """Make the branch appear in the user's repository; for a URL it is in the bare one already.
 
     Gives the repository that holds it. Working tree, index, HEAD, config and every other ref
@@ -42,7 +44,7 @@ def publish(base: Base, branch: str, commit: str, *, replaces: str | None = None
     return base.path
 
 
-def push(base: Base, branch: str) -> None:
+def push_branch(base: BaseCommit, branch: str) -> None:
     """Push the published branch to the URL, or to `origin` of a local repository; never by force.
 
     Raises:
@@ -56,7 +58,7 @@ def push(base: Base, branch: str) -> None:
     )  # fmt: skip
 
 
-def remote_of(base: Base) -> str | None:
+def push_address(base: BaseCommit) -> str | None:
     """The address that `push` pushes to; None when a local repository has no `origin`."""
     if base.path is None:
         return base.address
@@ -66,7 +68,7 @@ def remote_of(base: Base) -> str | None:
         return None
 
 
-def branches(bare: Path, under: str) -> list[Branch]:
+def list_branches(bare: Path, under: str) -> list[Branch]:
     """The branches of a bare repository of ours whose names begin so, in order."""
     told = ("for-each-ref", "--format=%(committerdate:unix) %(refname:short)")
     lines = git_text(*told, f"refs/heads/{under}", at=bare).splitlines()

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from contracts.errors import GitFailed, WorkRefused
 from sandbox.git import branch_ref, git, git_stream
-from sandbox.repos import Base
-from sandbox.tags import with_tags
+from sandbox.repos import BaseCommit
+from sandbox.tags import bare_view_with_tags
 
 NEW_PATHS = 200_000
 """Files and directories that the work may hold over the base: ten trees can make a million."""
@@ -22,22 +22,22 @@ _LONG = 256
 """A listing counts as one path for each of so many bytes, if that is more."""
 
 
-class Packed(NamedTuple):
+class BaseBundle(NamedTuple):
     """A bundle of a base and its tags, and these tags as the content of a `packed-refs` file."""
 
     bundle: bytes
     tags: bytes
 
 
-def pack_base(base: Base) -> Packed:
+def bundle_base(base: BaseCommit) -> BaseBundle:
     """A bundle of the base commit with its history, under `base.ref`, and with the tags in it."""
-    with with_tags(base.bare, base.commit, base.ref) as (view, tags):
+    with bare_view_with_tags(base.bare, base.commit, base.ref) as (view, tags):
         path = view / "base.bundle"
         git("bundle", "create", "--quiet", str(path), "--all", at=view)
-        return Packed(path.read_bytes(), tags)
+        return BaseBundle(path.read_bytes(), tags)
 
 
-def unpack_work(bundle: bytes, base: Base, branch: str) -> str:
+def unbundle_work(bundle: bytes, base: BaseCommit, branch: str) -> str:
     """Put a bundle's HEAD into the bare repository as `branch`; gives the commit id.
 
     Raises:
@@ -57,7 +57,7 @@ def unpack_work(bundle: bytes, base: Base, branch: str) -> str:
     return commit
 
 
-def _check_paths(base: Base, commit: str) -> None:
+def _check_paths(base: BaseCommit, commit: str) -> None:
     """Refuse trees that are few objects and more paths than git can walk here."""
     if _paths(base.bare, commit, NEW_PATHS) <= NEW_PATHS:
         return

@@ -17,14 +17,14 @@ from contracts.sandbox import (
     Stream,
 )
 from sandbox import files
-from sandbox.engine import Engine
-from sandbox.flags import Limits, SandboxSpec, create_flags, labels
-from sandbox.forward import Forward, check_port
-from sandbox.link import GRACE_S, Link, Report, SupervisorSilent
+from sandbox.engine import DockerEngine
+from sandbox.flags import SandboxLimits, SandboxSpec, container_labels, create_flags
+from sandbox.forward import PortForward, check_port
+from sandbox.link import GRACE_S, SupervisorClient, SupervisorReport, SupervisorSilent
 from sandbox.output import HeadAndTail
-from sandbox.snapshots import Shelf
+from sandbox.snapshots import SnapshotStore
 from sandbox.supervisor.frames import STDERR, STDOUT
-from sandbox.touched import Touched, clock
+from sandbox.touched import ChangeDetector, sandbox_time
 
 _STREAMS: Mapping[int, Stream] = {STDOUT: "stdout", STDERR: "stderr"}
 
@@ -35,32 +35,34 @@ class DockerSandbox:
     Safe to use from several threads, except that `restore` ends what others are running.
     """
 
-    def __init__(self, engine: Engine, spec: SandboxSpec, shelf: Shelf | None = None) -> None:
+    def __init__(
+        self, engine: DockerEngine, spec: SandboxSpec, shelf: SnapshotStore | None = None
+    ) -> None:
         self._engine = engine
         self._spec = spec
-        self._shelf = shelf or Shelf(engine)
-        self._shelf.join()
+        self._shelf = shelf or SnapshotStore(engine)
+        self._shelf.acquire()
         self._containers: list[str] = []
         self._forwards: dict[int, Connect] = {}
-        self._link: Link | None = None
+        self._link: SupervisorClient | None = None
         self._closed = False
-        self._touched = Touched()
+        self._touched = ChangeDetector()
 
     @classmethod
-    def start(cls, engine: Engine, spec: SandboxSpec) -> Self:
+    def start(cls, engine: DockerEngine, spec: SandboxSpec) -> Self:
         """Start a sandbox; nothing is left behind when it cannot be.
 
         Raises:
             DockerUnavailable, ImageUnavailable, SandboxLost.
         """
-        return cls(engine, spec).opened()
+        return cls(engine, spec).start_container()
 
-    def opened(self) -> Self:
+    def start_container(self) -> Self:
         """The same sandbox, started; see `start`."""
         return self._started(self._spec.image)
 
     @classmethod
-    def resume(cls, engine: Engine, spec: SandboxSpec, checkpoint: SnapshotId) -> Self:
+    def resume(cls, engine: DockerEngine, spec: SandboxSpec, checkpoint: SnapshotId) -> Self:
         """Start a sandbox with the files of a checkpoint instead of the image's.
 
         Raises:
@@ -70,7 +72,7 @@ class DockerSandbox:
         return cls(engine, spec)._started(checkpoint)
 
     @classmethod
-    def adopt(cls, engine: Engine, spec: SandboxSpec, container: str) -> Self:
+    def adopt(cls, engine: DockerEngine, spec: SandboxSpec, container: str) -> Self:
         """Take over a container that was started ahead; it is gone when it cannot be.
 
         Raises:
@@ -79,7 +81,7 @@ class DockerSandbox:
         made = cls(engine, spec)
         made._containers.append(container)
         with made._gone_if_it_fails():
-            made._greet().greeted()
+            made._greet().wait_for_hello()
         return made
 
     def fork(self, snapshot: SnapshotId) -> Self:
@@ -109,7 +111,7 @@ class DockerSandbox:
         kept = {kind: HeadAndTail(command.output_limit) for kind in _STREAMS}
 
         def take(kind: int, chunk: bytes) -> None:
-            kept[kind].add(chunk)
+            kept[kind].append(chunk)
             if on_output is not None:
                 on_output(_STREAMS[kind], chunk)
 
@@ -133,7 +135,7 @@ class DockerSandbox:
 
     def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
         """Give the bytes of a regular file; see `Sandbox.read_file`."""
-        return files.read(self._live_link(), self.work_dir, path, limit=limit)
+        return files.read_file(self._live_link(), self.work_dir, path, limit=limit)
 
     def write_file(self, path: str, data: bytes) -> None:
         """Write the file whole; see `Sandbox.write_file`."""
@@ -141,23 +143,23 @@ class DockerSandbox:
 
     def upload_files(self, files_by_path: Mapping[str, bytes]) -> None:
         """Write many files; see `Sandbox.upload_files`."""
-        files.write(self._live_link(), self.work_dir, files_by_path)
+        files.write_files(self._live_link(), self.work_dir, files_by_path)
 
     def forward(self, port: int, connect: Connect) -> int:
         """Lead a port inside to sockets here; see `Sandbox.forward`."""
         check_port(port)
-        port = Forward(self._live_link(), connect).listen(port)
+        port = PortForward(self._live_link(), connect).open_port(port)
         self._forwards[port] = connect
         return port
 
     def snapshot(self) -> SnapshotId:
         """Keep all files as they are now; see `Sandbox.snapshot`."""
         self._live_link()
-        return self._shelf.keep(self.container_id, labels(self._spec))
+        return self._shelf.snapshot(self.container_id, container_labels(self._spec))
 
     def now(self) -> float:
         """The time as the engine has it; see `LastingSandbox.now`."""
-        return clock(self)
+        return sandbox_time(self)
 
     def changed_since(self, moment: float) -> bool:
         """Whether files were touched since then; see `LastingSandbox.changed_since`."""
@@ -170,7 +172,7 @@ class DockerSandbox:
             SandboxLost: the sandbox is gone.
         """
         self._live_link()
-        return self._shelf.lay_by(self.container_id, labels(self._spec), ttl_s)
+        return self._shelf.checkpoint(self.container_id, container_labels(self._spec), ttl_s)
 
     def restore(self, snapshot: SnapshotId) -> None:
         """Put all files back: a new container takes this one's place; see `Sandbox.restore`."""
@@ -189,7 +191,7 @@ class DockerSandbox:
             self._containers.pop()
         if not self._closed:
             self._closed = True
-            self._shelf.leave()
+            self._shelf.release()
 
     def __enter__(self) -> Self:
         return self
@@ -219,23 +221,23 @@ class DockerSandbox:
             raise SandboxLost(f"the snapshot {image!r} is gone") from error
         link = self._greet()
         self._engine.start(self.container_id)
-        link.greeted()
+        link.wait_for_hello()
         for port, connect in self._forwards.items():
-            Forward(link, connect).listen(port)
+            PortForward(link, connect).open_port(port)
 
-    def _greet(self) -> Link:
+    def _greet(self) -> SupervisorClient:
         """Take the stream, and have the terms wait in it for the supervisor."""
-        self._link = Link(*self._engine.attach(self.container_id))
-        self._link.greet(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
+        self._link = SupervisorClient(*self._engine.attach(self.container_id))
+        self._link.send_hello(ttl_s=self._spec.ttl_s, disk_mb=self._spec.limits.disk_mb)
         return self._link
 
-    def _live_link(self) -> Link:
+    def _live_link(self) -> SupervisorClient:
         if self._link is None or self._closed:
             raise SandboxLost("the sandbox was torn down")
         return self._link
 
 
-def _not_ended(command: Command, limits: Limits) -> str:
+def _not_ended(command: Command, limits: SandboxLimits) -> str:
     return (
         f"{shlex.join(command.argv)[:200]!r} ran for its {command.timeout_s:g} s and could not be "
         f"ended within {GRACE_S:g} s more, so its sandbox was removed with everything in it: the "
@@ -244,7 +246,7 @@ def _not_ended(command: Command, limits: Limits) -> str:
     )
 
 
-def _result(report: Report, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecResult:
+def _result(report: SupervisorReport, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecResult:
     launch_error = report.get("launch_error")
     return ExecResult(
         exit_code=_number(report, "exit_code"),
@@ -263,7 +265,7 @@ def _result(report: Report, stdout: HeadAndTail, stderr: HeadAndTail) -> ExecRes
     )
 
 
-def _number(report: Report, name: str) -> int:
+def _number(report: SupervisorReport, name: str) -> int:
     value = report.get(name, 0)
     if not isinstance(value, int):
         raise SandboxLost(f"the supervisor reports {name}={value!r}, wanted a whole number")

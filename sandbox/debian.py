@@ -21,7 +21,7 @@ _NO_DOCS = tuple(
 OnLine = Callable[[str], None]
 
 
-def debian(client: "DockerClient", on_line: OnLine) -> str:
+def debian_image(client: "DockerClient", on_line: OnLine) -> str:
     """The image to build on: here, pulled, or put together from Debian packages.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from contracts.run import DiffStat
 from sandbox.git import git, git_first_bytes, git_text
-from sandbox.repos import Base
+from sandbox.repos import BaseCommit
 
 DIFF_LIMIT = 1024 * 1024
 """Bytes of a diff that are kept; the whole of it is in the branch."""
@@ -16,7 +16,7 @@ _BIG = 8 << 20
 _BIG_IS_BINARY = ("-c", f"core.bigFileThreshold={_BIG}")
 
 
-def diff(base: Base, commit: str) -> str:
+def diff(base: BaseCommit, commit: str) -> str:
     """The patch from the base to `commit`, new files included, at most DIFF_LIMIT bytes of it.
 
     A binary file is named, not shown. A cut diff says so in its last line. Bytes that are not
@@ -32,7 +32,7 @@ def diff(base: Base, commit: str) -> str:
     return f"{kept}\n[cut here: the diff is longer than {DIFF_LIMIT} bytes]\n"
 
 
-def diff_stat(base: Base, commit: str) -> DiffStat:
+def diff_stat(base: BaseCommit, commit: str) -> DiffStat:
     """How much changed from the base to `commit`; binary files count as files only."""
     line = git_text(
         *_BIG_IS_BINARY, "diff", *_PLAIN, "--shortstat", base.commit, commit, "--", at=base.bare
@@ -44,12 +44,12 @@ def diff_stat(base: Base, commit: str) -> DiffStat:
     )
 
 
-def tree(base: Base, commit: str) -> str:
+def tree_id(base: BaseCommit, commit: str) -> str:
     """The id of the tree of a commit: equal trees hold equal files."""
     return git_text("rev-parse", "--verify", f"{commit}^{{tree}}", at=base.bare)
 
 
-def files_that_differ(base: Base, old: str, new: str) -> list[str]:
+def changed_paths(base: BaseCommit, old: str, new: str) -> list[str]:
     """Paths of the files in which two commits differ, in order."""
     names = git("diff", "--name-only", "-z", "--no-renames", old, new, "--", at=base.bare)
     return [name.decode("utf-8", "replace") for name in names.split(b"\0") if name]
@@ -63,7 +63,7 @@ class FileChange(NamedTuple):
     after: str
 
 
-def changes(base: Base, commit: str) -> Iterator[FileChange]:
+def file_changes(base: BaseCommit, commit: str) -> Iterator[FileChange]:
     """Every file in which `commit` differs from the base, in order; a moved one is two.
 
     Bytes of a path that are not UTF-8 are kept as `surrogateescape` does.
@@ -78,7 +78,7 @@ def changes(base: Base, commit: str) -> Iterator[FileChange]:
         yield FileChange(path, f"{old_mode} {old}", f"{new_mode} {new}")
 
 
-def file_diff(base: Base, commit: str, path: str, *, limit: int) -> str:
+def file_diff(base: BaseCommit, commit: str, path: str, *, limit: int) -> str:
     """The patch of one file as text, whatever it holds; what is cut after `limit` bytes is told.
 
     Of a file larger than 8 MiB only the beginnings are shown, before and after: git would take
@@ -95,14 +95,14 @@ def file_diff(base: Base, commit: str, path: str, *, limit: int) -> str:
     return _cut_text(patch, limit)
 
 
-def _size(base: Base, commit: str, path: str) -> int:
+def _size(base: BaseCommit, commit: str, path: str) -> int:
     """Bytes of a file in a commit; 0 where it is none."""
     row = git("ls-tree", "-l", "-z", "--full-tree", commit, "--", f":(literal){path}", at=base.bare)
     size = row.partition(b"\t")[0].split()[-1:]
     return int(size[0]) if size and size[0].isdigit() else 0
 
 
-def _beginning(base: Base, commit: str, path: str, limit: int) -> str:
+def _beginning(base: BaseCommit, commit: str, path: str, limit: int) -> str:
     if not _size(base, commit, path):
         return "(nothing)"
     named = f"{commit}:{path}"

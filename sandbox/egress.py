@@ -13,10 +13,10 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from sandbox.http_head import BadHead, Head, read_head, receive
+from sandbox.http_head import InvalidRequest, ProxyRequest, read_request, receive
 from sandbox.relay import CHUNK, relay
-from sandbox.routes import NoRoute, Routes
-from sandbox.sni import NotTls, server_name
+from sandbox.routes import AllowList, RouteRefused
+from sandbox.sni import InvalidClientHello, server_name
 
 MAX_CONNECTIONS = 128
 HEAD_S = 15.0
@@ -41,7 +41,7 @@ class EgressEvent:
 OnEvent = Callable[[EgressEvent], None]
 
 
-class Egress:
+class EgressProxy:
     """Leads connections to hosts on the allow-list, and to no others, until it is closed.
 
     `allow` holds names such as `example.org`, `*.example.org` or `mirror.example.org:8443`;
@@ -56,7 +56,7 @@ class Egress:
     def __init__(
         self, allow: Sequence[str], on_event: OnEvent, *, addresses: Sequence[str] = ()
     ) -> None:
-        self._routes = Routes(allow, addresses)
+        self._routes = AllowList(allow, addresses)
         self._on_event = on_event
         self._telling = threading.Lock()
         self._lock = threading.Lock()
@@ -101,15 +101,15 @@ class Egress:
 
     def _answer(self, client: socket.socket) -> None:
         try:
-            head = read_head(client, within_s=HEAD_S)
-        except BadHead as error:
-            self._refuse(Head("", 0), str(error))
+            head = read_request(client, within_s=HEAD_S)
+        except InvalidRequest as error:
+            self._refuse(ProxyRequest("", 0), str(error))
             _respond(client, f"400 {error}")
             return
         try:
             self._routes.check(head.host, head.port)
             server = _reach(self._routes.resolve(head.host, head.port), head.port)
-        except NoRoute as error:
+        except RouteRefused as error:
             self._refuse(head, str(error))
             _respond(client, f"403 No way to {_shown(head.host)}: {error}")
         except OSError as error:
@@ -119,18 +119,18 @@ class Egress:
             with self._living(server):
                 self._lead(client, server, head)
 
-    def _lead(self, client: socket.socket, server: socket.socket, head: Head) -> None:
+    def _lead(self, client: socket.socket, server: socket.socket, head: ProxyRequest) -> None:
         if head.plain is None:
             self._tunnel(client, server, head)
         else:
             self._tell(EgressEvent(kind="allowed", host=head.host, port=head.port))
             _fetch(client, server, head.plain)
 
-    def _tunnel(self, client: socket.socket, server: socket.socket, head: Head) -> None:
+    def _tunnel(self, client: socket.socket, server: socket.socket, head: ProxyRequest) -> None:
         client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
         try:
             hello = _hello_for(head.host, client)
-        except NotTls as error:
+        except InvalidClientHello as error:
             self._refuse(head, str(error))
             client.sendall(_UNRECOGNIZED_NAME)
             _drain(client)
@@ -139,7 +139,7 @@ class Egress:
         server.sendall(hello)
         relay(client, server, idle_s=IDLE_S)
 
-    def _refuse(self, head: Head, reason: str) -> None:
+    def _refuse(self, head: ProxyRequest, reason: str) -> None:
         event = EgressEvent(kind="refused", host=_shown(head.host), port=head.port, reason=reason)
         self._tell(event)
 
@@ -176,7 +176,7 @@ def _hello_for(host: str, client: socket.socket) -> bytes:
     while (name := server_name(hello)) is None:
         hello += receive(client, deadline)
     if name != host:
-        raise NotTls(f"its TLS asks for {_shown(name)}")
+        raise InvalidClientHello(f"its TLS asks for {_shown(name)}")
     return hello
 
 

@@ -11,7 +11,13 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.errors import ImageUnavailable, SandboxLost
-from sandbox.attach import Address, ByteStream, attach, knock, no_engine
+from sandbox.attach import (
+    ByteStream,
+    EngineAddress,
+    check_reachable,
+    engine_unreachable,
+    open_stream,
+)
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -20,7 +26,7 @@ _TIMEOUT_S = 120
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 
 
-class Running(NamedTuple):
+class RunningContainer(NamedTuple):
     """A running container; `image` is the name it was made from while that means the same."""
 
     id: str
@@ -28,7 +34,7 @@ class Running(NamedTuple):
     image: str
 
 
-class Engine:
+class DockerEngine:
     """The engine that DOCKER_HOST names, or the local one; nothing connects before it is used."""
 
     def __init__(self) -> None:
@@ -69,7 +75,7 @@ class Engine:
         with self.client(f"talk to container {container[:12]}") as client:
             version = client.api.api_version
         wanted = "stream=1&stdin=1&stdout=1&stderr=1"
-        return attach(self._address(), f"/v{version}/containers/{container}/attach?{wanted}")
+        return open_stream(self._address(), f"/v{version}/containers/{container}/attach?{wanted}")
 
     def run(self, container: str, argv: Sequence[str]) -> tuple[ByteStream, bytes]:
         """Run argv in the container as root; give its stream and the bytes that came already.
@@ -80,15 +86,17 @@ class Engine:
         with self.client(f"run a process in container {container[:12]}") as client:
             made = client.api.exec_create(container, list(argv), stdin=True, user="0")
             path = f"/v{client.api.api_version}/exec/{made['Id']}/start"
-        return attach(self._address(), path)
+        return open_stream(self._address(), path)
 
-    def running(self, wanted: Mapping[str, str]) -> list[Running]:
+    def running(self, wanted: Mapping[str, str]) -> list[RunningContainer]:
         """The running containers with these labels."""
         pairs = [f"{label}={value}" for label, value in wanted.items()]
         with self.client("look for containers") as client:
             found = client.api.containers(filters={"label": pairs, "status": "running"})
         return [
-            Running(str(entry["Id"]), str(entry["Names"][0]).lstrip("/"), str(entry["Image"]))
+            RunningContainer(
+                str(entry["Id"]), str(entry["Names"][0]).lstrip("/"), str(entry["Image"])
+            )
             for entry in found
         ]
 
@@ -196,12 +204,12 @@ class Engine:
 
         try:
             if self._version is None:
-                knock(self._address())  # docker-py leaks a socket where nobody answers
+                check_reachable(self._address())  # docker-py leaks a socket where nobody answers
                 with closing(_connect(constants.MINIMUM_DOCKER_API_VERSION)) as client:
                     self._version = str(client.api.version(api_version=False)["ApiVersion"])
             client = _connect(self._version)
         except (errors.DockerException, RequestException, ValueError) as error:
-            raise no_engine(self.url, error) from error
+            raise engine_unreachable(self.url, error) from error
         try:
             yield client
         except errors.ImageNotFound as error:
@@ -212,19 +220,19 @@ class Engine:
         except errors.APIError as error:
             raise SandboxLost(f"wanted to {wanted}: {error.explanation or error}") from error
         except (errors.DockerException, RequestException) as error:
-            raise no_engine(self.url, error) from error
+            raise engine_unreachable(self.url, error) from error
         finally:
             with suppress(RequestException):
                 client.close()
 
-    def _address(self) -> Address:
+    def _address(self) -> EngineAddress:
         from docker.utils import kwargs_from_env
 
         tls = kwargs_from_env().get("tls")
         if not tls:
-            return Address(self.url)
+            return EngineAddress(self.url)
         url = self.url.replace("tcp://", "https://", 1)
-        return Address(url, tls.ca_cert, tls.cert, bool(tls.verify))
+        return EngineAddress(url, tls.ca_cert, tls.cert, bool(tls.verify))
 
 
 def _connect(version: str) -> "DockerClient":

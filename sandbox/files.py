@@ -12,7 +12,7 @@ from contracts.errors import (
     SandboxNotAFile,
 )
 from sandbox import wire
-from sandbox.link import Link
+from sandbox.link import SupervisorClient
 from sandbox.supervisor.frames import CHUNK, STDERR, STDOUT
 
 _TIMEOUT_S = 300.0
@@ -31,14 +31,14 @@ _ERRORS: Mapping[str, type[SandboxFileError]] = {
 }
 
 
-def read(link: Link, root: str, path: str, *, limit: int) -> bytes:
+def read_file(link: SupervisorClient, root: str, path: str, *, limit: int) -> bytes:
     """The file's bytes; errors as `Sandbox.read_file` has them."""
     full = posixpath.join(root, path)
     request = {"task": "read", "path": full, "root": root, "limit": limit}
     return _call(link, request, b"", wanted=f"read {path!r}", limit=limit)
 
 
-def write(link: Link, root: str, files: Mapping[str, bytes]) -> None:
+def write_files(link: SupervisorClient, root: str, files: Mapping[str, bytes]) -> None:
     """Write all files; errors as `Sandbox.write_file` has them."""
     sizes = [(posixpath.join(root, path), len(data)) for path, data in files.items()]
     request = {"task": "write", "files": sizes, "root": root}
@@ -52,7 +52,12 @@ def file_error(name: str, wanted: str, found: str) -> SandboxFileError:
 
 
 def _call(
-    link: Link, request: Mapping[str, object], data: bytes, *, wanted: str, limit: int = 0
+    link: SupervisorClient,
+    request: Mapping[str, object],
+    data: bytes,
+    *,
+    wanted: str,
+    limit: int = 0,
 ) -> bytes:
     """What the task gave; what it says on standard error is an error, as a JSON object."""
     received = {STDOUT: bytearray(), STDERR: bytearray()}
@@ -65,7 +70,7 @@ def _call(
 
     report = link.call(request, data, receive, timeout_s=_TIMEOUT_S)
     if received[STDERR]:
-        told = wire.load(received[STDERR], "answer")
+        told = wire.parse_json_object(received[STDERR], "answer")
         raise file_error(str(told.get("errno")), wanted, str(told.get("error")))
     if report.get("exit_code") != 0:
         found = report.get("launch_error") or "the file was not done in time, or was killed"

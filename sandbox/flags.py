@@ -10,18 +10,18 @@ from pydantic import BaseModel, Field
 from sandbox.boot import supervisor_argv
 from sandbox.process import process_label
 
-OWNER: Final = "harness.owner"
-RUN_ID: Final = "harness.run_id"
-BOOT: Final = "harness.boot"
-DEADLINE: Final = "harness.deadline"
-POOL: Final = "harness.pool"
+OWNER_LABEL: Final = "harness.owner"
+RUN_ID_LABEL: Final = "harness.run_id"
+CREATOR_LABEL: Final = "harness.boot"
+DEADLINE_LABEL: Final = "harness.deadline"
+POOL_LABEL: Final = "harness.pool"
 """Of a container that was started before its run: which others it can stand in for; else empty."""
 WORK_DIR: Final = "/workspace"
 
 _SECCOMP = Path(__file__).with_name("seccomp.json")
 
 
-class Limits(BaseModel, frozen=True, extra="forbid"):
+class SandboxLimits(BaseModel, frozen=True, extra="forbid"):
     """How much of the machine one sandbox may use."""
 
     memory_mb: int = Field(default=4096, ge=16)
@@ -47,7 +47,7 @@ class SandboxSpec(BaseModel, frozen=True, extra="forbid"):
     owner: str
     """Whose it is: the reaper removes what bears its own owner's label, nothing else."""
     run_id: str
-    limits: Limits = Limits()
+    limits: SandboxLimits = SandboxLimits()
     ttl_s: float = Field(default=4 * 3600.0, gt=0)
     """The container stops by itself after this long, whoever still lives."""
     work_dir: str = WORK_DIR
@@ -76,7 +76,7 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
         "user": "0:0",
         "hostname": "sandbox",
         "working_dir": "/",
-        "labels": labels(spec),
+        "labels": container_labels(spec),
         "auto_remove": True,
         "network_mode": "none",
         "network_disabled": True,
@@ -99,17 +99,17 @@ def create_flags(spec: SandboxSpec, *, idle_s: float | None = None) -> dict[str,
     }
 
 
-def labels(spec: SandboxSpec, idle_s: float = 0.0) -> dict[str, str]:
+def container_labels(spec: SandboxSpec, idle_s: float = 0.0) -> dict[str, str]:
     """The labels that let the reaper tell whose it is and whether it is still wanted.
 
     None of the pool's, also where the files are those of one: an image hands its labels on.
     """
     return {
-        POOL: "",
-        OWNER: spec.owner,
-        RUN_ID: spec.run_id,
-        BOOT: process_label(os.getpid()),
-        DEADLINE: str(int(time.time() + idle_s + spec.ttl_s)),
+        POOL_LABEL: "",
+        OWNER_LABEL: spec.owner,
+        RUN_ID_LABEL: spec.run_id,
+        CREATOR_LABEL: process_label(os.getpid()),
+        DEADLINE_LABEL: str(int(time.time() + idle_s + spec.ttl_s)),
     }
 
 

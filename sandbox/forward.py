@@ -10,10 +10,10 @@ from queue import Empty, SimpleQueue
 from contracts.errors import HarnessError, SandboxLost, Unavailable
 from contracts.sandbox import Connect
 from sandbox import wire
-from sandbox.link import START_TIMEOUT_S, Link
+from sandbox.link import START_TIMEOUT_S, SupervisorClient
 from sandbox.supervisor.forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
 from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
-from sandbox.windows import Credit, Inbox
+from sandbox.windows import ReceiveQueue, SendCredit
 from sandbox.wire import Frame
 
 _PLACES = 2 * MAX_CONNECTIONS
@@ -26,17 +26,17 @@ def check_port(port: int) -> None:
         raise ValueError(f"a port is forwarded from 1024 to 65535, or 0 for any; got {port}")
 
 
-class Forward:
+class PortForward:
     """One port, served by a thread of its own; each connection takes two more."""
 
-    def __init__(self, link: Link, connect: Connect) -> None:
+    def __init__(self, link: SupervisorClient, connect: Connect) -> None:
         self._link = link
         self._connect = connect
         self._places = threading.Semaphore(_PLACES)
         self._answers: SimpleQueue[int | HarnessError] = SimpleQueue()
         self._port: int | None = None
 
-    def listen(self, port: int) -> int:
+    def open_port(self, port: int) -> int:
         """Listen inside until the sandbox ends; gives the port's number, for which 0 asks.
 
         Raises:
@@ -84,12 +84,12 @@ class Forward:
 class _Connection:
     """One connection from inside; nothing moves on it before we say how much we take."""
 
-    def __init__(self, link: Link, channel: int) -> None:
+    def __init__(self, link: SupervisorClient, channel: int) -> None:
         self._link = link
         self._channel = channel
-        self._credit = Credit(CONNECTION_WINDOW)
+        self._credit = SendCredit(CONNECTION_WINDOW)
         self._inbox = _ConnectionInbox(self._credit)
-        link.adopt(channel, self._inbox)
+        link.add_channel(channel, self._inbox)
 
     def lead_to(self, connect: Connect) -> None:
         """Serve it to its end; where nothing can be connected, it is reset inside."""
@@ -102,7 +102,7 @@ class _Connection:
             for _ in self._frames():
                 pass
         finally:
-            self._link.drop(self._channel)
+            self._link.remove_channel(self._channel)
 
     def _carry(self, outside: socket.socket) -> None:
         inward = _start(partial(self._carry_in, outside))
@@ -118,7 +118,7 @@ class _Connection:
         for frame in self._frames():
             if frame.kind == STDOUT and frame.payload:
                 outside.sendall(frame.payload)
-                self._link.send(self._inbox.take(self._channel, len(frame.payload)))
+                self._link.send(self._inbox.acknowledge(self._channel, len(frame.payload)))
             elif frame.kind == STDOUT:
                 with suppress(OSError):  # the far end may have hung up first
                     outside.shutdown(socket.SHUT_WR)
@@ -145,10 +145,10 @@ class _Connection:
         self._link.send(wire.encode(kind, self._channel, payload))
 
 
-class _ConnectionInbox(Inbox):
+class _ConnectionInbox(ReceiveQueue):
     """Credit does not queue up behind data: each direction would wait for the other."""
 
-    def __init__(self, credit: Credit) -> None:
+    def __init__(self, credit: SendCredit) -> None:
         super().__init__(CONNECTION_WINDOW)
         self._credit = credit
 

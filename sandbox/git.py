@@ -87,7 +87,7 @@ def git(*args: str, at: Path, rules: Rules = OURS, stdin: bytes = b"") -> bytes:
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"git {_verb(args)} did not end within {TIMEOUT_S:.0f} s") from error
     if done.returncode:
-        raise GitFailed(f"git {_verb(args)} failed: {last_words(done.stderr)}")
+        raise GitFailed(f"git {_verb(args)} failed: {error_text(done.stderr)}")
     return done.stdout
 
 
@@ -134,7 +134,7 @@ def git_first_bytes(*args: str, at: Path, limit: int) -> bytes:
     return bytes(start[:limit])
 
 
-def redacted(words: str) -> str:
+def redact_url(words: str) -> str:
     """The same words with user and password taken out of every URL."""
     return _CREDENTIALS.sub(r"\1***@", words)
 
@@ -150,13 +150,13 @@ def branch_ref(branch: str) -> str:
     return f"refs/heads/{branch}"
 
 
-def last_words(stderr: bytes) -> str:
+def error_text(stderr: bytes) -> str:
     """Git's last words on one line; what could steer a terminal is replaced."""
     lines = [line.strip() for line in stderr[-_PIECE:].decode("utf-8", "replace").splitlines()]
     told = [line for line in lines if line and not line.startswith(_EMPTY_WORDS)]
     words = "; ".join(line.removeprefix("fatal: ") for line in told[-4:])
     printable = "".join(char if char.isprintable() else "?" for char in words)
-    return redacted(printable) or "it gave no reason"
+    return redact_url(printable) or "it gave no reason"
 
 
 def _verb(args: tuple[str, ...]) -> str:

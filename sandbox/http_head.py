@@ -17,11 +17,11 @@ _OWN = re.compile(r"host|connection|keep-alive|te|trailer|upgrade|proxy-.*", re.
 _BODY = re.compile(r"content-length|transfer-encoding|expect", re.IGNORECASE)
 
 
-class BadHead(ValueError):
+class InvalidRequest(ValueError):
     """What the client sent is no request that a forward proxy takes."""
 
 
-class Head(NamedTuple):
+class ProxyRequest(NamedTuple):
     """A request: where it goes, and for plain HTTP the head that is sent there."""
 
     host: str
@@ -30,7 +30,7 @@ class Head(NamedTuple):
     """None when the client asks for a tunnel."""
 
 
-def read_head(client: socket.socket, *, within_s: float) -> Head:
+def read_request(client: socket.socket, *, within_s: float) -> ProxyRequest:
     """The request head that the client sends; what follows it is dropped.
 
     Raises:
@@ -42,8 +42,8 @@ def read_head(client: socket.socket, *, within_s: float) -> Head:
         data += receive(client, deadline)
     head = data.partition(b"\r\n\r\n")[0]
     if len(head) > HEAD_LIMIT:
-        raise BadHead(f"the request's head is longer than {HEAD_LIMIT} bytes")
-    return parse_head(head.decode("latin-1"))
+        raise InvalidRequest(f"the request's head is longer than {HEAD_LIMIT} bytes")
+    return parse_request(head.decode("latin-1"))
 
 
 def receive(client: socket.socket, deadline: float) -> bytes:
@@ -59,7 +59,7 @@ def receive(client: socket.socket, deadline: float) -> bytes:
     return data
 
 
-def parse_head(text: str) -> Head:
+def parse_request(text: str) -> ProxyRequest:
     """The request of a head without its last empty line.
 
     Raises:
@@ -67,28 +67,28 @@ def parse_head(text: str) -> Head:
     """
     first, *lines = text.split("\r\n")
     if asked := _CONNECT.fullmatch(first):
-        return Head(asked[1].lower(), _port(asked[2]))
+        return ProxyRequest(asked[1].lower(), _port(asked[2]))
     asked = _FETCH.fullmatch(first)
     if asked is None:
-        raise BadHead("only CONNECT, and GET and HEAD of an http:// URL, lead out")
+        raise InvalidRequest("only CONNECT, and GET and HEAD of an http:// URL, lead out")
     host, port = asked[2].lower(), _port(asked[3] or "80")
     where = host if port == 80 else f"{host}:{port}"
     sent = [f"{asked[1]} {asked[4] or '/'} HTTP/1.1", f"Host: {where}", "Connection: close"]
     sent += [line for line in lines if _is_sent(line)]
-    return Head(host, port, "\r\n".join((*sent, "", "")).encode("latin-1"))
+    return ProxyRequest(host, port, "\r\n".join((*sent, "", "")).encode("latin-1"))
 
 
 def _is_sent(line: str) -> bool:
     """Whether a header field goes on to the server."""
     field = _FIELD.fullmatch(line)
     if field is None:
-        raise BadHead("a header field is malformed")
+        raise InvalidRequest("a header field is malformed")
     if _BODY.fullmatch(field[1]):
-        raise BadHead("a request that leads out must have no body")
+        raise InvalidRequest("a request that leads out must have no body")
     return not _OWN.fullmatch(field[1])
 
 
 def _port(digits: str) -> int:
     if not 0 < int(digits) < 65536:
-        raise BadHead(f"{digits} is no port")
+        raise InvalidRequest(f"{digits} is no port")
     return int(digits)

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from contracts.errors import ImageUnavailable
-from sandbox.debian import OnLine, debian
-from sandbox.engine import Engine
+from sandbox.debian import OnLine, debian_image
+from sandbox.engine import DockerEngine
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -31,12 +31,12 @@ _HOST_CA_NAMES = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Image:
+class ImageRecipe:
     """An image of ours and the files it is built from, the Dockerfile first."""
 
     name: str
     files: tuple[str, ...]
-    base: "Image | None" = None
+    base: "ImageRecipe | None" = None
 
     def recipe(self) -> str:
         """The digest that this image bears when it is up to date."""
@@ -48,11 +48,11 @@ class Image:
         return digest.hexdigest()[:16]
 
 
-BASE = Image(name=BASE_IMAGE, files=("base.Dockerfile", "editables.py"))
-AGENTS = Image(name=AGENTS_IMAGE, files=("agents.Dockerfile",), base=BASE)
+BASE_RECIPE = ImageRecipe(name=BASE_IMAGE, files=("base.Dockerfile", "editables.py"))
+AGENTS_RECIPE = ImageRecipe(name=AGENTS_IMAGE, files=("agents.Dockerfile",), base=BASE_RECIPE)
 
 
-def ensure_base(engine: Engine, on_line: OnLine, *, force: bool = False) -> str:
+def ensure_base(engine: DockerEngine, on_line: OnLine, *, force: bool = False) -> str:
     """The name of the base image, built first when it is missing or its recipe changed.
 
     `on_line` gets the progress of a build, line by line; nothing when there is none.
@@ -63,12 +63,14 @@ def ensure_base(engine: Engine, on_line: OnLine, *, force: bool = False) -> str:
         ImageUnavailable: no Debian to build on, or the build failed.
     """
     with engine.client("get the base image ready") as client:
-        if force or not _is_here(client, BASE):
-            _build(client, BASE, {"BASE": debian(client, on_line)}, on_line, fresh=force)
+        if force or not _is_here(client, BASE_RECIPE):
+            _build(
+                client, BASE_RECIPE, {"BASE": debian_image(client, on_line)}, on_line, fresh=force
+            )
     return BASE_IMAGE
 
 
-def ensure_agents(engine: Engine, on_line: OnLine, *, force: bool = False) -> str:
+def ensure_agents(engine: DockerEngine, on_line: OnLine, *, force: bool = False) -> str:
     """The name of the image with the real agents, built first as `ensure_base` does.
 
     The build fetches the agents from npm. Where the host has certificates of its own for
@@ -79,18 +81,18 @@ def ensure_agents(engine: Engine, on_line: OnLine, *, force: bool = False) -> st
         ImageUnavailable: the base image or this one cannot be built.
     """
     with engine.client("get the agents image ready") as client:
-        if not force and _is_here(client, AGENTS):
+        if not force and _is_here(client, AGENTS_RECIPE):
             return AGENTS_IMAGE
     base = ensure_base(engine, on_line)
     with engine.client("build the agents image") as client:
         try:
-            _build(client, AGENTS, {"BASE": base}, on_line, fresh=force)
+            _build(client, AGENTS_RECIPE, {"BASE": base}, on_line, fresh=force)
         finally:
             client.images.prune(filters={"dangling": True, "label": _STAGE})
     return AGENTS_IMAGE
 
 
-def is_current(engine: Engine, image: Image = BASE) -> bool:
+def is_current(engine: DockerEngine, image: ImageRecipe = BASE_RECIPE) -> bool:
     """Whether the image is here and bears the digest of its recipe.
 
     Raises:
@@ -100,7 +102,7 @@ def is_current(engine: Engine, image: Image = BASE) -> bool:
         return _is_here(client, image)
 
 
-def _is_here(client: "DockerClient", image: Image) -> bool:
+def _is_here(client: "DockerClient", image: ImageRecipe) -> bool:
     """Asked by its name: listing images takes an engine that has fifty a quarter of a second."""
     from docker.errors import ImageNotFound
 
@@ -113,7 +115,7 @@ def _is_here(client: "DockerClient", image: Image) -> bool:
 
 def _build(
     client: "DockerClient",
-    image: Image,
+    image: ImageRecipe,
     arguments: Mapping[str, str],
     on_line: OnLine,
     *,
@@ -122,7 +124,7 @@ def _build(
     with TemporaryDirectory(prefix="harness-") as place:
         for file in image.files:
             copy(_FOLDER / file, place)
-        if image is AGENTS:
+        if image is AGENTS_RECIPE:
             Path(place, _HOST_CA).write_bytes(_host_ca())
         events = client.api.build(
             path=place,
@@ -136,7 +138,7 @@ def _build(
             forcerm=True,
             decode=True,
         )
-        for line in build_lines(events, image.name):
+        for line in build_output(events, image.name):
             on_line(line)
 
 
@@ -147,7 +149,7 @@ def _host_ca() -> bytes:
     return b"" if bundle is None else bundle.read_bytes()
 
 
-def build_lines(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -> Iterator[str]:
+def build_output(events: Iterator[dict[str, object]], image: str = BASE_IMAGE) -> Iterator[str]:
     """What a build prints.
 
     Raises:

@@ -5,7 +5,7 @@ None of its hooks run, and none of its settings says what bytes a file has.
 
 from contracts.errors import GitFailed
 from contracts.sandbox import COMMITS_AS, OUTPUT_LIMIT, Command, ExecResult, Sandbox
-from sandbox.git import TIMEOUT_S, last_words
+from sandbox.git import TIMEOUT_S, error_text
 
 _INSIDE = (
     "git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
@@ -19,7 +19,7 @@ _INSIDE = (
 )  # fmt: skip
 
 
-def git_in(
+def git_inside(
     sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = OUTPUT_LIMIT
 ) -> ExecResult:
     """What git did in the workspace.
@@ -28,11 +28,11 @@ def git_in(
         GitFailed: it failed; the message holds its last words.
         SandboxLost: the sandbox is gone.
     """
-    ran = tried_in(sandbox, *args, stdin=stdin, output_limit=output_limit)
-    return checked(ran, f"git {args[0]}")
+    ran = try_git_inside(sandbox, *args, stdin=stdin, output_limit=output_limit)
+    return check_result(ran, f"git {args[0]}")
 
 
-def tried_in(
+def try_git_inside(
     sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = OUTPUT_LIMIT
 ) -> ExecResult:
     """The same, whether it failed or not."""
@@ -42,19 +42,19 @@ def tried_in(
     )
 
 
-def rm_in(sandbox: Sandbox, *paths: str) -> ExecResult:
+def remove_inside(sandbox: Sandbox, *paths: str) -> ExecResult:
     """Remove files of the workspace, whether they are there or not."""
     return sandbox.exec(Command(argv=("rm", "-f", *paths), timeout_s=TIMEOUT_S))
 
 
-def checked(result: ExecResult, what: str) -> ExecResult:
+def check_result(result: ExecResult, what: str) -> ExecResult:
     """The same result.
 
     Raises:
         GitFailed: it is a failure.
     """
     if not result.ok:
-        why = result.launch_error or last_words(result.stderr)
+        why = result.launch_error or error_text(result.stderr)
         raise GitFailed(
             f"{what} in the sandbox {'timed out' if result.timed_out else 'failed'}: {why}"
         )

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from contracts.sandbox import Sandbox
-from sandbox.egress import Egress
+from sandbox.egress import EgressProxy
 
 CA_FILE = "/var/tmp/harness-ca.pem"  # noqa: S108  inside; any user may write there
 """Where the operator's certificates are found inside."""
@@ -18,7 +18,9 @@ _CA_FILES = (
 )  # fmt: skip
 
 
-def let_out(sandbox: Sandbox, egress: Egress, *, ca_bundle: Path | None = None) -> dict[str, str]:
+def open_egress(
+    sandbox: Sandbox, egress: EgressProxy, *, ca_bundle: Path | None = None
+) -> dict[str, str]:
     """Lead a port of the sandbox to the proxy; gives the variables its commands need.
 
     `ca_bundle` is a file of certificates to trust inside, in place of the image's own: for

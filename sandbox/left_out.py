@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from os import fsdecode
 
 from contracts.sandbox import Sandbox
-from sandbox.inside import checked, git_in, rm_in, tried_in
+from sandbox.inside import check_result, git_inside, remove_inside, try_git_inside
 
 JUNK = (
     "__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/",
@@ -17,7 +17,7 @@ LIST_LIMIT = 128 * 1024 * 1024
 """Bytes of a listing of files."""
 
 
-def show_all(sandbox: Sandbox) -> tuple[str, ...]:
+def reset_index(sandbox: Sandbox) -> tuple[str, ...]:
     """Let git see every file as it is, whatever its index says of it; gives notices.
 
     The index is the agent's: what it says of a file that was not looked at is forgotten. Files
@@ -27,15 +27,15 @@ def show_all(sandbox: Sandbox) -> tuple[str, ...]:
         GitFailed: a git command inside failed.
         SandboxLost: the sandbox is gone.
     """
-    listed = git_in(sandbox, "ls-files", "-v", "--stage", "-z", output_limit=LIST_LIMIT).stdout
+    listed = git_inside(sandbox, "ls-files", "-v", "--stage", "-z", output_limit=LIST_LIMIT).stdout
     entries = [_Entry(entry) for entry in listed.split(b"\0") if entry]
-    checked(rm_in(sandbox, ".git/index"), "rm")
+    check_result(remove_inside(sandbox, ".git/index"), "rm")
     _update(sandbox, [entry.info for entry in entries], "--index-info")
-    tried_in(sandbox, "update-index", "-q", "--refresh")  # fails where a file has changed
+    try_git_inside(sandbox, "update-index", "-q", "--refresh")  # fails where a file has changed
     skipped = {entry.path for entry in entries if entry.is_skipped}
     if not skipped:
         return ()
-    deleted = git_in(sandbox, "ls-files", "--deleted", "-z", output_limit=LIST_LIMIT).stdout
+    deleted = git_inside(sandbox, "ls-files", "--deleted", "-z", output_limit=LIST_LIMIT).stdout
     away = sorted(skipped & set(deleted.split(b"\0")))
     _update(sandbox, away, "--skip-worktree", "--stdin")
     if not away:
@@ -45,7 +45,7 @@ def show_all(sandbox: Sandbox) -> tuple[str, ...]:
     )
 
 
-def ignored(sandbox: Sandbox) -> tuple[str, ...]:
+def ignored_files_notice(sandbox: Sandbox) -> tuple[str, ...]:
     """A notice of the files that git ignores, but for junk; the base had none of them.
 
     Raises:
@@ -53,7 +53,7 @@ def ignored(sandbox: Sandbox) -> tuple[str, ...]:
     """
     but = (f":(exclude,glob)**/{name}{'**' * name.endswith('/')}" for name in JUNK)
     which = ("--others", "--ignored", "--exclude-standard", "-z", "--", ".", *but)
-    found = tried_in(sandbox, "ls-files", *which, output_limit=LIST_LIMIT)
+    found = try_git_inside(sandbox, "ls-files", *which, output_limit=LIST_LIMIT)
     paths = [path for path in found.stdout.split(b"\0") if path]
     if not found.ok or not paths:
         return ()
@@ -79,7 +79,7 @@ class _Entry(bytes):
 
 def _update(sandbox: Sandbox, lines: Collection[bytes], *how: str) -> None:
     if lines:
-        git_in(sandbox, "update-index", "-z", *how, stdin=b"\0".join((*lines, b"")))
+        git_inside(sandbox, "update-index", "-z", *how, stdin=b"\0".join((*lines, b"")))
 
 
 def _paths_line(paths: list[bytes]) -> str:

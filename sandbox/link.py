@@ -15,6 +15,7 @@ from sandbox.supervisor.forward import FIRST_CONNECTION
 from sandbox.supervisor.frames import (
     DONE,
     HELLO,
+    HELLO_PAYLOAD,
     INPUT_WINDOW,
     MAX_REQUEST,
     RUN,
@@ -22,9 +23,8 @@ from sandbox.supervisor.frames import (
     STDOUT,
     STOP,
     TAKEN,
-    TERMS,
 )
-from sandbox.windows import Feed, Inbox
+from sandbox.windows import InputSender, ReceiveQueue
 from sandbox.wire import DockerReader, Frame, FrameReader
 
 START_TIMEOUT_S = 30.0
@@ -33,8 +33,8 @@ GRACE_S = 15.0
 
 _NOTES_LIMIT = 4096
 
-Request = Mapping[str, object]
-Report = Mapping[str, object]
+SupervisorRequest = Mapping[str, object]
+SupervisorReport = Mapping[str, object]
 OnChunk = Callable[[int, bytes], None]
 
 
@@ -42,7 +42,7 @@ class SupervisorSilent(SandboxLost):
     """The supervisor did not say in time that a command has ended: it may still be running."""
 
 
-class Link:
+class SupervisorClient:
     """Calls to one supervisor, from any number of threads.
 
     One thread reads the stream and sorts frames into the callers' queues; each caller
@@ -53,7 +53,7 @@ class Link:
         self._stream = stream
         self._channels = count(1)
         self._lock = threading.Lock()
-        self._inboxes = {0: Inbox()}
+        self._inboxes = {0: ReceiveQueue()}
         self._lost: str | None = None
         self._notes = bytearray()
         self._reader = threading.Thread(
@@ -61,15 +61,15 @@ class Link:
         )
         self._reader.start()
 
-    def greet(self, *, ttl_s: float, disk_mb: int) -> None:
+    def send_hello(self, *, ttl_s: float, disk_mb: int) -> None:
         """Say the terms to the supervisor, best before it starts.
 
         Raises:
             SandboxLost: the stream ended.
         """
-        self.send(wire.encode(HELLO, 0, TERMS.pack(ttl_s, disk_mb)))
+        self.send(wire.encode(HELLO, 0, HELLO_PAYLOAD.pack(ttl_s, disk_mb)))
 
-    def greeted(self) -> None:
+    def wait_for_hello(self) -> None:
         """Wait for the supervisor's answer: from now on the terms hold.
 
         Raises:
@@ -81,8 +81,8 @@ class Link:
             raise SandboxLost(f"the supervisor began with frame {frame.kind}, not with a hello")
 
     def call(
-        self, request: Request, data: bytes, on_chunk: OnChunk, timeout_s: float | None
-    ) -> Report:
+        self, request: SupervisorRequest, data: bytes, on_chunk: OnChunk, timeout_s: float | None
+    ) -> SupervisorReport:
         """Run one request to its end; `on_chunk` sees the output, in this thread.
 
         Raises:
@@ -96,7 +96,7 @@ class Link:
         channel, inbox = self._open()
         done = False
         try:
-            feed = Feed(data)
+            feed = InputSender(data)
             self.send(wire.encode(RUN, channel, payload) + feed.frames(channel, INPUT_WINDOW))
             deadline = None if timeout_s is None else time.monotonic() + timeout_s + GRACE_S
             while (frame := self._next(inbox, deadline)).kind != DONE:
@@ -104,16 +104,16 @@ class Link:
                     self.send(feed.frames(channel, int.from_bytes(frame.payload, "big")))
                 elif frame.kind in (STDOUT, STDERR):
                     on_chunk(frame.kind, frame.payload)
-                    self.send(inbox.take(channel, len(frame.payload)))
+                    self.send(inbox.acknowledge(channel, len(frame.payload)))
             done = True
-            return wire.load(frame.payload, "report")
+            return wire.parse_json_object(frame.payload, "report")
         finally:
             del self._inboxes[channel]
             if not done and self._lost is None:
                 with suppress(SandboxLost):
                     self.send(wire.encode(STOP, channel))
 
-    def adopt(self, channel: int, inbox: Inbox) -> None:
+    def add_channel(self, channel: int, inbox: ReceiveQueue) -> None:
         """Have this inbox get what comes on a channel that the supervisor gave.
 
         Raises:
@@ -126,7 +126,7 @@ class Link:
                 raise SandboxLost(f"the supervisor gave channel {channel}, which is taken")
             self._inboxes[channel] = inbox
 
-    def drop(self, channel: int) -> None:
+    def remove_channel(self, channel: int) -> None:
         """Forget a channel that `adopt` gave an inbox."""
         del self._inboxes[channel]
 
@@ -153,8 +153,8 @@ class Link:
         self._stream.close()
         self._reader.join(timeout=5)
 
-    def _open(self) -> tuple[int, Inbox]:
-        inbox = Inbox()
+    def _open(self) -> tuple[int, ReceiveQueue]:
+        inbox = ReceiveQueue()
         with self._lock:
             if self._lost is not None:
                 raise SandboxLost(self._lost)
@@ -162,7 +162,7 @@ class Link:
             self._inboxes[channel] = inbox
         return channel, inbox
 
-    def _next(self, inbox: Inbox, deadline: float | None) -> Frame:
+    def _next(self, inbox: ReceiveQueue, deadline: float | None) -> Frame:
         try:
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
             frame = inbox.get(timeout)
@@ -213,5 +213,5 @@ class Link:
             inbox.end()
 
 
-def _dump(request: Request) -> bytes:
+def _dump(request: SupervisorRequest) -> bytes:
     return json.dumps(request).encode()

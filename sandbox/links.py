@@ -1,14 +1,14 @@
 """The symbolic links of the commit that a run starts from."""
 
 from sandbox.git import git
-from sandbox.repos import Base
+from sandbox.repos import BaseCommit
 
 _LINK = b"120000 "
 _LONGEST = 4_096
 """Bytes; Linux makes no link that says more, whatever a repository claims."""
 
 
-def links(base: Base) -> dict[str, str]:
+def symlinks(base: BaseCommit) -> dict[str, str]:
     """Every symbolic link of the base, from its path to what it says.
 
     Bytes that are not UTF-8 are kept as `surrogateescape` does.
@@ -22,7 +22,7 @@ def links(base: Base) -> dict[str, str]:
     return {_text(path): said[blob] for path, blob in blobs.items() if blob in said}
 
 
-def _contents(base: Base, blobs: list[bytes]) -> dict[bytes, str]:
+def _contents(base: BaseCommit, blobs: list[bytes]) -> dict[bytes, str]:
     """What each of these blobs holds, without those that are too long for a link."""
     if not blobs:
         return {}

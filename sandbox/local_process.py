@@ -130,7 +130,7 @@ def follow(
     }
 
     def take(stream: Stream, data: bytes) -> None:
-        kept[stream].add(data)
+        kept[stream].append(data)
         if on_output is not None:
             on_output(stream, data)
 

@@ -13,7 +13,7 @@ from sandbox.relay import relay
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
-class LoopbackPort:
+class LoopbackForward:
     """A listening port, served by a thread of its own; each connection takes one more."""
 
     def __init__(self, port: int, connect: Connect) -> None:

@@ -17,7 +17,7 @@ class HeadAndTail:
         self._tail = bytearray()
         self.size = 0
 
-    def add(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         """Take the next bytes of the output."""
         self.size += len(data)
         room = self._head_limit - len(self._head)

@@ -14,8 +14,15 @@ from typing import NamedTuple
 
 from contracts.errors import SandboxLost
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import OWNER, POOL, SandboxSpec, create_flags, labels, taken_name
+from sandbox.engine import DockerEngine
+from sandbox.flags import (
+    OWNER_LABEL,
+    POOL_LABEL,
+    SandboxSpec,
+    container_labels,
+    create_flags,
+    taken_name,
+)
 
 IDLE_S = 1800.0
 """A warm sandbox that nobody took ends by itself after this long."""
@@ -24,7 +31,7 @@ POOL_RUN = "pool"
 """The run id of containers that were started before their run."""
 
 
-class Warm(NamedTuple):
+class PooledContainer(NamedTuple):
     """One container of the pool."""
 
     id: str
@@ -33,13 +40,13 @@ class Warm(NamedTuple):
     """Whether its image was built anew since: no run gets it."""
 
 
-class Pool:
+class SandboxPool:
     """Keeps `size` sandboxes of one kind ready, as long as its process lives.
 
     What it keeps bears the label of this process: when that dies, the reaper takes it.
     """
 
-    def __init__(self, engine: Engine, spec: SandboxSpec, *, size: int) -> None:
+    def __init__(self, engine: DockerEngine, spec: SandboxSpec, *, size: int) -> None:
         self._engine = engine
         self._spec = spec.model_copy(update={"run_id": POOL_RUN})
         self._size = size
@@ -58,7 +65,7 @@ class Pool:
             self._add()
         return missing
 
-    def keep(self, stop: threading.Event, every_s: float = REFILL_S) -> None:
+    def keep_filled(self, stop: threading.Event, every_s: float = REFILL_S) -> None:
         """Fill again and again until `stop` is set, then remove what nobody took.
 
         Raises:
@@ -75,22 +82,24 @@ class Pool:
         """Remove what nobody took; taken ones go on."""
         self._remove(_found(self._engine, self._spec))
 
-    def _remove(self, those: Iterable[Warm]) -> None:
+    def _remove(self, those: Iterable[PooledContainer]) -> None:
         for warm in those:
             if _claim(self._engine, warm):
                 self._engine.remove(warm.id)
 
     def _add(self) -> None:
         flags = create_flags(self._spec, idle_s=IDLE_S)
-        kind = {POOL: _kind(self._spec)}
-        container = self._engine.create(flags | {"labels": labels(self._spec, IDLE_S) | kind})
+        kind = {POOL_LABEL: _kind(self._spec)}
+        container = self._engine.create(
+            flags | {"labels": container_labels(self._spec, IDLE_S) | kind}
+        )
         with ExitStack() as undo:
             undo.callback(self._engine.remove, container)
             self._engine.start(container)
             undo.pop_all()
 
 
-def take(engine: Engine, spec: SandboxSpec) -> DockerSandbox | None:
+def take_from_pool(engine: DockerEngine, spec: SandboxSpec) -> DockerSandbox | None:
     """A warm sandbox of this kind for this process alone; None when there is none.
 
     Raises:
@@ -105,15 +114,17 @@ def take(engine: Engine, spec: SandboxSpec) -> DockerSandbox | None:
     return None
 
 
-def _found(engine: Engine, spec: SandboxSpec) -> list[Warm]:
-    found = engine.running({OWNER: spec.owner, POOL: _kind(spec)})
+def _found(engine: DockerEngine, spec: SandboxSpec) -> list[PooledContainer]:
+    found = engine.running({OWNER_LABEL: spec.owner, POOL_LABEL: _kind(spec)})
     return [
-        Warm(id=one.id, taken=one.name == taken_name(one.id), stale=one.image != spec.image)
+        PooledContainer(
+            id=one.id, taken=one.name == taken_name(one.id), stale=one.image != spec.image
+        )
         for one in found
     ]
 
 
-def _claim(engine: Engine, warm: Warm) -> bool:
+def _claim(engine: DockerEngine, warm: PooledContainer) -> bool:
     """Whether the container is now the caller's: the engine gives a new name only once."""
     return not warm.taken and engine.rename(warm.id, taken_name(warm.id))
 

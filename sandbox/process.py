@@ -8,12 +8,12 @@ def process_label(pid: int) -> str:
     return f"{_machine()}:{pid}:{_start_time(pid)}"
 
 
-def is_dead(label: str) -> bool:
+def has_exited(label: str) -> bool:
     """True when the process of this label ran here and is gone; False when nobody can tell."""
-    return is_known(label) and label != process_label(pid_of(label))
+    return is_local(label) and label != process_label(pid_of(label))
 
 
-def is_known(label: str) -> bool:
+def is_local(label: str) -> bool:
     """True when the process of this label ran here, so that we can tell whether it lives."""
     machine, _, pid = label.rpartition(":")[0].rpartition(":")
     return machine == _machine() and machine != "unknown" and pid.isdigit()

@@ -7,9 +7,16 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from contracts.sandbox import SnapshotId
-from sandbox.engine import Engine
-from sandbox.flags import BOOT, DEADLINE, OWNER, POOL, RUN_ID, taken_name
-from sandbox.process import is_dead, is_known
+from sandbox.engine import DockerEngine
+from sandbox.flags import (
+    CREATOR_LABEL,
+    DEADLINE_LABEL,
+    OWNER_LABEL,
+    POOL_LABEL,
+    RUN_ID_LABEL,
+    taken_name,
+)
+from sandbox.process import has_exited, is_local
 
 _LOOKS = 4
 _SETTLE_S = 0.3
@@ -44,8 +51,8 @@ class SandboxInfo:
 
         A clock that jumps must not end what a living run works with.
         """
-        if not self.taken and is_known(self.boot):
-            return is_dead(self.boot)
+        if not self.taken and is_local(self.boot):
+            return has_exited(self.boot)
         return self.deadline < datetime.now(UTC)
 
 
@@ -53,10 +60,10 @@ class Reaped(NamedTuple):
     """The ids of what was removed."""
 
     containers: tuple[str, ...]
-    images: tuple[str, ...]
+    snapshots: tuple[str, ...]
 
 
-def list_sandboxes(engine: Engine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
+def list_sandboxes(engine: DockerEngine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
     """All sandboxes of this owner, or of every owner.
 
     An engine that was killed may list containers that it does not have any more.
@@ -67,14 +74,14 @@ def list_sandboxes(engine: Engine, owner: str | None = None) -> tuple[SandboxInf
     return tuple(info for info in infos if not info.is_leftover or engine.has(info.id))
 
 
-def list_snapshots(engine: Engine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
+def list_snapshots(engine: DockerEngine, owner: str | None = None) -> tuple[SandboxInfo, ...]:
     """All snapshot images of this owner, or of every owner, newest first."""
     with engine.client("list the snapshots") as client:
         found = client.api.images(all=True, filters=_filters(owner))
     return _infos(found, "image")
 
 
-def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
+def reap(engine: DockerEngine, owner: str, *, everything: bool = False) -> Reaped:
     """Remove this owner's leftovers, or with `everything` all that is this owner's.
 
     After a find it looks again: a process that was killed may have left the engine with a
@@ -84,7 +91,7 @@ def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
     for _ in range(_LOOKS):
         doomed = _doomed(list_sandboxes(engine, owner), everything)
         for info in doomed:
-            if everything or claim(engine, info):
+            if everything or claim_leftover(engine, info):
                 engine.remove(info.id)
                 containers[info.id] = None
         kept = _doomed(list_snapshots(engine, owner), everything)
@@ -95,30 +102,30 @@ def reap(engine: Engine, owner: str, *, everything: bool = False) -> Reaped:
     return Reaped(tuple(containers), tuple(images))
 
 
-def forget_checkpoints(
-    engine: Engine, owner: str, run_id: str, *, but: Collection[SnapshotId] = ()
+def remove_checkpoints(
+    engine: DockerEngine, owner: str, run_id: str, *, keep: Collection[SnapshotId] = ()
 ) -> None:
     """Remove what was kept of a run for going on with it, except those in `but`.
 
     One that a container or a newer one still stands on stays until that is gone.
     """
     kept = (info for info in list_snapshots(engine, owner) if info.run_id == run_id)
-    doomed = [info.id for info in kept if not info.boot and info.id not in but]
+    doomed = [info.id for info in kept if not info.boot and info.id not in keep]
     before = 0
     while len(doomed) != before:
         before = len(doomed)
         doomed = [image for image in doomed if not engine.remove_image(image)]
 
 
-def claim(engine: Engine, info: SandboxInfo) -> bool:
+def claim_leftover(engine: DockerEngine, info: SandboxInfo) -> bool:
     """False when a run took the container since we looked; now none can."""
     waits = info.pooled and not info.taken
     return not waits or engine.rename(info.id, taken_name(info.id))
 
 
 def _filters(owner: str | None) -> dict[str, list[str]]:
-    whose = OWNER if owner is None else f"{OWNER}={owner}"
-    return {"label": [whose, RUN_ID, BOOT, DEADLINE]}
+    whose = OWNER_LABEL if owner is None else f"{OWNER_LABEL}={owner}"
+    return {"label": [whose, RUN_ID_LABEL, CREATOR_LABEL, DEADLINE_LABEL]}
 
 
 def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]:
@@ -129,14 +136,14 @@ def _infos(found: list[dict[str, object]], kind: str) -> tuple[SandboxInfo, ...]
 def _info(entry: dict[str, object], kind: str) -> SandboxInfo:
     labels = entry["Labels"]
     assert isinstance(labels, dict)  # noqa: S101  the filter asked for four of them
-    pooled = bool(labels.get(POOL)) and kind == "container"
+    pooled = bool(labels.get(POOL_LABEL)) and kind == "container"
     return SandboxInfo(
         id=str(entry["Id"]),
         kind=kind,
-        owner=labels[OWNER],
-        run_id=None if pooled else labels[RUN_ID],
-        boot=labels[BOOT],
-        deadline=_moment(labels[DEADLINE]),
+        owner=labels[OWNER_LABEL],
+        run_id=None if pooled else labels[RUN_ID_LABEL],
+        boot=labels[CREATOR_LABEL],
+        deadline=_moment(labels[DEADLINE_LABEL]),
         pooled=pooled,
         taken=f"/{taken_name(str(entry['Id']))}" in _names(entry),
     )

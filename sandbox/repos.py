@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
-from sandbox.git import USERS, git, git_text, redacted
+from sandbox.git import USERS, git, git_text, redact_url
 from sandbox.sources import Source, find_source
 from sandbox.tags import fetch_tags
 
@@ -26,7 +26,7 @@ _CHECKED = ("rev-parse", "--quiet", "--verify")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Base:
+class BaseCommit:
     """The commit a run starts from. `bare` holds it under the ref `refs/harness/base/<commit>`.
 
     `source` is for people: a path, or a URL without credentials; `address` is what git is
@@ -50,14 +50,14 @@ class Base:
         return f"{_BASES}/{self.commit}"
 
 
-def open_repo(
+def fetch_base(
     repo: str,
     ref: str | None = None,
     main: str | None = None,
     *,
     store: Path,
     find: FindSource = find_source,
-) -> Base:
+) -> BaseCommit:
     """Copy the commit that `ref` names (default: HEAD) out of a local path or a URL.
 
     A local `ref` is anything git takes for a commit; at a URL it is a branch, a tag or a
@@ -74,9 +74,9 @@ def open_repo(
     forked_at = source.forked_at or _forked_at(bare, source)
     if main is not None and forked_at is None:
         raise RepoInvalid(f"{main!r} has no commit in common with {ref or 'HEAD'!r}")
-    return Base(
+    return BaseCommit(
         name=_name(source.address),
-        source=redacted(source.address),
+        source=redact_url(source.address),
         path=source.path,
         bare=bare,
         commit=source.commit,
@@ -114,18 +114,18 @@ def _fetch(source: Source, store: Path) -> tuple[Path, tuple[str, ...]]:
     digest = hashlib.sha256(source.address.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     bare = store / f"{_name(source.address)}-{digest}.git"
     with _locked(store, bare.name):
-        for commit in filter(None, (source.commit, source.main)):
+        for commit in filter(None, (source.commit, source.main_commit)):
             try:
                 _hold(bare, source, commit)
             except GitFailed as error:
                 raise RepoInvalid(
-                    f"cannot copy {commit[:7]} from {redacted(source.address)!r}: {error}"
+                    f"cannot copy {commit[:7]} from {redact_url(source.address)!r}: {error}"
                 ) from error
         try:
             return bare, fetch_tags(bare, source.address, _reading(source))
         except GitFailed as error:
             raise RepoInvalid(
-                f"cannot copy the tags of {redacted(source.address)!r}: {error}"
+                f"cannot copy the tags of {redact_url(source.address)!r}: {error}"
             ) from error
 
 
@@ -146,10 +146,10 @@ def _hold(bare: Path, source: Source, commit: str) -> None:
 
 def _forked_at(bare: Path, source: Source) -> str | None:
     """Where the commit of a URL left the main branch there."""
-    if source.main is None:
+    if source.main_commit is None:
         return None
     try:
-        return git_text("merge-base", source.commit, source.main, at=bare)
+        return git_text("merge-base", source.commit, source.main_commit, at=bare)
     except GitFailed:
         return None
 

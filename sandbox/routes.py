@@ -18,23 +18,23 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class NoRoute(Exception):
+class RouteRefused(Exception):
     """This place may not be reached; the text says why."""
 
 
-class Rule(NamedTuple):
+class HostRule(NamedTuple):
     """A host name, or with a leading dot all names below it; `port` None means 80 and 443."""
 
     name: str
     port: int | None
 
-    def covers(self, host: str, port: int) -> bool:
+    def matches(self, host: str, port: int) -> bool:
         """Whether this place is one of the rule's."""
         named = host.endswith(self.name) if self.name[0] == "." else host == self.name
         return named and (port in (HTTP, HTTPS) if self.port is None else port == self.port)
 
 
-class Routes:
+class AllowList:
     """An allow-list of names, and of the addresses off the public internet they may have."""
 
     def __init__(self, allow: Sequence[str], addresses: Sequence[str] = ()) -> None:
@@ -48,9 +48,9 @@ class Routes:
             NoRoute: it is not.
         """
         if not _NAME.fullmatch(host) or _is_address(host):
-            raise NoRoute("not a host name")
-        if not any(rule.covers(host, port) for rule in self._rules):
-            raise NoRoute("not on the allow-list")
+            raise RouteRefused("not a host name")
+        if not any(rule.matches(host, port) for rule in self._rules):
+            raise RouteRefused("not on the allow-list")
 
     def resolve(self, host: str, port: int) -> list[str]:
         """The host's addresses that may be connected to.
@@ -61,11 +61,11 @@ class Routes:
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
-            raise NoRoute(f"the name does not resolve: {error}") from error
+            raise RouteRefused(f"the name does not resolve: {error}") from error
         addresses = [str(place[0]) for *_, place in found]
         reachable = [address for address in addresses if self._may_reach(address)]
         if not reachable:
-            raise NoRoute(
+            raise RouteRefused(
                 f"it resolves to {', '.join(addresses[:4])}, which is not on the public "
                 "internet; the operator can allow such addresses"
             )
@@ -74,10 +74,10 @@ class Routes:
     def _may_reach(self, text: str) -> bool:
         address = ipaddress.ip_address(text.partition("%")[0])
         vouched_for = any(address in network for network in self._networks)
-        return vouched_for or (is_public(address) and not is_ours(text))
+        return vouched_for or (is_public(address) and not is_own_address(text))
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> HostRule:
     """`name`, `*.suffix`, either with `:port`.
 
     Raises:
@@ -89,7 +89,7 @@ def parse_rule(text: str) -> Rule:
             f"{text!r} is no host to allow: wanted a name such as 'example.org', "
             "'*.example.org' or 'mirror.example.org:8443'"
         )
-    return Rule(found[1].removeprefix("*"), int(found[2]) if found[2] else None)
+    return HostRule(found[1].removeprefix("*"), int(found[2]) if found[2] else None)
 
 
 def parse_network(text: str) -> Network:
@@ -110,7 +110,7 @@ def is_public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and (inner is None or is_public(inner))
 
 
-def is_ours(address: str) -> bool:
+def is_own_address(address: str) -> bool:
     """Whether the address is one of this machine's own; nothing is sent to find out."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -26,8 +26,8 @@ from contracts.sandbox import (
 from sandbox.files import file_error
 from sandbox.forward import check_port
 from sandbox.local_process import follow, start
-from sandbox.loopback import LoopbackPort
-from sandbox.supervisor.frames import brief
+from sandbox.loopback import LoopbackForward
+from sandbox.supervisor.frames import shorten
 from sandbox.supervisor.tasks import open_regular
 
 
@@ -44,7 +44,7 @@ class ScriptedSandbox:
         self._work_dir = self._home / "workspace"
         self._work_dir.mkdir()
         self._snapshots = 0
-        self._ports: list[LoopbackPort] = []
+        self._ports: list[LoopbackForward] = []
 
     @classmethod
     def resume(cls, checkpoint: SnapshotId) -> Self:
@@ -71,15 +71,15 @@ class ScriptedSandbox:
             return scripted
         cwd = self._work_dir / (command.cwd or "")
         if not os.access(cwd, os.X_OK) or not cwd.is_dir():
-            return ExecResult(exit_code=126, launch_error=brief(f"cannot work in {str(cwd)!r}"))
+            return ExecResult(exit_code=126, launch_error=shorten(f"cannot work in {str(cwd)!r}"))
         try:
             process = start(command, cwd)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             reason = f"cannot run {command.argv[0]!r}: {error.strerror}"
-            return ExecResult(exit_code=127 if missing else 126, launch_error=brief(reason))
+            return ExecResult(exit_code=127 if missing else 126, launch_error=shorten(reason))
         except LookupError as error:
-            return ExecResult(exit_code=126, launch_error=brief(str(error)))
+            return ExecResult(exit_code=126, launch_error=shorten(str(error)))
         with process:
             return follow(process, command, on_output)
 
@@ -117,7 +117,7 @@ class ScriptedSandbox:
         """Listen on this machine's loopback; see `Sandbox.forward`."""
         self._check_alive()
         check_port(port)
-        self._ports.append(LoopbackPort(port, connect))
+        self._ports.append(LoopbackForward(port, connect))
         return self._ports[-1].number
 
     def snapshot(self) -> SnapshotId:
@@ -187,7 +187,7 @@ class ScriptedSandbox:
             raise SandboxLost("the sandbox was torn down")
 
 
-def forget(checkpoint: SnapshotId) -> None:
+def remove_checkpoint(checkpoint: SnapshotId) -> None:
     """Remove a checkpoint; one that is gone is fine."""
     shutil.rmtree(checkpoint, ignore_errors=True)
 

@@ -5,29 +5,29 @@ import time
 from collections.abc import Mapping
 
 from contracts.sandbox import SnapshotId
-from sandbox.engine import Engine
-from sandbox.flags import BOOT, DEADLINE
+from sandbox.engine import DockerEngine
+from sandbox.flags import CREATOR_LABEL, DEADLINE_LABEL
 
 MAX_LAYERS = 64
 """An engine takes about 125; a snapshot that has more is put down anew as one layer."""
 
 
-class Shelf:
+class SnapshotStore:
     """The snapshots of one sandbox and its forks; the last of them to close clears it."""
 
-    def __init__(self, engine: Engine, *, max_layers: int = MAX_LAYERS) -> None:
+    def __init__(self, engine: DockerEngine, *, max_layers: int = MAX_LAYERS) -> None:
         self._engine = engine
         self._max_layers = max_layers
         self._lock = threading.Lock()
         self._users = 0
         self._images: list[SnapshotId] = []
 
-    def join(self) -> None:
+    def acquire(self) -> None:
         """Say that one more sandbox may need what is here."""
         with self._lock:
             self._users += 1
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Say that a sandbox has gone; newest first, as a snapshot may stand on an older one."""
         with self._lock:
             self._users -= 1
@@ -35,7 +35,7 @@ class Shelf:
                 self._engine.remove_image(self._images[-1])
                 self._images.pop()
 
-    def keep(self, container: str, labels: Mapping[str, str]) -> SnapshotId:
+    def snapshot(self, container: str, labels: Mapping[str, str]) -> SnapshotId:
         """Snapshot the container.
 
         Raises:
@@ -46,13 +46,13 @@ class Shelf:
             self._images.append(image)
         return image
 
-    def lay_by(self, container: str, labels: Mapping[str, str], ttl_s: float) -> SnapshotId:
+    def checkpoint(self, container: str, labels: Mapping[str, str], ttl_s: float) -> SnapshotId:
         """Snapshot the container for whoever goes on after us: nothing but its time ends it.
 
         Raises:
             SandboxLost: the container is gone.
         """
-        lasting = {**labels, BOOT: "", DEADLINE: str(int(time.time() + ttl_s))}
+        lasting = {**labels, CREATOR_LABEL: "", DEADLINE_LABEL: str(int(time.time() + ttl_s))}
         return self._flat(self._engine.commit(container, lasting), lasting, labels)
 
     def _flat(self, image: str, labels: Mapping[str, str], ours: Mapping[str, str]) -> SnapshotId:

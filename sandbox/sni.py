@@ -9,7 +9,7 @@ _HANDSHAKE, _CLIENT_HELLO = 22, 1
 _SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 
 
-class NotTls(ValueError):
+class InvalidClientHello(ValueError):
     """The bytes are no ClientHello, or it does not say openly for whom it is."""
 
 
@@ -22,12 +22,12 @@ def server_name(data: bytes) -> str | None:
     hello = _hello(data)
     if hello is None:
         if len(data) > HELLO_LIMIT:
-            raise NotTls("its ClientHello does not end")
+            raise InvalidClientHello("its ClientHello does not end")
         return None
     try:
         return _name(dict(_extensions(hello)))
     except (IndexError, UnicodeDecodeError) as error:
-        raise NotTls("its ClientHello is malformed") from error
+        raise InvalidClientHello("its ClientHello is malformed") from error
 
 
 def _hello(data: bytes) -> bytes | None:
@@ -35,16 +35,16 @@ def _hello(data: bytes) -> bytes | None:
     message = b""
     while len(data) >= 5:
         if data[0] != _HANDSHAKE or data[1] != 3:
-            raise NotTls("it does not speak TLS")
+            raise InvalidClientHello("it does not speak TLS")
         size = int.from_bytes(data[3:5], "big")
         message, data = message + data[5 : 5 + size], data[5 + size :]
         if message and message[0] != _CLIENT_HELLO:
-            raise NotTls("it does not begin with a ClientHello")
+            raise InvalidClientHello("it does not begin with a ClientHello")
         end = 4 + int.from_bytes(message[1:4], "big")
         if len(message) >= max(end, 5):
             return message[4:end]
     if data and data[0] != _HANDSHAKE:
-        raise NotTls("it does not speak TLS")
+        raise InvalidClientHello("it does not speak TLS")
     return None
 
 
@@ -58,20 +58,20 @@ def _extensions(hello: bytes) -> Iterator[tuple[int, bytes]]:
     while extensions.left:
         kind = int.from_bytes(extensions.take(2), "big")
         if kind in seen:
-            raise NotTls("its ClientHello says something twice")
+            raise InvalidClientHello("its ClientHello says something twice")
         seen.add(kind)
         yield kind, extensions.sized(2)
 
 
 def _name(extensions: dict[int, bytes]) -> str:
     if _ENCRYPTED_HELLO in extensions:
-        raise NotTls("its ClientHello hides the real name (ECH)")
+        raise InvalidClientHello("its ClientHello hides the real name (ECH)")
     if _SERVER_NAME not in extensions:
-        raise NotTls("its ClientHello names no server (SNI)")
+        raise InvalidClientHello("its ClientHello names no server (SNI)")
     names = _Fields(_Fields(extensions[_SERVER_NAME]).sized(2))
     kind, name = names.take(1), names.sized(2)
     if kind != b"\0" or names.left:
-        raise NotTls("its ClientHello names more than one server")
+        raise InvalidClientHello("its ClientHello names more than one server")
     return name.decode("ascii").lower()
 
 

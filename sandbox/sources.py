@@ -11,7 +11,7 @@ from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
 from contracts.paths import existing_path
-from sandbox.git import USERS, git, git_text, redacted
+from sandbox.git import USERS, git, git_text, redact_url
 
 _URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")
 _MAIN = tuple(f"refs/{place}" for place in ("remotes/origin/HEAD", "heads/main", "heads/master"))
@@ -31,7 +31,7 @@ class Source:
     commit: str
     ref_name: str | None
     forked_at: str | None = None
-    main: str | None = None
+    main_commit: str | None = None
     notices: tuple[str, ...] = ()
 
 
@@ -50,7 +50,7 @@ def find_source(repo: str, ref: str | None, main: str | None = None) -> Source:
         return _at_url(repo, ref, main)
     if "://" in repo or "::" in repo:
         raise RepoInvalid(
-            f"{redacted(repo)!r} is not a URL Harness clones: use https, ssh or file, or a path"
+            f"{redact_url(repo)!r} is not a URL Harness clones: use https, ssh or file, or a path"
         )
     return _at_path(repo, ref, main)
 
@@ -168,7 +168,7 @@ def _at_url(url: str, ref: str | None, main: str | None) -> Source:
     commit, known = _named(url, listed, ref or "HEAD")
     against = listed.get("HEAD") if main is None else _named(url, listed, main)[0]
     ref_name = ref if known else None
-    return Source(address=url, path=None, commit=commit, ref_name=ref_name, main=against)
+    return Source(address=url, path=None, commit=commit, ref_name=ref_name, main_commit=against)
 
 
 def _named(url: str, listed: dict[str, str], wanted: str) -> tuple[str, bool]:
@@ -178,7 +178,7 @@ def _named(url: str, listed: dict[str, str], wanted: str) -> tuple[str, bool]:
             return listed[name], True
     if _COMMIT.fullmatch(wanted):
         return wanted, False
-    raise RepoInvalid(f"no branch, tag or full commit id {wanted!r} at {redacted(url)!r}")
+    raise RepoInvalid(f"no branch, tag or full commit id {wanted!r} at {redact_url(url)!r}")
 
 
 def _listed(url: str) -> dict[str, str]:
@@ -186,7 +186,7 @@ def _listed(url: str) -> dict[str, str]:
     try:
         listing = git_text("ls-remote", "--", url, at=Path("/"), rules=USERS)
     except GitFailed as error:
-        raise RepoInvalid(f"cannot read {redacted(url)!r}: {error}") from error
+        raise RepoInvalid(f"cannot read {redact_url(url)!r}: {error}") from error
     if not listing:
-        raise RepoInvalid(f"{redacted(url)!r} has no commits yet: push something first")
+        raise RepoInvalid(f"{redact_url(url)!r} has no commits yet: push something first")
     return {name: commit for commit, name in (line.split("\t") for line in listing.splitlines())}

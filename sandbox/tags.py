@@ -57,7 +57,7 @@ def fetch_tags(bare: Path, address: str, reading: tuple[str, ...]) -> tuple[str,
 
 
 @contextmanager
-def with_tags(bare: Path, commit: str, ref: str) -> Iterator[tuple[Path, bytes]]:
+def bare_view_with_tags(bare: Path, commit: str, ref: str) -> Iterator[tuple[Path, bytes]]:
     """A passing view of a bare repository: `ref` at this commit, and the tags of its history.
 
     Gives its path, and the tags in the format of `packed-refs`.

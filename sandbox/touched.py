@@ -10,7 +10,7 @@ TIMEOUT_S = 10.0
 _WRITABLE = ("find", "/", "-xdev", "-type", "d", "-writable", "-prune", "-print0")
 
 
-class Touched:
+class ChangeDetector:
     """Looks at the places where the commands of one sandbox can write.
 
     The first look must find these places: a tenth of a second, which a thread may spend ahead.
@@ -37,7 +37,7 @@ class Touched:
         return not told or bool(looked.stdout)
 
 
-def clock(sandbox: Sandbox) -> float:
+def sandbox_time(sandbox: Sandbox) -> float:
     """The time that change times go by there; 0.0 when nobody can tell.
 
     Raises:

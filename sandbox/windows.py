@@ -9,7 +9,7 @@ from sandbox.supervisor.frames import CHUNK, INPUT, TAKEN, WINDOW
 from sandbox.wire import Frame
 
 
-class Inbox:
+class ReceiveQueue:
     """What one channel has received and not yet taken, `window` bytes at most."""
 
     def __init__(self, window: int = WINDOW) -> None:
@@ -42,7 +42,7 @@ class Inbox:
         """Say that nothing comes any more."""
         self._frames.put(None)
 
-    def take(self, channel: int, size: int) -> bytes:
+    def acknowledge(self, channel: int, size: int) -> bytes:
         """Count what was taken; gives the frame that tells it when it is worth telling."""
         self._untold += size
         if self._untold < self._window // 4:
@@ -51,7 +51,7 @@ class Inbox:
         return wire.encode(TAKEN, channel, untold.to_bytes(4, "big"))
 
 
-class Feed:
+class InputSender:
     """Input on its way in, sent only as fast as the supervisor takes it."""
 
     def __init__(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ class Feed:
         return framed + wire.encode(INPUT, channel) if self._ended else framed
 
 
-class Credit:
+class SendCredit:
     """How many bytes the other side still has room for."""
 
     def __init__(self, size: int) -> None:

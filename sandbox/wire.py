@@ -35,7 +35,7 @@ def chunks(data: bytes) -> Iterator[bytes]:
         yield bytes(view[start : start + CHUNK])
 
 
-def load(payload: bytes | bytearray, name: str) -> dict[str, object]:
+def parse_json_object(payload: bytes | bytearray, name: str) -> dict[str, object]:
     """The JSON object that the supervisor sent as its `name`.
 
     Raises:

@@ -13,12 +13,12 @@ from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
 from contracts.same_bytes import same_bytes
 from contracts.sandbox import COMMITS_AS, ExecResult, Sandbox
-from sandbox.bundles import pack_base, unpack_work
+from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
-from sandbox.git import branch_ref, git, git_text, last_words
-from sandbox.inside import checked, git_in, rm_in, tried_in
-from sandbox.left_out import JUNK, LIST_LIMIT, ignored, show_all
-from sandbox.repos import Base
+from sandbox.git import branch_ref, error_text, git, git_text
+from sandbox.inside import check_result, git_inside, remove_inside, try_git_inside
+from sandbox.left_out import JUNK, LIST_LIMIT, ignored_files_notice, reset_index
+from sandbox.repos import BaseCommit
 
 WORK_LIMIT = 512 * 1024 * 1024
 """Bytes of a bundle that is taken out at most."""
@@ -27,7 +27,7 @@ _BUNDLE = ".git/harness.bundle"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class WorkCommit:
     """What a run made: a commit, verified and fetched into the bare repository.
 
     `notices` say what is not as one would expect: files left out, history rewritten.
@@ -40,7 +40,7 @@ class Work:
     notices: tuple[str, ...] = ()
 
 
-def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
+def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
     """Clone the base commit into the sandbox's empty workspace, with `branch` checked out.
 
     The tags of its history come along, so that `git describe` gives what it gives on the host.
@@ -52,23 +52,25 @@ def put_in(sandbox: Sandbox, base: Base, branch: str) -> None:
         SandboxLost: the sandbox is gone.
     """
     branch_ref(branch)
-    git_in(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
-    packed = pack_base(base)
+    git_inside(sandbox, "init", "--quiet", "--template=", "--initial-branch=harness-start")
+    packed = bundle_base(base)
     sandbox.write_file(_BUNDLE, packed.bundle)
     if (shallow := base.bare / "shallow").exists():
         sandbox.write_file(".git/shallow", shallow.read_bytes())
     sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
-    git_in(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
+    git_inside(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
     sandbox.write_file(".git/packed-refs", packed.tags)
-    git_in(sandbox, "config", "user.name", COMMITS_AS.name)
-    git_in(sandbox, "config", "user.email", COMMITS_AS.email)
-    git_in(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
+    git_inside(sandbox, "config", "user.name", COMMITS_AS.name)
+    git_inside(sandbox, "config", "user.email", COMMITS_AS.email)
+    git_inside(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
     if base.forked_at is not None:
-        git_in(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
-    checked(rm_in(sandbox, _BUNDLE), "rm")
+        git_inside(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
+    check_result(remove_inside(sandbox, _BUNDLE), "rm")
 
 
-def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work | None:
+def collect_work(
+    sandbox: Sandbox, base: BaseCommit, branch: str, *, message: str
+) -> WorkCommit | None:
     """Commit what is left uncommitted, and fetch what HEAD holds into the bare repository.
 
     It is there as `branch`, whatever the branch is called inside. None when nothing changed.
@@ -80,15 +82,15 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
     """
     try:
         _unlock(sandbox)
-        away = show_all(sandbox)
+        away = reset_index(sandbox)
         left_out = _commit_all(sandbox, message)
         bundle = _packed(sandbox, base)
         if bundle is None and left_out:
             raise WorkRefused(left_out[0])
         if bundle is None:
             return None
-        commit = unpack_work(bundle, base, branch)
-        return Work(
+        commit = unbundle_work(bundle, base, branch)
+        return WorkCommit(
             commit=commit,
             branch=branch,
             diff_stat=diff_stat(base, commit),
@@ -96,7 +98,7 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
             notices=(
                 *left_out,
                 *away,
-                *ignored(sandbox),
+                *ignored_files_notice(sandbox),
                 *_rewritten(base, commit),
                 *_embedded(base, commit),
             ),
@@ -108,37 +110,37 @@ def take_out(sandbox: Sandbox, base: Base, branch: str, *, message: str) -> Work
 def _unlock(sandbox: Sandbox) -> None:
     # A git that was killed leaves its lock, and every later one would refuse to work.
     # Attributes of its own would have git take other bytes than were checked.
-    rm_in(sandbox, ".git/index.lock", ".git/HEAD.lock", ".git/info/attributes")
-    git_in(sandbox, "rev-parse", "--git-dir")
+    remove_inside(sandbox, ".git/index.lock", ".git/HEAD.lock", ".git/info/attributes")
+    git_inside(sandbox, "rev-parse", "--git-dir")
 
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     """Commit every change in the workspace; gives what could not be added, as notices."""
     same = same_bytes(partial(_git_listing, sandbox))
-    added = tried_in(sandbox, "add", "--all", "--ignore-errors")
+    added = try_git_inside(sandbox, "add", "--all", "--ignore-errors")
     if same:
-        git_in(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(same.values()))
-    if not tried_in(sandbox, "diff", "--cached", "--quiet").ok:
+        git_inside(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(same.values()))
+    if not try_git_inside(sandbox, "diff", "--cached", "--quiet").ok:
         commit = ("commit", "--quiet", "--no-verify", "--allow-empty-message")
         words = message.replace("\0", "").encode(errors="replace")
-        git_in(sandbox, *commit, "--file=-", stdin=words)
-    return () if added.ok else (f"not all is in the branch: {last_words(added.stderr)}",)
+        git_inside(sandbox, *commit, "--file=-", stdin=words)
+    return () if added.ok else (f"not all is in the branch: {error_text(added.stderr)}",)
 
 
 def _git_listing(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes) -> ExecResult:
-    return tried_in(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
+    return try_git_inside(sandbox, *args, stdin=stdin, output_limit=LIST_LIMIT)
 
 
-def _packed(sandbox: Sandbox, base: Base) -> bytes | None:
+def _packed(sandbox: Sandbox, base: BaseCommit) -> bytes | None:
     """A bundle of what HEAD has over the base; None when HEAD is the base."""
     span = (f"^{base.commit}", "HEAD")
-    if git_in(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
-        head = git_in(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
+    if git_inside(sandbox, "rev-list", "--count", *span).stdout.strip() == b"0":
+        head = git_inside(sandbox, "rev-parse", "HEAD").stdout.decode().strip()
         if head == base.commit:
             return None
         raise WorkRefused(f"HEAD went back to before {base.commit[:7]} and nothing stands on it")
     packing = ("bundle", "create", "--quiet", "-", *span)
-    packed = checked(tried_in(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
+    packed = check_result(try_git_inside(sandbox, *packing, output_limit=WORK_LIMIT), "git bundle")
     if packed.truncated:
         raise WorkRefused(
             f"the work is {packed.stdout_size} bytes packed, over the limit of {WORK_LIMIT}"
@@ -146,12 +148,12 @@ def _packed(sandbox: Sandbox, base: Base) -> bytes | None:
     return packed.stdout
 
 
-def _rewritten(base: Base, commit: str) -> Iterator[str]:
+def _rewritten(base: BaseCommit, commit: str) -> Iterator[str]:
     if git_text("rev-list", "--count", f"{commit}..{base.commit}", at=base.bare) != "0":
         yield f"history was rewritten: the work does not stand on {base.commit[:7]}"
 
 
-def _embedded(base: Base, commit: str) -> Iterator[str]:
+def _embedded(base: BaseCommit, commit: str) -> Iterator[str]:
     """Repositories inside the repository: git keeps a pointer and none of their files."""
     changes = git("diff", "--raw", "-z", "--no-renames", base.commit, commit, at=base.bare)
     if re.search(rb":\d+ 160000 ", changes):

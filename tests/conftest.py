@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from contracts.errors import Unavailable
 from flows.config.settings import Settings
 from flows.services import detached, gateway, local
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.reap import reap
 from tests.support.forked import STARTING, forking, start_all_by
 from tests.support.forks import FORKED_FROM, Fork, fork_from
@@ -155,7 +155,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         gateway.down(Settings(home=home))
     if (home / "owner").exists():
         with suppress(Unavailable):  # without an engine there is nothing of its either
-            reap(Engine(), (home / "owner").read_text(), everything=True)
+            reap(DockerEngine(), (home / "owner").read_text(), everything=True)
 
 
 @pytest.fixture

@@ -64,4 +64,4 @@ def reap(
     if as_json:
         show_json(reaped._asdict())
     else:
-        show(f"removed {len(reaped.containers)} containers and {len(reaped.images)} snapshots")
+        show(f"removed {len(reaped.containers)} containers and {len(reaped.snapshots)} snapshots")

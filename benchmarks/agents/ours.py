@@ -20,14 +20,14 @@ from nodes.agents.types import AgentTask
 from providers.client import Gateway
 from providers.run_account import RunTerms
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 
 
 def main(url: str, image: str, folder: Path) -> list[float]:
     """Do all tasks, one after the other."""
     steps: list[float] = []
-    engine, gateway = Engine(), Gateway(url, SECRET)
+    engine, gateway = DockerEngine(), Gateway(url, SECRET)
     for number in range(COUNT):
         spec = SandboxSpec(image=image, owner="harness-bench", run_id=f"b{number}", ttl_s=300)
         terms = RunTerms(run_id=f"b{number}", trajectory=folder / f"{number}.jsonl")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from benchmarks.gateway.rows import start
 from benchmarks.row import Row
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.images import ensure_base
 
 _PLACE = Path(__file__).parent
@@ -30,7 +30,7 @@ class Run(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """Both figures, each side run twice, in turns; the better run counts."""
-    image = ensure_base(Engine(), print)
+    image = ensure_base(DockerEngine(), print)
     python = _environment()
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())

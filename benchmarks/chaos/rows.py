@@ -21,7 +21,7 @@ from benchmarks.row import Row
 from flows.execution.wiring import owner
 from flows.recall.library import library
 from flows.runs.layout import ASKED
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.reap import list_sandboxes
 
 SIZE = 14
@@ -112,7 +112,7 @@ def _one(made: Stage, kind: str, at_s: float, tree: str) -> After:
 def _containers(made: Stage) -> int:
     """Containers of the stage that are still there after the time they may take to go."""
     give_up = monotonic() + GONE_S
-    while found := len(list_sandboxes(Engine(), owner(made.settings))):
+    while found := len(list_sandboxes(DockerEngine(), owner(made.settings))):
         if monotonic() > give_up:
             break
         sleep(0.1)

@@ -16,7 +16,7 @@ from flows.execution.wiring import owner
 from flows.runs.layout import REPORT
 from flows.runs.runs import read_report
 from flows.services.server import asking
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.reap import list_sandboxes
 
 GONE_S = 5.0
@@ -100,7 +100,7 @@ def _running(made: Stage, run_id: str) -> str:
 
 
 def _containers(made: Stage, run_id: str) -> list[str]:
-    found = list_sandboxes(Engine(), owner(made.settings))
+    found = list_sandboxes(DockerEngine(), owner(made.settings))
     return [sandbox.id for sandbox in found if sandbox.run_id == run_id]
 
 

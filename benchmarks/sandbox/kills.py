@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.row import Row
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes, list_snapshots, reap
 
@@ -42,7 +42,7 @@ def rows() -> Iterator[Row]:
 
 def left_after(kills: int, owner: str) -> tuple[int, int]:
     """Kill that many, reap once; the containers and the images that are left."""
-    engine = Engine()
+    engine = DockerEngine()
     for _ in range(kills):
         _kill_one(owner)
     time.sleep(ENGINE_S)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from benchmarks.row import Row
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
@@ -17,7 +17,7 @@ SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-bench-load", run_id="bench")
 
 def rows() -> Iterator[Row]:
     """Outputs lost, exit codes wrong, containers left."""
-    engine = Engine()
+    engine = DockerEngine()
     with DockerSandbox.start(engine, SPEC) as sandbox, ThreadPoolExecutor(8) as threads:
 
         def run(number: int) -> tuple[bool, bool]:

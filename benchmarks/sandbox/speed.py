@@ -11,10 +11,10 @@ from benchmarks.row import Row
 from benchmarks.sandbox.docker_api import DockerExec
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec, create_flags
 from sandbox.images import BASE_IMAGE
-from sandbox.pool import Pool, take
+from sandbox.pool import SandboxPool, take_from_pool
 
 TRUE = Command(argv=("true",))
 SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-bench", run_id="bench")
@@ -23,7 +23,7 @@ OUTPUT = 500_000_000
 
 def rows() -> Iterator[Row]:
     """One command, eight at once, a start, a take, a long output."""
-    engine = Engine()
+    engine = DockerEngine()
     with DockerSandbox.start(engine, SPEC) as sandbox:
         yield _one(sandbox)
         yield _eight(sandbox)
@@ -89,8 +89,8 @@ def _resident_mb() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-def _starts(engine: Engine) -> Iterator[Row]:
-    pool = Pool(engine, SPEC, size=1)
+def _starts(engine: DockerEngine) -> Iterator[Row]:
+    pool = SandboxPool(engine, SPEC, size=1)
     bare, fresh, warm = list[float](), list[float](), list[float]()
     try:
         for _ in range(15):
@@ -109,7 +109,7 @@ def _starts(engine: Engine) -> Iterator[Row]:
     )
 
 
-def _bare(engine: Engine) -> float:
+def _bare(engine: DockerEngine) -> float:
     """Create and start of such a container, and nothing else; its network is `none`, as usual."""
     made: list[str] = []
     flags = {**create_flags(SPEC), "network_disabled": False}
@@ -130,7 +130,7 @@ def _opened(open_one: Callable[[], DockerSandbox]) -> float:
     return spent
 
 
-def _taken(engine: Engine) -> DockerSandbox:
-    sandbox = take(engine, SPEC)
+def _taken(engine: DockerEngine) -> DockerSandbox:
+    sandbox = take_from_pool(engine, SPEC)
     assert sandbox is not None
     return sandbox

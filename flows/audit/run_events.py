@@ -22,7 +22,7 @@ from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner
 from policy.log.events import Draft, Kind
 from providers.read_trajectory import event_of
-from sandbox.git import redacted
+from sandbox.git import redact_url
 
 Append = Callable[[Sequence[Draft]], object]
 """Adds events to the log, all or none.
@@ -242,7 +242,7 @@ class RunEvents:
     def _read_repository(self, commit: str) -> Entity:
         name = repo_name(self._request.repo)
         label = Label(taint=frozenset({f"repo:{name}"}))
-        content = {"repository": self._redact(redacted(self._request.repo)), "commit": commit}
+        content = {"repository": self._redact(redact_url(self._request.repo)), "commit": commit}
         return Entity(content=content, label=label, origin=f"repository {name}")
 
     def _relate(self, shown: Entity) -> None:

@@ -27,7 +27,7 @@ from pydantic_settings import (
 from contracts.errors import SettingsInvalid
 from flows.config.environment import PREFIX, FromConfig, Sources, config_file, from_root, sources
 from providers.prices import Price
-from sandbox.flags import Limits
+from sandbox.flags import SandboxLimits
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 
@@ -48,7 +48,7 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
 
     image: str | None = None
     """Image to start from; it needs python3, git and a user with uid 1000. None: the base image."""
-    limits: Limits = Limits()
+    limits: SandboxLimits = SandboxLimits()
     """How much of the machine each may use."""
     pool_size: int = Field(default=2, ge=0)
     """Sandboxes that `harness up` keeps started ahead for the next runs. 0: none."""

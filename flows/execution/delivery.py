@@ -11,9 +11,9 @@ from flows.execution.dependencies import Workshop
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.request import ResolvedRequest
 from nodes.text import cap, inert
-from sandbox.branches import publish, push, remote_of
-from sandbox.left_out import ignored, show_all
-from sandbox.workspace import take_out
+from sandbox.branches import publish_branch, push_address, push_branch
+from sandbox.left_out import ignored_files_notice, reset_index
+from sandbox.workspace import collect_work
 
 MESSAGE_CAP = 8_000
 """Characters of an intent that a commit's message holds."""
@@ -39,9 +39,9 @@ class Delivery:
         """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
         about = self._request.intent or self._request.definition.description
         message = f"harness: {cap(inert(about), MESSAGE_CAP)}"
-        self.work = take_out(sandbox, self._base, self.branch, message=message)
+        self.work = collect_work(sandbox, self._base, self.branch, message=message)
         if self.work is None and ended is not None:
-            self._tell(*show_all(sandbox), *ignored(sandbox))
+            self._tell(*reset_index(sandbox), *ignored_files_notice(sandbox))
         if ended is not None:
             self._checkpoints.save(
                 replace(self._checkpoints.now, ended=dict(ended), work=self.work)
@@ -65,7 +65,7 @@ class Delivery:
         """
         branch = f"{self.branch}.{re.sub('[^A-Za-z0-9-]', '-', name)}"
         try:
-            lost = take_out(fork, self._base, branch, message=f"harness: {name} did not win")
+            lost = collect_work(fork, self._base, branch, message=f"harness: {name} did not win")
         except (WorkRefused, SandboxLost) as error:
             self._tell(f"what {name} made is not kept: {self._workshop.redact(str(error))}")
             return
@@ -84,7 +84,7 @@ class Delivery:
         if self.work is None:
             return
         before = self._checkpoints.now.published
-        publish(self._base, self.work.branch, self.work.commit, replaces=before)
+        publish_branch(self._base, self.work.branch, self.work.commit, replaces=before)
         self._checkpoints.save(replace(self._checkpoints.now, published=self.work.commit))
 
     def push(self, report: Callable[[], RunReport]) -> None:
@@ -94,9 +94,9 @@ class Delivery:
         """
         if self.work is None:
             return
-        push(self._base, self.work.branch)
+        push_branch(self._base, self.work.branch)
         self.pushed = True
-        remote = remote_of(self._base)
+        remote = push_address(self._base)
         if remote is None:
             return
         try:

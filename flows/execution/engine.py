@@ -20,8 +20,8 @@ from flows.runs.resume import check_same
 from flows.runs.review_base import as_inside, compared_with
 from flows.runs.run_record import read_record, write_record
 from flows.runs.signals import undisturbed
-from sandbox.repos import Base, open_repo
-from sandbox.workspace import put_in
+from sandbox.repos import BaseCommit, fetch_base
+from sandbox.workspace import clone_into_sandbox
 
 
 def run_blueprint(
@@ -75,7 +75,9 @@ def run_blueprint(
     return record.report
 
 
-def _start(request: ResolvedRequest, workshop: Workshop, run_id: str, base: Base | None) -> Start:
+def _start(
+    request: ResolvedRequest, workshop: Workshop, run_id: str, base: BaseCommit | None
+) -> Start:
     """Where the run goes on, or the beginning: the base commit and nothing done."""
     folder = workshop.runs / run_id
     asked = read_record(folder)
@@ -90,10 +92,10 @@ def _start(request: ResolvedRequest, workshop: Workshop, run_id: str, base: Base
     return Start(checkpoint.write_first(folder, base or _open(request, workshop)))
 
 
-def _open(request: ResolvedRequest, workshop: Workshop) -> Base:
+def _open(request: ResolvedRequest, workshop: Workshop) -> BaseCommit:
     found = workshop.find_source
     main = compared_with(request)
-    return open_repo(request.repo, request.ref or None, main, store=workshop.repos, find=found)
+    return fetch_base(request.repo, request.ref or None, main, store=workshop.repos, find=found)
 
 
 def _on(kept: Checkpoint, request: ResolvedRequest, workshop: Workshop, run_id: str) -> Checkpoint:
@@ -130,7 +132,7 @@ def _do_nodes(
         sandbox = opened.sandbox
         checkpoints.prepare(sandbox)
         if checkpoints.now.files is None:
-            put_in(sandbox, checkpoints.now.base, record.delivery.branch)
+            clone_into_sandbox(sandbox, checkpoints.now.base, record.delivery.branch)
         checkpoints.follow(sandbox)
         env = {**workshop.env, **opened.env}
         asked = as_inside(request, checkpoints.now.base)

@@ -12,7 +12,7 @@ from flows.recall.playbooks import Away, Memory
 from flows.runs import runs
 from flows.runs.checkpoints import Checkpoints
 from nodes.blame import blame
-from sandbox.workspace import Work
+from sandbox.workspace import WorkCommit
 
 
 def status_after(error: BaseException) -> RunStatus:
@@ -39,7 +39,9 @@ class Ending:
     memory: Memory
     book: Notes
 
-    def keep(self, report: RunReport, work: Work | None, note: Untold, *, teaches: bool) -> None:
+    def keep(
+        self, report: RunReport, work: WorkCommit | None, note: Untold, *, teaches: bool
+    ) -> None:
         """Keep the report, tell memory, and drop what only a run that goes on needs.
 
         Whoever dies on the way leaves the note or the checkpoint, by which another does the rest.

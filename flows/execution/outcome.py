@@ -13,7 +13,7 @@ from flows.runs.egress import EgressLog
 from flows.runs.layout import TRAJECTORY
 from flows.runs.model_calls import spent
 from flows.runs.request import FlowRun, ResolvedRequest
-from sandbox.git import redacted
+from sandbox.git import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ def run_report(known: Known, surfaced: Surfaced, stopped: Stopped | None) -> Run
         error=stopped.why if stopped else verdict.error or known.doubt.refused,
         flow_run_id=known.flow_run.id if known.flow_run else None,
         flow_run_url=known.flow_run.url if known.flow_run else None,
-        repo=redacted(request.repo),
+        repo=redact_url(request.repo),
         intent=request.intent,
         agent=request.agent,
         model=request.model,

@@ -11,7 +11,7 @@ from flows.execution.delivery import Delivery
 from flows.execution.work_check import check_work, unpermitted_work
 from flows.runs.request import ResolvedRequest
 from policy.types import Approval
-from sandbox.repos import Base
+from sandbox.repos import BaseCommit
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
@@ -24,7 +24,7 @@ class Doubt:
         self,
         request: ResolvedRequest,
         run_id: str,
-        base: Base,
+        base: BaseCommit,
         delivery: Delivery,
         bounds: Bounds | None,
         approvals: "Callable[[], AbstractContextManager[Approvals]]",

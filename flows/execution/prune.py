@@ -10,7 +10,7 @@ from typing import NamedTuple
 from flows.config.settings import Settings
 from flows.runs.checkpoint import bases_needed
 from flows.runs.runs import readable
-from sandbox.branches import Branch, branches, collect_garbage, remove_branch
+from sandbox.branches import Branch, collect_garbage, list_branches, remove_branch
 from sandbox.repos import remove_base, unused_bases
 
 
@@ -34,9 +34,9 @@ def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tup
     found = []
     needed = bases_needed(settings.runs)
     for bare in sorted(settings.repos.glob("*.git")):
-        for branch in branches(bare, "harness/"):
+        for branch in list_branches(bare, "harness/"):
             run_id = _lost(settings.runs, branch)
-            if run_id is not None and branch.changed < before:
+            if run_id is not None and branch.committed_at < before:
                 found.append(Pruned(run_id, branch.name, bare))
                 if not dry_run:
                     remove_branch(bare, branch.name)

@@ -12,7 +12,7 @@ from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.resume import check_same
 from flows.runs.run_record import RunRecord, read_record, write_record
 from flows.runs.runs import finish
-from sandbox.git import redacted
+from sandbox.git import redact_url
 
 
 def queue(runs: Path, run_id: str, request: ResolvedRequest, flow_run: FlowRun) -> None:
@@ -49,7 +49,7 @@ def end_queued(tools: Workshop, asked: RunRecord, why: BaseException) -> RunRepo
         blueprint=asked.name,
         status=status,
         flow_run_id=asked.flow_run_id,
-        repo=redacted(asked.repo),
+        repo=redact_url(asked.repo),
         intent=asked.intent,
         agent=asked.agent,
         model=asked.model,

@@ -22,9 +22,9 @@ from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
 from nodes.agents.talk import NO_TALKS
 from providers.read_trajectory import Difference, first_difference
-from sandbox.diffs import files_that_differ, tree
-from sandbox.repos import Base, open_repo
-from sandbox.workspace import Work, put_in, take_out
+from sandbox.diffs import changed_paths, tree_id
+from sandbox.repos import BaseCommit, fetch_base
+from sandbox.workspace import WorkCommit, clone_into_sandbox, collect_work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ def replay(
         _recorded_request(own, report) as request,
     ):
         shop = workshop(own / TRAJECTORY)
-        base = open_repo(
+        base = fetch_base(
             request.repo, request.ref or None, compared_with(request), store=shop.repos
         )
         work = _do(request, base, shop, Path(folder), watch or Watch())
@@ -67,11 +67,11 @@ def replay(
     was, now = report.commit or base.commit, work.commit if work else base.commit
     return Replay(
         run_id=report.run_id,
-        same=difference is None and tree(base, was) == tree(base, now),
+        same=difference is None and tree_id(base, was) == tree_id(base, now),
         difference=difference,
-        files=tuple(files_that_differ(base, was, now)),
-        was_tree=tree(base, was),
-        tree=tree(base, now),
+        files=tuple(changed_paths(base, was, now)),
+        was_tree=tree_id(base, was),
+        tree=tree_id(base, now),
     )
 
 
@@ -95,15 +95,15 @@ def _recorded_request(own: Path, report: RunReport) -> Iterator[ResolvedRequest]
 
 
 def _do(
-    request: ResolvedRequest, base: Base, shop: Workshop, folder: Path, watch: Watch
-) -> Work | None:
+    request: ResolvedRequest, base: BaseCommit, shop: Workshop, folder: Path, watch: Watch
+) -> WorkCommit | None:
     run_id = new_run_id()
     branch = f"harness/{run_id}/{request.definition.name}"
     with (
         shop.agents(request, run_id, folder, watch.on_line, Used(), NO_TALKS) as run_agent,
         shop.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
     ):
-        put_in(opened.sandbox, base, branch)
+        clone_into_sandbox(opened.sandbox, base, branch)
         ctx = RunContext(
             run_id=run_id,
             work_dir=opened.sandbox.work_dir,
@@ -117,4 +117,4 @@ def _do(
         run_node = NodeRunner(opened.sandbox, run_agent, watch=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not
             run_nodes(request.definition.nodes, ctx, run_node)
-        return take_out(opened.sandbox, base, branch, message="replay")
+        return collect_work(opened.sandbox, base, branch, message="replay")

@@ -12,17 +12,17 @@ from flows.execution.dependencies import Opened
 from flows.runs.owner import owner_of
 from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
-from sandbox.egress import Egress, OnEvent
-from sandbox.engine import Engine
+from sandbox.egress import EgressProxy, OnEvent
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_agents, ensure_base
-from sandbox.installs import let_out
-from sandbox.pool import take
-from sandbox.reap import forget_checkpoints, reap
+from sandbox.installs import open_egress
+from sandbox.pool import take_from_pool
+from sandbox.reap import reap, remove_checkpoints
 
 
 def sandboxes(
-    settings: Settings, engine: Callable[[], Engine]
+    settings: Settings, engine: Callable[[], DockerEngine]
 ) -> Callable[[ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]]:
     """Opens the sandbox of a run, fresh or with the files that were kept of it."""
     wanted = settings.sandbox
@@ -39,20 +39,22 @@ def sandboxes(
         allow = (*wanted.egress, *request.definition.egress)
         with (
             _sweeping(docker, spec.owner),
-            Egress(allow, on_event, addresses=wanted.egress_addresses) as egress,
+            EgressProxy(allow, on_event, addresses=wanted.egress_addresses) as egress,
             _taken(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
         ):
-            env = let_out(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
+            env = open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
             yield Opened(sandbox, env)
 
     return open_sandbox
 
 
-def _taken(docker: Engine, spec: SandboxSpec, files: SnapshotId | None) -> DockerSandbox | None:
-    return take(docker, spec) if files is None else None
+def _taken(
+    docker: DockerEngine, spec: SandboxSpec, files: SnapshotId | None
+) -> DockerSandbox | None:
+    return take_from_pool(docker, spec) if files is None else None
 
 
-def spec_for(settings: Settings, docker: Engine, run_id: str, *, cli: bool) -> SandboxSpec:
+def spec_for(settings: Settings, docker: DockerEngine, run_id: str, *, cli: bool) -> SandboxSpec:
     """The sandbox that a run gets; with `cli` its image has the agents that are programs.
 
     Raises:
@@ -74,7 +76,7 @@ def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
 
 
 @contextmanager
-def _sweeping(docker: Engine, ours: str) -> Iterator[None]:
+def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
     """Remove what dead runs left, beside the block: an engine with many images is slow to tell."""
 
     def sweep() -> None:
@@ -87,7 +89,7 @@ def _sweeping(docker: Engine, ours: str) -> Iterator[None]:
     swept.result()
 
 
-def _kept(docker: Engine, files: SnapshotId, run_id: str) -> SnapshotId:
+def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
     """The files to go on with, surely there."""
     try:
         docker.layers(files)
@@ -100,14 +102,14 @@ def _kept(docker: Engine, files: SnapshotId, run_id: str) -> SnapshotId:
 
 
 def forgetting(
-    settings: Settings, engine: Callable[[], Engine]
+    settings: Settings, engine: Callable[[], DockerEngine]
 ) -> Callable[[str, Collection[SnapshotId]], None]:
     """Removes what is kept of a run's files but for those it is given."""
 
     def forget(run_id: str, but: Collection[SnapshotId]) -> None:
         # What cannot be removed now is reaped at its deadline.
         with suppress(Unavailable):
-            forget_checkpoints(engine(), owner_of(settings.home), run_id, but=but)
+            remove_checkpoints(engine(), owner_of(settings.home), run_id, keep=but)
 
     return forget
 

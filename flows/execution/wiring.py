@@ -35,7 +35,7 @@ from nodes.execute import RunAgent
 from nodes.projects.python import NO_BYTECODE
 from nodes.text import Redact, redactor
 from providers.models import check_key
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.repos import FindSource
 from sandbox.sources import find_source
 
@@ -92,13 +92,13 @@ def open_event_log() -> AbstractContextManager["EventLog"]:
     return event_log(settings.home, owner(settings))
 
 
-def engine() -> Engine:
+def engine() -> DockerEngine:
     """The Docker engine that DOCKER_HOST or the default socket leads to."""
-    return Engine()
+    return DockerEngine()
 
 
 def _check(
-    request: ResolvedRequest, settings: Settings, docker: Engine, find: FindSource
+    request: ResolvedRequest, settings: Settings, docker: DockerEngine, find: FindSource
 ) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
     check_request(request, known_agents=AGENTS)

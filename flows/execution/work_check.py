@@ -13,10 +13,10 @@ from policy.guard.changed_files import (
     unpermitted,
 )
 from policy.guard.links import Links
-from sandbox.diffs import changes, file_diff
-from sandbox.links import links
-from sandbox.repos import Base
-from sandbox.workspace import Work
+from sandbox.diffs import file_changes, file_diff
+from sandbox.links import symlinks
+from sandbox.repos import BaseCommit
+from sandbox.workspace import WorkCommit
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
 
 
 def check_work(
-    work: Work, base: Base, bounds: Bounds, *, run_id: str, approvals: "Approvals"
+    work: WorkCommit, base: BaseCommit, bounds: Bounds, *, run_id: str, approvals: "Approvals"
 ) -> Checked:
     """Whether the work may go further; every doubtful file is put to a person.
 
@@ -61,22 +61,22 @@ def check_work(
     return Checked(None if all(used) else f"{_named(found)}: the approval is not there any more")
 
 
-def unpermitted_work(work: Work, base: Base, bounds: Bounds) -> str | None:
+def unpermitted_work(work: WorkCommit, base: BaseCommit, bounds: Bounds) -> str | None:
     """Why the work may not go further where nobody is asked, or None."""
     found = _unpermitted(work, base, bounds)
     return refusal(found) if found else None
 
 
-def _unpermitted(work: Work, base: Base, bounds: Bounds) -> tuple[Unpermitted, ...]:
+def _unpermitted(work: WorkCommit, base: BaseCommit, bounds: Bounds) -> tuple[Unpermitted, ...]:
     """What of the work no `--allow-change` permits, through the links of the base as well.
 
     A link that the work itself adds or turns is a change at the link's own path.
     """
-    changed = (Change(*change) for change in changes(base, work.commit))
-    return unpermitted(changed, bounds, Links(links(base)))
+    changed = (Change(*change) for change in file_changes(base, work.commit))
+    return unpermitted(changed, bounds, Links(symlinks(base)))
 
 
-def _diff(base: Base, work: Work, change: Change) -> str:
+def _diff(base: BaseCommit, work: WorkCommit, change: Change) -> str:
     return file_diff(base, work.commit, change.path, limit=_SHOWN) or "[git shows no line of it]"
 
 

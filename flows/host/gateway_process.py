@@ -23,7 +23,7 @@ from providers.gateway import gateway
 from providers.ledger import Ledger
 from providers.models import check_model
 from providers.serve import serve
-from sandbox.process import is_dead
+from sandbox.process import has_exited
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
@@ -42,7 +42,7 @@ def main(port: str, secret_file: Path, home: Path) -> None:
     ledger = Ledger(
         make_guard=partial(make_guard, approvals=approvals_in(home)),
         redact=redactor(environment()),
-        is_over=is_dead,
+        is_over=has_exited,
     )
     threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
     app = gateway(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))

@@ -143,7 +143,7 @@ def _sweep(settings: Settings) -> Member:
         reaped = reap(engine(), owner(settings))
     except Unavailable as error:
         return Member("leftovers", "unseen", note=str(error))
-    found = f"{len(reaped.containers)} containers, {len(reaped.images)} snapshots"
+    found = f"{len(reaped.containers)} containers, {len(reaped.snapshots)} snapshots"
     return Member("leftovers", "swept", note=found)
 
 

@@ -18,7 +18,7 @@ from flows.execution.wiring import engine
 from flows.services import daemon
 from flows.services.daemon import Kept, Launch
 from flows.services.fingerprint import code
-from sandbox.pool import POOL_RUN, Pool
+from sandbox.pool import POOL_RUN, SandboxPool
 
 RETRY_S = 15.0
 """Between two attempts while there is no engine or no image."""
@@ -61,7 +61,7 @@ def keep(settings: Settings, stop: threading.Event) -> None:
         try:
             docker = engine()
             spec = spec_for(settings, docker, POOL_RUN, cli=settings.agent in CLI_AGENTS)
-            Pool(docker, spec, size=settings.sandbox.pool_size).keep(stop)
+            SandboxPool(docker, spec, size=settings.sandbox.pool_size).keep_filled(stop)
         except Unavailable as error:
             sys.stderr.write(f"no warm sandbox for now: {error}\n")
             sys.stderr.flush()

@@ -11,7 +11,7 @@ from flows.config.settings import Settings
 from flows.runs.layout import REPORT
 from flows.runs.run_record import read_record
 from flows.runs.runs import RunEntry, find_run, read_entry
-from sandbox.process import is_dead, is_known, pid_of
+from sandbox.process import has_exited, is_local, pid_of
 
 PATIENCE_S = 30.0
 """A run that has not reported so long after it was told is killed, its container with it."""
@@ -36,7 +36,7 @@ def cancel(settings: Settings, run: str) -> RunEntry:
         return read_entry(folder, own.name)
     if asked is None or entry.state not in ("queued", "running"):
         raise RunNotRunning(f"run {own.name} is not running: it is {entry.state}")
-    if not is_known(asked.process):
+    if not is_local(asked.process):
         raise RunNotRunning(
             f"run {own.name} is done by a process of another machine: cancel it there, or its "
             f"flow run {asked.flow_run_id} in the Prefect UI"
@@ -60,7 +60,7 @@ def _withdraw(settings: Settings, entry: RunEntry) -> None:
 def _end(process: str, report: Path) -> None:
     _signal(process, signal.SIGTERM)
     give_up = monotonic() + PATIENCE_S
-    while not is_dead(process) and not report.is_file():
+    while not has_exited(process) and not report.is_file():
         if monotonic() > give_up:
             _signal(process, signal.SIGKILL)
         sleep(0.05)

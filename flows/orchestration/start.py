@@ -17,7 +17,7 @@ from flows.runs.runs import read_report, reported_at
 from flows.services.local import api_url
 from flows.services.server import speaking_to
 from nodes.blame import blame
-from sandbox.git import redacted
+from sandbox.git import redact_url
 
 if TYPE_CHECKING:
     from prefect import State
@@ -67,7 +67,7 @@ def run_in_prefect(
             whole=lambda _: request.repo,
         )
         parameters = request.model_dump(exclude={"blueprint", "wait_approvals_s"})
-        parameters["repo"] = redacted(request.repo)
+        parameters["repo"] = redact_url(request.repo)
         try:
             with outages_survived(api, tell):
                 state = run_in_flow_run(flow, parameters, flow_run_id)

@@ -12,7 +12,7 @@ from flows.plans.request import noted_plan
 from flows.plans.start import run_plan_in_prefect
 from flows.plans.wiring import plan_shop
 from flows.services.detached import start_detached
-from sandbox.process import is_dead, process_label
+from sandbox.process import has_exited, process_label
 
 
 class Background(NamedTuple):
@@ -24,7 +24,7 @@ class Background(NamedTuple):
     @property
     def over(self) -> bool:
         """True when the process is gone; False when nobody can tell."""
-        return self.process.endswith(":-") or is_dead(self.process)
+        return self.process.endswith(":-") or has_exited(self.process)
 
 
 def start_plan(settings: Settings, run_id: str) -> Background:

@@ -8,7 +8,7 @@ from pathlib import Path
 from flows.runs.home import write_in_home
 from flows.runs.lock import is_marked, marked
 from policy.log.event_log import EventLog
-from sandbox.process import is_dead, is_known, process_label
+from sandbox.process import has_exited, is_local, process_label
 
 
 def plan_folder(log: EventLog) -> Path:
@@ -36,7 +36,7 @@ def has_process(log: EventLog, run_id: str) -> bool | None:
         label = file.read_text()
     except FileNotFoundError:
         return None
-    return not is_dead(label) if is_known(label) else is_marked(file)
+    return not has_exited(label) if is_local(label) else is_marked(file)
 
 
 def _file(log: EventLog, run_id: str) -> Path:

@@ -16,7 +16,7 @@ from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.plan.plan_json import parse_plan
 from policy.types import Plan, Prompt
-from sandbox.git import redacted
+from sandbox.git import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class PlanRequest:
         """What references may lead to when the plan begins, by name."""
         name, *_ = self.taint
         label = CLEAN if trusted else Label(taint=frozenset({name}))
-        held = {"place.workspace": Entity(content=redacted(self.repo), label=label, origin=name)}
+        held = {"place.workspace": Entity(content=redact_url(self.repo), label=label, origin=name)}
         if self.intent is not None:
             source = self.taint[-1]
             held["input.intent"] = Entity(

@@ -26,9 +26,9 @@ from flows.services.complete import complete_through_gateway
 from policy.errors import OperationFailed
 from policy.plan.registry import Operation
 from sandbox.container import DockerSandbox
-from sandbox.egress import Egress
-from sandbox.installs import let_out
-from sandbox.pool import take
+from sandbox.egress import EgressProxy
+from sandbox.installs import open_egress
+from sandbox.pool import take_from_pool
 
 
 @contextmanager
@@ -78,16 +78,18 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
 
             def started() -> DockerSandbox:
                 if checkpoint is None:
-                    return take(docker, spec) or DockerSandbox.start(docker, spec)
+                    return take_from_pool(docker, spec) or DockerSandbox.start(docker, spec)
                 return DockerSandbox.resume(docker, spec, checkpoint)
 
             with (
-                Egress(wanted.egress, lambda _: None, addresses=wanted.egress_addresses) as egress,
+                EgressProxy(
+                    wanted.egress, lambda _: None, addresses=wanted.egress_addresses
+                ) as egress,
                 started() as sandbox,
             ):
                 env = dict(wanted.env)
                 if wanted.egress:
-                    env |= let_out(sandbox, egress, ca_bundle=wanted.ca_bundle)
+                    env |= open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle)
                 yield Opened(sandbox, env)
 
         return open_it

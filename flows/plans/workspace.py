@@ -16,9 +16,9 @@ from flows.execution.dependencies import Opened
 from flows.execution.work_check import unpermitted_work
 from flows.runs.snapshots import Files
 from policy.errors import OperationFailed
-from sandbox.branches import publish, push
-from sandbox.repos import Base, open_repo
-from sandbox.workspace import put_in, take_out
+from sandbox.branches import publish_branch, push_branch
+from sandbox.repos import BaseCommit, fetch_base
+from sandbox.workspace import clone_into_sandbox, collect_work
 
 MAX_FILES = 5_000
 MAX_BYTES = 64 * 1024 * 1024
@@ -69,7 +69,7 @@ class PlanWorkspace:
         self._files: Files | None = None
         self._stack = ExitStack()
         self._opened: Opened | None = None
-        self._base: Base | None = None
+        self._base: BaseCommit | None = None
         self._lock = Lock()
 
     def close(self) -> None:
@@ -134,13 +134,13 @@ class PlanWorkspace:
         if not _is_git(self._repo) or remote != "origin":
             raise OperationFailed(f"{self._repo!r} has no remote {remote!r}: only origin is pushed")
         base = self._base_of()
-        work = take_out(self.sandbox(), base, branch, message="harness: what was not committed")
+        work = collect_work(self.sandbox(), base, branch, message="harness: what was not committed")
         if work is None:
             raise OperationFailed("there is nothing to push: nothing changed")
         if bounds is not None and (why := unpermitted_work(work, base, bounds)):
             raise OperationFailed(f"{why}, or push the work yourself")
-        publish(base, work.branch, work.commit)
-        push(base, work.branch)
+        publish_branch(base, work.branch, work.commit)
+        push_branch(base, work.branch)
         return work.commit
 
     def _open(self) -> Opened:
@@ -162,13 +162,13 @@ class PlanWorkspace:
 
     def _fill(self, sandbox: Sandbox) -> None:
         if _is_git(self._repo):
-            put_in(sandbox, self._base_of(), self._branch)
+            clone_into_sandbox(sandbox, self._base_of(), self._branch)
         else:
             sandbox.upload_files(dict(_files(Path(self._repo))))
 
-    def _base_of(self) -> Base:
+    def _base_of(self) -> BaseCommit:
         if self._base is None:
-            self._base = open_repo(self._repo, self._began_as(), store=self._store)
+            self._base = fetch_base(self._repo, self._began_as(), store=self._store)
         return self._base
 
     def _began_as(self) -> str | None:

@@ -3,17 +3,17 @@
 from pathlib import Path
 
 from contracts.errors import RunNotFound
-from sandbox.git import redacted
+from sandbox.git import redact_url
 
 
 def shown_address(address: str) -> str:
     """The address as anybody may see it."""
-    return redacted(address)
+    return redact_url(address)
 
 
 def keep_address(folder: Path, run_id: str, address: str) -> str:
     """The address as anybody may see it; if that hides a password, the whole one is kept."""
-    shown = redacted(address)
+    shown = redact_url(address)
     if shown != address:
         folder.mkdir(parents=True, exist_ok=True)
         file = _file(folder, run_id)

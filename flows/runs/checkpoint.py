@@ -21,8 +21,8 @@ from contracts.sandbox import SnapshotId
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
 from nodes.agents.talk import Talk
-from sandbox.repos import Base
-from sandbox.workspace import Work
+from sandbox.repos import BaseCommit
+from sandbox.workspace import WorkCommit
 
 VERSION = 1
 
@@ -50,7 +50,7 @@ class Checkpoint:
     """
 
     version: int = VERSION
-    base: Base
+    base: BaseCommit
     results: Mapping[str, NodeResult] = field(default_factory=dict)
     replies: Mapping[str, int] = field(default_factory=dict)
     talks: Mapping[str, Talk] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Checkpoint:
     lost: tuple[str, ...] = ()
     elapsed_ms: int = 0
     ended: Mapping[str, NodeResult] | None = None
-    work: Work | None = None
+    work: WorkCommit | None = None
     published: str | None = None
     spent_usd: float = 0.0
     heard: Mapping[str, int] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Start(NamedTuple):
     resumed: bool = False
 
 
-def write_first(folder: Path, base: Base) -> Checkpoint:
+def write_first(folder: Path, base: BaseCommit) -> Checkpoint:
     """The checkpoint of a run that has done nothing yet, written down."""
     start = Checkpoint(base=base)
     folder.mkdir(parents=True, exist_ok=True)

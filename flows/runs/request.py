@@ -17,7 +17,7 @@ from contracts.text import check_text
 from flows.runs.fields import DESCRIPTIONS
 from memory.scope import ID_LIMIT
 from nodes.types import Agentic, inner
-from sandbox.git import redacted
+from sandbox.git import redact_url
 
 CONFIGURED: Final = "configured"
 """Chooses the agent of the settings."""
@@ -156,7 +156,7 @@ def new_run_id(runs: Path | None = None) -> str:
 
 def repo_name(repo: str) -> str:
     """The last part of a path or URL, without `.git`."""
-    whole = redacted(absolute_repo(repo))
+    whole = redact_url(absolute_repo(repo))
     return whole.rstrip("/").rpartition("/")[2].removesuffix(".git") or whole
 
 

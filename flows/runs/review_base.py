@@ -2,7 +2,7 @@
 
 from flows.runs.request import ResolvedRequest
 from nodes.review_range import BASE, OPTIONS
-from sandbox.repos import Base
+from sandbox.repos import BaseCommit
 
 
 def compared_with(request: ResolvedRequest) -> str | None:
@@ -11,7 +11,7 @@ def compared_with(request: ResolvedRequest) -> str | None:
     return request.options.get(BASE) or None if takes else None
 
 
-def as_inside(request: ResolvedRequest, base: Base) -> ResolvedRequest:
+def as_inside(request: ResolvedRequest, base: BaseCommit) -> ResolvedRequest:
     """The request as nodes are given it: the sandbox has no branch and no tag of the source's."""
     if compared_with(request) is None or base.forked_at is None:
         return request

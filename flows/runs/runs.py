@@ -16,8 +16,8 @@ from flows.runs.layout import ASKED, CHECKPOINT, DIFF, REPORT
 from flows.runs.lock import is_left
 from flows.runs.report import dumps, loads
 from flows.runs.run_record import RunRecord, read_record
-from sandbox.process import is_dead
-from sandbox.process import is_known as known_process
+from sandbox.process import has_exited
+from sandbox.process import is_local as known_process
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ def _asked(own: Path) -> RunRecord:
 
 def is_over(own: Path, asked: RunRecord) -> bool:
     """Whether the process that did the run is gone; one of before a reboot left no lock."""
-    return is_dead(asked.process) if known_process(asked.process) else is_left(own)
+    return has_exited(asked.process) if known_process(asked.process) else is_left(own)
 
 
 def _words(asked: RunRecord) -> str:

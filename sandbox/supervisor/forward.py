@@ -28,12 +28,12 @@ NUMBER = struct.Struct(">I")
 RESET = struct.pack("ii", 1, 0)
 
 
-class Ports:
+class PortForwards:
     """All ports and connections; `pump` has the stream and the selector."""
 
     def __init__(self, pump: Any) -> None:
         self.pump = pump
-        self.channels: dict[int, Port | Connection] = {}
+        self.channels: dict[int, ForwardedPort | ForwardedConnection] = {}
         self.next_channel = FIRST_CONNECTION
 
     def open(self, channel: int, request: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ class Ports:
             listener.close()
             self.end(channel, {"error": error.strerror})
             return
-        self.channels[channel] = Port(self, channel, listener)
+        self.channels[channel] = ForwardedPort(self, channel, listener)
         self.say(STDOUT, channel, NUMBER.pack(listener.getsockname()[1]))
 
     def handle(self, kind: int, channel: int, payload: bytes) -> None:
@@ -72,10 +72,10 @@ class Ports:
             selector.register(fd, events, act)
 
 
-class Port:
+class ForwardedPort:
     """One listening socket."""
 
-    def __init__(self, ports: Ports, channel: int, listener: socket.socket) -> None:
+    def __init__(self, ports: PortForwards, channel: int, listener: socket.socket) -> None:
         self.ports, self.channel, self.listener = ports, channel, listener
         self.connections = 0
         self.count(0)
@@ -94,7 +94,7 @@ class Port:
         self.count(+1)
         channel = self.ports.next_channel
         self.ports.next_channel += 1
-        self.ports.channels[channel] = Connection(self, channel, connected)
+        self.ports.channels[channel] = ForwardedConnection(self, channel, connected)
         self.ports.say(STDOUT, self.channel, NUMBER.pack(channel))
 
     def count(self, more: int) -> None:
@@ -104,10 +104,10 @@ class Port:
             self.ports.watch(self.listener, selectors.EVENT_READ if room else 0, self.accept)
 
 
-class Connection:
+class ForwardedConnection:
     """One accepted socket, and what is on its way through it."""
 
-    def __init__(self, port: Port, channel: int, connected: socket.socket) -> None:
+    def __init__(self, port: ForwardedPort, channel: int, connected: socket.socket) -> None:
         self.port, self.channel, self.socket = port, channel, connected
         self.say = partial(port.ports.say, channel=channel)
         self.pending = bytearray()

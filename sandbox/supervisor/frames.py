@@ -10,7 +10,7 @@ from collections.abc import Iterator
 HEADER = struct.Struct(">BBII")
 """Magic, kind, channel, length of the payload that follows."""
 MAGIC = 0xA7
-TERMS = struct.Struct(">dI")
+HELLO_PAYLOAD = struct.Struct(">dI")
 """Of a HELLO: the seconds until the end, and the MiB that all files may take."""
 HELLO, RUN, INPUT, TAKEN, STOP, STDOUT, STDERR, DONE = range(1, 9)
 MAX_REQUEST = 16 << 20
@@ -23,7 +23,7 @@ REASON = 500
 """Characters of a reason that are told, from its beginning and from its end."""
 
 
-def brief(reason: str) -> str:
+def shorten(reason: str) -> str:
     """A reason without the middle of what it quotes, where that is long."""
     return reason if len(reason) <= 2 * REASON else f"{reason[:REASON]}...{reason[-REASON:]}"
 

@@ -11,7 +11,7 @@ LARGE = 1 << 16
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def know_localhost() -> None:
+def write_hosts_file() -> None:
     """Write the name where the image has none: docker does so only for what has a network.
 
     An image whose file is another user's keeps it: root here has no power over files.

@@ -15,14 +15,14 @@ from functools import partial
 from typing import Any
 
 from sandbox.supervisor.frames import CHUNK, INPUT, STDERR, STDOUT, TAKEN, WINDOW
-from sandbox.supervisor.tree import Tree
+from sandbox.supervisor.tree import ProcessTree
 
 KILLED = 128 + signal.SIGKILL
 READABLE, WRITABLE, PRIVATE = 0o640, 0o620, 0o600
 """Of pipes, which are root's and the job's: it may open `/dev/stdin` and `/dev/stdout` anew."""
 
 
-class Counted:
+class KernelCounts:
     """What the kernel has counted in this container: kills for memory, and forks that failed
     because as many processes as the limit allows were there."""
 
@@ -34,7 +34,7 @@ class Job:
     """One job and the stream between it and the harness."""
 
     def __init__(
-        self, pump: Any, channel: int, tree: Tree, *, has_input: bool, private: bool
+        self, pump: Any, channel: int, tree: ProcessTree, *, has_input: bool, private: bool
     ) -> None:
         self.pump, self.channel, self.tree = pump, channel, tree
         self.pid, self.stdin, self.status = 0, -1, 0
@@ -61,14 +61,14 @@ class Job:
         os.fchown(end, -1, self.tree.mark)
         os.fchmod(end, mode)
 
-    def begin(self, timeout_s: float | None, counted: Counted, beside: Iterable[Job]) -> None:
+    def begin(self, timeout_s: float | None, counted: KernelCounts, beside: Iterable[Job]) -> None:
         self.began_at = self.ended_at = time.monotonic()
         self.deadline = math.inf if timeout_s is None else self.began_at + timeout_s
         self.counted, self.alone = counted, True
         for other in beside:
             self.alone = other.alone = False
 
-    def facts(self, counted: Counted) -> dict[str, object]:
+    def facts(self, counted: KernelCounts) -> dict[str, object]:
         """How it went; every one of its processes is gone.
 
         The kernel counts its kills for memory, and does not say whom it killed: a job that

@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox.supervisor.disk import LOOK_S
-from sandbox.supervisor.frames import CHUNK, DONE, STOP, brief
-from sandbox.supervisor.job import Counted, Job
+from sandbox.supervisor.frames import CHUNK, DONE, STOP, shorten
+from sandbox.supervisor.job import Job, KernelCounts
 from sandbox.supervisor.launch import Launcher, LaunchFailed
-from sandbox.supervisor.tree import FIRST_MARK, MARKS, Tree, children, orphans
+from sandbox.supervisor.tree import FIRST_MARK, MARKS, ProcessTree, children, orphans
 from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
@@ -37,15 +37,15 @@ class Jobs:
         self.agent = pump.agent
         self.users = {self.agent}
         self.written_by_ended = 0
-        self.oom_kills = Counter(OOM_COUNTERS, b"oom_kill")
-        self.processes = Counter(PROCESS_COUNTERS)
-        self.failed_forks = Counter(FORK_COUNTERS, b"max")
+        self.oom_kills = KernelCounter(OOM_COUNTERS, b"oom_kill")
+        self.processes = KernelCounter(PROCESS_COUNTERS)
+        self.failed_forks = KernelCounter(FORK_COUNTERS, b"max")
 
     def open(self, channel: int, request: dict[str, Any]) -> None:
         name = request.get("user")
         try:
             user = self.agent if name is None else find_user(name)
-            tree = Tree(self.free_mark(channel), user.pw_uid)
+            tree = ProcessTree(self.free_mark(channel), user.pw_uid)
             private = request.get("private", False)
             job = Job(self.pump, channel, tree, has_input=request["input"], private=private)
         except LookupError as error:
@@ -159,11 +159,11 @@ class Jobs:
     def say(self, channel: int, facts: dict[str, object]) -> None:
         self.pump.send(DONE, channel, json.dumps(facts).encode())
 
-    def counted(self) -> Counted:
-        return Counted(self.oom_kills.now(), self.failed_forks.now())
+    def counted(self) -> KernelCounts:
+        return KernelCounts(self.oom_kills.now(), self.failed_forks.now())
 
 
-class Counter:
+class KernelCounter:
     """A number that the kernel counts for this container, in the first of these files there is.
 
     It follows its name; without a name it is the only word of the file.
@@ -183,4 +183,4 @@ class Counter:
 
 
 def no_process(code: int, reason: str) -> dict[str, object]:
-    return {"exit_code": code, "launch_error": brief(reason)}
+    return {"exit_code": code, "launch_error": shorten(reason)}

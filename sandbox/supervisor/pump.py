@@ -12,10 +12,10 @@ from sandbox.supervisor.frames import (
     CHUNK,
     HEADER,
     HELLO,
+    HELLO_PAYLOAD,
     MAGIC,
     MAX_REQUEST,
     RUN,
-    TERMS,
     write_all,
 )
 from sandbox.supervisor.users import AGENT, find_user
@@ -26,7 +26,7 @@ F_SETPIPE_SZ = 1031
 """As `fcntl` has it from Python 3.10 on."""
 
 
-class Pump:
+class EventLoop:
     """Moves bytes between the stream and the jobs, until the stream ends.
 
     A greeting that waits already is answered before all that jobs need is loaded.
@@ -69,7 +69,7 @@ class Pump:
         from fcntl import fcntl
 
         from sandbox.supervisor.disk import Disk
-        from sandbox.supervisor.hosts import know_localhost
+        from sandbox.supervisor.hosts import write_hosts_file
         from sandbox.supervisor.jobs import Jobs
 
         self.jobs, self.disk = Jobs(self), Disk(self)
@@ -77,7 +77,7 @@ class Pump:
             self.disk.bound(self.disk_mb << 20)
         with suppress(OSError):
             fcntl(1, F_SETPIPE_SZ, FLUSH)
-        know_localhost()
+        write_hosts_file()
 
     def send(self, kind: int, channel: int, payload: bytes) -> None:
         self.outgoing += (HEADER.pack(MAGIC, kind, channel, len(payload)), payload)
@@ -117,7 +117,7 @@ class Pump:
         if kind == RUN:
             self.run(channel, payload)
         elif kind == HELLO:
-            ttl_s, self.disk_mb = TERMS.unpack(payload)
+            ttl_s, self.disk_mb = HELLO_PAYLOAD.unpack(payload)
             end_after(ttl_s)
             if self.disk is not None:
                 self.disk.bound(self.disk_mb << 20)
@@ -147,9 +147,11 @@ class Pump:
 
     def listen(self, channel: int, request: dict[str, Any]) -> None:
         if self.ports is None:
-            from sandbox.supervisor.forward import Ports  # sockets are a third of the start-up
+            from sandbox.supervisor.forward import (
+                PortForwards,  # sockets are a third of the start-up
+            )
 
-            self.ports = Ports(self)
+            self.ports = PortForwards(self)
         self.ports.open(channel, request)
 
 
@@ -178,7 +180,7 @@ def main(ttl_s: float) -> NoReturn:
     try:
         end_after(ttl_s)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        Pump().serve()
+        EventLoop().serve()
     except (EOFError, BrokenPipeError):
         pass
     except BaseException:  # noqa: BLE001  the last door of a process: the harness reads this

@@ -18,7 +18,7 @@ GENTLE_ROUNDS, ALL_ROUNDS = 2, 20
 a moment, after the second every process of the user is killed, those of other jobs too."""
 
 
-class Tree:
+class ProcessTree:
     """Ends all that bears one mark, round by round, so that other jobs are served meanwhile.
 
     They are stopped before they are killed: a stopped fork bomb keeps its places under

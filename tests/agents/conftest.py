@@ -8,7 +8,7 @@ import pytest
 from nodes.agents.cli import GATEWAY_PORT
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_agents
 from tests.support.agents import Bench
@@ -27,7 +27,7 @@ def _at_once(_: float) -> None:
 
 @pytest.fixture(scope="module")
 def agents_sandbox(gateway: Gateway) -> Iterator[DockerSandbox]:
-    engine = Engine()
+    engine = DockerEngine()
     image = ensure_agents(engine, print)
     spec = SandboxSpec(image=image, owner="harness-tests", run_id="agents")
     with DockerSandbox.start(engine, spec) as started:

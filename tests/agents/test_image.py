@@ -4,8 +4,8 @@ import pytest
 
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.images import AGENTS, AGENTS_IMAGE, ensure_agents, is_current
+from sandbox.engine import DockerEngine
+from sandbox.images import AGENTS_IMAGE, AGENTS_RECIPE, ensure_agents, is_current
 
 pytestmark = pytest.mark.docker
 
@@ -31,13 +31,13 @@ def test_the_hosts_certificates_are_not(agents_sandbox: DockerSandbox) -> None:
     look = "find / -name host-ca.pem -not -path '/proc/*' 2>/dev/null; env | grep -c CA_CERTS"
     result = agents_sandbox.exec(Command(argv=("sh", "-c", look)))
     assert result.stdout.decode().split() == ["0"]
-    with Engine().client("look for the stage that fetched") as client:
+    with DockerEngine().client("look for the stage that fetched") as client:
         stage = {"dangling": True, "label": "harness.stage=fetched"}
         assert client.images.list(filters=stage) == []
 
 
 def test_it_is_not_built_again(agents_sandbox: DockerSandbox) -> None:
     lines: list[str] = []
-    assert ensure_agents(Engine(), lines.append) == AGENTS_IMAGE
+    assert ensure_agents(DockerEngine(), lines.append) == AGENTS_IMAGE
     assert lines == []
-    assert is_current(Engine(), AGENTS)
+    assert is_current(DockerEngine(), AGENTS_RECIPE)

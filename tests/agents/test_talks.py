@@ -10,7 +10,7 @@ from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.talk import Still, Talk
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from tests.support.agent_calls import reply, shell
 from tests.support.agents import Bench
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.docker
 @pytest.fixture
 def moved(bench: Bench, gateway: Gateway) -> Iterator[Callable[[], None]]:
     """Moves the bench into another container, with the files as they are now."""
-    engine, first = Engine(), bench.sandbox
+    engine, first = DockerEngine(), bench.sandbox
     with ExitStack() as stack:
 
         def move() -> None:

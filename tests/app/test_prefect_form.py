@@ -24,7 +24,7 @@ from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
 from flows.services import local
 from flows.services.deploy import start_deployment
-from sandbox.process import is_dead, pid_of
+from sandbox.process import has_exited, pid_of
 from sandbox.reap import list_sandboxes, reap
 from tests.support.app import BY_WORDS, Harness
 from tests.support.here import here
@@ -103,7 +103,7 @@ def log(api: str, run: str) -> list[str]:
 def is_over(home: Path, run: str) -> bool:
     """Whether the process that did the run last is gone."""
     asked = read_record(home / "runs" / run[-8:])
-    return asked is not None and is_dead(asked.process)
+    return asked is not None and has_exited(asked.process)
 
 
 def completed(api: str, run: str) -> None:

@@ -10,9 +10,9 @@ import pytest
 from flows.config.settings import load_settings
 from flows.execution.wiring import engine, owner
 from sandbox.container import DockerSandbox
-from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
+from sandbox.flags import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from sandbox.images import BASE_IMAGE
-from sandbox.pool import Pool
+from sandbox.pool import SandboxPool
 from sandbox.process import process_label
 from sandbox.reap import reap
 from tests.support.app import Harness
@@ -31,7 +31,7 @@ def spec(asked: Harness) -> Iterator[SandboxSpec]:
 def left(spec: SandboxSpec) -> str:
     """A container and a snapshot of a run that is dead; the container's id."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        dead = labels(spec) | {BOOT: process_label(process.pid)}
+        dead = container_labels(spec) | {CREATOR_LABEL: process_label(process.pid)}
     container = engine().create(create_flags(spec) | {"labels": dead})
     engine().start(container)
     engine().commit(container, dead)
@@ -42,7 +42,7 @@ def test_leftovers_are_listed_and_cleared_and_what_is_in_use_stays(
     asked: Harness, spec: SandboxSpec, left: str
 ) -> None:
     with DockerSandbox.start(engine(), spec) as used:
-        Pool(engine(), spec, size=1).fill()
+        SandboxPool(engine(), spec, size=1).fill()
         table = [line.split() for line in asked("sandbox", "list").stdout.splitlines()]
         assert [line[1] for line in table if line[4:] == ["warm,", "waiting"]] == ["-"]
         states = {

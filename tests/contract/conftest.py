@@ -6,7 +6,7 @@ import pytest
 
 from contracts.sandbox import LastingSandbox
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.scripted import ScriptedSandbox
@@ -22,5 +22,5 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[LastingSandbox]:
             yield scripted
         return
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="contract")
-    with DockerSandbox.start(Engine(), spec) as docker:
+    with DockerSandbox.start(DockerEngine(), spec) as docker:
         yield docker

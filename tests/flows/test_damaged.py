@@ -18,7 +18,7 @@ from flows.runs.run_record import write_record
 from flows.runs.runs import finish, read_entry
 from memory.around_run import Recorded
 from nodes.commands import command
-from sandbox.repos import open_repo
+from sandbox.repos import fetch_base
 from tests.support.flows import Ask
 
 SICK, WELL = "aaaa1111", "bbbb2222"
@@ -35,7 +35,7 @@ def killed(shop: Workshop, ask: Ask, run_id: str) -> Path:
 
 def in_the_middle(shop: Workshop, ask: Ask, run_id: str) -> Path:
     own = killed(shop, ask, run_id)
-    checkpoint.write_first(own, open_repo(ask(WRITE).repo, None, store=shop.repos))
+    checkpoint.write_first(own, fetch_base(ask(WRITE).repo, None, store=shop.repos))
     return own
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.services.detached import start_detached
-from sandbox.process import is_dead, process_label
+from sandbox.process import has_exited, process_label
 from tests.support.waiting import wait_until
 
 
@@ -23,4 +23,4 @@ def test_a_detached_process_hears_signals(tmp_path: Path, sign: signal.Signals) 
     label = process_label(pid)
     wait_until(lambda: log.read_text() == "up\n")
     os.kill(pid, sign)
-    wait_until(lambda: is_dead(label))
+    wait_until(lambda: has_exited(label))

@@ -21,7 +21,7 @@ from flows.services.daemon import Kept, Launch
 from flows.services.deploy import COMMAND, deploy, deployment_names, without_worker, workers
 from flows.services.worker import worker
 from memory.types import Content, Query
-from sandbox.flags import BOOT, SandboxSpec, create_flags, labels
+from sandbox.flags import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
 from sandbox.reap import list_sandboxes, list_snapshots
@@ -102,7 +102,7 @@ def test_without_an_engine_all_else_comes_up_and_that_is_told(settings: Settings
 def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner=owner(settings), run_id="dead")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        dead = labels(spec) | {BOOT: process_label(process.pid)}
+        dead = container_labels(spec) | {CREATOR_LABEL: process_label(process.pid)}
     container = engine().create(create_flags(spec) | {"labels": dead})
     engine().start(container)
     engine().commit(container, dead)

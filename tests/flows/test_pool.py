@@ -13,7 +13,14 @@ from flows.execution.wiring import engine, owner, workshop
 from flows.host import pool
 from flows.services import daemon
 from nodes.commands import command
-from sandbox.flags import BOOT, OWNER, Limits, SandboxSpec, create_flags, labels
+from sandbox.flags import (
+    CREATOR_LABEL,
+    OWNER_LABEL,
+    SandboxLimits,
+    SandboxSpec,
+    container_labels,
+    create_flags,
+)
 from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
 from sandbox.reap import SandboxInfo, list_sandboxes, reap
@@ -37,7 +44,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
 
 def warm(settings: Settings) -> list[SandboxInfo]:
     ours = owner(settings)
-    started = {one.id for one in engine().running({OWNER: ours})}
+    started = {one.id for one in engine().running({OWNER_LABEL: ours})}
     found = list_sandboxes(engine(), ours)
     return [s for s in found if s.state == "warm, waiting" and s.id in started]
 
@@ -71,7 +78,7 @@ def test_the_keeper_is_replaced_when_its_settings_change_and_stopped_with_what_w
 ) -> None:
     pool.up(settings)
     small = one_warm(settings)
-    limits = Limits(memory_mb=257)
+    limits = SandboxLimits(memory_mb=257)
     other = settings.sandbox.model_copy(update={"limits": limits})
     changed = settings.model_copy(update={"sandbox": other})
     assert used_by_a_run(changed, ask) != small.id
@@ -114,7 +121,9 @@ def test_a_run_removes_what_a_dead_run_left(settings: Settings, ask: Ask) -> Non
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         dead = process_label(process.pid)
     spec = SandboxSpec(image=BASE_IMAGE, owner=owner(settings), run_id="dead")
-    left = engine().create(create_flags(spec) | {"labels": labels(spec) | {BOOT: dead}})
+    left = engine().create(
+        create_flags(spec) | {"labels": container_labels(spec) | {CREATOR_LABEL: dead}}
+    )
     engine().start(left)
     used_by_a_run(settings, ask)
     assert left not in {info.id for info in list_sandboxes(engine(), owner(settings))}

@@ -32,7 +32,7 @@ from policy.log.taint import data_flow, way_to
 from policy.log.verify import verify
 from policy.log.view_spec import Table, ViewSpec
 from policy.log.view_text import markdown
-from sandbox.repos import open_repo
+from sandbox.repos import fetch_base
 from tests.support.repositories import git
 
 Ask = Callable[..., ResolvedRequest]
@@ -243,7 +243,7 @@ def test_what_the_guard_of_the_run_decided_is_decided_the_same_again(
 def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: EventLog) -> None:
     kept: list[str] = []
     request = ask(two_commands())
-    start = Start(Checkpoint(base=open_repo(request.repo, None, store=shop.repos)))
+    start = Start(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
     events = RunEvents(log.append, request, run_id="r1", start=start, folder=shop.runs, redact=str)
     ctx = RunContext(run_id="r1", work_dir="/workspace")
     for number, name in enumerate(("one", "two")):
@@ -306,7 +306,7 @@ def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
             result = {"kind": "result", "call": f"call_{number}", "text": f"{number} {said}"}
             file.write(json.dumps({"kind": "reply", "message": reply, **about}) + "\n")
             file.write(json.dumps({**result, **about}) + "\n")
-    start = Start(Checkpoint(base=open_repo(request.repo, None, store=shop.repos)))
+    start = Start(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
     events = RunEvents(log.append, request, run_id="r1", start=start, folder=folder, redact=str)
     ctx = RunContext(run_id="r1", work_dir="/workspace").with_result("mend", NodeResult.success())
     tracemalloc.start()

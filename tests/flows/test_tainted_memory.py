@@ -14,7 +14,7 @@ from memory.playbooks.changes import Changes
 from memory.playbooks.library import open_library
 from memory.playbooks.recall import surface
 from memory.types import Content
-from sandbox.repos import open_repo
+from sandbox.repos import fetch_base
 
 
 def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
@@ -27,7 +27,7 @@ def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
         options = Surfacing(holdout_share=0.0)
         recall = surface(library, run_id="r1", task="rotate keys", options=options)
     request = ask(blueprint("one", "One", [agentic("mend", "mend", prompt=lambda _: "mend")]))
-    start = Start(Checkpoint(base=open_repo(request.repo, None, store=shop.repos)))
+    start = Start(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
     with event_log(own_home, "test") as log:
         events = RunEvents(
             log.append, request, run_id="r1", start=start, folder=shop.runs, redact=str

@@ -8,28 +8,28 @@ import pytest
 
 from contracts.sandbox import Sandbox
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import Limits, SandboxSpec
+from sandbox.engine import DockerEngine
+from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
-from sandbox.repos import Base, open_repo
+from sandbox.repos import BaseCommit, fetch_base
 from sandbox.scripted import ScriptedSandbox
-from sandbox.workspace import put_in
+from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import make_repo
 from tests.support.sandboxes import OWNER, StartSandbox
 from tests.support.workspace_work import BRANCH, inside
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine()
+def engine() -> DockerEngine:
+    return DockerEngine()
 
 
 @pytest.fixture
-def start_sandbox(engine: Engine) -> Iterator[StartSandbox]:
+def start_sandbox(engine: DockerEngine) -> Iterator[StartSandbox]:
     """Starts sandboxes with these limits; they are gone after the test."""
     with ExitStack() as stack:
 
-        def start(limits: Limits) -> DockerSandbox:
+        def start(limits: SandboxLimits) -> DockerSandbox:
             spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", limits=limits)
             return stack.enter_context(DockerSandbox.start(engine, spec))
 
@@ -39,9 +39,9 @@ def start_sandbox(engine: Engine) -> Iterator[StartSandbox]:
 @pytest.fixture(scope="module")
 def limited_sandbox() -> Iterator[DockerSandbox]:
     """One for the tests of a file, with less of everything."""
-    limits = Limits(memory_mb=512, pids=128, file_size_mb=8)
+    limits = SandboxLimits(memory_mb=512, pids=128, file_size_mb=8)
     spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", limits=limits)
-    with DockerSandbox.start(Engine(), spec) as sandbox:
+    with DockerSandbox.start(DockerEngine(), spec) as sandbox:
         yield sandbox
 
 
@@ -56,7 +56,7 @@ def docker_sandbox(limited_sandbox: DockerSandbox) -> DockerSandbox:
 def lasting_sandbox() -> Iterator[DockerSandbox]:
     """One for many tests, each of which begins by emptying its workspace."""
     spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test")
-    with DockerSandbox.start(Engine(), spec) as sandbox:
+    with DockerSandbox.start(DockerEngine(), spec) as sandbox:
         yield sandbox
 
 
@@ -79,12 +79,12 @@ def repo(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def base(tmp_path: Path, repo: Path) -> Base:
-    return open_repo(str(repo), store=tmp_path / "store")
+def base(tmp_path: Path, repo: Path) -> BaseCommit:
+    return fetch_base(str(repo), store=tmp_path / "store")
 
 
 @pytest.fixture
-def work_in(sandbox: Sandbox, base: Base) -> Sandbox:
+def work_in(sandbox: Sandbox, base: BaseCommit) -> Sandbox:
     """A sandbox with the base commit put in."""
-    put_in(sandbox, base, BRANCH)
+    clone_into_sandbox(sandbox, base, BRANCH)
     return sandbox

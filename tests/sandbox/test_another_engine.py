@@ -15,7 +15,7 @@ from docker.errors import NotFound
 from contracts.errors import DockerUnavailable, SandboxLost
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
@@ -41,10 +41,10 @@ def remote() -> Iterator[OwnEngine]:
 
 
 @pytest.fixture
-def remote_engine(remote: OwnEngine, monkeypatch: pytest.MonkeyPatch) -> Engine:
+def remote_engine(remote: OwnEngine, monkeypatch: pytest.MonkeyPatch) -> DockerEngine:
     for name, value in remote.env.items():
         monkeypatch.setenv(name, value)
-    return Engine()
+    return DockerEngine()
 
 
 def test_the_contract_suite_passes_on_a_remote_engine(remote: OwnEngine) -> None:
@@ -58,7 +58,7 @@ def test_the_contract_suite_passes_on_a_remote_engine(remote: OwnEngine) -> None
 
 
 def test_a_remote_sandbox_is_there_and_gone_and_mounts_nothing(
-    remote: OwnEngine, remote_engine: Engine
+    remote: OwnEngine, remote_engine: DockerEngine
 ) -> None:
     with DockerSandbox.start(remote_engine, SPEC) as sandbox:
         told = remote.docker("inspect", "-f", "{{json .HostConfig.Binds}} {{json .Mounts}}",
@@ -68,7 +68,7 @@ def test_a_remote_sandbox_is_there_and_gone_and_mounts_nothing(
     assert list_sandboxes(remote_engine, SPEC.owner) == ()
 
 
-def test_streams_in_both_directions_at_once_survive_tls(remote_engine: Engine) -> None:
+def test_streams_in_both_directions_at_once_survive_tls(remote_engine: DockerEngine) -> None:
     data = os.urandom(1 << 20) * 30
     with DockerSandbox.start(remote_engine, SPEC) as sandbox:
         command = Command(argv=("cat",), stdin=data, output_limit=len(data))
@@ -86,12 +86,12 @@ def test_with_a_foreign_certificate_there_is_no_engine(
     for name, value in {**remote.env, "DOCKER_CERT_PATH": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(DockerUnavailable, match="DOCKER_HOST"):
-        DockerSandbox.start(Engine(), SPEC)
+        DockerSandbox.start(DockerEngine(), SPEC)
 
 
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
 def test_an_engine_that_dies_under_a_command_is_a_lost_sandbox_and_leaves_none(
-    remote: OwnEngine, remote_engine: Engine, sign: signal.Signals
+    remote: OwnEngine, remote_engine: DockerEngine, sign: signal.Signals
 ) -> None:
     sandbox = DockerSandbox.start(remote_engine, SPEC)
     with ThreadPoolExecutor(1) as threads:
@@ -112,11 +112,11 @@ def test_an_engine_that_dies_under_a_command_is_a_lost_sandbox_and_leaves_none(
         assert after.exec(Command(argv=("true",))).ok
 
 
-def sandboxes(engine: Engine) -> list[str]:
+def sandboxes(engine: DockerEngine) -> list[str]:
     return [one.id for one in list_sandboxes(engine, SPEC.owner)]
 
 
-def exists(engine: Engine, container: str) -> bool:
+def exists(engine: DockerEngine, container: str) -> bool:
     """Whether the engine can inspect it: one that was killed may list what it no longer has."""
     with engine.client("look for a container") as docker:
         try:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import GitFailed
-from sandbox.branches import branches, publish, push
+from sandbox.branches import list_branches, publish_branch, push_branch
 from sandbox.diffs import file_diff
-from sandbox.repos import Base, open_repo
+from sandbox.repos import BaseCommit, fetch_base
 from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
 
 BRANCH = "harness/r-1/fix-tests"
@@ -19,9 +19,9 @@ def repo(tmp_path: Path) -> Path:
     return make_repo(tmp_path / "shop")
 
 
-def worked(repo: Path, tmp_path: Path, *, url: bool = False) -> tuple[Base, str]:
+def worked(repo: Path, tmp_path: Path, *, url: bool = False) -> tuple[BaseCommit, str]:
     """The repository opened, with one commit of a run in the bare copy."""
-    base = open_repo(f"file://{repo}" if url else str(repo), store=tmp_path / "store")
+    base = fetch_base(f"file://{repo}" if url else str(repo), store=tmp_path / "store")
     tree = f"{base.commit}^{{tree}}"
     commit = run_git(base.bare, "commit-tree", "-p", base.commit, "-m", "Work", tree)
     run_git(base.bare, "update-ref", f"refs/heads/{BRANCH}", commit)
@@ -37,7 +37,7 @@ def test_publishing_adds_a_ref_and_objects_and_touches_nothing_else(
     run_git(repo, "add", "staged.txt")
     before = every_byte(repo)
 
-    assert publish(base, BRANCH, commit) == repo
+    assert publish_branch(base, BRANCH, commit) == repo
 
     after = every_byte(repo)
     added = {name for name in after if name not in before}
@@ -56,7 +56,7 @@ def test_publishing_runs_no_hook_and_no_monitor_of_the_user(repo: Path, tmp_path
     hook.chmod(0o755)
     run_git(repo, "config", "core.fsmonitor", str(hook))
 
-    publish(base, BRANCH, commit)
+    publish_branch(base, BRANCH, commit)
 
     assert not (tmp_path / "canary").exists()
 
@@ -72,7 +72,7 @@ def test_publishing_heeds_no_setting_that_would_do_more(
     run_git(repo, "branch", "harness/other")
     before = every_byte(repo)
 
-    publish(base, BRANCH, commit)
+    publish_branch(base, BRANCH, commit)
 
     after = every_byte(repo)
     assert {name: after.get(name) for name in before} == before
@@ -81,14 +81,14 @@ def test_publishing_heeds_no_setting_that_would_do_more(
 
 def test_publishing_again_moves_forward_only(repo: Path, tmp_path: Path) -> None:
     base, commit = worked(repo, tmp_path)
-    publish(base, BRANCH, commit)
-    publish(base, BRANCH, commit)
+    publish_branch(base, BRANCH, commit)
+    publish_branch(base, BRANCH, commit)
     run_git(repo, "checkout", "--quiet", BRANCH)
     theirs = commit_files(repo, {"mine": b"1"})
     run_git(repo, "checkout", "--quiet", "main")
 
     with pytest.raises(GitFailed, match="non-fast-forward"):
-        publish(base, BRANCH, commit)
+        publish_branch(base, BRANCH, commit)
 
     assert run_git(repo, "rev-parse", BRANCH) == theirs
 
@@ -98,7 +98,7 @@ def test_a_branch_that_is_checked_out_is_left_alone(repo: Path, tmp_path: Path) 
     run_git(repo, "checkout", "--quiet", "-b", BRANCH)
 
     with pytest.raises(GitFailed, match="refusing to fetch into"):
-        publish(base, BRANCH, commit)
+        publish_branch(base, BRANCH, commit)
 
 
 @pytest.mark.parametrize("branch", ["--force", "a:refs/heads/main", "a..b", "a b", "", "/a"])
@@ -108,14 +108,14 @@ def test_a_branch_name_that_could_mean_more_is_refused(
     base, commit = worked(repo, tmp_path)
 
     with pytest.raises(ValueError, match="not a branch name"):
-        publish(base, branch, commit)
+        publish_branch(base, branch, commit)
 
 
 def test_the_branch_of_a_url_stays_in_the_bare_repository(repo: Path, tmp_path: Path) -> None:
     base, commit = worked(repo, tmp_path, url=True)
     before = every_byte(repo)
 
-    assert publish(base, BRANCH, commit) == base.bare
+    assert publish_branch(base, BRANCH, commit) == base.bare
     assert every_byte(repo) == before
 
 
@@ -123,9 +123,9 @@ def test_pushing_a_local_repository_reaches_its_origin(repo: Path, tmp_path: Pat
     run_git(tmp_path, "clone", "--quiet", "--bare", str(repo), "origin.git")
     run_git(repo, "remote", "add", "origin", str(tmp_path / "origin.git"))
     base, commit = worked(repo, tmp_path)
-    publish(base, BRANCH, commit)
+    publish_branch(base, BRANCH, commit)
 
-    push(base, BRANCH)
+    push_branch(base, BRANCH)
 
     assert run_git(tmp_path / "origin.git", "rev-parse", BRANCH) == commit
 
@@ -133,7 +133,7 @@ def test_pushing_a_local_repository_reaches_its_origin(repo: Path, tmp_path: Pat
 def test_pushing_a_url_reaches_the_url(repo: Path, tmp_path: Path) -> None:
     base, commit = worked(repo, tmp_path, url=True)
 
-    push(base, BRANCH)
+    push_branch(base, BRANCH)
 
     assert run_git(repo, "rev-parse", BRANCH) == commit
 
@@ -144,17 +144,17 @@ def test_a_push_never_forces(repo: Path, tmp_path: Path) -> None:
     run_git(repo, "branch", BRANCH, other)
 
     with pytest.raises(GitFailed, match="rejected"):
-        push(base, BRANCH)
+        push_branch(base, BRANCH)
 
     assert run_git(repo, "rev-parse", BRANCH) == other
 
 
 def test_a_push_without_a_remote_says_so(repo: Path, tmp_path: Path) -> None:
     base, commit = worked(repo, tmp_path)
-    publish(base, BRANCH, commit)
+    publish_branch(base, BRANCH, commit)
 
     with pytest.raises(GitFailed, match="'origin' does not appear to be a git repository") as error:
-        push(base, BRANCH)
+        push_branch(base, BRANCH)
 
     assert "\n" not in str(error.value)
 
@@ -162,10 +162,10 @@ def test_a_push_without_a_remote_says_so(repo: Path, tmp_path: Path) -> None:
 def test_a_failed_push_shows_no_credentials(repo: Path, tmp_path: Path) -> None:
     run_git(repo, "remote", "add", "origin", "https://me:secret@127.0.0.1:1/x.git")
     base, commit = worked(repo, tmp_path)
-    publish(base, BRANCH, commit)
+    publish_branch(base, BRANCH, commit)
 
     with pytest.raises(GitFailed) as error:
-        push(base, BRANCH)
+        push_branch(base, BRANCH)
 
     assert "secret" not in str(error.value)
     assert os.linesep not in str(error.value)
@@ -175,7 +175,7 @@ def test_a_large_file_is_shown_by_its_beginnings(repo: Path, tmp_path: Path) -> 
     old = commit_files(repo, {"log": b"old\n"})
     commit = commit_files(repo, {"log": b"new\n" + b"\n" * (9 << 20)})
     run_git(repo, "reset", "--quiet", "--hard", old)
-    base = open_repo(str(repo), store=tmp_path / "store")
+    base = fetch_base(str(repo), store=tmp_path / "store")
     run_git(base.bare, "fetch", "--quiet", str(repo), commit)
 
     shown = file_diff(base, commit, "log", limit=100)
@@ -196,4 +196,4 @@ def test_a_commit_of_any_date_is_listed(
     dated = run_git(base.bare, "hash-object", "-t", "commit", "-w", str(tmp_path / "commit"))
     run_git(base.bare, "update-ref", f"refs/heads/{BRANCH}", dated)
 
-    assert [branch.changed.year for branch in branches(base.bare, "harness/")] == [year]
+    assert [branch.committed_at.year for branch in list_branches(base.bare, "harness/")] == [year]

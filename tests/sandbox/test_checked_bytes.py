@@ -7,8 +7,8 @@ import pytest
 from contracts.run import DiffStat
 from contracts.sandbox import Sandbox
 from sandbox.git import git, git_text
-from sandbox.repos import Base, open_repo
-from sandbox.workspace import put_in, take_out
+from sandbox.repos import BaseCommit, fetch_base
+from sandbox.workspace import clone_into_sandbox, collect_work
 from tests.support.git_repos import commit_files, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
 
@@ -16,24 +16,24 @@ ODD = "o'd\"d \\ na\nme.txt"
 
 
 @pytest.fixture
-def dos_in(tmp_path: Path, repo: Path, sandbox: Sandbox) -> tuple[Sandbox, Base]:
+def dos_in(tmp_path: Path, repo: Path, sandbox: Sandbox) -> tuple[Sandbox, BaseCommit]:
     """A sandbox with text files put in whose lines do not end as their attributes would have it."""
     commit_files(repo, {"dos.txt": b"a\r\nb\r\n", "run.txt": b"a\r\n", ODD: b"a\r\n"})
     (repo / ".gitattributes").write_text("*.txt text\n")
     run_git(repo, "add", ".gitattributes")
     run_git(repo, "commit", "--quiet", "--message", "Say how lines end")
-    base = open_repo(str(repo), store=tmp_path / "store")
-    put_in(sandbox, base, BRANCH)
+    base = fetch_base(str(repo), store=tmp_path / "store")
+    clone_into_sandbox(sandbox, base, BRANCH)
     # As in a sandbox that goes on from a snapshot: git has to look into every file.
     inside(sandbox, "touch -d yesterday *.txt")
     return sandbox, base
 
 
 def test_files_nobody_touched_are_not_in_the_work_whatever_their_attributes_say(
-    dos_in: tuple[Sandbox, Base],
+    dos_in: tuple[Sandbox, BaseCommit],
 ) -> None:
     sandbox, base = dos_in
-    assert take_out(sandbox, base, BRANCH, message="Leftovers") is None
+    assert collect_work(sandbox, base, BRANCH, message="Leftovers") is None
     inside(sandbox, "echo 'a = 2' > src/a.py; chmod +x run.txt")
 
     work = taken(sandbox, base)
@@ -52,7 +52,9 @@ def test_files_nobody_touched_are_not_in_the_work_whatever_their_attributes_say(
         "ln -sf run.txt dos.txt",
     ],
 )
-def test_a_change_of_such_a_file_is_in_the_work(dos_in: tuple[Sandbox, Base], line: str) -> None:
+def test_a_change_of_such_a_file_is_in_the_work(
+    dos_in: tuple[Sandbox, BaseCommit], line: str
+) -> None:
     sandbox, base = dos_in
     inside(sandbox, line)
     changed = git_text(
@@ -89,7 +91,7 @@ FORGED = """if True:
         f"echo 'a = 2' > src/a.py; git add src/a.py; sleep 1.1; python3 -c '{FORGED}'",
     ],
 )
-def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: Base, line: str) -> None:
+def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: BaseCommit, line: str) -> None:
     inside(work_in, line)
     work = taken(work_in, base)
     assert git_text("show", f"{work.commit}:src/a.py", at=base.bare) == "a = 2"
@@ -101,18 +103,18 @@ def test_what_was_checked_is_what_comes_out(work_in: Sandbox, base: Base, line: 
     assert work.notices == ((hidden,) if "sparse" in line else ())
 
 
-def test_line_ends_come_out_as_they_were_checked(work_in: Sandbox, base: Base) -> None:
+def test_line_ends_come_out_as_they_were_checked(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "git config core.autocrlf input; printf 'a = 2\\r\\n' > src/a.py")
     shown = git("show", f"{taken(work_in, base).commit}:src/a.py", at=base.bare)
     assert shown == b"a = 2\r\n"
 
 
-def test_what_is_staged_though_git_ignores_it_comes_out(work_in: Sandbox, base: Base) -> None:
+def test_what_is_staged_though_git_ignores_it_comes_out(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "echo built > .gitignore; echo 1 > built; git add --force built")
     assert git_text("show", f"{taken(work_in, base).commit}:built", at=base.bare) == "1"
 
 
-def test_what_git_ignores_is_told_and_junk_is_not(work_in: Sandbox, base: Base) -> None:
+def test_what_git_ignores_is_told_and_junk_is_not(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "printf 'local.py\n__pycache__/\nvar/\n' > .gitignore; mkdir -p p/__pycache__")
     inside(work_in, "touch local.py p/__pycache__/a.pyc; mkdir var; touch var/1 var/2 var/3 var/4")
     inside(work_in, "touch var/5; mkdir -p node_modules/x; touch node_modules/x/y new.py")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from contracts.errors import OptionInvalid
 from sandbox import egress as egress_module
-from sandbox.egress import Egress, EgressEvent
-from sandbox.http_head import BadHead, parse_head
+from sandbox.egress import EgressEvent, EgressProxy
+from sandbox.http_head import InvalidRequest, parse_request
 from tests.support.client_hello import hello_for
 from tests.support.self_signed import self_signed
 from tests.support.waiting import LONG_S, wait_until
@@ -54,7 +54,7 @@ class Out:
     def __init__(self, port: int, *addresses: str) -> None:
         self.events: list[EgressEvent] = []
         allow = (f"localhost:{port}",)
-        self.egress = Egress(allow, self.events.append, addresses=addresses or (HERE,))
+        self.egress = EgressProxy(allow, self.events.append, addresses=addresses or (HERE,))
 
     def ask(self, request: bytes) -> bytes:
         """All that the proxy says to these bytes."""
@@ -72,18 +72,18 @@ class Out:
 @pytest.mark.parametrize("rule", ["*", "", "10.0.0.1", "https://x.org", "a.*.org", "x.org:0"])
 def test_what_is_no_rule_is_refused(rule: str) -> None:
     with pytest.raises(OptionInvalid, match="no host to allow"):
-        Egress((rule,), print)
+        EgressProxy((rule,), print)
 
 
 def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(OptionInvalid, match="no address"):
-        Egress((), print, addresses=("mirror.example.org",))
+        EgressProxy((), print, addresses=("mirror.example.org",))
 
 
 def test_a_name_that_leads_back_to_this_machine_is_refused() -> None:
     events: list[EgressEvent] = []
     allow = ("localhost:8080",)
-    with Egress(allow, events.append) as egress, closing(egress.connect()) as client:
+    with EgressProxy(allow, events.append) as egress, closing(egress.connect()) as client:
         client.sendall(b"CONNECT localhost:8080 HTTP/1.1\r\n\r\n")
         assert client.recv(1000).startswith(b"HTTP/1.1 403 ")
     assert [(event.kind, event.host) for event in events] == [("refused", "localhost")]
@@ -248,6 +248,6 @@ def test_a_closed_proxy_ends_what_is_connected_and_takes_no_more(certificate: Pa
 @given(st.text(max_size=300))
 def test_any_head_is_a_request_or_refused(text: str) -> None:
     for head in (text, f"GET http://a.org/ HTTP/1.1\r\n{text}", f"CONNECT {text}:443 HTTP/1.1"):
-        with suppress(BadHead):
-            plain = parse_head(head).plain or b""
+        with suppress(InvalidRequest):
+            plain = parse_request(head).plain or b""
             assert plain.count(b"\r\n\r\n") == bool(plain)

@@ -10,11 +10,11 @@ import pytest
 from contracts.errors import SandboxNotAFile
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_snapshots
-from sandbox.snapshots import MAX_LAYERS, Shelf
+from sandbox.snapshots import MAX_LAYERS, SnapshotStore
 from tests.support.sandboxes import images_that_name
 from tests.support.workspace_work import slim
 
@@ -53,10 +53,10 @@ class Flattened(NamedTuple):
 
 @pytest.fixture(scope="module")
 def flattened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flattened]:
-    engine, canary = Engine(), tmp_path_factory.mktemp("host") / "canary"
+    engine, canary = DockerEngine(), tmp_path_factory.mktemp("host") / "canary"
     canary.write_text("untouched")
-    shelf = Shelf(engine, max_layers=engine.layers(BASE_IMAGE) + 1)
-    with DockerSandbox(engine, SPEC, shelf).opened() as sandbox:
+    shelf = SnapshotStore(engine, max_layers=engine.layers(BASE_IMAGE) + 1)
+    with DockerSandbox(engine, SPEC, shelf).start_container() as sandbox:
         sandbox.exec(Command(argv=("sh", "-c", TRAPS), env={"CANARY": str(canary)}))
         slim(engine, sandbox.container_id)
         found = Flattened(sandbox, canary, [], sandbox.exec(LISTING).text, sandbox.exec(ENV).stdout)
@@ -69,13 +69,13 @@ def flattened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flattened]:
     assert list_snapshots(engine, SPEC.owner) == ()
 
 
-def test_layers_never_run_out(flattened: Flattened, engine: Engine) -> None:
+def test_layers_never_run_out(flattened: Flattened, engine: DockerEngine) -> None:
     base = engine.layers(BASE_IMAGE)
     assert flattened.layers == [base + 1, 1, 2]
     assert base + MAX_LAYERS < ENGINE_LAYERS
 
 
-def test_each_image_bears_our_labels(flattened: Flattened, engine: Engine) -> None:
+def test_each_image_bears_our_labels(flattened: Flattened, engine: DockerEngine) -> None:
     ours = {info.id for info in list_snapshots(engine, SPEC.owner)}
     assert images_that_name(engine, SPEC.owner) == ours != set()
 

@@ -12,8 +12,8 @@ from contracts.sandbox import Command
 from sandbox import wire
 from sandbox.attach import PlainStream
 from sandbox.container import DockerSandbox
-from sandbox.forward import Forward
-from sandbox.link import Link
+from sandbox.forward import PortForward
+from sandbox.link import SupervisorClient
 from sandbox.supervisor.forward import FIRST_CONNECTION, MAX_CONNECTIONS
 from sandbox.supervisor.frames import DONE, INPUT, RUN, STDOUT, STOP, TAKEN
 from sandbox.wire import Frame, FrameReader, encode
@@ -35,7 +35,7 @@ class Supervisor:
         ours, self._socket = socket.socketpair()
         self._socket.settimeout(LONG_S)
         self._reader, self._frames = FrameReader(), list[Frame]()
-        self.link = Link(PlainStream(ours))
+        self.link = SupervisorClient(PlainStream(ours))
 
     def say(self, kind: int, channel: int, payload: bytes = b"") -> None:
         self._socket.sendall(docker_frame(encode(kind, channel, payload)))
@@ -51,7 +51,9 @@ class Supervisor:
     def listen(self, connect: Callable[[], socket.socket]) -> int:
         """Have a port forwarded; gives the channel of the port."""
         got: list[int] = []
-        asks = threading.Thread(target=lambda: got.append(Forward(self.link, connect).listen(0)))
+        asks = threading.Thread(
+            target=lambda: got.append(PortForward(self.link, connect).open_port(0))
+        )
         asks.start()
         channel = self.hear(RUN).channel
         self.say(STDOUT, channel, number(4000))
@@ -99,7 +101,7 @@ def test_a_port_that_cannot_be_had_says_why(supervisor: Supervisor) -> None:
 
     threading.Thread(target=refuse).start()
     with pytest.raises(Unavailable, match="in use"):
-        Forward(supervisor.link, socket.socket).listen(4000)
+        PortForward(supervisor.link, socket.socket).open_port(4000)
 
 
 @pytest.mark.parametrize("channel", [0, 1, FIRST_CONNECTION - 1])

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import GitFailed
-from sandbox.git import git, last_words
+from sandbox.git import error_text, git
 
 
 def test_the_last_words_of_an_endless_error_take_little_memory() -> None:
     stderr = b"warning: x\n" * 500_000 + b"fatal: no more\n"
     tracemalloc.start()
     try:
-        assert last_words(stderr).endswith("; no more")
+        assert error_text(stderr).endswith("; no more")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import WorkRefused
-from sandbox.bundles import unpack_work
+from sandbox.bundles import unbundle_work
 from sandbox.git import git_text
-from sandbox.repos import Base, open_repo
+from sandbox.repos import BaseCommit, fetch_base
 from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
 
 BRANCH = "harness/r-1/fix-tests"
@@ -18,8 +18,8 @@ COMMIT, TREE, BLOB, REF_DELTA = 1, 2, 3, 7
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Base:
-    return open_repo(str(make_repo(tmp_path / "shop")), store=tmp_path / "store")
+def base(tmp_path: Path) -> BaseCommit:
+    return fetch_base(str(make_repo(tmp_path / "shop")), store=tmp_path / "store")
 
 
 @pytest.fixture
@@ -63,21 +63,21 @@ def commit_of(tree: str, parent: str) -> bytes:
     return "\n".join(lines).encode()
 
 
-def refused(data: bytes, base: Base) -> str:
+def refused(data: bytes, base: BaseCommit) -> str:
     with pytest.raises(WorkRefused) as error:
-        unpack_work(data, base, BRANCH)
+        unbundle_work(data, base, BRANCH)
     assert git_text("for-each-ref", "refs/heads", at=base.bare) == ""
     assert str(error.value).isprintable()
     return str(error.value)
 
 
-def test_a_crafted_bundle_that_is_honest_is_taken(base: Base) -> None:
+def test_a_crafted_bundle_that_is_honest_is_taken(base: BaseCommit) -> None:
     blob = b"hello"
     tree = b"100644 f\0" + bytes.fromhex(named("blob", blob))
     commit = commit_of(named("tree", tree), base.commit)
     packed = pack(entry(BLOB, blob), entry(TREE, tree), entry(COMMIT, commit))
     head = named("commit", commit)
-    assert unpack_work(bundle(head, packed), base, BRANCH) == head
+    assert unbundle_work(bundle(head, packed), base, BRANCH) == head
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_crafted_bundle_that_is_honest_is_taken(base: Base) -> None:
         "\x1b[2JHEAD",
     ],
 )
-def test_a_ref_that_is_not_head_is_refused(base: Base, canary: Path, ref: str) -> None:
+def test_a_ref_that_is_not_head_is_refused(base: BaseCommit, canary: Path, ref: str) -> None:
     line = f"{base.commit} {ref.format(canary=canary)}"
     refused(bundle("", pack(), refs=(line,)), base)
     refused(bundle("", pack(), refs=(f"-{'0' * 40} {ref.format(canary=canary)}", line)), base)
@@ -103,11 +103,13 @@ def test_a_ref_that_is_not_head_is_refused(base: Base, canary: Path, ref: str) -
 @pytest.mark.parametrize(
     "head", ["--upload-pack=touch", "0" * 40, "f" * 40, "HEAD", "g" * 40, "0" * 64, ""]
 )
-def test_a_head_that_is_not_in_the_pack_is_refused(base: Base, head: str) -> None:
+def test_a_head_that_is_not_in_the_pack_is_refused(base: BaseCommit, head: str) -> None:
     refused(bundle(head, pack()), base)
 
 
-def test_prerequisites_named_as_options_are_never_given_to_git(base: Base, canary: Path) -> None:
+def test_prerequisites_named_as_options_are_never_given_to_git(
+    base: BaseCommit, canary: Path
+) -> None:
     evil = f"---upload-pack=touch {canary}/ran"
     refused(bundle("", pack(), refs=(evil, f"{'1' * 40} HEAD")), base)
     assert every_byte(canary) == {"file": b"untouched"}
@@ -134,18 +136,18 @@ def test_prerequisites_named_as_options_are_never_given_to_git(base: Base, canar
         "an unknown kind", "a false checksum", "a broken commit", "another version",
     ],
 )  # fmt: skip
-def test_a_pack_that_lies_is_refused(base: Base, packed: bytes) -> None:
+def test_a_pack_that_lies_is_refused(base: BaseCommit, packed: bytes) -> None:
     refused(bundle("1" * 40, packed), base)
 
 
-def test_a_header_without_end_is_refused(base: Base) -> None:
+def test_a_header_without_end_is_refused(base: BaseCommit) -> None:
     line = f"{'1' * 40} refs/heads/x\n".encode()
     refused(b"# v2 git bundle\n" + line * 1_000_000, base)
     refused(b"# v2 git bundle\n" + b"x" * 50_000_000, base)
 
 
 def test_a_history_that_is_not_ours_does_not_bring_the_hosts_objects_along(
-    tmp_path: Path, base: Base
+    tmp_path: Path, base: BaseCommit
 ) -> None:
     other = make_repo(tmp_path / "other", {"private": b"of the host"})
     private = run_git(other, "rev-parse", "HEAD")
@@ -156,7 +158,7 @@ def test_a_history_that_is_not_ours_does_not_bring_the_hosts_objects_along(
 
 
 @pytest.mark.parametrize("leaf", ["a file", "an empty directory"])
-def test_few_trees_that_are_endless_paths_are_refused(base: Base, leaf: str) -> None:
+def test_few_trees_that_are_endless_paths_are_refused(base: BaseCommit, leaf: str) -> None:
     kind, data, mode = (BLOB, b"x", b"100644") if leaf == "a file" else (TREE, b"", b"40000")
     below, objects = named("blob" if kind == BLOB else "tree", data), [entry(kind, data)]
     for _ in range(30):
@@ -173,15 +175,17 @@ def test_work_on_a_base_of_many_files_is_taken(
 ) -> None:
     monkeypatch.setattr("sandbox.bundles.NEW_PATHS", 3)
     shop = make_repo(tmp_path / "large", {f"d{n}/f": b"" for n in range(4)})
-    base = open_repo(str(shop), store=tmp_path / "store")
+    base = fetch_base(str(shop), store=tmp_path / "store")
     commit = commit_files(shop, {"three/more/paths": b"2"})
     run_git(shop, "bundle", "create", "--quiet", "../work", f"^{base.commit}", "HEAD")
-    assert unpack_work((tmp_path / "work").read_bytes(), base, BRANCH) == commit
+    assert unbundle_work((tmp_path / "work").read_bytes(), base, BRANCH) == commit
 
 
-def test_what_was_refused_leaves_the_next_bundle_free_to_come(tmp_path: Path, base: Base) -> None:
+def test_what_was_refused_leaves_the_next_bundle_free_to_come(
+    tmp_path: Path, base: BaseCommit
+) -> None:
     refused(bundle("1" * 40, pack(entry(BLOB, b"x"))), base)
     shop = tmp_path / "shop"
     commit = commit_files(shop, {"f": b"2"})
     run_git(shop, "bundle", "create", "--quiet", "good", f"^{base.commit}", "HEAD")
-    assert unpack_work((shop / "good").read_bytes(), base, BRANCH) == commit
+    assert unbundle_work((shop / "good").read_bytes(), base, BRANCH) == commit

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
-from sandbox.flags import Limits
+from sandbox.flags import SandboxLimits
 from tests.support.sandboxes import StartSandbox
 from tests.support.waiting import LONG_S, growing_limits, wait_until
 
@@ -103,7 +103,7 @@ def python(
 @pytest.fixture
 def docker_sandbox(start_sandbox: StartSandbox) -> DockerSandbox:
     """One of its own: what may be left of an attack is for no other test."""
-    return start_sandbox(Limits(memory_mb=512, pids=128, file_size_mb=8))
+    return start_sandbox(SandboxLimits(memory_mb=512, pids=128, file_size_mb=8))
 
 
 def processes_of_users(sandbox: DockerSandbox) -> int:
@@ -220,7 +220,7 @@ def test_a_fork_bomb_is_cleared_at_its_timeout(
 def test_a_fork_bomb_at_default_limits_is_cleared_at_its_timeout(
     start_sandbox: StartSandbox, bomb: str, beside: bool
 ) -> None:
-    sandbox = start_sandbox(Limits())
+    sandbox = start_sandbox(SandboxLimits())
     waiting = Command(argv=("python3", "-c", UNTIL_OVER if beside else "print('on')"))
     started = threading.Event()
     with ThreadPoolExecutor(1) as threads:

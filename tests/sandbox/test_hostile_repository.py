@@ -9,13 +9,13 @@ import pytest
 
 from contracts.errors import WorkRefused
 from contracts.sandbox import Command
-from sandbox.branches import publish
+from sandbox.branches import publish_branch
 from sandbox.container import DockerSandbox
 from sandbox.diffs import diff
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
-from sandbox.repos import Base
-from sandbox.workspace import put_in, take_out
+from sandbox.repos import BaseCommit
+from sandbox.workspace import clone_into_sandbox, collect_work
 from tests.support.git_repos import every_byte, run_git
 
 pytestmark = pytest.mark.docker
@@ -125,21 +125,21 @@ def canary(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def attacked(docker_sandbox: DockerSandbox, base: Base) -> DockerSandbox:
-    put_in(docker_sandbox, base, BRANCH)
+def attacked(docker_sandbox: DockerSandbox, base: BaseCommit) -> DockerSandbox:
+    clone_into_sandbox(docker_sandbox, base, BRANCH)
     return docker_sandbox
 
 
-def collect(sandbox: DockerSandbox, base: Base) -> bool:
+def collect(sandbox: DockerSandbox, base: BaseCommit) -> bool:
     """Everything that the host does with the work; False when none could be taken."""
     try:
-        work = take_out(sandbox, base, BRANCH, message="Leftovers")
+        work = collect_work(sandbox, base, BRANCH, message="Leftovers")
     except WorkRefused as error:
         assert str(error).isprintable()
         return False
     if work is None:
         return False
-    publish(base, BRANCH, work.commit)
+    publish_branch(base, BRANCH, work.commit)
     diff(base, work.commit)
     return True
 
@@ -153,7 +153,7 @@ def outside_objects(repo: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_host_runs_nothing_and_writes_nothing_but_the_branch(
-    attacked: DockerSandbox, base: Base, repo: Path, canary: Path, tmp_path: Path, attack: str
+    attacked: DockerSandbox, base: BaseCommit, repo: Path, canary: Path, tmp_path: Path, attack: str
 ) -> None:
     evil = f"touch {canary}/ran; rm -f {canary}/file"
     env = {"EVIL": evil, "CANARY": str(canary)}

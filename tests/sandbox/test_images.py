@@ -7,14 +7,14 @@ import pytest
 from contracts.errors import ImageUnavailable
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
-from sandbox.images import BASE, BASE_IMAGE, RECIPE_LABEL, build_lines, ensure_base
+from sandbox.images import BASE_IMAGE, BASE_RECIPE, RECIPE_LABEL, build_output, ensure_base
 
 
 def test_the_recipe_is_a_short_digest() -> None:
-    assert len(BASE.recipe()) == 16
-    assert BASE.recipe() == BASE.recipe()
+    assert len(BASE_RECIPE.recipe()) == 16
+    assert BASE_RECIPE.recipe() == BASE_RECIPE.recipe()
 
 
 def test_a_build_that_fails_says_its_last_line() -> None:
@@ -24,7 +24,7 @@ def test_a_build_that_fails_says_its_last_line() -> None:
         {"stream": "E: Unable to locate package"},
         {"error": "returned a non-zero code"},
     ]
-    lines = build_lines(iter(events))
+    lines = build_output(iter(events))
 
     assert [next(lines), next(lines)] == ["Step 1", "E: Unable to locate package"]
     with pytest.raises(ImageUnavailable, match="Unable to locate package"):
@@ -33,7 +33,7 @@ def test_a_build_that_fails_says_its_last_line() -> None:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[DockerSandbox]:
-    engine = Engine()
+    engine = DockerEngine()
     image = ensure_base(engine, print)
     spec = SandboxSpec(image=image, owner="test-images", run_id="r-1")
     sandbox = DockerSandbox.start(engine, spec)
@@ -51,11 +51,11 @@ def inside(sandbox: DockerSandbox, line: str) -> str:
 def test_an_image_with_the_right_recipe_is_not_built_again(sandbox: DockerSandbox) -> None:
     said: list[str] = []
 
-    assert ensure_base(Engine(), said.append) == BASE_IMAGE
+    assert ensure_base(DockerEngine(), said.append) == BASE_IMAGE
 
     assert said == []
-    with Engine().client("look at the base image") as client:
-        assert client.images.get(BASE_IMAGE).labels[RECIPE_LABEL] == BASE.recipe()
+    with DockerEngine().client("look at the base image") as client:
+        assert client.images.get(BASE_IMAGE).labels[RECIPE_LABEL] == BASE_RECIPE.recipe()
 
 
 @pytest.mark.docker

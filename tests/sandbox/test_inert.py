@@ -10,10 +10,10 @@ from flows.runs.report import markdown, table_rows
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import inert
 from sandbox.diffs import diff
-from sandbox.git import last_words
-from sandbox.repos import open_repo
+from sandbox.git import error_text
+from sandbox.repos import fetch_base
 from sandbox.scripted import ScriptedSandbox
-from sandbox.workspace import put_in, take_out
+from sandbox.workspace import clone_into_sandbox, collect_work
 from tests.support.git_repos import make_repo
 
 ATTACKS = (
@@ -74,7 +74,7 @@ def test_a_diff_cannot_leave_its_block() -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_gits_last_words_are_inert(attack: str) -> None:
-    assert is_inert(last_words(f"fatal: no {attack}\nbranch".encode("utf-8", "surrogateescape")))
+    assert is_inert(error_text(f"fatal: no {attack}\nbranch".encode("utf-8", "surrogateescape")))
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -83,11 +83,11 @@ def test_a_row_for_a_table_is_inert(attack: str) -> None:
 
 
 def test_a_work_full_of_escapes_is_a_plain_report(tmp_path: Path) -> None:
-    base = open_repo(str(make_repo(tmp_path / "shop")), store=tmp_path / "store")
+    base = fetch_base(str(make_repo(tmp_path / "shop")), store=tmp_path / "store")
     with ScriptedSandbox() as sandbox:
-        put_in(sandbox, base, "harness/r/x")
+        clone_into_sandbox(sandbox, base, "harness/r/x")
         sandbox.write_file("new\x1b[2J", "".join(ATTACKS).encode())
-        work = take_out(sandbox, base, "harness/r/x", message="\x1b[2J")
+        work = collect_work(sandbox, base, "harness/r/x", message="\x1b[2J")
     assert work is not None
     assert "new" in work.diff
     assert is_inert(markdown(report_of(""), diff(base, work.commit)))

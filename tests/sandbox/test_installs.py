@@ -12,9 +12,9 @@ import pytest
 
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
-from sandbox.egress import Egress, EgressEvent
-from sandbox.flags import Limits
-from sandbox.installs import let_out
+from sandbox.egress import EgressEvent, EgressProxy
+from sandbox.flags import SandboxLimits
+from sandbox.installs import open_egress
 from tests.support.sandboxes import StartSandbox, off_the_internet, pip_hosts
 
 pytestmark = pytest.mark.docker
@@ -37,10 +37,10 @@ class Installer:
     def __init__(self, sandbox: DockerSandbox, stack: ExitStack, hosts: list[str]) -> None:
         self.events: list[EgressEvent] = []
         addresses = off_the_internet(hosts)
-        egress = stack.enter_context(Egress(hosts, self.events.append, addresses=addresses))
+        egress = stack.enter_context(EgressProxy(hosts, self.events.append, addresses=addresses))
         bundle = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
         self._sandbox = sandbox
-        self._env = let_out(sandbox, egress, ca_bundle=Path(bundle) if bundle else None)
+        self._env = open_egress(sandbox, egress, ca_bundle=Path(bundle) if bundle else None)
 
     def run(self, line: str) -> ExecResult:
         command = Command(argv=("sh", "-c", line), env=self._env)
@@ -77,7 +77,7 @@ def test_npm_installs_from_an_allowed_registry(
 def test_apt_reads_its_lists_and_packages_over_plain_http(
     start_sandbox: StartSandbox, stack: ExitStack
 ) -> None:
-    sandbox = start_sandbox(Limits())
+    sandbox = start_sandbox(SandboxLimits())
     installer = Installer(sandbox, stack, apt_hosts(sandbox))
     line = (
         "mkdir -p a/lists/partial a/cache/archives/partial && "

@@ -8,8 +8,8 @@ import pytest
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import Limits, SandboxSpec
+from sandbox.engine import DockerEngine
+from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.supervisor.disk import OVERRUNS
 from tests.support.sandboxes import OWNER, StartSandbox
@@ -23,9 +23,9 @@ HOG = "x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1"
 
 @pytest.fixture(scope="module")
 def started_tight() -> Iterator[DockerSandbox]:
-    limits = Limits(memory_mb=128, cpus=0.25, pids=32, nofile=256, file_size_mb=2, shm_mb=1)
+    limits = SandboxLimits(memory_mb=128, cpus=0.25, pids=32, nofile=256, file_size_mb=2, shm_mb=1)
     spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", limits=limits)
-    with DockerSandbox.start(Engine(), spec) as sandbox:
+    with DockerSandbox.start(DockerEngine(), spec) as sandbox:
         yield sandbox
 
 
@@ -39,7 +39,7 @@ def tight(started_tight: DockerSandbox) -> DockerSandbox:
 @pytest.fixture
 def small(start_sandbox: StartSandbox) -> DockerSandbox:
     """Has a disk of 64 MB; of one test only, as a disk that was full is measured seldom."""
-    return start_sandbox(Limits(disk_mb=64, nofile=256))
+    return start_sandbox(SandboxLimits(disk_mb=64, nofile=256))
 
 
 def sh(sandbox: DockerSandbox, line: str, timeout_s: float = LONG_S) -> ExecResult:
@@ -288,7 +288,7 @@ def test_a_command_past_its_time_is_killed(tight: DockerSandbox) -> None:
     assert sh(tight, "sleep 900", timeout_s=0.3).timed_out
 
 
-def test_a_sandbox_past_its_time_is_gone(engine: Engine) -> None:
+def test_a_sandbox_past_its_time_is_gone(engine: DockerEngine) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner=OWNER, run_id="test", ttl_s=2)
     with pytest.raises(SandboxLost), DockerSandbox.start(engine, spec) as sandbox:
         sh(sandbox, "sleep 900")

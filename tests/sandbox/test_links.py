@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from sandbox.git import git
-from sandbox.links import links
-from sandbox.repos import open_repo
+from sandbox.links import symlinks
+from sandbox.repos import fetch_base
 from tests.support.git_repos import commit_files, make_repo, run_git
 
 
@@ -15,13 +15,13 @@ def test_every_link_is_read_with_what_it_says(tmp_path: Path) -> None:
     (repo / ".husky").symlink_to("nowhere")
     (repo / "again").symlink_to("nowhere")
     commit_files(repo, {"x.txt": b"x"})
-    found = links(open_repo(str(repo), store=tmp_path / "store"))
+    found = symlinks(fetch_base(str(repo), store=tmp_path / "store"))
     assert found == {"a b/l": "../tools/husky\nx", ".husky": "nowhere", "again": "nowhere"}
 
 
 def test_a_repository_without_links_has_none(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
-    assert links(open_repo(str(repo), store=tmp_path / "store")) == {}
+    assert symlinks(fetch_base(str(repo), store=tmp_path / "store")) == {}
 
 
 def test_a_link_that_no_system_could_make_is_left_out(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_link_that_no_system_could_make_is_left_out(tmp_path: Path) -> None:
     blob = run_git(repo, "hash-object", "-w", "big")
     run_git(repo, "update-index", "--add", "--cacheinfo", f"120000,{blob},.husky")
     run_git(repo, "commit", "--quiet", "-m", "A link of 5,000 bytes")
-    assert links(open_repo(str(repo), store=tmp_path / "store")) == {}
+    assert symlinks(fetch_base(str(repo), store=tmp_path / "store")) == {}
 
 
 def test_a_hundred_thousand_links_are_read(tmp_path: Path) -> None:
@@ -39,4 +39,4 @@ def test_a_hundred_thousand_links_are_read(tmp_path: Path) -> None:
     rows = "".join(f"120000 {blob}\td/l{n}\n" for n in range(100_000))
     git("update-index", "--index-info", at=repo, stdin=rows.encode())
     run_git(repo, "commit", "--quiet", "-m", "Many links")
-    assert len(links(open_repo(str(repo), store=tmp_path / "store"))) == 100_000
+    assert len(symlinks(fetch_base(str(repo), store=tmp_path / "store"))) == 100_000

@@ -15,8 +15,8 @@ from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
 from contracts.sandbox import Command
 from sandbox import link
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import Limits, SandboxSpec
+from sandbox.engine import DockerEngine
+from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
 from tests.support.sandboxes import SLEEP, StartSandbox, begin
@@ -26,9 +26,9 @@ pytestmark = pytest.mark.docker
 
 
 def test_a_container_removed_under_a_command_is_lost(
-    engine: Engine, start_sandbox: StartSandbox
+    engine: DockerEngine, start_sandbox: StartSandbox
 ) -> None:
-    sandbox = start_sandbox(Limits())
+    sandbox = start_sandbox(SandboxLimits())
     with ThreadPoolExecutor(1) as threads:
         running = begin(sandbox, threads)
         engine.remove(sandbox.container_id)
@@ -41,10 +41,10 @@ def test_a_container_removed_under_a_command_is_lost(
 
 
 def test_a_command_that_cannot_be_ended_takes_its_container_along(
-    engine: Engine, start_sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
+    engine: DockerEngine, start_sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "GRACE_S", 0.5)
-    sandbox = start_sandbox(Limits())
+    sandbox = start_sandbox(SandboxLimits())
     sleep, started = Command(argv=("sh", "-c", "echo on; sleep 60"), timeout_s=2), Event()
     with ThreadPoolExecutor(2) as threads:
         running = threads.submit(sandbox.exec, sleep, lambda _stream, _data: started.set())
@@ -58,8 +58,8 @@ def test_a_command_that_cannot_be_ended_takes_its_container_along(
     assert not engine.has(sandbox.container_id)
 
 
-def test_a_killed_supervisor_is_lost(engine: Engine, start_sandbox: StartSandbox) -> None:
-    sandbox = start_sandbox(Limits())
+def test_a_killed_supervisor_is_lost(engine: DockerEngine, start_sandbox: StartSandbox) -> None:
+    sandbox = start_sandbox(SandboxLimits())
     with ThreadPoolExecutor(1) as threads:
         running = begin(sandbox, threads)
         with engine.client("kill process 1 from outside") as client:
@@ -69,7 +69,7 @@ def test_a_killed_supervisor_is_lost(engine: Engine, start_sandbox: StartSandbox
 
 
 def test_root_inside_cannot_kill_the_supervisor(
-    engine: Engine, docker_sandbox: DockerSandbox
+    engine: DockerEngine, docker_sandbox: DockerSandbox
 ) -> None:
     stream, _ = engine.run(docker_sandbox.container_id, ("sh", "-c", "kill -9 1; kill -19 1"))
     while stream.receive():
@@ -78,13 +78,13 @@ def test_root_inside_cannot_kill_the_supervisor(
     assert docker_sandbox.exec(Command(argv=("true",))).ok
 
 
-def test_a_missing_image_is_named(engine: Engine) -> None:
+def test_a_missing_image_is_named(engine: DockerEngine) -> None:
     spec = SandboxSpec(image="no-such-image:here", owner="harness-tests", run_id="test")
     with pytest.raises(ImageUnavailable, match="no-such-image"):
         DockerSandbox.start(engine, spec)
 
 
-def test_a_sandbox_that_dies_while_starting_leaves_nothing(engine: Engine) -> None:
+def test_a_sandbox_that_dies_while_starting_leaves_nothing(engine: DockerEngine) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-none", run_id="test", ttl_s=1e-6)
     with pytest.raises(SandboxLost):
         DockerSandbox.start(engine, spec)
@@ -95,10 +95,10 @@ def test_no_engine_says_where_and_what_to_do(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="test")
     with pytest.raises(DockerUnavailable, match=r"/no/such/docker\.sock.*DOCKER_HOST"):
-        DockerSandbox.start(Engine(), spec)
+        DockerSandbox.start(DockerEngine(), spec)
 
 
-def test_a_killed_harness_leaves_no_container(engine: Engine) -> None:
+def test_a_killed_harness_leaves_no_container(engine: DockerEngine) -> None:
     program = (
         "from sandbox.container import DockerSandbox\n"
         "from sandbox.engine import Engine\n"
@@ -120,7 +120,7 @@ def test_a_killed_harness_leaves_no_container(engine: Engine) -> None:
     wait_until(lambda: list_sandboxes(engine, "harness-tests-killed") == ())
 
 
-def test_the_container_stops_by_itself_after_its_ttl(engine: Engine) -> None:
+def test_the_container_stops_by_itself_after_its_ttl(engine: DockerEngine) -> None:
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-ttl", run_id="test", ttl_s=1.5)
     with ExitStack() as stack:
         with pytest.raises(SandboxLost):

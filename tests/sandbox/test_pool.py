@@ -16,35 +16,35 @@ from contracts.errors import SandboxLost
 from contracts.sandbox import Command
 from sandbox import flags
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import Limits, SandboxSpec
+from sandbox.engine import DockerEngine
+from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
-from sandbox.pool import Pool, take
-from sandbox.reap import claim, list_sandboxes, list_snapshots, reap
+from sandbox.pool import SandboxPool, take_from_pool
+from sandbox.reap import claim_leftover, list_sandboxes, list_snapshots, reap
 from tests.support.waiting import LONG_S
 
 pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def spec(engine: Engine) -> Iterator[SandboxSpec]:
+def spec(engine: DockerEngine) -> Iterator[SandboxSpec]:
     made = SandboxSpec(image=BASE_IMAGE, owner=f"harness-tests-{uuid4().hex[:8]}", run_id="r")
     yield made
     reap(engine, made.owner, everything=True)
 
 
-def taken(engine: Engine, spec: SandboxSpec) -> DockerSandbox:
-    sandbox = take(engine, spec)
+def taken(engine: DockerEngine, spec: SandboxSpec) -> DockerSandbox:
+    sandbox = take_from_pool(engine, spec)
     assert sandbox is not None
     return sandbox
 
 
-def test_an_empty_pool_gives_nothing(engine: Engine, spec: SandboxSpec) -> None:
-    assert take(engine, spec) is None
+def test_an_empty_pool_gives_nothing(engine: DockerEngine, spec: SandboxSpec) -> None:
+    assert take_from_pool(engine, spec) is None
 
 
-def test_a_warm_sandbox_is_a_whole_sandbox(engine: Engine, spec: SandboxSpec) -> None:
-    assert Pool(engine, spec, size=1).fill() == 1
+def test_a_warm_sandbox_is_a_whole_sandbox(engine: DockerEngine, spec: SandboxSpec) -> None:
+    assert SandboxPool(engine, spec, size=1).fill() == 1
     with taken(engine, spec) as sandbox:
         sandbox.write_file("file", b"kept")
         snapshot = sandbox.snapshot()
@@ -55,9 +55,9 @@ def test_a_warm_sandbox_is_a_whole_sandbox(engine: Engine, spec: SandboxSpec) ->
 
 
 def test_what_goes_on_with_the_files_of_a_warm_one_is_none_of_the_pool(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
-    pool = Pool(engine, spec, size=1)
+    pool = SandboxPool(engine, spec, size=1)
     pool.fill()
     with taken(engine, spec) as sandbox:
         kept = sandbox.checkpoint(ttl_s=60)
@@ -72,10 +72,10 @@ def test_what_goes_on_with_the_files_of_a_warm_one_is_none_of_the_pool(
             assert {told[one.container_id] for one in (sandbox, fork, resumed)} == {"in use"}
 
 
-def test_many_takers_at_once_never_get_the_same(engine: Engine, spec: SandboxSpec) -> None:
-    Pool(engine, spec, size=2).fill()
+def test_many_takers_at_once_never_get_the_same(engine: DockerEngine, spec: SandboxSpec) -> None:
+    SandboxPool(engine, spec, size=2).fill()
     with ThreadPoolExecutor(6) as threads:
-        found = list(threads.map(lambda _: take(Engine(), spec), range(6)))
+        found = list(threads.map(lambda _: take_from_pool(DockerEngine(), spec), range(6)))
     sandboxes = [sandbox for sandbox in found if sandbox is not None]
     assert len({sandbox.container_id for sandbox in sandboxes}) == len(sandboxes) == 2
     for sandbox in sandboxes:
@@ -84,9 +84,9 @@ def test_many_takers_at_once_never_get_the_same(engine: Engine, spec: SandboxSpe
 
 
 def test_a_full_pool_is_left_alone_and_a_taken_one_is_replaced(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
-    pool = Pool(engine, spec, size=1)
+    pool = SandboxPool(engine, spec, size=1)
     assert (pool.fill(), pool.fill()) == (1, 0)
     with taken(engine, spec):
         assert pool.fill() == 1
@@ -107,7 +107,7 @@ for _ in sys.stdin:
 
 
 def test_of_two_processes_that_race_for_one_sandbox_one_gets_it(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     argv = [sys.executable, "-c", RACER, spec.model_dump_json()]
     winners = list[str]()
@@ -118,7 +118,7 @@ def test_of_two_processes_that_race_for_one_sandbox_one_gets_it(
         ]
         assert [said(racer) for racer in racers] == ["ready", "ready"]
         for _ in range(4):
-            Pool(engine, spec, size=1).fill()
+            SandboxPool(engine, spec, size=1).fill()
             for racer in racers:
                 tell(racer, "go")
             told = [said(racer) for racer in racers]
@@ -141,33 +141,35 @@ def tell(racer: "subprocess.Popen[str]", line: str) -> None:
 
 
 def test_a_leftover_that_a_run_takes_while_the_reaper_looks_stays(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
-    Pool(engine, spec, size=1).fill()
+    SandboxPool(engine, spec, size=1).fill()
     (seen,) = list_sandboxes(engine, spec.owner)
     of_a_dead_keeper = replace(seen, boot=f"{seen.boot}0")
     with taken(engine, spec) as sandbox:
         assert of_a_dead_keeper.is_leftover
-        assert not claim(engine, of_a_dead_keeper)
+        assert not claim_leftover(engine, of_a_dead_keeper)
         assert sandbox.exec(Command(argv=("true",))).ok
 
 
 def test_another_version_of_the_supervisor_is_not_given(
-    engine: Engine, spec: SandboxSpec, monkeypatch: pytest.MonkeyPatch
+    engine: DockerEngine, spec: SandboxSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Pool(engine, spec, size=1).fill()
+    SandboxPool(engine, spec, size=1).fill()
     monkeypatch.setattr(flags, "supervisor_argv", lambda ttl_s: ["python3", "newer", str(ttl_s)])
-    assert take(engine, spec) is None
+    assert take_from_pool(engine, spec) is None
 
 
-def test_another_kind_of_sandbox_is_not_given(engine: Engine, spec: SandboxSpec) -> None:
-    Pool(engine, spec, size=1).fill()
-    assert take(engine, spec.model_copy(update={"limits": Limits(pids=64)})) is None
-    assert take(engine, spec.model_copy(update={"owner": spec.owner + "-not"})) is None
+def test_another_kind_of_sandbox_is_not_given(engine: DockerEngine, spec: SandboxSpec) -> None:
+    SandboxPool(engine, spec, size=1).fill()
+    assert (
+        take_from_pool(engine, spec.model_copy(update={"limits": SandboxLimits(pids=64)})) is None
+    )
+    assert take_from_pool(engine, spec.model_copy(update={"owner": spec.owner + "-not"})) is None
 
 
 @pytest.fixture
-def own_image(engine: Engine, spec: SandboxSpec) -> Iterator[SandboxSpec]:
+def own_image(engine: DockerEngine, spec: SandboxSpec) -> Iterator[SandboxSpec]:
     """The same, with an image that is nobody else's."""
     image = f"{spec.owner}:latest"
     with engine.client("name an image") as client:
@@ -177,16 +179,16 @@ def own_image(engine: Engine, spec: SandboxSpec) -> Iterator[SandboxSpec]:
 
 
 def test_of_an_image_built_anew_no_older_sandbox_is_given_and_what_waits_goes(
-    engine: Engine, own_image: SandboxSpec
+    engine: DockerEngine, own_image: SandboxSpec
 ) -> None:
-    pool = Pool(engine, own_image, size=1)
+    pool = SandboxPool(engine, own_image, size=1)
     pool.fill()
     with taken(engine, own_image) as in_use:
         pool.fill()
         in_use.write_file("newer", b"")
         with engine.client("build the image anew") as client:
             client.images.get(in_use.snapshot()).tag(own_image.image)
-        assert take(engine, own_image) is None
+        assert take_from_pool(engine, own_image) is None
         assert pool.fill() == 1
         with taken(engine, own_image) as fresh:
             assert fresh.read_file("newer") == b""
@@ -196,9 +198,9 @@ def test_of_an_image_built_anew_no_older_sandbox_is_given_and_what_waits_goes(
 
 
 def test_a_warm_sandbox_belongs_to_no_run_and_its_snapshots_to_their_run(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
-    Pool(engine, spec, size=1).fill()
+    SandboxPool(engine, spec, size=1).fill()
     (info,) = list_sandboxes(engine, spec.owner)
     assert (info.run_id, info.state) == (None, "warm, waiting")
     with taken(engine, spec) as sandbox:
@@ -209,19 +211,19 @@ def test_a_warm_sandbox_belongs_to_no_run_and_its_snapshots_to_their_run(
         assert (kept.run_id, kept.state) == (spec.run_id, "in use")
 
 
-def test_closing_removes_what_nobody_took(engine: Engine, spec: SandboxSpec) -> None:
+def test_closing_removes_what_nobody_took(engine: DockerEngine, spec: SandboxSpec) -> None:
     stop = threading.Event()
-    pool = Pool(engine, spec, size=2)
+    pool = SandboxPool(engine, spec, size=2)
     pool.fill()
     with taken(engine, spec) as sandbox:
         stop.set()
-        pool.keep(stop)
+        pool.keep_filled(stop)
         assert [info.id for info in list_sandboxes(engine, spec.owner)] == [sandbox.container_id]
         assert sandbox.exec(Command(argv=("true",))).ok
 
 
 def test_of_a_dead_keeper_the_reaper_takes_the_idle_and_spares_the_taken(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     program = (
         "from sandbox.engine import Engine\n"
@@ -237,8 +239,8 @@ def test_of_a_dead_keeper_the_reaper_takes_the_idle_and_spares_the_taken(
     assert list_sandboxes(engine, spec.owner) == ()
 
 
-def test_a_taker_that_hangs_up_ends_its_sandbox(engine: Engine, spec: SandboxSpec) -> None:
-    Pool(engine, spec, size=1).fill()
+def test_a_taker_that_hangs_up_ends_its_sandbox(engine: DockerEngine, spec: SandboxSpec) -> None:
+    SandboxPool(engine, spec, size=1).fill()
     sandbox = taken(engine, spec)
     sandbox._live_link().close()
     with pytest.raises(SandboxLost):

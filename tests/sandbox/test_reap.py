@@ -14,17 +14,17 @@ from docker import APIClient
 from contracts.sandbox import Command
 from sandbox import flags
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec, create_flags
 from sandbox.images import BASE_IMAGE
-from sandbox.process import is_dead, process_label
+from sandbox.process import has_exited, process_label
 from sandbox.reap import Reaped, list_sandboxes, list_snapshots, reap
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def owner(engine: Engine) -> Iterator[str]:
+def owner(engine: DockerEngine) -> Iterator[str]:
     name = f"harness-tests-{uuid4().hex[:8]}"
     yield name
     reap(engine, name, everything=True)
@@ -39,10 +39,10 @@ def dead_label() -> str:
         return process_label(process.pid)
 
 
-def leave(engine: Engine, owner: str, **labels: str) -> str:
+def leave(engine: DockerEngine, owner: str, **labels: str) -> str:
     """A container such as a killed harness leaves, with these labels changed."""
     made = create_flags(spec_of(owner))
-    of_spec = flags.labels(spec_of(owner))
+    of_spec = flags.container_labels(spec_of(owner))
     container = engine.create(made | {"labels": of_spec | labels})
     engine.start(container)
     return container
@@ -51,18 +51,18 @@ def leave(engine: Engine, owner: str, **labels: str) -> str:
 def test_only_the_same_process_counts_as_alive() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         label = process_label(process.pid)
-        assert not is_dead(label)
-        assert is_dead(label + "0")
-    assert is_dead(label)
+        assert not has_exited(label)
+        assert has_exited(label + "0")
+    assert has_exited(label)
 
 
 @pytest.mark.parametrize("label", ["another-boot/pid[1]:1:1", "", "nonsense", "unknown:1:-"])
 def test_of_another_machine_nobody_can_tell(label: str) -> None:
-    assert not is_dead(label)
+    assert not has_exited(label)
 
 
 @pytest.mark.docker
-def test_what_is_in_use_stays(engine: Engine, owner: str) -> None:
+def test_what_is_in_use_stays(engine: DockerEngine, owner: str) -> None:
     with DockerSandbox.start(engine, spec_of(owner)) as sandbox:
         sandbox.snapshot()
         assert reap(engine, owner) == Reaped((), ())
@@ -72,38 +72,41 @@ def test_what_is_in_use_stays(engine: Engine, owner: str) -> None:
 
 @pytest.mark.docker
 @pytest.mark.parametrize("why", ["deadline", "owner dead"])
-def test_leftovers_are_removed(engine: Engine, owner: str, why: str) -> None:
-    past = {flags.DEADLINE: str(int(time.time()) - 1), flags.BOOT: "another-boot/pid[1]:1:1"}
-    changed = past if why == "deadline" else {flags.BOOT: dead_label()}
+def test_leftovers_are_removed(engine: DockerEngine, owner: str, why: str) -> None:
+    past = {
+        flags.DEADLINE_LABEL: str(int(time.time()) - 1),
+        flags.CREATOR_LABEL: "another-boot/pid[1]:1:1",
+    }
+    changed = past if why == "deadline" else {flags.CREATOR_LABEL: dead_label()}
     container = leave(engine, owner, **changed)
-    image = engine.commit(container, flags.labels(spec_of(owner)) | changed)
+    image = engine.commit(container, flags.container_labels(spec_of(owner)) | changed)
     assert reap(engine, owner) == Reaped((container,), (image,))
     assert (list_sandboxes(engine, owner), list_snapshots(engine, owner)) == ((), ())
 
 
 @pytest.mark.docker
-def test_a_clock_that_jumps_ends_nothing_that_lives(engine: Engine, owner: str) -> None:
-    leave(engine, owner, **{flags.DEADLINE: "1"})
+def test_a_clock_that_jumps_ends_nothing_that_lives(engine: DockerEngine, owner: str) -> None:
+    leave(engine, owner, **{flags.DEADLINE_LABEL: "1"})
     assert reap(engine, owner) == Reaped((), ())
 
 
 @pytest.mark.docker
-def test_what_belongs_to_another_stays_whatever_its_state(engine: Engine, owner: str) -> None:
-    leave(engine, owner, **{flags.BOOT: dead_label()})
+def test_what_belongs_to_another_stays_whatever_its_state(engine: DockerEngine, owner: str) -> None:
+    leave(engine, owner, **{flags.CREATOR_LABEL: dead_label()})
     reap(engine, owner + "-not", everything=True)
     assert len(list_sandboxes(engine, owner)) == 1
     assert owner in {info.owner for info in list_sandboxes(engine)}
 
 
 @pytest.mark.docker
-def test_everything_means_everything_of_the_owner(engine: Engine, owner: str) -> None:
+def test_everything_means_everything_of_the_owner(engine: DockerEngine, owner: str) -> None:
     container = leave(engine, owner)
-    image = engine.commit(container, flags.labels(spec_of(owner)))
+    image = engine.commit(container, flags.container_labels(spec_of(owner)))
     assert reap(engine, owner, everything=True) == Reaped((container,), (image,))
 
 
 @pytest.mark.docker
-def test_teardown_removes_the_snapshots(engine: Engine, owner: str) -> None:
+def test_teardown_removes_the_snapshots(engine: DockerEngine, owner: str) -> None:
     with DockerSandbox.start(engine, spec_of(owner)) as sandbox:
         first = sandbox.snapshot()
         sandbox.restore(first)
@@ -113,7 +116,7 @@ def test_teardown_removes_the_snapshots(engine: Engine, owner: str) -> None:
 
 
 @pytest.mark.docker
-def test_a_fork_lives_on_when_its_origin_is_gone(engine: Engine, owner: str) -> None:
+def test_a_fork_lives_on_when_its_origin_is_gone(engine: DockerEngine, owner: str) -> None:
     with DockerSandbox.start(engine, spec_of(owner)) as origin:
         origin.write_file("file", b"shared")
         fork = origin.fork(snapshot := origin.snapshot())
@@ -148,7 +151,7 @@ sandbox.checkpoint(600)
 
 @pytest.mark.docker
 def test_who_dies_while_it_makes_one_layer_leaves_nothing_for_long(
-    engine: Engine, owner: str
+    engine: DockerEngine, owner: str
 ) -> None:
     argv = (sys.executable, "-c", DIES, BASE_IMAGE, owner)
     assert subprocess.run(argv, cwd=ROOT, check=False).returncode == -signal.SIGKILL
@@ -159,9 +162,9 @@ def test_who_dies_while_it_makes_one_layer_leaves_nothing_for_long(
 
 @pytest.mark.docker
 def test_what_the_engine_lists_and_does_not_have_is_not_there(
-    engine: Engine, owner: str, monkeypatch: pytest.MonkeyPatch
+    engine: DockerEngine, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    labels = flags.labels(spec_of(owner)) | {flags.BOOT: dead_label()}
+    labels = flags.container_labels(spec_of(owner)) | {flags.CREATOR_LABEL: dead_label()}
     gone = {"Id": "0" * 64, "Created": 0, "Labels": labels, "Names": ["/gone"]}
     there = APIClient.containers
     monkeypatch.setattr(APIClient, "containers", lambda *a, **k: [*there(*a, **k), gone])

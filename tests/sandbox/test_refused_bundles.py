@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import WorkRefused
-from sandbox.bundles import unpack_work
+from sandbox.bundles import unbundle_work
 from sandbox.git import git, git_text
-from sandbox.repos import Base
+from sandbox.repos import BaseCommit
 from tests.support.git_repos import commit_files, run_git
 
 BRANCH = "harness/r-1/fix-tests"
 
 
 @pytest.fixture
-def forge(tmp_path: Path, base: Base) -> Path:
+def forge(tmp_path: Path, base: BaseCommit) -> Path:
     """A repository on the host in which a test makes what a hostile agent could make."""
     forge = tmp_path / "forge"
     forge.mkdir()
@@ -31,20 +31,20 @@ def bundled(forge: Path, *revisions: str) -> bytes:
     return (forge / "out.bundle").read_bytes()
 
 
-def refused(bundle: bytes, base: Base) -> str:
+def refused(bundle: bytes, base: BaseCommit) -> str:
     """Why the host refuses the bundle; the bare repository must hold no branch of it."""
     with pytest.raises(WorkRefused) as error:
-        unpack_work(bundle, base, BRANCH)
+        unbundle_work(bundle, base, BRANCH)
     assert git_text("for-each-ref", "refs/heads", at=base.bare) == ""
     return str(error.value)
 
 
-def test_a_good_bundle_is_taken(forge: Path, base: Base) -> None:
+def test_a_good_bundle_is_taken(forge: Path, base: BaseCommit) -> None:
     commit = commit_files(forge, {"f": b"2"})
-    assert unpack_work(bundled(forge, "start..HEAD", "HEAD"), base, BRANCH) == commit
+    assert unbundle_work(bundled(forge, "start..HEAD", "HEAD"), base, BRANCH) == commit
 
 
-def test_a_corrupt_bundle_is_refused(forge: Path, base: Base) -> None:
+def test_a_corrupt_bundle_is_refused(forge: Path, base: BaseCommit) -> None:
     commit_files(forge, {"f": os.urandom(4096)})
     good = bundled(forge, "^start", "HEAD")
     flipped = bytearray(good)
@@ -56,7 +56,7 @@ def test_a_corrupt_bundle_is_refused(forge: Path, base: Base) -> None:
     assert "is not a git bundle" in refused(good.replace(b"# v2", b"# v3\n@filter=tree:0", 1), base)
 
 
-def test_a_bundle_of_other_refs_is_refused(forge: Path, base: Base) -> None:
+def test_a_bundle_of_other_refs_is_refused(forge: Path, base: BaseCommit) -> None:
     commit_files(forge, {"f": b"2"})
     run_git(forge, "branch", "evil")
 
@@ -64,14 +64,14 @@ def test_a_bundle_of_other_refs_is_refused(forge: Path, base: Base) -> None:
     assert "must be one HEAD" in refused(bundled(forge, "^start", "HEAD", "evil"), base)
 
 
-def test_a_bundle_with_objects_missing_is_refused(forge: Path, base: Base) -> None:
+def test_a_bundle_with_objects_missing_is_refused(forge: Path, base: BaseCommit) -> None:
     first = commit_files(forge, {"f": b"2"})
     commit_files(forge, {"f": b"3"})
 
     assert "does not verify" in refused(bundled(forge, f"^{first}", "HEAD"), base)
 
 
-def test_a_head_that_is_no_commit_is_refused(forge: Path, base: Base) -> None:
+def test_a_head_that_is_no_commit_is_refused(forge: Path, base: BaseCommit) -> None:
     bundle = bundled(forge, "^start", "HEAD") if commit_files(forge, {"f": b"2"}) else b""
     head = run_git(forge, "rev-parse", "HEAD").encode()
     tree = run_git(forge, "rev-parse", "HEAD^{tree}").encode()
@@ -90,7 +90,7 @@ def test_a_head_that_is_no_commit_is_refused(forge: Path, base: Base) -> None:
     ],
 )
 def test_trees_that_trick_a_checkout_are_refused(
-    forge: Path, base: Base, mode: str, name: str, content: bytes, says: str
+    forge: Path, base: BaseCommit, mode: str, name: str, content: bytes, says: str
 ) -> None:
     commit = crafted(forge, mode, name, content)
     run_git(forge, "update-ref", "HEAD", commit)

@@ -8,8 +8,8 @@ from shutil import rmtree
 import pytest
 
 from contracts.errors import GitFailed, RepoInvalid
-from sandbox.git import OURS, USERS, git, git_text, redacted
-from sandbox.repos import open_repo
+from sandbox.git import OURS, USERS, git, git_text, redact_url
+from sandbox.repos import fetch_base
 from tests.support.git_repos import commit_files, every_byte, make_repo, run_git
 
 
@@ -24,7 +24,7 @@ def test_the_wanted_commit_and_its_history_are_in_a_bare_repository(
     repo = make_repo(tmp_path / "shop")
     commit = commit_files(repo, {"b.txt": b"b"})
 
-    base = open_repo(str(repo), store=store)
+    base = fetch_base(str(repo), store=store)
 
     assert (base.name, base.commit, base.ref_name, base.path) == ("shop", commit, "main", repo)
     assert base.notices == ()
@@ -37,7 +37,7 @@ def test_opening_leaves_the_repository_as_it_was(tmp_path: Path, store: Path) ->
     os.utime(repo / "hello.txt", (1, 1))
     before = every_byte(repo)
 
-    open_repo(str(repo), store=store)
+    fetch_base(str(repo), store=store)
 
     assert every_byte(repo) == before
 
@@ -50,15 +50,15 @@ def test_a_ref_is_whatever_git_takes_for_a_commit(tmp_path: Path, store: Path, r
     run_git(repo, "tag", "-a", "-m", "one", "v1")
     commit_files(repo, {"b.txt": b"b"})
 
-    assert open_repo(str(repo), ref, store=store).commit == first
-    assert open_repo(str(repo), first[:8], store=store).commit == first
+    assert fetch_base(str(repo), ref, store=store).commit == first
+    assert fetch_base(str(repo), first[:8], store=store).commit == first
 
 
 def test_a_bare_repository_is_a_repository(tmp_path: Path, store: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     run_git(tmp_path, "clone", "--quiet", "--bare", str(repo), "shop.git")
 
-    base = open_repo(str(tmp_path / "shop.git"), store=store)
+    base = fetch_base(str(tmp_path / "shop.git"), store=store)
 
     assert (base.name, base.notices) == ("shop", ())
 
@@ -67,7 +67,7 @@ def test_a_linked_worktree_is_a_repository(tmp_path: Path, store: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     run_git(repo, "worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
 
-    assert open_repo(str(tmp_path / "side"), store=store).ref_name == "side"
+    assert fetch_base(str(tmp_path / "side"), store=store).ref_name == "side"
 
 
 def test_a_url_is_cloned_and_its_refs_are_found(tmp_path: Path, store: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_url_is_cloned_and_its_refs_are_found(tmp_path: Path, store: Path) -> 
     url = f"file://{repo}"
 
     for ref in (None, "main", "v1", commit):
-        base = open_repo(url, ref, store=store)
+        base = fetch_base(url, ref, store=store)
         assert (base.commit, base.path, base.source) == (commit, None, url)
 
 
@@ -95,7 +95,7 @@ def test_it_is_known_where_a_commit_left_what_it_is_compared_with(
     newest = commit_files(repo, {"c": b"c"})
 
     def forked_at(main: str | None = None, ref: str | None = "feature") -> str | None:
-        return open_repo(f"{scheme}{repo}", ref, main, store=store).forked_at
+        return fetch_base(f"{scheme}{repo}", ref, main, store=store).forked_at
 
     assert [forked_at(main) for main in (None, "main", newest)] == [left] * 3
     assert (forked_at("v1"), forked_at("feature"), forked_at(first)) == (first, top, first)
@@ -140,7 +140,7 @@ def test_what_cannot_be_opened_is_refused_with_one_line(
     given = repo if ":" in repo or not repo else str(tmp_path / repo)
 
     with pytest.raises(RepoInvalid, match=says) as refused:
-        open_repo(given, ref, store=store)
+        fetch_base(given, ref, store=store)
 
     assert "\n" not in str(refused.value)
     assert not list(tmp_path.rglob("hacked"))
@@ -164,7 +164,7 @@ def test_a_url_that_cannot_be_opened_is_refused_with_one_line(
     run_git(tmp_path / "empty", "init", "--quiet")
 
     with pytest.raises(RepoInvalid, match=says) as refused:
-        open_repo(url.format(tmp_path), ref, store=store)
+        fetch_base(url.format(tmp_path), ref, store=store)
 
     assert "secret" not in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -176,7 +176,7 @@ def test_a_dirty_tree_is_a_notice_not_an_error(tmp_path: Path, store: Path) -> N
     (repo / "b").unlink()
     (repo / "c").write_bytes(b"new")
 
-    base = open_repo(str(repo), store=store)
+    base = fetch_base(str(repo), store=store)
 
     assert base.notices == (
         "3 files are changed and not committed: "
@@ -188,7 +188,7 @@ def test_a_detached_head_is_a_notice(tmp_path: Path, store: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     run_git(repo, "checkout", "--quiet", "--detach")
 
-    base = open_repo(str(repo), store=store)
+    base = fetch_base(str(repo), store=store)
 
     assert base.ref_name is None
     assert base.notices == (
@@ -202,7 +202,7 @@ def test_submodules_and_lfs_are_notices(tmp_path: Path, store: Path) -> None:
     run_git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(part), "part")
     run_git(repo, "commit", "--quiet", "--message", "Add part")
 
-    notices = open_repo(str(repo), store=store).notices
+    notices = fetch_base(str(repo), store=store).notices
 
     assert notices[0].startswith("1 submodule is not fetched")
     assert notices[1].startswith("git LFS files are not fetched")
@@ -213,7 +213,7 @@ def test_a_shallow_clone_is_a_notice(tmp_path: Path, store: Path) -> None:
     commit_files(repo, {"b": b"b"})
     run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "thin")
 
-    base = open_repo(str(tmp_path / "thin"), store=store)
+    base = fetch_base(str(tmp_path / "thin"), store=store)
 
     assert base.notices == (
         "the source is a shallow clone: the run does not see its whole history",
@@ -227,7 +227,7 @@ def test_odd_names_and_large_files_survive_byte_for_byte(tmp_path: Path, store: 
     run_git(repo, "add", "--all")
     run_git(repo, "commit", "--quiet", "--message", "Odd")
 
-    base = open_repo(str(repo), store=store)
+    base = fetch_base(str(repo), store=store)
 
     tree = git("ls-tree", "-r", "-z", "--name-only", base.commit, at=base.bare)
     assert tree.split(b"\0")[:-1] == [b"-x", b"a b", b"caf\xe9", b"large", b"line\nbreak"]
@@ -241,7 +241,7 @@ def test_many_runs_may_open_one_source_at_once(tmp_path: Path, store: Path) -> N
     repo = make_repo(tmp_path / "shop")
 
     with ThreadPoolExecutor(8) as pool:
-        opened = list(pool.map(lambda _: open_repo(str(repo), store=store), range(16)))
+        opened = list(pool.map(lambda _: fetch_base(str(repo), store=store), range(16)))
 
     assert len(set(opened)) == 1
 
@@ -249,8 +249,8 @@ def test_many_runs_may_open_one_source_at_once(tmp_path: Path, store: Path) -> N
 def test_two_sources_of_one_name_do_not_share_a_bare_repository(
     tmp_path: Path, store: Path
 ) -> None:
-    one = open_repo(str(make_repo(tmp_path / "a" / "shop")), store=store)
-    two = open_repo(str(make_repo(tmp_path / "b" / "shop")), store=store)
+    one = fetch_base(str(make_repo(tmp_path / "a" / "shop")), store=store)
+    two = fetch_base(str(make_repo(tmp_path / "b" / "shop")), store=store)
 
     assert one.bare != two.bare
 
@@ -265,12 +265,12 @@ def test_a_repository_of_another_user_gives_the_command_that_trusts_it(
         os.chown(path, 1000, 1000)
 
     with pytest.raises(RepoInvalid, match=r"git config --global --add safe\.directory"):
-        open_repo(str(repo), store=store)
+        fetch_base(str(repo), store=store)
 
     trusting = tmp_path / "gitconfig"
     trusting.write_text(f"[safe]\n\tdirectory = {repo}\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(trusting))
-    assert open_repo(str(repo), store=store).ref_name == "main"
+    assert fetch_base(str(repo), store=store).ref_name == "main"
 
 
 def test_a_git_of_the_caller_does_not_lead_ours_astray(
@@ -281,7 +281,7 @@ def test_a_git_of_the_caller_does_not_lead_ours_astray(
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
 
-    assert open_repo(str(repo), store=store).commit == run_git(repo, "rev-parse", "HEAD")
+    assert fetch_base(str(repo), store=store).commit == run_git(repo, "rev-parse", "HEAD")
 
 
 def test_our_git_reads_no_configuration_but_the_users_git_does(
@@ -297,6 +297,6 @@ def test_our_git_reads_no_configuration_but_the_users_git_does(
 
 
 def test_credentials_never_show(tmp_path: Path, store: Path) -> None:
-    assert redacted("to https://me:pa@ss@host/x and ssh://git@host") == (
+    assert redact_url("to https://me:pa@ss@host/x and ssh://git@host") == (
         "to https://***@host/x and ssh://***@host"
     )

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from sandbox.routes import NoRoute, Routes, is_ours, is_public
+from sandbox.routes import AllowList, RouteRefused, is_own_address, is_public
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ from sandbox.routes import NoRoute, Routes, is_ours, is_public
 )
 def test_a_rule_covers_what_it_says(rule: str, host: str, port: int, covered: bool) -> None:
     try:
-        Routes((rule,)).check(host, port)
+        AllowList((rule,)).check(host, port)
         found = True
-    except NoRoute:
+    except RouteRefused:
         found = False
     assert found is covered
 
@@ -36,8 +36,8 @@ def test_a_rule_covers_what_it_says(rule: str, host: str, port: int, covered: bo
     "host", ["127.0.0.1", "[::1]", "2130706433", "0x7f.1", "", "a..b", "a b", "*.example.org"]
 )
 def test_only_names_are_hosts(host: str) -> None:
-    with pytest.raises(NoRoute, match="not a host name"):
-        Routes(("*.org", "a")).check(host, 443)
+    with pytest.raises(RouteRefused, match="not a host name"):
+        AllowList(("*.org", "a")).check(host, 443)
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_only_the_public_internet_is_public(address: str, public: bool) -> None:
 
 
 def test_this_machines_own_addresses_are_known() -> None:
-    assert is_ours("127.0.0.1")
-    assert not is_ours("192.0.2.254")
+    assert is_own_address("127.0.0.1")
+    assert not is_own_address("192.0.2.254")

@@ -10,7 +10,7 @@ import pytest
 
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 
@@ -77,7 +77,7 @@ ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code))
 @pytest.fixture(scope="module")
 def inside() -> Iterator[DockerSandbox]:
     spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests", run_id="seccomp")
-    with DockerSandbox.start(Engine(), spec) as sandbox:
+    with DockerSandbox.start(DockerEngine(), spec) as sandbox:
         yield sandbox
 
 

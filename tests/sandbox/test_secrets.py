@@ -8,11 +8,11 @@ import pytest
 
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
-from sandbox.repos import open_repo
-from sandbox.workspace import put_in
+from sandbox.repos import fetch_base
+from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import make_repo, run_git
 
 pytestmark = pytest.mark.docker
@@ -59,10 +59,10 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerSandbox]
         repo = make_repo(place / "shop")
         run_git(repo, "config", "http.extraHeader", f"Authorization: {SECRET}")
         run_git(repo, "remote", "add", "origin", f"https://user:{SECRET}@example.test/shop.git")
-        base = open_repo(str(repo), store=place / "store")
+        base = fetch_base(str(repo), store=place / "store")
         spec = SandboxSpec(image=BASE_IMAGE, owner="harness-tests-secrets", run_id="r")
-        with DockerSandbox.start(Engine(), spec) as sandbox:
-            put_in(sandbox, base, "harness/r/fix-tests")
+        with DockerSandbox.start(DockerEngine(), spec) as sandbox:
+            clone_into_sandbox(sandbox, base, "harness/r/fix-tests")
             patch.undo()
             yield sandbox
 
@@ -95,7 +95,7 @@ def test_no_secret_is_in_the_environment_in_proc_or_in_any_file(
 def test_no_secret_is_in_the_container_or_the_image_as_docker_tells_them(
     full_sandbox: DockerSandbox,
 ) -> None:
-    engine = Engine()
+    engine = DockerEngine()
     with engine.client("look at what docker tells") as client:
         container = client.api.inspect_container(full_sandbox.container_id)
         image = client.api.inspect_image(BASE_IMAGE), client.api.history(BASE_IMAGE)
@@ -108,7 +108,7 @@ def test_a_snapshot_keeps_no_variable_of_a_command_and_the_search_would_find_it(
     command = Command(argv=("sh", "-c", 'test -n "$TOKEN"'), env={"TOKEN": SECRET})
     assert full_sandbox.exec(command).ok
     snapshot = full_sandbox.snapshot()
-    with Engine().client("look at the snapshot") as client:
+    with DockerEngine().client("look at the snapshot") as client:
         told = client.api.inspect_image(snapshot), client.api.history(snapshot)
     assert SECRET not in json.dumps(told)
     full_sandbox.restore(snapshot)

@@ -10,24 +10,24 @@ import pytest
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command, SnapshotId
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
-from sandbox.reap import forget_checkpoints, list_sandboxes, list_snapshots, reap
+from sandbox.reap import list_sandboxes, list_snapshots, reap, remove_checkpoints
 from tests.support.sandboxes import images_that_name, inspected
 
 pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-def spec(engine: Engine) -> Iterator[SandboxSpec]:
+def spec(engine: DockerEngine) -> Iterator[SandboxSpec]:
     made = SandboxSpec(image=BASE_IMAGE, owner=f"harness-tests-{uuid4().hex[:8]}", run_id="r")
     yield made
     reap(engine, made.owner, everything=True)
 
 
 def test_a_snapshot_holds_what_changed_and_not_the_image_again(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     with DockerSandbox.start(engine, spec) as sandbox:
         sandbox.write_file("file", b"x" * (3 << 20))
@@ -37,7 +37,9 @@ def test_a_snapshot_holds_what_changed_and_not_the_image_again(
     assert 3 << 20 <= size < 4 << 20
 
 
-def test_a_snapshot_holds_no_environment_of_a_command(engine: Engine, spec: SandboxSpec) -> None:
+def test_a_snapshot_holds_no_environment_of_a_command(
+    engine: DockerEngine, spec: SandboxSpec
+) -> None:
     with DockerSandbox.start(engine, spec) as sandbox:
         sandbox.exec(Command(argv=("env",), env={"KEY": "a-secret"}, stdin=b"a-secret"))
         found = inspected(engine, sandbox.snapshot())
@@ -59,18 +61,18 @@ with DockerSandbox.start(engine, spec) as sandbox:
 
 
 def test_every_image_of_ours_bears_our_labels_and_none_is_left(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     subprocess.run([sys.executable, "-c", WORK, spec.model_dump_json()], check=True)
     kept = {info.id for info in list_snapshots(engine, spec.owner)}
     assert len(kept) > 0
     assert images_that_name(engine, spec.owner) == kept
-    assert set(reap(engine, spec.owner).images) == kept
+    assert set(reap(engine, spec.owner).snapshots) == kept
     assert images_that_name(engine, spec.owner) == set()
 
 
 def test_several_forks_of_one_snapshot_do_not_see_each_other(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     with DockerSandbox.start(engine, spec) as origin:
         origin.write_file("file", b"shared")
@@ -82,35 +84,35 @@ def test_several_forks_of_one_snapshot_do_not_see_each_other(
 
 
 def test_a_checkpoint_outlives_its_run_and_starts_the_next(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     with DockerSandbox.start(engine, spec) as sandbox:
         sandbox.write_file("file", b"kept")
         sandbox.snapshot()
         checkpoint = sandbox.checkpoint(ttl_s=600)
-    assert reap(engine, spec.owner).images == ()
+    assert reap(engine, spec.owner).snapshots == ()
     with DockerSandbox.resume(engine, spec, checkpoint) as next_one:
         assert next_one.read_file("file") == b"kept"
     assert [info.id for info in list_snapshots(engine, spec.owner)] == [checkpoint]
 
 
-def test_a_checkpoint_goes_at_its_deadline(engine: Engine, spec: SandboxSpec) -> None:
+def test_a_checkpoint_goes_at_its_deadline(engine: DockerEngine, spec: SandboxSpec) -> None:
     with DockerSandbox.start(engine, spec) as sandbox:
         checkpoint = sandbox.checkpoint(ttl_s=-1)
-    assert reap(engine, spec.owner).images == (checkpoint,)
+    assert reap(engine, spec.owner).snapshots == (checkpoint,)
 
 
 def test_the_checkpoints_of_one_run_are_forgotten_and_no_others(
-    engine: Engine, spec: SandboxSpec
+    engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     other = spec.model_copy(update={"run_id": "other"})
     with DockerSandbox.start(engine, spec) as a, DockerSandbox.start(engine, other) as b:
         a.checkpoint(ttl_s=600)
         kept = b.checkpoint(ttl_s=600)
-        forget_checkpoints(engine, spec.owner, spec.run_id)
+        remove_checkpoints(engine, spec.owner, spec.run_id)
     assert [info.id for info in list_snapshots(engine, spec.owner)] == [kept]
 
 
-def test_a_checkpoint_that_is_gone_is_told_as_such(engine: Engine, spec: SandboxSpec) -> None:
+def test_a_checkpoint_that_is_gone_is_told_as_such(engine: DockerEngine, spec: SandboxSpec) -> None:
     with pytest.raises(SandboxLost, match="is gone"):
         DockerSandbox.resume(engine, spec, SnapshotId("sha256:" + "0" * 64))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.sni import NotTls, server_name
+from sandbox.sni import InvalidClientHello, server_name
 from tests.support.client_hello import hello_for, with_extension
 
 
@@ -22,23 +22,23 @@ def test_a_name_is_read_however_the_hello_is_cut(cut: int) -> None:
 
 
 def test_a_hidden_name_is_refused() -> None:
-    with pytest.raises(NotTls, match="ECH"):
+    with pytest.raises(InvalidClientHello, match="ECH"):
         server_name(with_extension(hello_for("example.org"), 0xFE0D, b"hidden"))
 
 
 def test_two_names_are_refused() -> None:
     one = hello_for("example.org")
     other = b"\0\0\x09evil.test"
-    with pytest.raises(NotTls, match="twice"):
+    with pytest.raises(InvalidClientHello, match="twice"):
         server_name(with_extension(one, 0, len(other).to_bytes(2, "big") + other))
     pair = b"\0\0\x04a.it" + other
-    with pytest.raises(NotTls, match="more than one"):
+    with pytest.raises(InvalidClientHello, match="more than one"):
         server_name(with_extension(hello_for(None), 0, len(pair).to_bytes(2, "big") + pair))
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_hello_or_refused(tail: bytes) -> None:
     for head in (b"", hello_for("example.org")[:60]):
-        with suppress(NotTls):
+        with suppress(InvalidClientHello):
             name = server_name(head + tail)
             assert name is None or name

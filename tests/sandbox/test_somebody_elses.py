@@ -6,32 +6,42 @@ from uuid import uuid4
 
 import pytest
 
-from sandbox.engine import Engine
-from sandbox.flags import BOOT, DEADLINE, OWNER, RUN_ID, SandboxSpec, create_flags, labels
+from sandbox.engine import DockerEngine
+from sandbox.flags import (
+    CREATOR_LABEL,
+    DEADLINE_LABEL,
+    OWNER_LABEL,
+    RUN_ID_LABEL,
+    SandboxSpec,
+    container_labels,
+    create_flags,
+)
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import reap
 
 pytestmark = pytest.mark.docker
 
 OWN = f"harness-tests-{uuid4().hex[:8]}"
-OVERDUE = labels(SandboxSpec(image=BASE_IMAGE, owner=OWN, run_id="r")) | {DEADLINE: "1"}
+OVERDUE = container_labels(SandboxSpec(image=BASE_IMAGE, owner=OWN, run_id="r")) | {
+    DEADLINE_LABEL: "1"
+}
 
 NEIGHBOURS = {
     "our name and no label": {},
-    "our owner and nothing more": {OWNER: OWN},
-    "all labels but the owner": {n: v for n, v in OVERDUE.items() if n != OWNER},
-    "all labels but the deadline": {n: v for n, v in OVERDUE.items() if n != DEADLINE},
-    "all labels but the run": {n: v for n, v in OVERDUE.items() if n != RUN_ID},
-    "all labels but the boot": {n: v for n, v in OVERDUE.items() if n != BOOT},
-    "an owner that begins like ours": OVERDUE | {OWNER: f"{OWN}-2"},
-    "an owner that ours begins like": OVERDUE | {OWNER: OWN[:-1]},
-    "our owner in other letters": OVERDUE | {OWNER: OWN.upper()},
-    "no owner": OVERDUE | {OWNER: ""},
+    "our owner and nothing more": {OWNER_LABEL: OWN},
+    "all labels but the owner": {n: v for n, v in OVERDUE.items() if n != OWNER_LABEL},
+    "all labels but the deadline": {n: v for n, v in OVERDUE.items() if n != DEADLINE_LABEL},
+    "all labels but the run": {n: v for n, v in OVERDUE.items() if n != RUN_ID_LABEL},
+    "all labels but the boot": {n: v for n, v in OVERDUE.items() if n != CREATOR_LABEL},
+    "an owner that begins like ours": OVERDUE | {OWNER_LABEL: f"{OWN}-2"},
+    "an owner that ours begins like": OVERDUE | {OWNER_LABEL: OWN[:-1]},
+    "our owner in other letters": OVERDUE | {OWNER_LABEL: OWN.upper()},
+    "no owner": OVERDUE | {OWNER_LABEL: ""},
 }
 
 
 @pytest.fixture
-def neighbour(engine: Engine, request: pytest.FixtureRequest) -> Iterator[str]:
+def neighbour(engine: DockerEngine, request: pytest.FixtureRequest) -> Iterator[str]:
     """A container that is not ours, with a name that could be."""
     flags = create_flags(SandboxSpec(image=BASE_IMAGE, owner=OWN, run_id="r"))
     given = {"labels": request.param, "name": f"harness-{OWN}-sandbox", "auto_remove": False}
@@ -43,7 +53,7 @@ def neighbour(engine: Engine, request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.parametrize("neighbour", NEIGHBOURS.values(), ids=NEIGHBOURS, indirect=True)
 @pytest.mark.parametrize("everything", [False, True])
 def test_a_container_that_is_not_wholly_ours_stays(
-    engine: Engine, neighbour: str, everything: bool
+    engine: DockerEngine, neighbour: str, everything: bool
 ) -> None:
     reaped = reap(engine, OWN, everything=everything)
     assert neighbour not in reaped.containers
@@ -51,13 +61,13 @@ def test_a_container_that_is_not_wholly_ours_stays(
         assert client.api.inspect_container(neighbour)["Id"] == neighbour
 
 
-def test_the_base_image_and_another_owners_snapshot_stay(engine: Engine) -> None:
+def test_the_base_image_and_another_owners_snapshot_stay(engine: DockerEngine) -> None:
     flags = create_flags(SandboxSpec(image=BASE_IMAGE, owner=OWN, run_id="r"))
     container = engine.create(flags | {"auto_remove": False})
-    image = engine.commit(container, OVERDUE | {OWNER: f"{OWN}-2"})
+    image = engine.commit(container, OVERDUE | {OWNER_LABEL: f"{OWN}-2"})
     try:
         engine.remove(container)
-        assert image not in reap(engine, OWN, everything=True).images
+        assert image not in reap(engine, OWN, everything=True).snapshots
         with engine.client("look for them") as client:
             assert client.api.inspect_image(image)["Id"] == image
             assert client.api.inspect_image(BASE_IMAGE)

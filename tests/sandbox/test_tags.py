@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from contracts.sandbox import Sandbox
-from sandbox.branches import publish
-from sandbox.bundles import pack_base
+from sandbox.branches import publish_branch
+from sandbox.bundles import bundle_base
 from sandbox.git import git
-from sandbox.repos import Base, open_repo
+from sandbox.repos import BaseCommit, fetch_base
 from sandbox.tags import WELL_FORMED
-from sandbox.workspace import put_in
+from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import commit_files, every_byte, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
 
@@ -27,9 +27,9 @@ def tagged(repo: Path) -> Path:
     return repo
 
 
-def opened(sandbox: Sandbox, address: str, store: Path) -> Base:
-    base = open_repo(address, store=store)
-    put_in(sandbox, base, BRANCH)
+def opened(sandbox: Sandbox, address: str, store: Path) -> BaseCommit:
+    base = fetch_base(address, store=store)
+    clone_into_sandbox(sandbox, base, BRANCH)
     return base
 
 
@@ -60,7 +60,7 @@ def test_only_tags_of_the_commits_history_come_along(
 def test_a_tag_that_was_moved_or_deleted_since_the_last_run_is_followed(
     tmp_path: Path, tagged: Path, sandbox: Sandbox
 ) -> None:
-    open_repo(str(tagged), store=tmp_path / "store")
+    fetch_base(str(tagged), store=tmp_path / "store")
     run_git(tagged, "tag", "--delete", "simple")
     run_git(tagged, "tag", "--force", "--annotate", "--message=Moved", "v1.0", "HEAD")
     run_git(tagged, "tag", "simple/inner")
@@ -98,13 +98,13 @@ def test_no_tag_that_was_made_or_moved_inside_comes_out(
     tmp_path: Path, tagged: Path, sandbox: Sandbox
 ) -> None:
     base = opened(sandbox, str(tagged), tmp_path / "store")
-    before = (outside(tagged), pack_base(base).tags)
+    before = (outside(tagged), bundle_base(base).tags)
     inside(sandbox, "echo 2 > f; git add f; git commit -qm two")
     inside(sandbox, "git tag new; git tag --force simple; git tag -am x v2; git tag --delete v1.0")
 
-    publish(base, BRANCH, taken(sandbox, base).commit)
+    publish_branch(base, BRANCH, taken(sandbox, base).commit)
 
-    assert (outside(tagged), pack_base(base).tags) == before
+    assert (outside(tagged), bundle_base(base).tags) == before
     assert run_git(base.bare, "tag", "--list") == ""
 
 
@@ -114,22 +114,22 @@ def test_a_tag_that_the_user_deleted_meanwhile_does_not_come_back(
     base = opened(sandbox, str(tagged), tmp_path / "store")
     run_git(tagged, "tag", "--delete", "v1.0", "simple")
     inside(sandbox, "echo 2 > f")
-    publish(base, BRANCH, taken(sandbox, base).commit)
+    publish_branch(base, BRANCH, taken(sandbox, base).commit)
     assert run_git(tagged, "tag", "--list") == ""
 
 
 def test_opening_a_tagged_repository_leaves_it_as_it_was(tmp_path: Path, tagged: Path) -> None:
     before = every_byte(tagged)
-    open_repo(str(tagged), store=tmp_path / "store")
+    fetch_base(str(tagged), store=tmp_path / "store")
     assert every_byte(tagged) == before
 
 
 def test_a_run_after_the_room_was_given_back_has_its_tags(
     tmp_path: Path, tagged: Path, sandbox: Sandbox
 ) -> None:
-    first = open_repo(str(tagged), store=tmp_path / "store")
+    first = fetch_base(str(tagged), store=tmp_path / "store")
     git("gc", "--quiet", "--prune=now", at=first.bare)
-    assert b"v1.0" not in pack_base(first).tags  # its object is gone until the next run
+    assert b"v1.0" not in bundle_base(first).tags  # its object is gone until the next run
     opened(sandbox, str(tagged), tmp_path / "store")
     assert inside(sandbox, DESCRIBE) == outside(tagged)
 

@@ -12,8 +12,8 @@ import pytest
 from contracts.errors import SandboxLost
 from sandbox import files, wire
 from sandbox.attach import PlainStream
-from sandbox.forward import Forward
-from sandbox.link import Link
+from sandbox.forward import PortForward
+from sandbox.link import SupervisorClient
 from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDERR, STDOUT, TAKEN, WINDOW
 from sandbox.wire import DockerReader, Frame, FrameReader, encode
 from tests.support.waiting import LONG_S, wait_until
@@ -24,7 +24,7 @@ def docker_frame(data: bytes, stream: int = wire.DOCKER_STDOUT) -> bytes:
 
 
 @contextmanager
-def link_to(answer: Callable[[Frame], bytes]) -> Iterator[Link]:
+def link_to(answer: Callable[[Frame], bytes]) -> Iterator[SupervisorClient]:
     """A link whose other end takes one call, answers its first frame and hangs up."""
     ours, theirs = socket.socketpair()
 
@@ -38,7 +38,7 @@ def link_to(answer: Callable[[Frame], bytes]) -> Iterator[Link]:
 
     server = threading.Thread(target=serve)
     server.start()
-    link = Link(PlainStream(ours))
+    link = SupervisorClient(PlainStream(ours))
     try:
         yield link
     finally:
@@ -79,7 +79,7 @@ def test_an_unknown_docker_stream_is_refused() -> None:
         list(DockerReader().feed(b"HTTP/1.1 500 Oh"))
 
 
-def call(link: Link) -> object:
+def call(link: SupervisorClient) -> object:
     return link.call({"task": "exec"}, b"", lambda _kind, _data: None, 5)
 
 
@@ -118,8 +118,8 @@ class Unreadable(PlainStream):
 def test_whatever_ends_the_reading_wakes_who_waits() -> None:
     ours, theirs = socket.socketpair()
     lost = pytest.raises(SandboxLost, match="out of range")
-    with theirs, closing(Link(Unreadable(ours))) as link, lost:
-        link.greeted()
+    with theirs, closing(SupervisorClient(Unreadable(ours))) as link, lost:
+        link.wait_for_hello()
 
 
 @pytest.mark.parametrize("kind", [STDOUT, TAKEN])
@@ -145,15 +145,15 @@ def test_a_supervisor_that_sends_more_than_it_may_is_lost(kind: int) -> None:
 )
 def test_a_file_that_is_no_file_and_no_error_is_a_lost_sandbox(answer: bytes, message: str) -> None:
     with link_to(lambda _: docker_frame(answer)) as link, pytest.raises(SandboxLost, match=message):
-        files.read(link, "/workspace", "f", limit=10)
+        files.read_file(link, "/workspace", "f", limit=10)
 
 
 @pytest.mark.parametrize("number", [b"\1", b"\1" * 400])
 def test_a_port_of_any_other_length_is_a_lost_sandbox(number: bytes) -> None:
     with link_to(lambda _: docker_frame(encode(STDOUT, 1, number))) as link:
-        forward = Forward(link, socket.socket)
+        forward = PortForward(link, socket.socket)
         with pytest.raises(SandboxLost, match="for a port"):
-            forward.listen(0)
+            forward.open_port(0)
 
 
 def test_a_request_holds_any_argument() -> None:
@@ -181,7 +181,7 @@ def interrupted_by(number: signal.Signals) -> Iterator[None]:
 
 def test_a_send_that_is_cut_short_loses_the_sandbox() -> None:
     ours, theirs = socket.socketpair()
-    link = Link(PlainStream(ours))
+    link = SupervisorClient(PlainStream(ours))
     sender = threading.get_ident()
 
     def interrupt_the_send() -> None:

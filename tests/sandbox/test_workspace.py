@@ -8,17 +8,17 @@ import pytest
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
 from contracts.sandbox import Sandbox
-from sandbox.branches import publish
+from sandbox.branches import publish_branch
 from sandbox.diffs import DIFF_LIMIT, diff
 from sandbox.git import git, git_text
-from sandbox.repos import Base, open_repo
-from sandbox.workspace import put_in, take_out
+from sandbox.repos import BaseCommit, fetch_base
+from sandbox.workspace import clone_into_sandbox, collect_work
 from tests.support.git_repos import commit_files, run_git
 from tests.support.workspace_work import BRANCH, inside, taken
 
 
 def test_the_clone_is_on_its_branch_with_an_identity_and_leads_nowhere(
-    work_in: Sandbox, base: Base
+    work_in: Sandbox, base: BaseCommit
 ) -> None:
     assert inside(work_in, "git rev-parse HEAD") == base.commit
     assert inside(work_in, "git symbolic-ref --short HEAD") == BRANCH
@@ -41,8 +41,8 @@ def test_odd_names_modes_and_links_arrive_as_they_were(
     (repo / "link").symlink_to("hello.txt")
     commit_files(repo, {})
 
-    base = open_repo(str(repo), store=tmp_path / "store")
-    put_in(sandbox, base, BRANCH)
+    base = fetch_base(str(repo), store=tmp_path / "store")
+    clone_into_sandbox(sandbox, base, BRANCH)
 
     assert inside(sandbox, "git status --porcelain") == ""
     assert inside(sandbox, "cat caf*") == "4"
@@ -50,11 +50,13 @@ def test_odd_names_modes_and_links_arrive_as_they_were(
     assert sandbox.read_file("line\nbreak") == b"\0\xff"
 
 
-def test_nothing_changed_gives_no_work(work_in: Sandbox, base: Base) -> None:
-    assert take_out(work_in, base, BRANCH, message="Leftovers") is None
+def test_nothing_changed_gives_no_work(work_in: Sandbox, base: BaseCommit) -> None:
+    assert collect_work(work_in, base, BRANCH, message="Leftovers") is None
 
 
-def test_commits_and_leftovers_come_out_with_diff_and_count(work_in: Sandbox, base: Base) -> None:
+def test_commits_and_leftovers_come_out_with_diff_and_count(
+    work_in: Sandbox, base: BaseCommit
+) -> None:
     inside(work_in, "echo two >> hello.txt && git commit -qam 'By hand'")
     inside(work_in, "printf 'x\\ny\\n' > new.txt; rm src/a.py")
 
@@ -67,24 +69,24 @@ def test_commits_and_leftovers_come_out_with_diff_and_count(work_in: Sandbox, ba
     assert work.notices == ()
 
 
-def test_what_tests_leave_behind_is_no_work(work_in: Sandbox, base: Base) -> None:
+def test_what_tests_leave_behind_is_no_work(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "mkdir -p src/__pycache__ .venv/bin a.egg-info node_modules/x .pytest_cache")
     inside(work_in, "touch src/__pycache__/a.pyc .venv/bin/p a.egg-info/x node_modules/x/y")
 
-    assert take_out(work_in, base, BRANCH, message="Leftovers") is None
+    assert collect_work(work_in, base, BRANCH, message="Leftovers") is None
 
 
 @pytest.mark.parametrize("message", ["x" * 200_000, "a\0b", "\ud800", ""])
 def test_no_message_keeps_the_work_from_coming_out(
-    work_in: Sandbox, base: Base, message: str
+    work_in: Sandbox, base: BaseCommit, message: str
 ) -> None:
     inside(work_in, "echo two >> hello.txt")
-    work = take_out(work_in, base, BRANCH, message=message)
+    work = collect_work(work_in, base, BRANCH, message=message)
     assert work is not None
     assert work.diff_stat.files == 1
 
 
-def test_a_binary_file_is_named_and_a_long_diff_is_cut(work_in: Sandbox, base: Base) -> None:
+def test_a_binary_file_is_named_and_a_long_diff_is_cut(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "printf 'a\\0b' > raw.bin; seq 1 400000 > long.txt")
 
     work = taken(work_in, base)
@@ -111,7 +113,7 @@ def test_a_binary_file_is_named_and_a_long_diff_is_cut(work_in: Sandbox, base: B
     ],
 )
 def test_what_head_holds_is_the_work_however_git_was_left(
-    work_in: Sandbox, base: Base, line: str
+    work_in: Sandbox, base: BaseCommit, line: str
 ) -> None:
     inside(work_in, line)
 
@@ -122,7 +124,7 @@ def test_what_head_holds_is_the_work_however_git_was_left(
     assert git_text("rev-parse", f"{work.commit}^", at=base.bare) == base.commit
 
 
-def test_rewritten_history_comes_out_and_is_said(work_in: Sandbox, base: Base) -> None:
+def test_rewritten_history_comes_out_and_is_said(work_in: Sandbox, base: BaseCommit) -> None:
     inside(work_in, "git checkout -q --orphan fresh && git commit -qm 'All new'")
 
     assert taken(work_in, base).notices == (
@@ -130,7 +132,7 @@ def test_rewritten_history_comes_out_and_is_said(work_in: Sandbox, base: Base) -
     )
 
 
-def test_a_repository_within_the_work_is_said(work_in: Sandbox, base: Base) -> None:
+def test_a_repository_within_the_work_is_said(work_in: Sandbox, base: BaseCommit) -> None:
     inside(
         work_in,
         "git init -q sub && cd sub && git -c user.name=x -c user.email=x "
@@ -150,13 +152,13 @@ def test_a_shallow_source_goes_in_comes_out_and_is_published(
 ) -> None:
     commit_files(repo, {"b": b"b"})
     run_git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repo}", "thin")
-    base = open_repo(str(tmp_path / "thin"), store=tmp_path / "store")
-    put_in(sandbox, base, BRANCH)
+    base = fetch_base(str(tmp_path / "thin"), store=tmp_path / "store")
+    clone_into_sandbox(sandbox, base, BRANCH)
     inside(sandbox, "echo 2 > f")
 
     work = taken(sandbox, base)
 
-    publish(base, BRANCH, work.commit)
+    publish_branch(base, BRANCH, work.commit)
     assert run_git(tmp_path / "thin", "rev-parse", BRANCH) == work.commit
 
 
@@ -179,7 +181,7 @@ def canary_commands(canary: Path) -> str:
 
 
 def test_nothing_of_the_agents_git_runs_on_the_host(
-    tmp_path: Path, repo: Path, work_in: Sandbox, base: Base
+    tmp_path: Path, repo: Path, work_in: Sandbox, base: BaseCommit
 ) -> None:
     canary = tmp_path / "canary"
     inside(work_in, "echo 2 > f; git add f; git commit -qm two")
@@ -187,7 +189,7 @@ def test_nothing_of_the_agents_git_runs_on_the_host(
     work = taken(work_in, base)
     canary.unlink(missing_ok=True)  # inside, the agent may run what it likes
 
-    publish(base, BRANCH, work.commit)
+    publish_branch(base, BRANCH, work.commit)
     diff(base, work.commit)
 
     assert not canary.exists()
@@ -195,7 +197,7 @@ def test_nothing_of_the_agents_git_runs_on_the_host(
 
 
 def test_a_symlink_out_of_the_repository_is_carried_and_not_followed(
-    work_in: Sandbox, base: Base
+    work_in: Sandbox, base: BaseCommit
 ) -> None:
     inside(work_in, "ln -s /etc/passwd stolen; ln -s /etc .config")
 
@@ -218,37 +220,37 @@ def test_a_git_that_is_gone_is_refused_with_one_line(
     tmp_path: Path, repo: Path, sandbox: Sandbox, line: str, says: str
 ) -> None:
     commit_files(repo, {"second": b"2"})
-    base = open_repo(str(repo), store=tmp_path / "store")
-    put_in(sandbox, base, BRANCH)
+    base = fetch_base(str(repo), store=tmp_path / "store")
+    clone_into_sandbox(sandbox, base, BRANCH)
     inside(sandbox, line)
 
     with pytest.raises(WorkRefused, match=says) as error:
-        take_out(sandbox, base, BRANCH, message="Leftovers")
+        collect_work(sandbox, base, BRANCH, message="Leftovers")
 
     assert "\n" not in str(error.value)
 
 
 def test_work_over_the_limit_is_refused(
-    work_in: Sandbox, base: Base, monkeypatch: pytest.MonkeyPatch
+    work_in: Sandbox, base: BaseCommit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sandbox.workspace.WORK_LIMIT", 10_000)
     inside(work_in, "head -c 100000 /dev/urandom > big")
 
     with pytest.raises(WorkRefused, match="over the limit of 10000"):
-        take_out(work_in, base, BRANCH, message="Leftovers")
+        collect_work(work_in, base, BRANCH, message="Leftovers")
 
 
-def test_putting_in_twice_fails_with_gits_words(work_in: Sandbox, base: Base) -> None:
+def test_putting_in_twice_fails_with_gits_words(work_in: Sandbox, base: BaseCommit) -> None:
     with pytest.raises(GitFailed, match="already exists"):
-        put_in(work_in, base, BRANCH)
+        clone_into_sandbox(work_in, base, BRANCH)
 
 
 @pytest.mark.docker
 @pytest.mark.parametrize("sandbox", ["docker"], indirect=True)
 def test_a_100_mb_file_goes_in_and_comes_out(tmp_path: Path, repo: Path, sandbox: Sandbox) -> None:
     commit_files(repo, {"large": os.urandom(20 << 20) + bytes(80 << 20)})
-    base = open_repo(str(repo), store=tmp_path / "store")
-    put_in(sandbox, base, BRANCH)
+    base = fetch_base(str(repo), store=tmp_path / "store")
+    clone_into_sandbox(sandbox, base, BRANCH)
     inside(sandbox, "printf x >> large")
 
     work = taken(sandbox, base)

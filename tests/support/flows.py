@@ -14,8 +14,8 @@ from flows.config.settings import load_settings
 from flows.execution.dependencies import Opened, Workshop
 from flows.execution.wiring import workshop
 from flows.runs.request import ResolvedRequest
-from sandbox.egress import Egress, OnEvent
-from sandbox.installs import let_out
+from sandbox.egress import EgressProxy, OnEvent
+from sandbox.installs import open_egress
 from sandbox.scripted import ScriptedSandbox
 from tests.support.repositories import make_repository
 from tests.support.requested import requested
@@ -55,8 +55,8 @@ def scripted_shop(*, replay: Path | None = None) -> Workshop:
     ) -> Iterator[Opened]:
         asked = request.definition.egress
         start = ScriptedSandbox.resume(files) if files else ScriptedSandbox()
-        with start as sandbox, Egress(asked, on_event) as egress:
-            yield Opened(sandbox, let_out(sandbox, egress) if asked else {})
+        with start as sandbox, EgressProxy(asked, on_event) as egress:
+            yield Opened(sandbox, open_egress(sandbox, egress) if asked else {})
 
     return replace(
         workshop(load_settings(), replay=replay),

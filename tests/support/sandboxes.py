@@ -16,12 +16,12 @@ import pytest
 from contracts.errors import ImageUnavailable
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import Limits
+from sandbox.engine import DockerEngine
+from sandbox.flags import SandboxLimits
 from sandbox.routes import is_public
 from tests.support.waiting import LONG_S
 
-StartSandbox = Callable[[Limits], DockerSandbox]
+StartSandbox = Callable[[SandboxLimits], DockerSandbox]
 
 
 OWNER = "harness-tests"
@@ -38,12 +38,12 @@ def begin(sandbox: DockerSandbox, threads: ThreadPoolExecutor) -> "Future[ExecRe
     return running
 
 
-def inspected(engine: Engine, image: str) -> str:
+def inspected(engine: DockerEngine, image: str) -> str:
     with engine.client("look at an image") as client:
         return json.dumps([client.api.inspect_image(image), client.api.history(image)])
 
 
-def images_that_name(engine: Engine, owner: str) -> set[str]:
+def images_that_name(engine: DockerEngine, owner: str) -> set[str]:
     """Every image, dangling or not, that bears the owner anywhere, labels or not."""
     with engine.client("look at all images") as client:
         every = [str(image["Id"]) for image in client.api.images(all=True)]

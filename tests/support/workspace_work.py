@@ -1,9 +1,9 @@
 """Work in a sandbox as an agent does it, and what comes out."""
 
 from contracts.sandbox import Command, Sandbox
-from sandbox.engine import Engine
-from sandbox.repos import Base
-from sandbox.workspace import Work, take_out
+from sandbox.engine import DockerEngine
+from sandbox.repos import BaseCommit
+from sandbox.workspace import WorkCommit, collect_work
 
 BRANCH = "harness/r-1/fix-tests"
 LARGE = "/usr/share /usr/lib/git-core /usr/lib/python3 /usr/lib/*/libnode* /usr/lib/*/libicu*"
@@ -16,14 +16,14 @@ def inside(sandbox: Sandbox, line: str) -> str:
     return result.stdout.decode().strip()
 
 
-def taken(sandbox: Sandbox, base: Base) -> Work:
+def taken(sandbox: Sandbox, base: BaseCommit) -> WorkCommit:
     """The work, of which there is some."""
-    work = take_out(sandbox, base, BRANCH, message="Leftovers")
+    work = collect_work(sandbox, base, BRANCH, message="Leftovers")
     assert work is not None
     return work
 
 
-def slim(engine: Engine, container: str) -> None:
+def slim(engine: DockerEngine, container: str) -> None:
     """Remove most files of the image, so that those left are soon put down as one layer."""
     stream, _ = engine.run(container, ("sh", "-c", f"rm -r {LARGE}"))
     while stream.receive():

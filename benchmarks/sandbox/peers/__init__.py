@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.row import Row
 from benchmarks.sandbox.speed import SPEC, TRUE, per_second, ratio_row, timed
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
+from sandbox.engine import DockerEngine
 from sandbox.images import BASE_IMAGE
 
 _PLACE = Path(__file__).parent
@@ -44,7 +44,7 @@ def _beside(peer: str, theirs: Mapping[str, float | str]) -> Iterator[Row]:
         return
     names = ("start_ms", "exec_ms", "per_second")
     start, command, rate = (float(theirs[name]) for name in names)
-    engine, opened = Engine(), list[DockerSandbox]()
+    engine, opened = DockerEngine(), list[DockerSandbox]()
     try:
         starts = [timed(lambda: opened.append(DockerSandbox.start(engine, SPEC))) for _ in range(3)]
         sandbox = opened[-1]
