@@ -14,28 +14,28 @@ from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES, Spent, Terms, limit_reached
 from contracts.run import Decisions
 from contracts.tool import Decision, Denied, Guard, ToolCall
-from providers.refusals import Refusals
+from providers.refusals import DeniedCalls
 from providers.run_account import RunAccount
 from providers.stream import MAX_ARGUMENTS
 
-SPENT = TypeAdapter(Spent)
+SPENT_JSON = TypeAdapter(Spent)
 """How what was spent crosses the wire."""
 
-AT_ONCE = 8
+MAX_CONCURRENT = 8
 """Requests that one agent may have under way: what they spend is only known when they end. As
 many again may be under way that cost nothing."""
 
-REFUSED_IN_A_ROW = 10
+MAX_CONSECUTIVE_FAILURES = 10
 """Requests that a model may find malformed, one after the other, before its agent is given up."""
 
-SETTLES_S = 2.0
+SETTLE_TIMEOUT_S = 2.0
 """How long a killed agent's requests are waited for: at a model's next word they are over."""
 
-HELD = 128 << 20
+MAX_PENDING_BYTES = 128 << 20
 """Bytes of requests that one agent may have here before they are answered."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not served. `kind` is for our own clients, the message for agents."""
 
     def __init__(self, message: str, *, kind: str, status: int = 400) -> None:
@@ -51,7 +51,7 @@ class Account:
     terms: Terms
     run: RunAccount
     guard: Guard
-    refusals: Refusals = field(default_factory=Refusals)
+    refusals: DeniedCalls = field(default_factory=DeniedCalls)
     closed: threading.Event = field(default_factory=threading.Event)
     _spent: Spent = field(default_factory=Spent)
     _calls: Counter[str] = field(default_factory=Counter)
@@ -63,7 +63,7 @@ class Account:
     _lock: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
-    def holding(self) -> Iterator[Callable[[int], None]]:
+    def pending_body(self) -> Iterator[Callable[[int], None]]:
         """Takes in a request: the block tells each size that comes, all are held to its end.
 
         Raises:
@@ -74,9 +74,9 @@ class Account:
         def more(size: int) -> None:
             nonlocal held
             with self._lock:
-                if self._held + size > HELD:
-                    told = f"{HELD} bytes of requests wait for their answers: wait"
-                    raise Refused(told, kind="busy", status=429)
+                if self._held + size > MAX_PENDING_BYTES:
+                    told = f"{MAX_PENDING_BYTES} bytes of requests wait for their answers: wait"
+                    raise RequestRefused(told, kind="busy", status=429)
                 self._held += size
             held += size
 
@@ -87,15 +87,17 @@ class Account:
                 self._held -= held
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def free_request(self) -> Iterator[None]:
         """A request that is no turn, yet takes one of the threads that all agents share.
 
         Raises:
             Refused: `AT_ONCE` of them are under way.
         """
         with self._lock:
-            if self._beside >= AT_ONCE:
-                raise Refused(f"{AT_ONCE} requests are under way: wait", kind="busy", status=429)
+            if self._beside >= MAX_CONCURRENT:
+                raise RequestRefused(
+                    f"{MAX_CONCURRENT} requests are under way: wait", kind="busy", status=429
+                )
             self._beside += 1
         try:
             yield
@@ -127,9 +129,11 @@ class Account:
             stopped = self.run.exceeded() or self._reached()
             if stopped is not None:
                 self._spent = replace(self._spent, stopped=stopped)
-                raise Refused(stopped, kind="budget")
-            if self._under_way >= AT_ONCE and self.terms.agent != OURSELVES:
-                raise Refused(f"{AT_ONCE} requests are under way: wait", kind="busy", status=429)
+                raise RequestRefused(stopped, kind="budget")
+            if self._under_way >= MAX_CONCURRENT and self.terms.agent != OURSELVES:
+                raise RequestRefused(
+                    f"{MAX_CONCURRENT} requests are under way: wait", kind="busy", status=429
+                )
             self._under_way += 1
         return Turn()
 
@@ -170,7 +174,7 @@ class Account:
             self._calls[call.name[:64]] += 1
             self._spent = replace(self._spent, decisions=self._spent.decisions + one)
 
-    def broke(self, why: str, *, again: bool) -> None:
+    def record_failure(self, why: str, *, again: bool) -> None:
         """Remember why the model did not answer, or not to the end; `again`: it still may.
 
         An agent whose requests are all refused pays for none: no budget would ever stop it.
@@ -178,13 +182,15 @@ class Account:
         with self._lock:
             self._spent = replace(self._spent, outage=why)
             self._refused += 1
-            if self.terms.agent != OURSELVES and (not again or self._refused >= REFUSED_IN_A_ROW):
+            if self.terms.agent != OURSELVES and (
+                not again or self._refused >= MAX_CONSECUTIVE_FAILURES
+            ):
                 self._given_up = why
 
     def settled(self) -> Spent:
         """What was spent when nothing is under way any more, or after `SETTLES_S`."""
         with self._lock:
-            self._lock.wait_for(lambda: not self._under_way, SETTLES_S)
+            self._lock.wait_for(lambda: not self._under_way, SETTLE_TIMEOUT_S)
         return self.spent()
 
     def spent(self) -> Spent:

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 from contracts.chat import ChatRequest
 from contracts.json import mapping_in
-from providers.wire_openai import message_out, tools_out
+from providers.wire_openai import message_to_openai, tools_to_openai
 
 Json = Mapping[str, object]
 
-SILENCE_S = 180.0
+STREAM_TIMEOUT_S = 180.0
 """How long a streaming model may say nothing."""
 
 _IMAGE = 6_400
@@ -19,7 +19,7 @@ _IMAGE = 6_400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class ModelRequest:
     """One request. Messages and tools have OpenAI's form, with more kinds of content.
 
     `options` are arguments of litellm's `completion`. `silence_s` is how long the model
@@ -30,10 +30,10 @@ class Ask:
     tools: Sequence[Json] = ()
     options: Json = field(default_factory=lambda: MappingProxyType({}))
     stream: bool = False
-    silence_s: float = 600.0
+    timeout_s: float = 600.0
 
     @classmethod
-    def of(cls, request: ChatRequest) -> "Ask":
+    def of(cls, request: ChatRequest) -> "ModelRequest":
         """The same as one of our own requests."""
         options: dict[str, object] = {}
         if request.max_tokens is not None:
@@ -41,20 +41,20 @@ class Ask:
         if request.response_schema is not None:
             options["response_format"] = response_format(request.response_schema)
         return cls(
-            messages=[message_out(message) for message in request.messages],
-            tools=tools_out(request.tools),
+            messages=[message_to_openai(message) for message in request.messages],
+            tools=tools_to_openai(request.tools),
             options=options,
             silence_s=request.timeout_s,
         )
 
     @property
-    def news(self) -> Sequence[Json]:
+    def new_messages(self) -> Sequence[Json]:
         """The messages since the assistant last spoke."""
         said = [i for i, m in enumerate(self.messages) if m.get("role") == "assistant"]
         return self.messages[said[-1] + 1 :] if said else self.messages
 
     @property
-    def size(self) -> int:
+    def characters(self) -> int:
         """Characters of everything that is said, about four of them a token, images too."""
         return sum(map(_size, (*self.messages, *self.tools)))
 
@@ -77,7 +77,7 @@ def response_format(schema: Json) -> Json:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
 
 
-def text_of(content: object) -> str:
+def content_text(content: object) -> str:
     """The text of a message's content, which may be text or a list of parts."""
     return content if isinstance(content, str) else "\n".join(_texts(content))
 

@@ -13,13 +13,13 @@ from pydantic import BaseModel, Field
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import BadInput, HarnessError, ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Gate, OpenGate, Spent, Terms
-from providers.account import SPENT
+from providers.account import SPENT_JSON
 from providers.ask import response_format
-from providers.embed import EmbedAsk
+from providers.embed import EmbeddingRequest
 from providers.run_account import RunTerms
-from providers.scripted import PREFIX, is_scripted, script_path
+from providers.scripted import SCRIPTED_PREFIX, is_scripted, script_path
 from providers.usage import usage_from
-from providers.wire_openai import message_in, message_out, tools_out
+from providers.wire_openai import message_from_openai, message_to_openai, tools_to_openai
 
 if TYPE_CHECKING:
     import httpx
@@ -100,7 +100,10 @@ class Gateway:
             OptionInvalid, ModelUnavailable: it cannot answer there.
         """
         self._load(model)
-        return self._admin("POST", "/models", {"model": placed(model)}).get("priced") is True
+        return (
+            self._admin("POST", "/models", {"model": with_absolute_script(model)}).get("priced")
+            is True
+        )
 
     @contextmanager
     def run(self, terms: RunTerms) -> Iterator[OpenGate]:
@@ -109,7 +112,7 @@ class Gateway:
         Raises:
             ModelUnavailable: the gateway does not answer.
         """
-        said = {placed(model): count for model, count in terms.said.items()}
+        said = {with_absolute_script(model): count for model, count in terms.replies_given.items()}
         here = terms.model_copy(update={"trajectory": terms.trajectory.absolute(), "said": said})
         self._admin("POST", "/runs", here.model_dump(mode="json"))
         try:
@@ -120,7 +123,7 @@ class Gateway:
     @contextmanager
     def _gate(self, run_id: str, terms: Terms) -> Iterator[Gate]:
         self._load(terms.model)
-        here = replace(terms, model=placed(terms.model))
+        here = replace(terms, model=with_absolute_script(terms.model))
         made = self._admin("POST", f"/runs/{run_id}/tokens", asdict(here))
         held = {**self._host, "x-token": str(made["token"])}
         wait_s = terms.bounds.wait_s if terms.bounds else 0.0
@@ -158,7 +161,7 @@ class Gateway:
             raise _error(kind, _said(response).content)
         return _reply(response.content)
 
-    def embed(self, token: str, ask: EmbedAsk) -> Sequence[Sequence[float]]:
+    def embed(self, token: str, ask: EmbeddingRequest) -> Sequence[Sequence[float]]:
         """One vector for each text, in the order of the texts.
 
         `token` is for the model that makes them.
@@ -221,9 +224,9 @@ class Gateway:
         return response
 
 
-def placed(model: str) -> str:
+def with_absolute_script(model: str) -> str:
     """The model as the gateway can find it, whose current folder is not ours."""
-    return f"{PREFIX}{script_path(model).absolute()}" if is_scripted(model) else model
+    return f"{SCRIPTED_PREFIX}{script_path(model).absolute()}" if is_scripted(model) else model
 
 
 class _Choice(BaseModel, frozen=True, extra="ignore"):
@@ -247,11 +250,11 @@ class _Vectors(BaseModel, frozen=True, extra="ignore"):
 def _body(request: ChatRequest) -> bytes:
     body: dict[str, object] = {
         "model": request.model,
-        "messages": [message_out(message) for message in request.messages],
+        "messages": [message_to_openai(message) for message in request.messages],
         "harness_timeout_s": request.timeout_s,
     }
     if request.tools:
-        body["tools"] = tools_out(request.tools)
+        body["tools"] = tools_to_openai(request.tools)
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens
     if request.response_schema is not None:
@@ -264,7 +267,7 @@ def _reply(content: bytes) -> Reply:
     cost = answer.usage.get("cost_usd")
     usage = usage_from(answer.usage)
     return Reply(
-        message=message_in(answer.choices[0].message),
+        message=message_from_openai(answer.choices[0].message),
         usage=replace(usage, cost_usd=cost if isinstance(cost, float) else 0.0),
         stop_reason=answer.choices[0].finish_reason,
     )
@@ -287,4 +290,4 @@ def _error(kind: str, message: str) -> HarnessError:
 
 
 def _spent(raw: Mapping[str, object]) -> Spent:
-    return SPENT.validate_python(raw)
+    return SPENT_JSON.validate_python(raw)

@@ -9,16 +9,16 @@ from pydantic import BaseModel, Field, ValidationError
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from providers import mpnet
-from providers.failures import outage
+from providers.failures import unavailable_error
 from providers.litellm_door import litellm
 from providers.prices import NO_PRICES, Prices, cost_usd
 from providers.usage import usage_from
 
-LOCAL = mpnet.NAME
+LOCAL_MODEL = mpnet.NAME
 """The model that needs no key and no network."""
 
 PRESETS: Mapping[str, tuple[str, int | None]] = {
-    "local": (LOCAL, mpnet.DIMENSIONS),
+    "local": (LOCAL_MODEL, mpnet.DIMENSIONS),
     "google": ("gemini/gemini-embedding-001", 768),
     "openai": ("text-embedding-3-small", 1536),
     "ollama": ("ollama/nomic-embed-text-v2-moe", None),
@@ -30,12 +30,12 @@ _PREFIXES = {"google": "gemini/", "ollama": "ollama/"}
 _BATCH = 64
 
 
-def named(provider: str, model: str) -> str:
+def litellm_name(provider: str, model: str) -> str:
     """The model as litellm knows it: without its provider before it, it asks somebody else."""
     return model if "/" in model else _PREFIXES.get(provider, "") + model
 
 
-class EmbedAsk(BaseModel, frozen=True, extra="ignore"):
+class EmbeddingRequest(BaseModel, frozen=True, extra="ignore"):
     """One request, as OpenAI's embeddings wire has it; our own client says where to ask."""
 
     input: list[str] = Field(min_length=1)
@@ -46,14 +46,14 @@ class EmbedAsk(BaseModel, frozen=True, extra="ignore"):
     """For each batch of texts."""
 
 
-class Embedded(NamedTuple):
+class Embeddings(NamedTuple):
     """One vector for each text, in the order of the texts, and what they took."""
 
     vectors: Sequence[Sequence[float]]
     usage: Usage
 
 
-def embed(model: str, ask: EmbedAsk, prices: Prices = NO_PRICES) -> Embedded:
+def embed(model: str, ask: EmbeddingRequest, prices: Prices = NO_PRICES) -> Embeddings:
     """Ask any litellm embedding model, in batches.
 
     Raises:
@@ -75,17 +75,17 @@ def embed(model: str, ask: EmbedAsk, prices: Prices = NO_PRICES) -> Embedded:
         made = _call(model, ask.input[start : start + _BATCH], given)
         vectors += made.vectors
         usage += made.usage
-    return Embedded(vectors, replace(usage, cost_usd=cost_usd(model, usage, prices)))
+    return Embeddings(vectors, replace(usage, cost_usd=cost_usd(model, usage, prices)))
 
 
-def _call(model: str, texts: Sequence[str], options: Mapping[str, object]) -> Embedded:
+def _call(model: str, texts: Sequence[str], options: Mapping[str, object]) -> Embeddings:
     import openai  # every error that litellm raises for a provider derives from its root
 
     try:
         response = litellm().embedding(input=list(texts), **options)
     except openai.OpenAIError as error:
         # Not chained to its cause: providers echo requests and parts of keys there.
-        raise outage(model, error, attempts=1) from None
+        raise unavailable_error(model, error, attempts=1) from None
     try:
         answer = _Answer.model_validate(response.model_dump())
     except ValidationError as error:
@@ -94,7 +94,7 @@ def _call(model: str, texts: Sequence[str], options: Mapping[str, object]) -> Em
     if len(rows) != len(texts):
         raise ModelUnavailable(f"{model!r} gave {len(rows)} vectors for {len(texts)} texts")
     vectors = [row.embedding for row in sorted(rows, key=lambda row: row.index)]
-    return Embedded(vectors, usage_from(answer.usage or {}))
+    return Embeddings(vectors, usage_from(answer.usage or {}))
 
 
 class _Row(BaseModel, frozen=True, extra="ignore"):

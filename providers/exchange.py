@@ -8,14 +8,14 @@ from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.gate import OURSELVES
 from contracts.tool import Decision, Denied, ToolCall
-from providers.account import Account, Refused, Turn
-from providers.ask import Ask, text_of
-from providers.embed import EmbedAsk, Embedded, embed
-from providers.pieces import KEPT_TEXT, Call, Heard, Piece, Wait
+from providers.account import Account, RequestRefused, Turn
+from providers.ask import ModelRequest, content_text
+from providers.embed import EmbeddingRequest, Embeddings, embed
+from providers.pieces import MAX_RECORDED_TEXT, AnswerPart, ReceivedAnswer, ToolCallPart, WaitPart
 from providers.prices import cost_usd
-from providers.stream import guessed
-from providers.trajectory import steady_digest
-from providers.wire_openai import message_out
+from providers.stream import estimated_usage
+from providers.trajectory import stable_digest
+from providers.wire_openai import message_to_openai
 
 LOOK_S = 1.0
 """How often it is looked whether a person has decided."""
@@ -31,7 +31,7 @@ _MOST_NEWS = 200
 _LONGEST_SECRET = 1 << 16
 
 
-def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
+def exchange(account: Account, ask: ModelRequest) -> Generator[AnswerPart, None, None]:
     """The pieces that the agent gets: the model's, with denied calls replaced.
 
     What the model said is counted and written down however this ends, also when the agent
@@ -43,11 +43,11 @@ def exchange(account: Account, ask: Ask) -> Generator[Piece, None, None]:
         OptionInvalid: the scripted model is no script.
     """
     with account.turn() as turn:
-        restored = replace(ask, messages=account.refusals.restored(ask.messages))
+        restored = replace(ask, messages=account.refusals.restore(ask.messages))
         yield from _written(account, turn, restored)
 
 
-def _written(account: Account, turn: Turn, ask: Ask) -> Generator[Piece, None, None]:
+def _written(account: Account, turn: Turn, ask: ModelRequest) -> Generator[AnswerPart, None, None]:
     """The same of a turn that may begin."""
     book = _Book(account, turn, ask)
     book.write_request()
@@ -55,7 +55,7 @@ def _written(account: Account, turn: Turn, ask: Ask) -> Generator[Piece, None, N
     try:
         for piece in account.run.answer(account.terms.model, ask):
             book.hear(piece)
-            if isinstance(piece, Call):
+            if isinstance(piece, ToolCallPart):
                 waited_s = yield from _guarded(account, piece.call, waited_s)
             else:
                 yield piece
@@ -66,7 +66,7 @@ def _written(account: Account, turn: Turn, ask: Ask) -> Generator[Piece, None, N
         book.close()
 
 
-def embedding(account: Account, ask: EmbedAsk) -> Embedded:
+def embed_exchange(account: Account, ask: EmbeddingRequest) -> Embeddings:
     """Vectors, counted and written down; of the texts only how many they were.
 
     Raises:
@@ -75,12 +75,12 @@ def embedding(account: Account, ask: EmbedAsk) -> Embedded:
     """
     terms, started = account.terms, time.monotonic()
     if terms.agent != OURSELVES:
-        raise Refused("this token is for a model that chats", kind="token", status=403)
+        raise RequestRefused("this token is for a model that chats", kind="token", status=403)
     with account.turn() as turn:
         try:
             made = embed(terms.model, ask, account.run.terms.prices)
         except ModelUnavailable as error:
-            account.broke(str(error), again=True)
+            account.record_failure(str(error), again=True)
             raise
         account.count(turn, made.usage, whole=True)
     account.run.trajectory.write(
@@ -94,7 +94,9 @@ def embedding(account: Account, ask: EmbedAsk) -> Embedded:
     return made
 
 
-def _guarded(account: Account, call: ToolCall, waited_s: float) -> Generator[Piece, None, float]:
+def _guarded(
+    account: Account, call: ToolCall, waited_s: float
+) -> Generator[AnswerPart, None, float]:
     """The call, or another in its place; before it `Wait`, as long as a person is waited for.
 
     All calls of one answer share that time; gives how much of it is gone.
@@ -102,7 +104,7 @@ def _guarded(account: Account, call: ToolCall, waited_s: float) -> Generator[Pie
     decision = account.decide(call)
     began = time.monotonic() - waited_s
     while _waits(decision) and time.monotonic() - began < account.wait_s:
-        yield Wait()
+        yield WaitPart()
         account.closed.wait(LOOK_S)
         decision = account.decide(call)
     account.count_decision(call, decision)
@@ -119,8 +121,8 @@ def _guarded(account: Account, call: ToolCall, waited_s: float) -> Generator[Pie
         approval=denied.approval if denied else "",
     )
     if isinstance(decision, Denied):
-        call = account.refusals.refuse(call, decision)
-    yield Call(call)
+        call = account.refusals.deny(call, decision)
+    yield ToolCallPart(call)
     return time.monotonic() - began
 
 
@@ -131,33 +133,33 @@ def _waits(decision: Decision) -> bool:
 class _Book:
     """Writes one exchange down."""
 
-    def __init__(self, account: Account, turn: Turn, ask: Ask) -> None:
+    def __init__(self, account: Account, turn: Turn, ask: ModelRequest) -> None:
         self._account = account
         self._turn = turn
         self._ask = ask
-        self._heard = Heard()
+        self._heard = ReceivedAnswer()
         self._started = time.monotonic()
         self._first_ms: int | None = None
         self._why = "the agent hung up"
 
     def write_request(self) -> None:
         """Write what is new since the assistant last spoke: of each text the beginning."""
-        messages, news, room = [], self._ask.news, _MOST_KEPT
+        messages, news, room = [], self._ask.new_messages, _MOST_KEPT
         for message in news[:_MOST_NEWS]:
-            text = text_of(message.get("content"))
+            text = content_text(message.get("content"))
             if message.get("role") == "tool":
                 self._write_result(str(message.get("tool_call_id"))[:_SHOWN], text)
                 continue
             most = min(_KEPT, room)
             content = self._beginning(text, most)
             room -= len(content)
-            cut = {} if len(text) <= most else {"size": len(text), "digest": steady_digest(text)}
+            cut = {} if len(text) <= most else {"size": len(text), "digest": stable_digest(text)}
             messages.append({"role": message.get("role"), "content": content, **cut})
         tools = [name[:100] for name in self._ask.tool_names[:_MOST_NEWS]]
         more = {"left_out": len(news) - _MOST_NEWS} if len(news) > _MOST_NEWS else {}
         self._write("request", messages=messages, tools=tools, **more)
 
-    def hear(self, piece: Piece) -> None:
+    def hear(self, piece: AnswerPart) -> None:
         if self._first_ms is None:
             self._first_ms = self._elapsed_ms()
         self._heard.add(piece)
@@ -166,7 +168,7 @@ class _Book:
         """The model did not answer, or not to the end."""
         self._why = str(error)
         again = self._first_ms is not None or isinstance(error, ModelRefused)
-        self._account.broke(self._why, again=again)
+        self._account.record_failure(self._why, again=again)
 
     def close(self) -> None:
         """Count the reply and write it; one that did not end is counted by a guess."""
@@ -174,33 +176,33 @@ class _Book:
         if end is None:
             usage = self._guess()
             said = {}
-            if heard.size:
+            if heard.characters:
                 self._account.count(self._turn, usage, whole=False)
-                said = {"message": message_out(heard.message)}
-            self._write("broken", why=self._why, usage=asdict(usage), size=heard.size, **said)
+                said = {"message": message_to_openai(heard.message)}
+            self._write("broken", why=self._why, usage=asdict(usage), size=heard.characters, **said)
             return
         self._account.count(self._turn, end.usage, whole=True)
         self._write(
             "reply",
-            message=message_out(heard.message),
+            message=message_to_openai(heard.message),
             usage=asdict(end.usage),
             stop_reason=end.stop_reason,
             latency_ms=self._elapsed_ms(),
             first_ms=self._first_ms,
-            cut=heard.size > KEPT_TEXT,
+            cut=heard.characters > MAX_RECORDED_TEXT,
         )
 
     def _guess(self) -> Usage:
         """Providers bill what they were asked and what they said, also when nobody listens."""
-        if not self._heard.size:
+        if not self._heard.characters:
             return Usage()
-        usage = guessed(self._ask.size, self._heard.size)
+        usage = estimated_usage(self._ask.characters, self._heard.characters)
         run, model = self._account.run, self._account.terms.model
         return replace(usage, cost_usd=cost_usd(model, usage, run.terms.prices))
 
     def _write_result(self, call: str, text: str) -> None:
         shown = self._beginning(text, _SHOWN)
-        self._write("result", call=call, digest=steady_digest(text), size=len(text), text=shown)
+        self._write("result", call=call, digest=stable_digest(text), size=len(text), text=shown)
 
     def _beginning(self, text: str, most: int) -> str:
         """So many characters of a text, redacted before: a secret cut through is not found."""

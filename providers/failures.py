@@ -4,7 +4,7 @@ import re
 
 from contracts.errors import ModelRefused, ModelUnavailable
 
-OVERFLOW = "context_window"
+CONTEXT_OVERFLOW = "context_window"
 """Stop reason of the empty reply to a conversation that the model cannot hold."""
 
 _MOST_WAIT_S = 60.0
@@ -23,13 +23,13 @@ _LINES = {
 }
 
 
-def unwrapped(failure: Exception) -> Exception:
+def provider_error(failure: Exception) -> Exception:
     """The provider's own failure, out of the one that litellm puts around it in a stream."""
     inner = getattr(failure, "original_exception", None)
     return inner if isinstance(inner, Exception) and hasattr(inner, "status_code") else failure
 
 
-def patience(failure: Exception) -> int:
+def max_retries(failure: Exception) -> int:
     """How many more times to ask after this failure."""
     match _status(failure):
         case 429 | 503 | 529:
@@ -40,7 +40,7 @@ def patience(failure: Exception) -> int:
             return 0
 
 
-def wait_s(failure: Exception, attempt: int) -> float:
+def retry_delay_s(failure: Exception, attempt: int) -> float:
     """Seconds until the next attempt: what the provider asks for, else 1, 2, 4, 8, 16."""
     headers = getattr(failure, "litellm_response_headers", None) or {}
     try:
@@ -49,15 +49,15 @@ def wait_s(failure: Exception, attempt: int) -> float:
         return min(_MOST_WAIT_S, 2.0 ** (attempt - 1))
 
 
-def outage(model: str, failure: Exception, *, attempts: int) -> ModelUnavailable:
+def unavailable_error(model: str, failure: Exception, *, attempts: int) -> ModelUnavailable:
     """The error to raise when nobody will ask again."""
-    told = explain(model, failure, attempts=attempts)
+    told = describe_failure(model, failure, attempts=attempts)
     status = _status(failure)
     ours = 400 <= status < 500 and status not in _LINES
     return ModelRefused(told) if ours else ModelUnavailable(told)
 
 
-def explain(model: str, failure: Exception, *, attempts: int) -> str:
+def describe_failure(model: str, failure: Exception, *, attempts: int) -> str:
     """One line for a person: what happened and what to do. Never holds a key."""
     status = _status(failure)
     line = _LINES.get(status, _REFUSED if 400 <= status < 500 else _NO_ANSWER)
@@ -65,7 +65,7 @@ def explain(model: str, failure: Exception, *, attempts: int) -> str:
     return line.format(model=model, after=after, said=_said(failure))
 
 
-def broken_off(model: str, failure: Exception) -> str:
+def describe_interruption(model: str, failure: Exception) -> str:
     """The same for an answer that began and did not end."""
     return f"the answer of {model!r} broke off: try again, or use another model ({_said(failure)})"
 

@@ -25,54 +25,54 @@ from starlette.routing import Route
 
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from providers import wire_anthropic_answer, wire_anthropic_request, wire_chat
-from providers.account import Refused
-from providers.ask import Ask, Json
-from providers.embed import EmbedAsk
-from providers.exchange import embedding, exchange
-from providers.failures import OVERFLOW
+from providers.account import RequestRefused
+from providers.ask import Json, ModelRequest
+from providers.embed import EmbeddingRequest
+from providers.exchange import embed_exchange, exchange
+from providers.failures import CONTEXT_OVERFLOW
 from providers.gateway_admin import CheckModel, admin_routes
-from providers.ledger import Ledger
+from providers.ledger import OpenRuns
 from providers.litellm_door import litellm
-from providers.pieces import End, Piece
+from providers.pieces import AnswerPart, EndPart
 from providers.pump import Pump
 from providers.scripted import is_scripted
 
-MAX_BODY = 64 << 20
+MAX_BODY_BYTES = 64 << 20
 THREADS = 256
 """Requests under way at one time; one that streams holds a thread while the model thinks."""
 
 
-class Wire(NamedTuple):
+class WireFormat(NamedTuple):
     """How one kind of agent asks, and is answered."""
 
-    ask_from: Callable[[bytes], Ask]
-    body_from: Callable[[Iterator[Piece], str], Json]
-    events_from: Callable[[Iterator[Piece], str], Iterator[bytes]]
+    ask_from: Callable[[bytes], ModelRequest]
+    body_from: Callable[[Iterator[AnswerPart], str], Json]
+    events_from: Callable[[Iterator[AnswerPart], str], Iterator[bytes]]
     error_body: Callable[[str, int], Json]
     error_event: Callable[[str], bytes]
     overflow: str = ""
     """The error for a conversation that the model cannot hold; empty: a stop reason tells."""
 
 
-_ANTHROPIC = Wire(
-    wire_anthropic_request.ask_from,
-    wire_anthropic_answer.body_from,
-    wire_anthropic_answer.events_from,
+_ANTHROPIC = WireFormat(
+    wire_anthropic_request.read_request,
+    wire_anthropic_answer.response_body,
+    wire_anthropic_answer.response_events,
     wire_anthropic_answer.error_body,
     wire_anthropic_answer.error_event,
     "prompt is too long: the model cannot hold this conversation",
 )
-_OPENAI = Wire(
-    wire_chat.ask_from,
-    wire_chat.body_from,
-    wire_chat.events_from,
+_OPENAI = WireFormat(
+    wire_chat.read_request,
+    wire_chat.response_body,
+    wire_chat.response_events,
     wire_chat.error_body,
     wire_chat.error_event,
 )
-_FAILURES = (Refused, ModelUnavailable, OptionInvalid, ValueError)
+_FAILURES = (RequestRefused, ModelUnavailable, OptionInvalid, ValueError)
 
 
-def gateway(ledger: Ledger, *, secret: str, check_model: CheckModel) -> Starlette:
+def gateway_app(ledger: OpenRuns, *, secret: str, check_model: CheckModel) -> Starlette:
     """The gateway as an ASGI app; `secret` opens its `/admin` routes."""
 
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="request")
@@ -105,22 +105,22 @@ def gateway(ledger: Ledger, *, secret: str, check_model: CheckModel) -> Starlett
 _Endpoint = Callable[[Request], Awaitable[Response]]
 _Parts = Generator[Response | bytes, None, None]
 """A whole response, or the events of one."""
-_Work = Callable[[Wire, Ledger, str, bytes], _Parts]
+_Work = Callable[[WireFormat, OpenRuns, str, bytes], _Parts]
 
 
-def _in_threads(ledger: Ledger, executor: Executor) -> Callable[[Wire, _Work], _Endpoint]:
+def _in_threads(ledger: OpenRuns, executor: Executor) -> Callable[[WireFormat, _Work], _Endpoint]:
     """Makes endpoints that do their work in a thread."""
 
-    def endpoint_for(wire: Wire, work: _Work) -> _Endpoint:
+    def endpoint_for(wire: WireFormat, work: _Work) -> _Endpoint:
         async def endpoint(request: Request) -> Response:
             token = _token(request)
             try:
-                with ledger.account(token).holding() as more:
+                with ledger.account(token).pending_body() as more:
                     body = await _body(request, more)
                     parts = _refusing(wire, work(wire, ledger, token, body))
                     taken = Pump(parts, executor).taken()
                     first = await anext(taken)
-            except Refused as error:
+            except RequestRefused as error:
                 return _failed(wire, error)
             if isinstance(first[0], Response):
                 await taken.aclose()
@@ -145,7 +145,7 @@ def _joined(parts: list[Response | bytes]) -> bytes:
     return b"".join(part for part in parts if isinstance(part, bytes))
 
 
-def _refusing(wire: Wire, parts: _Parts) -> _Parts:
+def _refusing(wire: WireFormat, parts: _Parts) -> _Parts:
     """The same; what is refused before the first part is told as the wire tells it."""
     try:
         yield from parts
@@ -153,13 +153,13 @@ def _refusing(wire: Wire, parts: _Parts) -> _Parts:
         yield _failed(wire, error)
 
 
-def _answered(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
+def _answered(wire: WireFormat, ledger: OpenRuns, token: str, body: bytes) -> _Parts:
     account = ledger.account(token)
     ask = wire.ask_from(body)
     with closing(exchange(account, ask)) as answered:
         first = next(answered)  # what fails before the first piece is a status
-        if wire.overflow and isinstance(first, End) and first.stop_reason == OVERFLOW:
-            raise Refused(wire.overflow, kind="request")
+        if wire.overflow and isinstance(first, EndPart) and first.stop_reason == CONTEXT_OVERFLOW:
+            raise RequestRefused(wire.overflow, kind="request")
         pieces = chain((first,), answered)
         if not ask.stream:
             yield JSONResponse(wire.body_from(pieces, account.terms.model))
@@ -170,11 +170,11 @@ def _answered(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
             yield wire.error_event(str(error))
 
 
-def _count_tokens(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
+def _count_tokens(wire: WireFormat, ledger: OpenRuns, token: str, body: bytes) -> _Parts:
     account = ledger.account(token)
-    with account.beside():
+    with account.free_request():
         model, ask = account.terms.model, wire.ask_from(body)
-        counted = ask.size // 4
+        counted = ask.characters // 4
         if not is_scripted(model):
             counted = litellm().token_counter(
                 model=model, messages=list(ask.messages), tools=list(ask.tools) or None
@@ -182,9 +182,9 @@ def _count_tokens(wire: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts
         yield JSONResponse({"input_tokens": counted})
 
 
-def _embedded(_: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
+def _embedded(_: WireFormat, ledger: OpenRuns, token: str, body: bytes) -> _Parts:
     account = ledger.account(token)
-    made = embedding(account, EmbedAsk.model_validate_json(body))
+    made = embed_exchange(account, EmbeddingRequest.model_validate_json(body))
     rows = [
         {"object": "embedding", "index": index, "embedding": list(vector)}
         for index, vector in enumerate(made.vectors)
@@ -194,25 +194,25 @@ def _embedded(_: Wire, ledger: Ledger, token: str, body: bytes) -> _Parts:
     yield JSONResponse({**head, "data": rows, "usage": counts})
 
 
-def _models(_: Wire, ledger: Ledger, token: str, __: bytes) -> _Parts:
+def _models(_: WireFormat, ledger: OpenRuns, token: str, __: bytes) -> _Parts:
     account = ledger.account(token)
-    with account.beside():
+    with account.free_request():
         model = account.terms.model
         one = {"id": model, "object": "model", "type": "model", "display_name": model}
         yield JSONResponse({"object": "list", "data": [one], "has_more": False})
 
 
-def _health(ledger: Ledger) -> _Endpoint:
+def _health(ledger: OpenRuns) -> _Endpoint:
     async def health(_: Request) -> Response:
-        return JSONResponse({"status": "ok", "runs": ledger.open_runs})
+        return JSONResponse({"status": "ok", "runs": ledger.count})
 
     return health
 
 
-def _failed(wire: Wire, error: Exception) -> Response:
+def _failed(wire: WireFormat, error: Exception) -> Response:
     """The one status that no client tries again, but for tokens, sizes and haste: we tried."""
-    status = error.status if isinstance(error, Refused) else 400
-    kind = error.kind if isinstance(error, Refused) else _kind(error)
+    status = error.status if isinstance(error, RequestRefused) else 400
+    kind = error.kind if isinstance(error, RequestRefused) else _kind(error)
     again = "true" if status == 429 else "false"
     headers = {"x-should-retry": again, "x-harness-error": kind}
     return JSONResponse(wire.error_body(_error_line(error), status), status, headers)
@@ -231,7 +231,7 @@ def _kind(error: Exception) -> str:
 
 
 def _error_line(error: Exception) -> str:
-    ours = isinstance(error, Refused | ModelUnavailable | OptionInvalid)
+    ours = isinstance(error, RequestRefused | ModelUnavailable | OptionInvalid)
     return str(error) if ours else f"the request is malformed: {str(error)[:500]}"
 
 
@@ -247,8 +247,10 @@ async def _body(request: Request, more: Callable[[int], None]) -> bytes:
             more(len(part))
             parts.append(part)
             size += len(part)
-            if size > MAX_BODY:
-                raise Refused(f"more than {MAX_BODY} bytes", kind="request", status=413)
+            if size > MAX_BODY_BYTES:
+                raise RequestRefused(
+                    f"more than {MAX_BODY_BYTES} bytes", kind="request", status=413
+                )
     except ClientDisconnect as error:
-        raise Refused("gone before all was said", kind="request") from error
+        raise RequestRefused("gone before all was said", kind="request") from error
     return b"".join(parts)

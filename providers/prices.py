@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
 from providers.litellm_door import litellm
-from providers.models import LOCAL, model_facts
+from providers.models import LOCAL_PROVIDERS, model_info
 
 _MILLION = 1_000_000
 
@@ -20,7 +20,7 @@ class Price(BaseModel, frozen=True, extra="forbid"):
     cache_read: float = Field(default=0.0, ge=0)
     cache_write: float = Field(default=0.0, ge=0)
 
-    def of(self, usage: Usage) -> float:
+    def cost_usd(self, usage: Usage) -> float:
         """What `usage` costs in dollars."""
         return (
             usage.input * self.input
@@ -39,8 +39,8 @@ NO_PRICES: Prices = MappingProxyType({})
 def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
     """The price of `usage` in dollars; 0.0 for a model without a price (`is_priced` tells)."""
     if model in prices:
-        return prices[model].of(usage)
-    if _is_local(model) or not is_priced(model):
+        return prices[model].cost_usd(usage)
+    if _is_local(model) or not has_price(model):
         return 0.0
     import openai  # every error that litellm raises for a provider derives from its root
 
@@ -54,27 +54,27 @@ def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
             cache_creation_input_tokens=usage.cache_write,
         )
     except (module.exceptions.ModelNotMappedError, openai.OpenAIError, ValueError):
-        return _listed(model_facts(model)).of(usage)  # its map has models that it cannot find
+        return _listed(model_info(model)).cost_usd(usage)  # its map has models that it cannot find
     return float(prompt + completion)
 
 
-def is_priced(model: str, prices: Prices = NO_PRICES) -> bool:
+def has_price(model: str, prices: Prices = NO_PRICES) -> bool:
     """True when the price of this model is known, so that a money limit means something."""
     if model in prices or _is_local(model):
         return True
-    facts = model_facts(model)
+    facts = model_info(model)
     told = "tiered_pricing" in facts or facts.get("input_cost_per_token") is not None
     return told and (model in litellm().model_cost or _is_theirs(model, facts))
 
 
-def most_output(model: str) -> int | None:
+def max_output_tokens(model: str) -> int | None:
     """The most tokens that one answer of this model can have; None when nobody knows."""
-    most = None if _is_local(model) else model_facts(model).get("max_output_tokens")
+    most = None if _is_local(model) else model_info(model).get("max_output_tokens")
     return most if isinstance(most, int) else None
 
 
 def _is_local(model: str) -> bool:
-    return model.partition("/")[0] in LOCAL
+    return model.partition("/")[0] in LOCAL_PROVIDERS
 
 
 def _is_theirs(model: str, facts: Mapping[str, object]) -> bool:

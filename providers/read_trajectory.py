@@ -8,26 +8,26 @@ from pathlib import Path
 
 from contracts.json import mapping_in, mappings_in
 from contracts.toolbox import PLAYBOOK_TOOLS
-from providers.ask import text_of
+from providers.ask import content_text
 
-Event = Mapping[str, object]
+TrajectoryEvent = Mapping[str, object]
 
-_NOTHING: Event = {}
+_NOTHING: TrajectoryEvent = {}
 
 
 @dataclass(frozen=True)
-class Difference:
+class TrajectoryDifference:
     """Where two trajectories part: the step, counted from 1, and what each has there."""
 
     step: int
-    was: str
-    now: str
+    expected: str
+    actual: str
 
     def __str__(self) -> str:
-        return f"step {self.step} differs: was {self.was!r}, is {self.now!r}"
+        return f"step {self.step} differs: was {self.expected!r}, is {self.actual!r}"
 
 
-def read_trajectory(path: Path) -> Iterator[Event]:
+def read_trajectory(path: Path) -> Iterator[TrajectoryEvent]:
     """The events in order; a line that is damaged, or was cut short, is left out.
 
     Raises:
@@ -35,12 +35,12 @@ def read_trajectory(path: Path) -> Iterator[Event]:
     """
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            event = event_of(line)
+            event = parse_event(line)
             if event is not None:
                 yield event
 
 
-def event_of(line: str | bytes) -> Event | None:
+def parse_event(line: str | bytes) -> TrajectoryEvent | None:
     """What one line says; None where whoever wrote was killed in the middle of it."""
     try:
         event = json.loads(line)
@@ -49,13 +49,13 @@ def event_of(line: str | bytes) -> Event | None:
     return event if isinstance(event, dict) else None
 
 
-def shown(event: Event) -> str:
+def event_line(event: TrajectoryEvent) -> str:
     """One event in one line, such as `fix · reply · bash pytest -q · 900 + 20 tokens`."""
     told = " · ".join(filter(None, (str(event.get("node", "")), _kind(event), *_details(event))))
     return " ".join(told.split())
 
 
-def first_difference(old: Path, new: Path) -> Difference | None:
+def first_difference(old: Path, new: Path) -> TrajectoryDifference | None:
     """The first step at which a replay did something else, or None.
 
     A step is a reply, whole or broken off, a decision, a tool's result, or a last question that
@@ -66,12 +66,12 @@ def first_difference(old: Path, new: Path) -> Difference | None:
     pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NOTHING)
     for step, (was, now) in enumerate(pairs, start=1):
         if _essence(was) != _essence(now):
-            return Difference(step, shown(was), shown(now))
+            return TrajectoryDifference(step, event_line(was), event_line(now))
     return None
 
 
-def _steps(path: Path) -> Iterator[Event]:
-    last: Event = _NOTHING
+def _steps(path: Path) -> Iterator[TrajectoryEvent]:
+    last: TrajectoryEvent = _NOTHING
     asked_memory: set[object] = set()
     for last in read_trajectory(path):
         asked_memory |= set(_memory_calls(last))
@@ -83,32 +83,32 @@ def _steps(path: Path) -> Iterator[Event]:
         yield {**last, "kind": "unanswered"}
 
 
-def _broke_off(event: Event) -> bool:
+def _broke_off(event: TrajectoryEvent) -> bool:
     """Whether this is an answer that began and did not end."""
     return event.get("kind") == "broken" and "message" in event
 
 
-def _memory_calls(event: Event) -> Iterator[object]:
+def _memory_calls(event: TrajectoryEvent) -> Iterator[object]:
     """Ids of the calls of playbook tools in a reply; some agents put more before the name."""
     for call in mappings_in(mapping_in(event.get("message")).get("tool_calls")):
         if str(mapping_in(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
             yield call.get("id")
 
 
-def _essence(event: Event) -> tuple[object, ...]:
+def _essence(event: TrajectoryEvent) -> tuple[object, ...]:
     names = ("kind", "node", "message", "tool", "verdict", "digest")
     return tuple(event.get(name) for name in names)
 
 
-def _kind(event: Event) -> str:
+def _kind(event: TrajectoryEvent) -> str:
     return str(event.get("kind", "nothing"))
 
 
-def _details(event: Event) -> Iterator[str]:
+def _details(event: TrajectoryEvent) -> Iterator[str]:
     match event.get("kind"):
         case "request":
             for message in mappings_in(event.get("messages")):
-                yield f"{message.get('role')}: {text_of(message.get('content'))[:200]}"
+                yield f"{message.get('role')}: {content_text(message.get('content'))[:200]}"
         case "reply":
             yield from _said(mapping_in(event.get("message")))
             usage = mapping_in(event.get("usage"))
@@ -124,8 +124,8 @@ def _details(event: Event) -> Iterator[str]:
             yield str(event.get("why") or "")
 
 
-def _said(message: Event) -> Iterator[str]:
-    yield text_of(message.get("content"))[:200]
+def _said(message: TrajectoryEvent) -> Iterator[str]:
+    yield content_text(message.get("content"))[:200]
     for call in mappings_in(message.get("tool_calls")):
         function = mapping_in(call.get("function"))
         yield f"{function.get('name')} {str(function.get('arguments'))[:200]}"

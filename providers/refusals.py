@@ -13,19 +13,19 @@ from contracts.tool import Denied, ToolCall
 from providers.ask import Json
 
 
-class Refusals:
+class DeniedCalls:
     """The denied calls of one agent."""
 
     def __init__(self) -> None:
         self._denied: dict[str, tuple[ToolCall, Denied]] = {}
 
-    def refuse(self, call: ToolCall, denied: Denied) -> ToolCall:
+    def deny(self, call: ToolCall, denied: Denied) -> ToolCall:
         """What the agent is sent instead of `call`."""
         self._denied[call.id] = (call, denied)
         reason = {"call": call.name, "reason": denied.told}
         return ToolCall(id=call.id, name=DENIED_TOOL, arguments=json.dumps(reason))
 
-    def restored(self, messages: Sequence[Json]) -> Sequence[Json]:
+    def restore(self, messages: Sequence[Json]) -> Sequence[Json]:
         """The conversation as the model knows it."""
         if not self._denied:
             return messages

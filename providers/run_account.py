@@ -8,11 +8,11 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
-from providers.answer import Pause, RunModels
-from providers.ask import Ask
-from providers.pieces import Piece
+from providers.answer import RunModels, Sleep
+from providers.ask import ModelRequest
+from providers.pieces import AnswerPart
 from providers.prices import Price
-from providers.scripted import PREFIX
+from providers.scripted import SCRIPTED_PREFIX
 from providers.trajectory import Redact, Trajectory
 
 
@@ -31,7 +31,7 @@ class RunTerms(BaseModel, frozen=True, extra="forbid"):
     """What was spent before the run went on; it counts towards the budget."""
     replay: Path | None = None
     """An old trajectory: its replies are played, whatever model is named."""
-    said: Mapping[str, int] = Field(default_factory=dict)
+    replies_given: Mapping[str, int] = Field(default_factory=dict)
     """Replies, by model, that were given before the run went on: scripts begin after them."""
     secrets: tuple[str, ...] = ()
     """Values that are blanked out in the trajectory, besides the gateway's own."""
@@ -42,23 +42,23 @@ class RunTerms(BaseModel, frozen=True, extra="forbid"):
 class RunAccount:
     """One open run: its models, its trajectory and what it spent."""
 
-    def __init__(self, terms: RunTerms, redact: Redact, pause: Pause) -> None:
+    def __init__(self, terms: RunTerms, redact: Redact, pause: Sleep) -> None:
         self.terms = terms
-        self._models = RunModels(terms.prices, pause=pause, said=terms.said)
-        self.masked = [secret for secret in terms.secrets if secret]
+        self._models = RunModels(terms.prices, pause=pause, said=terms.replies_given)
+        self.secrets = [secret for secret in terms.secrets if secret]
         self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._mask(redact(t)))
         self.ends_at = time.monotonic() + terms.ttl_s
         self._usage = Usage(cost_usd=terms.spent_usd)
         self._lock = threading.Lock()
 
-    def answer(self, model: str, ask: Ask) -> Iterator[Piece]:
+    def answer(self, model: str, ask: ModelRequest) -> Iterator[AnswerPart]:
         """The model's answer, or the next of the trajectory that is replayed.
 
         Raises:
             ModelUnavailable, OptionInvalid: as `RunModels.answer`.
         """
         replay = self.terms.replay
-        return self._models.answer(model if replay is None else f"{PREFIX}{replay}", ask)
+        return self._models.call(model if replay is None else f"{SCRIPTED_PREFIX}{replay}", ask)
 
     def count(self, usage: Usage) -> None:
         """Add one reply of any of the run's agents, who may spend at the same time."""
@@ -77,6 +77,6 @@ class RunAccount:
         return f"budget exceeded: ${spent.cost_usd:.4f} of ${budget:g}, {spent.total} tokens"
 
     def _mask(self, text: str) -> str:
-        for secret in self.masked:
+        for secret in self.secrets:
             text = text.replace(secret, "[redacted]")
         return text

@@ -28,7 +28,7 @@ from providers.wire_openai import AssistantMessage
 
 
 @dataclass(frozen=True, kw_only=True)
-class Broken(Reply):
+class BrokenReply(Reply):
     """What was said of a reply that broke off."""
 
     why: str
@@ -134,7 +134,7 @@ def _recorded(entry: dict[str, JsonValue], number: int) -> Reply | None:
             broken = _BrokenEvent.model_validate(entry)
             if broken.message is None:
                 return None
-            return Broken(message=broken.message.message(number), why=broken.why)
+            return BrokenReply(message=broken.message.to_message(number), why=broken.why)
         case _:
             return None
 
@@ -142,7 +142,7 @@ def _recorded(entry: dict[str, JsonValue], number: int) -> Reply | None:
 def _made(
     said: AssistantMessage, usage: dict[str, JsonValue], stop_reason: str | None, number: int
 ) -> Reply:
-    message = said.message(number)
+    message = said.to_message(number)
     default = "tool_calls" if message.tool_calls else "stop"
     return Reply(message=message, usage=usage_from(usage), stop_reason=stop_reason or default)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from contracts.chat import ChatRequest, Reply
 from contracts.errors import ModelUnavailable, OptionInvalid
-from providers.pieces import Piece, pieces_of
-from providers.script import Broken, Script, read_script
+from providers.pieces import AnswerPart, reply_parts
+from providers.script import BrokenReply, Script, read_script
 
-PREFIX = "scripted/"
+SCRIPTED_PREFIX = "scripted/"
 
 
 class ScriptedModel:
@@ -20,14 +20,14 @@ class ScriptedModel:
         self._next = said
         self._lock = threading.Lock()
 
-    def pieces(self) -> Iterator[Piece]:
+    def next_answer(self) -> Iterator[AnswerPart]:
         """The next reply in pieces, whatever was said; one that breaks off does so at its end.
 
         Raises:
             ModelUnavailable: the script is at its end, or this reply broke off.
         """
         reply = self._reply()
-        return _breaking(reply) if isinstance(reply, Broken) else iter(pieces_of(reply))
+        return _breaking(reply) if isinstance(reply, BrokenReply) else iter(reply_parts(reply))
 
     def _reply(self) -> Reply:
         with self._lock:
@@ -35,8 +35,8 @@ class ScriptedModel:
         return self._script.reply(index)
 
 
-def _breaking(reply: Broken) -> Iterator[Piece]:
-    *said, _ = pieces_of(reply)
+def _breaking(reply: BrokenReply) -> Iterator[AnswerPart]:
+    *said, _ = reply_parts(reply)
     yield from said
     raise ModelUnavailable(reply.why)
 
@@ -53,7 +53,7 @@ def reply_for(request: ChatRequest) -> Reply:
 
 def is_scripted(model: str) -> bool:
     """True for `scripted/<file>`."""
-    return model.startswith(PREFIX)
+    return model.startswith(SCRIPTED_PREFIX)
 
 
 def script_path(model: str) -> Path:
@@ -63,6 +63,6 @@ def script_path(model: str) -> Path:
         OptionInvalid: it is in the home of a user that nobody knows.
     """
     try:
-        return Path(model.removeprefix(PREFIX)).expanduser()
+        return Path(model.removeprefix(SCRIPTED_PREFIX)).expanduser()
     except RuntimeError as error:
         raise OptionInvalid(f"cannot read scripted model {model!r}: {error}") from error

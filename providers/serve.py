@@ -30,13 +30,13 @@ def serve(app: Starlette, place: str, *, ready: Callable[[str], None] = lambda _
     """
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(*_GARBAGE)
-    with bound(place) as listening:
-        server = uvicorn.Server(config(app))
-        ready(address(listening))
+    with listen(place) as listening:
+        server = uvicorn.Server(uvicorn_config(app))
+        ready(url_of(listening))
         server.run(sockets=[listening])
 
 
-def bound(place: str) -> socket.socket:
+def listen(place: str) -> socket.socket:
     """A listening socket at `place`; an old socket file there is replaced."""
     host, colon, port = place.rpartition(":")
     if colon and port.isdigit():
@@ -55,13 +55,13 @@ def bound(place: str) -> socket.socket:
     return listening
 
 
-def address(listening: socket.socket) -> str:
+def url_of(listening: socket.socket) -> str:
     """What a client calls this place."""
     name = listening.getsockname()
     return f"unix://{name}" if isinstance(name, str) else f"http://{name[0]}:{name[1]}"
 
 
-def config(app: Starlette) -> uvicorn.Config:
+def uvicorn_config(app: Starlette) -> uvicorn.Config:
     """How uvicorn serves: quietly, and with time to end what is under way."""
     return uvicorn.Config(
         app,

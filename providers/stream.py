@@ -7,7 +7,7 @@ from typing import Protocol
 
 from contracts.chat import Usage
 from contracts.tool import ToolCall
-from providers.pieces import Call, End, Piece, Text, Thought, thoughts
+from providers.pieces import AnswerPart, EndPart, TextPart, ThinkingPart, ToolCallPart, signatures
 from providers.usage import usage_from
 
 MAX_ARGUMENTS = 4_000_000
@@ -16,7 +16,7 @@ MAX_ARGUMENTS = 4_000_000
 _REMEMBERED = 2
 
 
-class StreamCut(ValueError):
+class StreamInterrupted(ValueError):
     """The stream ended before the model said that it was done."""
 
 
@@ -65,7 +65,7 @@ class Wrapper(Protocol):
     def __iter__(self) -> Iterator[Chunk]: ...
 
 
-class Stream:
+class StreamReader:
     """One streamed answer. litellm remembers all that it gave; here it is made to forget."""
 
     def __init__(self, wrapper: Wrapper, *, asked: Callable[[], int]) -> None:
@@ -79,7 +79,7 @@ class Stream:
         self._said = 0
         self._forgot = False
 
-    def pieces(self) -> Iterator[Piece]:
+    def parts(self) -> Iterator[AnswerPart]:
         """Text and thoughts as they come, then the calls, then the end.
 
         Raises:
@@ -94,15 +94,15 @@ class Stream:
             self._forget()
         ending = (self._wrapper.received_finish_reason, self._wrapper.intermittent_finish_reason)
         if not any(ending):
-            raise StreamCut("the connection ended before the model did")
-        calls = [Call(call.whole()) for call in self._calls]
+            raise StreamInterrupted("the connection ended before the model did")
+        calls = [ToolCallPart(call.whole()) for call in self._calls]
         yield from calls
-        yield End("tool_calls" if calls else self._reason, self._counted())
+        yield EndPart("tool_calls" if calls else self._reason, self._counted())
 
-    def _heard(self, delta: Delta) -> Iterator[Piece]:
+    def _heard(self, delta: Delta) -> Iterator[AnswerPart]:
         if delta.content:
             self._said += len(delta.content)
-            yield Text(delta.content)
+            yield TextPart(delta.content)
         for part in delta.tool_calls or ():
             self._call(part).add(part)
             self._said += len(part.function.arguments or "")
@@ -116,12 +116,12 @@ class Stream:
             self._calls.append(known)
         return known
 
-    def _thoughts(self, delta: Delta) -> Iterator[Piece]:
+    def _thoughts(self, delta: Delta) -> Iterator[AnswerPart]:
         thought = getattr(delta, "reasoning_content", None)
         if thought:
             self._said += len(thought)
-            yield Thought(thought)
-        yield from thoughts(getattr(delta, "thinking_blocks", None))
+            yield ThinkingPart(thought)
+        yield from signatures(getattr(delta, "thinking_blocks", None))
 
     def _forget(self) -> None:
         """Drop what litellm gathers of the answer, but for the counts in it."""
@@ -137,10 +137,10 @@ class Stream:
         told = any(getattr(chunk, "usage", None) for chunk in self._wrapper.chunks)
         if told or not self._forgot:
             return self._usage
-        return guessed(self._asked(), self._said)
+        return estimated_usage(self._asked(), self._said)
 
 
-def guessed(asked: int, said: int) -> Usage:
+def estimated_usage(asked: int, said: int) -> Usage:
     """About how many tokens so many characters are, when nobody counted them."""
     return Usage(input=asked // 4, output=said // 4)
 

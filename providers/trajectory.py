@@ -52,7 +52,7 @@ class Trajectory:
                 self._file.flush()
 
 
-def steady_digest(text: str) -> str:
+def stable_digest(text: str) -> str:
     """A short digest of a text, without durations, addresses and times of day."""
     made = hashlib.sha256()
     for start in range(0, len(text), _PIECE):

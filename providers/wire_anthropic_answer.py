@@ -8,36 +8,36 @@ from secrets import token_hex
 
 from contracts.chat import Usage
 from providers.ask import Json
-from providers.pieces import Call, End, Piece, Text, Thought, Wait
-from providers.sse import event
+from providers.pieces import AnswerPart, EndPart, TextPart, ThinkingPart, ToolCallPart, WaitPart
+from providers.sse import sse_event
 
 _STOP_REASONS = {"tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal"}
 
 
-def body_from(pieces: Iterator[Piece], model: str) -> Json:
+def response_body(pieces: Iterator[AnswerPart], model: str) -> Json:
     """A whole answer as one JSON object."""
     blocks: list[dict[str, object]] = []
-    end = End("stop", Usage())
+    end = EndPart("stop", Usage())
     for piece in pieces:
         match piece:
-            case End():
+            case EndPart():
                 end = piece
-            case Text(text) if blocks and blocks[-1]["type"] == "text":
+            case TextPart(text) if blocks and blocks[-1]["type"] == "text":
                 blocks[-1]["text"] = f"{blocks[-1]['text']}{text}"
-            case Text(text):
+            case TextPart(text):
                 blocks.append({"type": "text", "text": text})
-            case Call(call):
+            case ToolCallPart(call):
                 head = {"type": "tool_use", "id": call.id, "name": call.name}
                 blocks.append({**head, "input": _input(call.arguments)})
-            case Thought():
+            case ThinkingPart():
                 _think(blocks, piece)
-            case Wait():
+            case WaitPart():
                 pass
     stop = {"stop_reason": _stop_reason(end), "stop_sequence": None}
     return {**_head(model), "content": blocks, **stop, "usage": _usage(end.usage)}
 
 
-def _think(blocks: list[dict[str, object]], piece: Thought) -> None:
+def _think(blocks: list[dict[str, object]], piece: ThinkingPart) -> None:
     """Add a bit of thought: to the last block, if that is a thought not yet signed."""
     if piece.redacted:
         blocks.append(dict(_opening(piece)))
@@ -48,21 +48,21 @@ def _think(blocks: list[dict[str, object]], piece: Thought) -> None:
     blocks[-1]["signature"] = piece.signature
 
 
-def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
+def response_events(pieces: Iterator[AnswerPart], model: str) -> Iterator[bytes]:
     """The same as server-sent events, each as soon as its piece is there."""
     nothing: Json = {"content": [], "stop_reason": None, "stop_sequence": None}
     message = {**_head(model), **nothing, "usage": _usage(Usage())}
     yield _event("message_start", message=message)
     numbers, number, open_kind = count(), -1, ""
     for piece in pieces:
-        if isinstance(piece, Wait):
+        if isinstance(piece, WaitPart):
             yield _event("ping")
             continue
         kind = _kind(piece)
         if open_kind and kind != open_kind:
             yield _event("content_block_stop", index=number)
             open_kind = ""
-        if isinstance(piece, End):
+        if isinstance(piece, EndPart):
             end = {"stop_reason": _stop_reason(piece), "stop_sequence": None}
             yield _event("message_delta", delta=end, usage=_usage(piece.usage))
             continue
@@ -71,7 +71,7 @@ def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
             yield _event("content_block_start", index=number, content_block=_opening(piece))
         if (delta := _delta(piece)) is not None:
             yield _event("content_block_delta", index=number, delta=delta)
-        if isinstance(piece, Thought) and piece.last:
+        if isinstance(piece, ThinkingPart) and piece.ends_block:
             yield _event("content_block_stop", index=number)
             open_kind = ""
     yield _event("message_stop")
@@ -87,49 +87,49 @@ def error_body(message: str, status: int) -> Json:
 
 def error_event(message: str) -> bytes:
     """An error after the answer has begun."""
-    return event(error_body(message, 500), name="error")
+    return sse_event(error_body(message, 500), name="error")
 
 
 def _event(name: str, **fields: object) -> bytes:
-    return event({"type": name, **fields}, name=name)
+    return sse_event({"type": name, **fields}, name=name)
 
 
-def _kind(piece: Text | Thought | Call | End) -> str:
+def _kind(piece: TextPart | ThinkingPart | ToolCallPart | EndPart) -> str:
     """What may share a block has the same kind; each call has one of its own."""
     match piece:
-        case Text():
+        case TextPart():
             return "text"
-        case Thought(redacted=data):
+        case ThinkingPart(redacted=data):
             return "redacted" if data else "thinking"
-        case Call(call):
+        case ToolCallPart(call):
             return f"call {call.id}"
-        case End():
+        case EndPart():
             return "end"
 
 
-def _opening(piece: Text | Thought | Call) -> Json:
+def _opening(piece: TextPart | ThinkingPart | ToolCallPart) -> Json:
     match piece:
-        case Text():
+        case TextPart():
             return {"type": "text", "text": ""}
-        case Thought(redacted=data) if data:
+        case ThinkingPart(redacted=data) if data:
             return {"type": "redacted_thinking", "data": data}
-        case Thought():
+        case ThinkingPart():
             return {"type": "thinking", "thinking": "", "signature": ""}
-        case Call(call):
+        case ToolCallPart(call):
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
 
 
-def _delta(piece: Text | Thought | Call) -> Json | None:
+def _delta(piece: TextPart | ThinkingPart | ToolCallPart) -> Json | None:
     match piece:
-        case Text(text):
+        case TextPart(text):
             return {"type": "text_delta", "text": text}
-        case Thought(redacted=data) if data:
+        case ThinkingPart(redacted=data) if data:
             return None
-        case Thought(signature=signature) if signature:
+        case ThinkingPart(signature=signature) if signature:
             return {"type": "signature_delta", "signature": signature}
-        case Thought(text):
+        case ThinkingPart(text):
             return {"type": "thinking_delta", "thinking": text}
-        case Call(call):
+        case ToolCallPart(call):
             whole = json.dumps(_input(call.arguments))
             return {"type": "input_json_delta", "partial_json": whole}
 
@@ -147,7 +147,7 @@ def _head(model: str) -> Json:
     return {"id": f"msg_{token_hex(12)}", "type": "message", "role": "assistant", "model": model}
 
 
-def _stop_reason(end: End) -> str:
+def _stop_reason(end: EndPart) -> str:
     return _STOP_REASONS.get(end.stop_reason, "end_turn")
 
 

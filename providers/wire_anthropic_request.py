@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, JsonValue
 
 from contracts.json import mappings_in
-from providers.ask import SILENCE_S, Ask, Json, text_of
+from providers.ask import STREAM_TIMEOUT_S, Json, ModelRequest, content_text
 from providers.parts import image, not_shown
 
 
@@ -36,23 +36,23 @@ class _Request(BaseModel, frozen=True, extra="ignore"):
     stream: bool = False
 
 
-def ask_from(body: bytes) -> Ask:
+def read_request(body: bytes) -> ModelRequest:
     """Read a request; what no model here could use is left out, unknown fields too.
 
     Raises:
         ValueError: it is no such request. pydantic's ValidationError is one.
     """
     request = _Request.model_validate_json(body)
-    system = text_of(request.system)
+    system = content_text(request.system)
     messages: list[Json] = [{"role": "system", "content": system}] if system else []
     for turn in request.messages:
         messages += _messages(turn)
-    return Ask(
+    return ModelRequest(
         messages=messages,
         tools=[_tool(tool) for tool in request.tools if tool.input_schema is not None],
         options=dict(_options(request)),
         stream=request.stream,
-        silence_s=SILENCE_S if request.stream else 600.0,
+        timeout_s=STREAM_TIMEOUT_S if request.stream else 600.0,
     )
 
 
@@ -120,7 +120,7 @@ def _call(block: Mapping[str, JsonValue]) -> Json:
 
 
 def _result(block: Mapping[str, JsonValue]) -> Json:
-    text = text_of(block.get("content"))
+    text = content_text(block.get("content"))
     failed = "error: " if block.get("is_error") else ""
     return {
         "role": "tool",

@@ -9,13 +9,21 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Message, Usage
 from contracts.json import mapping_in
-from providers.ask import SILENCE_S, Ask, Json
+from providers.ask import STREAM_TIMEOUT_S, Json, ModelRequest
 from providers.parts import image, not_shown
-from providers.pieces import Call, End, Piece, Text, Thought, Wait, collect
-from providers.sse import COMMENT, event
-from providers.wire_openai import message_out
+from providers.pieces import (
+    AnswerPart,
+    EndPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    WaitPart,
+    collect,
+)
+from providers.sse import SSE_COMMENT, sse_event
+from providers.wire_openai import message_to_openai
 
-DONE = b"data: [DONE]\n\n"
+SSE_DONE = b"data: [DONE]\n\n"
 
 _PASSED_ON = (
     "max_tokens",
@@ -39,7 +47,7 @@ class _Request(BaseModel, frozen=True, extra="allow"):
     """Our own clients say how long they would wait."""
 
 
-def ask_from(body: bytes) -> Ask:
+def read_request(body: bytes) -> ModelRequest:
     """Read a request; fields that not every model takes are left out.
 
     Raises:
@@ -51,44 +59,46 @@ def ask_from(body: bytes) -> Ask:
     tools = list(_functions(request.tools or ()))
     if not tools:
         given.pop("tool_choice", None)
-    return Ask(
+    return ModelRequest(
         messages=[_message(message) for message in request.messages],
         tools=tools,
         options={name: given[name] for name in _PASSED_ON if given.get(name) is not None},
         stream=request.stream,
-        silence_s=SILENCE_S if request.stream else request.harness_timeout_s,
+        timeout_s=STREAM_TIMEOUT_S if request.stream else request.harness_timeout_s,
     )
 
 
-def body_from(pieces: Iterator[Piece], model: str) -> Json:
+def response_body(pieces: Iterator[AnswerPart], model: str) -> Json:
     """A whole answer as one JSON object."""
     message, end = collect(pieces)
-    choice = {"index": 0, "message": message_out(message), "finish_reason": end.stop_reason}
+    choice = {"index": 0, "message": message_to_openai(message), "finish_reason": end.stop_reason}
     head = _head(model, "chat.completion")
     return {**head, "choices": [choice], "usage": _usage(end.usage)}
 
 
-def events_from(pieces: Iterator[Piece], model: str) -> Iterator[bytes]:
+def response_events(pieces: Iterator[AnswerPart], model: str) -> Iterator[bytes]:
     """The same as server-sent events, each as soon as its piece is there."""
     head, calls = _head(model, "chat.completion.chunk"), 0
     yield _chunk(head, {"role": "assistant", "content": ""})
     for piece in pieces:
         match piece:
-            case Text(text):
+            case TextPart(text):
                 yield _chunk(head, {"content": text})
-            case Thought(text) if text:
+            case ThinkingPart(text) if text:
                 yield _chunk(head, {"reasoning_content": text})
-            case Call(call):
-                said = message_out(Message(role="assistant", tool_calls=(call,)))["tool_calls"]
+            case ToolCallPart(call):
+                said = message_to_openai(Message(role="assistant", tool_calls=(call,)))[
+                    "tool_calls"
+                ]
                 whole = said[0] if isinstance(said, list) else {}
                 yield _chunk(head, {"tool_calls": [{"index": calls, **whole}]})
                 calls += 1
-            case Wait():
-                yield COMMENT
-            case End(stop_reason, usage):
+            case WaitPart():
+                yield SSE_COMMENT
+            case EndPart(stop_reason, usage):
                 yield _chunk(head, {}, finish_reason=stop_reason)
-                yield event({**head, "choices": [], "usage": _usage(usage)})
-    yield DONE
+                yield sse_event({**head, "choices": [], "usage": _usage(usage)})
+    yield SSE_DONE
 
 
 def error_body(message: str, status: int) -> Json:
@@ -106,12 +116,12 @@ def error_body(message: str, status: int) -> Json:
 
 def error_event(message: str) -> bytes:
     """An error after the answer has begun."""
-    return event(error_body(message, 500))
+    return sse_event(error_body(message, 500))
 
 
 def _chunk(head: Json, delta: Json, *, finish_reason: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return event({**head, "choices": [choice]})
+    return sse_event({**head, "choices": [choice]})
 
 
 def _head(model: str, kind: str) -> Json:

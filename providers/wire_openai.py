@@ -29,7 +29,7 @@ class AssistantMessage(BaseModel, frozen=True, extra="forbid"):
     content: str | None = None
     tool_calls: list[_Call] | None = None
 
-    def message(self, number: int) -> Message:
+    def to_message(self, number: int) -> Message:
         """The same as ours; a call without an id gets one from `number` and its place."""
         calls = tuple(
             ToolCall(
@@ -57,7 +57,7 @@ class _Heard(BaseModel, frozen=True, extra="ignore"):
     tool_calls: list[_HeardCall] | None = None
 
 
-def message_out(message: Message) -> dict[str, object]:
+def message_to_openai(message: Message) -> dict[str, object]:
     """One message in OpenAI's form; an assistant that only calls tools has no content."""
     out: dict[str, object] = {"role": message.role, "content": message.content}
     if message.tool_calls:
@@ -68,7 +68,7 @@ def message_out(message: Message) -> dict[str, object]:
     return out
 
 
-def message_in(raw: object) -> Message:
+def message_from_openai(raw: object) -> Message:
     """An assistant's message as a provider sent it; keys that mean nothing to us are left.
 
     Raises:
@@ -86,7 +86,7 @@ def message_in(raw: object) -> Message:
     return Message(role="assistant", content=heard.content or "", tool_calls=calls)
 
 
-def tools_out(tools: Sequence[Tool]) -> list[Mapping[str, object]]:
+def tools_to_openai(tools: Sequence[Tool]) -> list[Mapping[str, object]]:
     """Tool definitions in OpenAI's form."""
     return [
         {

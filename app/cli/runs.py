@@ -181,14 +181,14 @@ def _show_trajectory(run: str, *, as_json: bool) -> None:
     from flows.runs.layout import TRAJECTORY
     from flows.runs.runs import find_run
     from nodes.text import inert
-    from providers.read_trajectory import read_trajectory, shown
+    from providers.read_trajectory import event_line, read_trajectory
 
     path = find_run(load_settings().runs, run) / TRAJECTORY
     events = read_trajectory(path) if path.exists() else iter(())
     if as_json:
         show_json(list(events))
     elif sys.stdout.isatty():
-        pager("\n".join(inert(shown(event)) for event in events))
+        pager("\n".join(inert(event_line(event)) for event in events))
     else:
         for event in events:
-            show(inert(shown(event)))
+            show(inert(event_line(event)))

@@ -28,7 +28,7 @@ from policy.errors import LogDamaged, LogUnavailable
 from policy.log.graph_text import graph_rows, mermaid
 from policy.log.view_spec import Graph, Prose, Table
 from policy.log.views import run_view
-from providers.read_trajectory import read_trajectory, shown
+from providers.read_trajectory import event_line, read_trajectory
 
 LISTED = 200
 SAID = 400
@@ -161,7 +161,7 @@ def spans(nodes: Sequence[NodeReport]) -> Sequence[Span]:
 
 def _said(path: Path) -> Iterator[str]:
     if path.is_file():
-        yield from (shown(event) for event in read_trajectory(path))
+        yield from (event_line(event) for event in read_trajectory(path))
 
 
 def _kind(line: str) -> str:

@@ -2,8 +2,8 @@
 
 from contracts.gate import Terms
 from contracts.tool import Allowed, Guard
-from providers.gateway import gateway
-from providers.ledger import Ledger
+from providers.gateway import gateway_app
+from providers.ledger import OpenRuns
 from providers.serve import serve
 
 SECRET = "benchmark"  # noqa: S105 - guards nothing
@@ -18,6 +18,6 @@ def _anything(_: str) -> None:
 
 
 if __name__ == "__main__":
-    ledger = Ledger(make_guard=_allow_all, redact=lambda text: text)
-    app = gateway(ledger, secret=SECRET, check_model=_anything)
+    ledger = OpenRuns(make_guard=_allow_all, redact=lambda text: text)
+    app = gateway_app(ledger, secret=SECRET, check_model=_anything)
     serve(app, "127.0.0.1:0", ready=lambda url: print(url, flush=True))

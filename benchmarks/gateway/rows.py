@@ -19,7 +19,7 @@ from benchmarks.row import Row
 from contracts.agents import NATIVE
 from contracts.gate import Terms
 from flows.runs.layout import TRAJECTORY
-from providers.account import AT_ONCE
+from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
 from providers.litellm_door import litellm
 from providers.run_account import RunTerms
@@ -123,13 +123,13 @@ def _batch(bench: Bench, token: str) -> tuple[list[Times], list[Times]]:
 
 def _streams(bench: Bench) -> Row:
     model = "openai/gpt-4o-100x50@20"
-    tokens = [bench.token(model) for _ in range(32 // AT_ONCE)]
+    tokens = [bench.token(model) for _ in range(32 // MAX_CONCURRENT)]
     began = time.monotonic()
     expected = _text(bench, tokens[0])
     alone = time.monotonic() - began
     began = time.monotonic()
     with ThreadPoolExecutor(32) as pool:
-        texts = list(pool.map(lambda token: _text(bench, token), tokens * AT_ONCE))
+        texts = list(pool.map(lambda token: _text(bench, token), tokens * MAX_CONCURRENT))
     together = time.monotonic() - began
     whole = sum(text == expected and len(text) == 5000 for text in texts)
     return Row(

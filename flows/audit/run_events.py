@@ -21,7 +21,7 @@ from memory.around_run import Recall
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner
 from policy.log.events import Draft, Kind
-from providers.read_trajectory import event_of
+from providers.read_trajectory import parse_event
 from sandbox.git import redact_url
 
 Append = Callable[[Sequence[Draft]], object]
@@ -289,6 +289,6 @@ class _Tail:
                 if not line.endswith(b"\n"):
                     return
                 self._at += len(line)
-                event = event_of(line)
+                event = parse_event(line)
                 if event is not None:
                     yield event

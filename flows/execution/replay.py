@@ -21,7 +21,7 @@ from flows.runs.review_base import as_inside, compared_with
 from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
 from nodes.agents.talk import NO_TALKS
-from providers.read_trajectory import Difference, first_difference
+from providers.read_trajectory import TrajectoryDifference, first_difference
 from sandbox.diffs import changed_paths, tree_id
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import WorkCommit, clone_into_sandbox, collect_work
@@ -33,7 +33,7 @@ class Replay:
 
     run_id: str
     same: bool
-    difference: Difference | None = None
+    difference: TrajectoryDifference | None = None
     files: tuple[str, ...] = ()
     was_tree: str
     tree: str

@@ -19,8 +19,8 @@ from nodes.agents.allowed import TOOLS, guard_for
 from nodes.text import redactor
 from policy.guard.asking import AskingGuard
 from policy.guard.guard import AgentGuard, guarded
-from providers.gateway import gateway
-from providers.ledger import Ledger
+from providers.gateway import gateway_app
+from providers.ledger import OpenRuns
 from providers.models import check_model
 from providers.serve import serve
 from sandbox.process import has_exited
@@ -39,13 +39,13 @@ been told of it just before."""
 def main(port: str, secret_file: Path, home: Path) -> None:
     """Serve until SIGTERM, or until its home is somebody else's or its successor's alone."""
     secret = secret_file.read_text()
-    ledger = Ledger(
+    ledger = OpenRuns(
         make_guard=partial(make_guard, approvals=approvals_in(home)),
         redact=redactor(environment()),
-        is_over=has_exited,
+        is_dead=has_exited,
     )
     threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
-    app = gateway(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))
+    app = gateway_app(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))
     serve(app, f"127.0.0.1:{port}")
 
 
@@ -71,13 +71,13 @@ def make_guard(
     return guarded((allowed, asking))
 
 
-def _look(ledger: Ledger, secret_file: Path, secret: str) -> None:
+def _look(ledger: OpenRuns, secret_file: Path, secret: str) -> None:
     has_successor = retired(secret_file.parent, "gateway", os.getpid())
     has_successor.unlink(missing_ok=True)  # it told another, who had this pid
     unused = 0
     while _is(secret_file, secret) and unused < _LAST_LOOKS:
         ledger.reap()
-        unused = unused + 1 if has_successor.exists() and not ledger.open_runs else 0
+        unused = unused + 1 if has_successor.exists() and not ledger.count else 0
         sleep(_LOOK_S)
     has_successor.unlink(missing_ok=True)
     os.kill(os.getpid(), signal.SIGTERM)

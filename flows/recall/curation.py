@@ -20,7 +20,7 @@ from memory.curation.curate import Curated
 from memory.curation.proposals import Story
 from memory.notes.notebook import Notebook
 from memory.scope import Scope, checked
-from providers.read_trajectory import read_trajectory, shown
+from providers.read_trajectory import event_line, read_trajectory
 
 RATED_WELL = 80
 """A run rated above this teaches without being asked."""
@@ -118,7 +118,7 @@ def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str
     if intent_from:
         yield f"request taken from {intent_from}: {' '.join(report.intent.split())[:_OUTPUT]}"
     events = read_trajectory(trajectory) if trajectory.exists() else iter(())
-    yield from [shown(event)[:_LINE] for event in events][-_LINES:]
+    yield from [event_line(event)[:_LINE] for event in events][-_LINES:]
     for node in report.nodes:
         ended = " ".join((node.error or node.output)[-_OUTPUT:].split())
         yield f"node {node.name}: {node.status}: {ended}"

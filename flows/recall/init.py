@@ -8,7 +8,7 @@ from flows.config.environment import config_file
 from flows.config.memory import EXAMPLE, load_memory_settings
 from flows.config.settings import load_settings
 from memory.database import back_up, database_file
-from providers.embed import PRESETS, named
+from providers.embed import PRESETS, litellm_name
 
 _KEYS = {"google": "GOOGLE_API_KEY", "openai": "OPENAI_API_KEY"}
 
@@ -38,7 +38,7 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
     usual, dimensions = PRESETS.get(provider, ("", None))
     if provider == "litellm" and not model:
         raise OptionInvalid(f"--provider litellm needs --model, such as {EXAMPLE!r}")
-    model = named(provider, model or usual)
+    model = litellm_name(provider, model or usual)
     embedding = {
         "provider": provider,
         "model": model,

@@ -20,7 +20,7 @@ from memory.notes.notebook import Notebook, open_notebook
 from memory.playbooks.library import Library, open_library
 from memory.types import Embedder
 from providers import mpnet
-from providers.embed import LOCAL, PRESETS, named
+from providers.embed import LOCAL_MODEL, PRESETS, litellm_name
 
 
 @contextmanager
@@ -61,10 +61,10 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     if wanted.provider == "none":
         return None
     usual, length = PRESETS.get(wanted.provider, ("", None))
-    model = named(wanted.provider, wanted.model or usual)
+    model = litellm_name(wanted.provider, wanted.model or usual)
     dimensions = wanted.dimensions or (length if model == usual else None)
     name = model if dimensions is None else f"{model}/{dimensions}"
-    if model == LOCAL:
+    if model == LOCAL_MODEL:
         return Embedder(name=name, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
     for place, said in {"api_key": wanted.api_key, "url": wanted.url}.items():
         if missing := unset(said, environment()):

@@ -7,7 +7,7 @@ from contracts.gate import Bounds
 from contracts.names import without_attempt
 from flows.runs.from_trajectory import Rules, Telling
 from flows.runs.request import ResolvedRequest
-from providers.read_trajectory import event_of
+from providers.read_trajectory import parse_event
 
 
 def rules_of(request: ResolvedRequest, bounds: Bounds | None) -> Mapping[str, Rules]:
@@ -49,6 +49,6 @@ def _lines(path: Path, upto: int | None) -> Iterator[Mapping[str, object]]:
         for line in file:
             if not line.endswith(b"\n") or (upto is not None and file.tell() > upto):
                 return
-            event = event_of(line)
+            event = parse_event(line)
             if event is not None:
                 yield event

@@ -8,7 +8,7 @@ from contracts.chat import Embed
 from contracts.gate import OURSELVES, Terms
 from flows.config.settings import Settings
 from flows.services.gateway import gateway_run
-from providers.embed import EmbedAsk
+from providers.embed import EmbeddingRequest
 
 PURPOSE = "embed"
 
@@ -35,7 +35,7 @@ def embed_through_gateway(
             return []
         today = datetime.now(UTC).strftime("%Y%m%d")
         path = settings.home / "calls" / f"{today}-{PURPOSE}.jsonl"
-        ask = EmbedAsk(
+        ask = EmbeddingRequest(
             input=list(texts),
             dimensions=dimensions,
             harness_api_key=api_key,

@@ -122,7 +122,7 @@ def gateway_run(
         budget_usd=budget_usd,
         ttl_s=settings.sandbox.ttl_s,
         prices=settings.prices,
-        said=said,
+        replies_given=said,
         spent_usd=spent_usd,
         replay=replay,
         secrets=secrets_in(environment()),

@@ -18,7 +18,7 @@ from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES, Gate, Terms
 from contracts.tool import Tool
 from providers.client import Gateway
-from providers.embed import EmbedAsk
+from providers.embed import EmbeddingRequest
 from providers.run_account import RunTerms
 from tests.support.fake_ollama import Ollama, ollama
 from tests.support.gateway import read_events
@@ -134,7 +134,7 @@ def test_its_calls_come_in_a_stream(served: Ollama, gateway: Gateway, open_gate:
 def test_it_makes_vectors(served: Ollama, gateway: Gateway, open_gate: Open) -> None:
     model = "ollama/nomic-embed-text"
     gate = open_gate(model)
-    vectors = gateway.embed(gate.token, EmbedAsk(input=["one", "two words", "three"]))
+    vectors = gateway.embed(gate.token, EmbeddingRequest(input=["one", "two words", "three"]))
     assert len(vectors) == 3
     assert len({len(vector) for vector in vectors}) == 1
     assert gate.spent().usage.input > 0

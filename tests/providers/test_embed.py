@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from contracts.errors import ModelRefused, ModelUnavailable
-from providers.embed import EmbedAsk, embed, named
+from providers.embed import EmbeddingRequest, embed, litellm_name
 from providers.prices import Price
 
 
@@ -53,9 +53,9 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
-def ask(url: str, *texts: str, **more: object) -> EmbedAsk:
+def ask(url: str, *texts: str, **more: object) -> EmbeddingRequest:
     given = {"harness_api_key": "sk-secret-12345678", "harness_api_base": url, **more}
-    return EmbedAsk.model_validate({"input": texts, **given})
+    return EmbeddingRequest.model_validate({"input": texts, **given})
 
 
 def test_vectors_come_in_the_order_of_the_texts(url: str) -> None:
@@ -89,10 +89,10 @@ def test_a_text_that_is_refused_is_no_outage(url: str, status: int) -> None:
 
 
 def test_a_model_without_its_provider_is_asked_of_that_one() -> None:
-    assert named("google", "gemini-embedding-001") == "gemini/gemini-embedding-001"
-    assert named("ollama", "mxbai-embed-large") == "ollama/mxbai-embed-large"
-    assert named("ollama", "ollama/x") == "ollama/x"
-    assert named("openai", "text-embedding-3-large") == "text-embedding-3-large"
+    assert litellm_name("google", "gemini-embedding-001") == "gemini/gemini-embedding-001"
+    assert litellm_name("ollama", "mxbai-embed-large") == "ollama/mxbai-embed-large"
+    assert litellm_name("ollama", "ollama/x") == "ollama/x"
+    assert litellm_name("openai", "text-embedding-3-large") == "text-embedding-3-large"
 
 
 def test_a_provider_that_is_not_there_is_unavailable() -> None:

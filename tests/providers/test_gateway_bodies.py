@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 
 from contracts.gate import Terms
 from contracts.tool import Allowed
-from providers.account import AT_ONCE, HELD, Account
-from providers.gateway import MAX_BODY, gateway
-from providers.ledger import Ledger
+from providers.account import MAX_CONCURRENT, MAX_PENDING_BYTES, Account
+from providers.gateway import MAX_BODY_BYTES, gateway_app
+from providers.ledger import OpenRuns
 from providers.run_account import RunTerms
 from tests.support.gateway import AgentClient, Open, Script
 from tests.support.waiting import wait_until
@@ -29,7 +29,7 @@ def client(agent: Open, script: Script) -> AgentClient:
 def come_in(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the pieces of requests that the gateway has taken in."""
     sizes: list[int] = []
-    holding = Account.holding
+    holding = Account.pending_body
 
     @contextmanager
     def counted(account: Account) -> Iterator[Callable[[int], None]]:
@@ -49,10 +49,12 @@ def come_in(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def unfinished(client: AgentClient, come_in: list[int]) -> Iterator[ExitStack]:
     """Requests of the agent, `HELD` bytes together, whose last byte does not come."""
     with ExitStack() as stack:
-        for _ in range(HELD // MAX_BODY):
+        for _ in range(MAX_PENDING_BYTES // MAX_BODY_BYTES):
             stack.enter_context(closing(_begun(client)))
         # While their bytes still come in, another request would push one of them out.
-        wait_until(lambda: sum(come_in) == HELD // MAX_BODY * (MAX_BODY - 1))
+        wait_until(
+            lambda: sum(come_in) == MAX_PENDING_BYTES // MAX_BODY_BYTES * (MAX_BODY_BYTES - 1)
+        )
         yield stack
 
 
@@ -60,8 +62,8 @@ def _begun(client: AgentClient) -> socket.socket:
     url = client.http.base_url
     begun = socket.create_connection((url.host, url.port or 80))
     head = f"POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {client.gate.token}\r\n"
-    begun.sendall(f"{head}content-length: {MAX_BODY}\r\n\r\n".encode())
-    begun.sendall(bytes(MAX_BODY - 1))
+    begun.sendall(f"{head}content-length: {MAX_BODY_BYTES}\r\n\r\n".encode())
+    begun.sendall(bytes(MAX_BODY_BYTES - 1))
     return begun
 
 
@@ -74,10 +76,10 @@ def _until(client: AgentClient, status: int) -> str:
 
 
 def test_what_is_no_turn_is_asked_so_often_at_once_and_no_more(tmp_path: Path) -> None:
-    ledger = Ledger(make_guard=lambda _, __: lambda _: Allowed(), redact=str)
+    ledger = OpenRuns(make_guard=lambda _, __: lambda _: Allowed(), redact=str)
     ledger.open_run(RunTerms(run_id="r", trajectory=tmp_path / "t.jsonl"))
-    tokens = [ledger.open("r", Terms(node="n", agent="pi", model="scripted/x")) for _ in "ab"]
-    app = gateway(ledger, secret="s", check_model=lambda _: None)
+    tokens = [ledger.open_token("r", Terms(node="n", agent="pi", model="scripted/x")) for _ in "ab"]
+    app = gateway_app(ledger, secret="s", check_model=lambda _: None)
 
     def statuses(token: str) -> list[int]:
         headers = {"x-api-key": token}
@@ -86,10 +88,10 @@ def test_what_is_no_turn_is_asked_so_often_at_once_and_no_more(tmp_path: Path) -
 
     with TestClient(app) as http:
         with ExitStack() as under_way:
-            for _ in range(AT_ONCE):
-                under_way.enter_context(ledger.account(tokens[0]).beside())
+            for _ in range(MAX_CONCURRENT):
+                under_way.enter_context(ledger.account(tokens[0]).free_request())
             assert [statuses(token) for token in tokens] == [[429, 429], [200, 200]]
-        assert [statuses(tokens[0]) for _ in range(AT_ONCE)] == [[200, 200]] * AT_ONCE
+        assert [statuses(tokens[0]) for _ in range(MAX_CONCURRENT)] == [[200, 200]] * MAX_CONCURRENT
     ledger.close_run("r")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.errors import ModelUnavailable
 from contracts.gate import OURSELVES
-from providers.account import REFUSED_IN_A_ROW
+from providers.account import MAX_CONSECUTIVE_FAILURES
 from providers.client import Gateway
 from tests.support import openai_events
 from tests.support.fake_provider import Answer, provider, use_as_openai
@@ -114,9 +114,9 @@ def test_an_agent_that_is_only_refused_is_given_up_and_fills_no_disk(
     with provider(refusal(400, "no")) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
-        for _ in range(REFUSED_IN_A_ROW + 2):
+        for _ in range(MAX_CONSECUTIVE_FAILURES + 2):
             assert "refused the request as malformed" in client.chat("x" * 500_000).text
-    assert len(served.requests) == REFUSED_IN_A_ROW
+    assert len(served.requests) == MAX_CONSECUTIVE_FAILURES
     (asked, *_) = client.events("request")
     (message,) = cast("list[dict[str, object]]", asked["messages"])
     assert (message["size"], message["content"]) == (500_000, "x" * 20_000)

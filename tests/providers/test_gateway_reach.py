@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from contracts.errors import ModelUnavailable
-from providers.answer import answer
-from providers.ask import Ask
+from providers.answer import call_model
+from providers.ask import ModelRequest
 from tests.support import anthropic_events
 from tests.support.fake_provider import Answer, Provider, provider
 from tests.support.gateway import Open
@@ -87,5 +87,7 @@ def test_litellm_itself_fetches_nothing(served: Provider) -> None:
     url = f"{served.url}/stolen.png"
     content = [{"type": "image_url", "image_url": {"url": url}}]
     with pytest.raises(ModelUnavailable, match="download is disabled"):
-        answer(MODEL, Ask(messages=[{"role": "user", "content": content}], stream=True))
+        call_model(
+            MODEL, ModelRequest(messages=[{"role": "user", "content": content}], stream=True)
+        )
     assert served.requests == []

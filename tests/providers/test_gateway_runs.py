@@ -15,7 +15,7 @@ import pytest
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.gate import BUDGET_EXCEEDED, Terms
 from providers import gateway_admin, litellm_door
-from providers.account import AT_ONCE
+from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
 from providers.read_trajectory import first_difference
 from providers.run_account import RunTerms
@@ -206,7 +206,7 @@ def test_a_secret_that_is_cut_through_is_in_no_trajectory(agent: Open, script: S
 
 def test_many_agents_at_one_time_lose_nothing(agent: Open, script: Script) -> None:
     client = agent(script(*({"content": f"{n:03}", "usage": USAGE} for n in range(200))))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
         said = list(pool.map(lambda n: client.messages(stream=n % 2 == 0).text, range(200)))
     assert all(sum(f"{n:03}" in text for text in said) >= 1 for n in range(200))
     assert client.gate.spent().turns == 200

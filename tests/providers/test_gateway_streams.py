@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from providers.account import AT_ONCE
+from providers.account import MAX_CONCURRENT
 from tests.support import openai_events
 from tests.support.fake_provider import Answer, provider, use_as_openai
 from tests.support.gateway import AgentClient, Open, read_events
@@ -158,7 +158,7 @@ def test_an_agent_asks_so_often_at_once_and_no_more(
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
         with begun(client):
-            for _ in range(AT_ONCE - 1):
+            for _ in range(MAX_CONCURRENT - 1):
                 others.enter_context(begun(client))
             messages, chat = client.messages(), client.chat()
             assert [messages.status_code, chat.status_code] == [429, 429]

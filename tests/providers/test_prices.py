@@ -1,7 +1,7 @@
 import pytest
 
 from contracts.chat import Usage
-from providers.prices import cost_usd, is_priced
+from providers.prices import cost_usd, has_price
 from providers.usage import usage_from
 
 MILLION = 1_000_000
@@ -43,7 +43,7 @@ def test_tokens_cost_what_the_map_says(model: str, usage: Usage, dollars: float)
     ],
 )
 def test_a_model_without_a_price_can_be_told(model: str, priced: bool) -> None:
-    assert is_priced(model) is priced
+    assert has_price(model) is priced
 
 
 @pytest.mark.parametrize(

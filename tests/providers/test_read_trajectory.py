@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.read_trajectory import first_difference, read_trajectory, shown
+from providers.read_trajectory import event_line, first_difference, read_trajectory
 
 CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": '{"command":1}'}}
 REPLY = {
@@ -35,7 +35,7 @@ def write(path: Path, *events: object) -> Path:
     ],
 )
 def test_each_event_is_one_line(event: dict[str, object], line: str) -> None:
-    assert shown(event) == line
+    assert event_line(event) == line
 
 
 def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_an_answer_that_broke_off_is_a_step(tmp_path: Path) -> None:
     assert first_difference(old, write(tmp_path / "new", cut, REPLY)) is None
     assert (
         str(first_difference(old, write(tmp_path / "other", REPLY)))
-        == f"step 1 differs: was 'fix · broken · I lo · cut', is '{shown(REPLY)}'"
+        == f"step 1 differs: was 'fix · broken · I lo · cut', is '{event_line(REPLY)}'"
     )
 
 

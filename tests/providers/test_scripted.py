@@ -8,7 +8,7 @@ from contracts.chat import ChatRequest, Message, Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.tool import ToolCall
 from providers.answer import RunModels
-from providers.ask import Ask
+from providers.ask import ModelRequest
 from providers.litellm_door import litellm
 from providers.pieces import collect
 from tests.support.direct import complete, scripted_complete
@@ -126,11 +126,11 @@ def test_without_a_run_the_conversation_tells_the_place(script: Path) -> None:
 
 def test_within_a_run_a_second_conversation_goes_on_where_the_first_ended(script: Path) -> None:
     write(script, {"content": "one"}, {"content": "two"})
-    model, ask = f"scripted/{script}", Ask.of(ASK)
+    model, ask = f"scripted/{script}", ModelRequest.of(ASK)
     run, other_run = RunModels(), RunModels()
-    said = [collect(run.answer(model, ask))[0].content for _ in range(2)]
+    said = [collect(run.call(model, ask))[0].content for _ in range(2)]
     assert said == ["one", "two"]
-    assert collect(other_run.answer(model, ask))[0].content == "one"
+    assert collect(other_run.call(model, ask))[0].content == "one"
 
 
 @pytest.mark.filterwarnings("ignore:Accessing the", "ignore:Item .* on TypedDict")

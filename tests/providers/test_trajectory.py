@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contracts.chat import ChatRequest, Message
-from providers.trajectory import Trajectory, steady_digest
+from providers.trajectory import Trajectory, stable_digest
 from tests.support.direct import scripted_complete
 
 ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
@@ -72,15 +72,15 @@ def test_what_is_written_after_the_end_is_dropped(path: Path) -> None:
 
 def test_what_changes_from_run_to_run_is_not_in_a_digest() -> None:
     one, other = (
-        steady_digest(f"ran in {took}, at {place}, {time}")
+        stable_digest(f"ran in {took}, at {place}, {time}")
         for took, place, time in (
             ("0.12s", "0x7f3a2b1c", "10:01:02"),
             ("4s", "0xdeadbee", "23:59:59"),
         )
     )
-    assert one == other != steady_digest("ran in 4 minutes, at 0xdeadbee, 23:59:59")
+    assert one == other != stable_digest("ran in 4 minutes, at 0xdeadbee, 23:59:59")
 
 
 def test_a_result_of_a_million_digits_does_not_hold_up_the_gateway() -> None:
     """Looked at anew from each digit they take hours, in which no other thread gets on."""
-    assert steady_digest("1" * 1_000_000) != steady_digest("1" * 1_000_000 + "ms")
+    assert stable_digest("1" * 1_000_000) != stable_digest("1" * 1_000_000 + "ms")

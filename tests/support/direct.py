@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.chat import ChatRequest, Complete, Reply
-from providers.answer import Pause, answer
-from providers.ask import Ask
-from providers.pieces import Piece, collect
+from providers.answer import Sleep, call_model
+from providers.ask import ModelRequest
+from providers.pieces import AnswerPart, collect
 from providers.script import read_script
 from providers.scripted import ScriptedModel, is_scripted, reply_for
 
 
-def complete(request: ChatRequest, *, pause: Pause = time.sleep) -> Reply:
+def complete(request: ChatRequest, *, pause: Sleep = time.sleep) -> Reply:
     """Call the model; wait and try again as the gateway does.
 
     Raises:
@@ -21,7 +21,7 @@ def complete(request: ChatRequest, *, pause: Pause = time.sleep) -> Reply:
     """
     if is_scripted(request.model):
         return reply_for(request)
-    return _reply(answer(request.model, Ask.of(request), pause=pause))
+    return _reply(call_model(request.model, ModelRequest.of(request), pause=pause))
 
 
 def scripted_complete(path: Path) -> Complete:
@@ -31,9 +31,9 @@ def scripted_complete(path: Path) -> Complete:
         OptionInvalid: the file is missing or is no script.
     """
     model = ScriptedModel(read_script(path))
-    return lambda _: _reply(model.pieces())
+    return lambda _: _reply(model.next_answer())
 
 
-def _reply(pieces: Iterator[Piece]) -> Reply:
+def _reply(pieces: Iterator[AnswerPart]) -> Reply:
     message, end = collect(pieces)
     return Reply(message=message, usage=end.usage, stop_reason=end.stop_reason)

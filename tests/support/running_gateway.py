@@ -11,10 +11,10 @@ import uvicorn
 from flows.host.gateway_process import make_guard
 from policy.plan.approvals import Approvals
 from providers.client import Gateway, OnWait
-from providers.gateway import gateway
-from providers.ledger import Ledger
+from providers.gateway import gateway_app
+from providers.ledger import OpenRuns
 from providers.models import check_model
-from providers.serve import address, bound, config
+from providers.serve import listen, url_of, uvicorn_config
 
 SECRET = "only-for-the-host"
 
@@ -28,18 +28,18 @@ def running_gateway(
     approvals: Callable[[], Approvals] | None = None,
     watch_loading: Callable[[], OnWait] = lambda: lambda: None,
 ) -> Iterator[Gateway]:
-    ledger = Ledger(
+    ledger = OpenRuns(
         make_guard=partial(make_guard, approvals=approvals),
         redact=lambda text: text.replace("hunter2", "***"),
         pause=pause,
     )
     known = dict(environ or {})
-    app = gateway(ledger, secret=SECRET, check_model=lambda model: check_model(model, known))
-    with bound(place) as listening:
-        server = uvicorn.Server(config(app))
+    app = gateway_app(ledger, secret=SECRET, check_model=lambda model: check_model(model, known))
+    with listen(place) as listening:
+        server = uvicorn.Server(uvicorn_config(app))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
-        client = Gateway(address(listening), SECRET, watch_loading=watch_loading)
+        client = Gateway(url_of(listening), SECRET, watch_loading=watch_loading)
         try:
             yield client
         finally:
