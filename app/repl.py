@@ -94,7 +94,7 @@ class Repl:
 
     def _run(self, name: str) -> None:
         self.plan = self._named(name)
-        before = self.shop.log.newest()
+        before = self.shop.log.last_number()
         agree(self.shop, self.plan, plan_state(self.shop, self.plan).missing_grants)
         self._watch(start_plan(self.settings, self.plan), before)
 
@@ -102,7 +102,7 @@ class Repl:
         name, _, reason = words.partition(" ")
         if not name:
             name = self._only_one_that_waits()
-        before = self.shop.log.newest()
+        before = self.shop.log.last_number()
         decided = self.shop.approvals.decide(name, status, by=who(), reason=reason)
         then = go_on_in_background(self.shop, self.settings, decided)
         if isinstance(then, str):
@@ -123,7 +123,7 @@ class Repl:
         over = False
         while not over:
             over = started.over  # asked first: it may still say something meanwhile
-            for number, event in self.shop.log.since(seen, run_id=self.plan):
+            for number, event in self.shop.log.events_after(seen, run_id=self.plan):
                 seen = number
                 self._say(event_line(event))
                 over = over or event.kind == "report"

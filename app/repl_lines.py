@@ -7,7 +7,7 @@ from contracts.json import Json
 from flows.audit.approval_text import whole
 from flows.plans.deltas import plan_delta
 from policy.log.events import Event
-from policy.plan.registry import thawed
+from policy.plan.registry import plain_json
 from policy.types import Approval
 
 _TOLD = 120
@@ -32,5 +32,5 @@ def _of_plan(delta: Mapping[str, Json]) -> str:
 
 
 def _short(body: Mapping[str, Json]) -> str:
-    text = dumps(thawed(body), ensure_ascii=False)
+    text = dumps(plain_json(body), ensure_ascii=False)
     return text if len(text) <= _TOLD else f"{text[:_TOLD]}…"

@@ -112,7 +112,7 @@ def _go_on(shop: PlanShop, run_id: str) -> PlanReport:
     """Run what can be run, then wait for a person, until nothing waits or what waited expired."""
     while True:
         suspend_until_decided(shop.approvals, run_id)
-        late = late_line(shop.approvals.undecided(run_id))
+        late = late_line(shop.approvals.expired_undecided(run_id))
         if late is not None:
             return replace(report_of(shop, run_id), status="failure", error=late)
         with open_run(shop, run_id) as run:

@@ -27,20 +27,20 @@ class Authority:
     principals: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     tags: frozenset[str] = frozenset()
 
-    def knows(self, cap: str) -> bool:
+    def is_known(self, cap: str) -> bool:
         """True for a data capability that means something here."""
         if cap.startswith(SHARE_WITH):
-            return bool(names_in(cap)) and names_in(cap) <= self.principals.keys()
+            return bool(principals_in(cap)) and principals_in(cap) <= self.principals.keys()
         return cap in self.tags
 
-    def clears(self, cap: str, recipients: frozenset[str]) -> bool:
+    def may_release(self, cap: str, recipients: frozenset[str]) -> bool:
         """True when data with this tag may go to these recipients, all of them."""
         if f"{RELEASE}{cap}" in self.grants:
             return True
         if not cap.startswith(SHARE_WITH) or not recipients:
             return False
-        known = (self.principals.get(name, frozenset()) for name in names_in(cap))
-        return recipients <= frozenset().union(*(map(address, known) for known in known))
+        known = (self.principals.get(name, frozenset()) for name in principals_in(cap))
+        return recipients <= frozenset().union(*(map(normalized_address, known) for known in known))
 
     def as_json(self) -> dict[str, Json]:
         """What the policy's version is made of."""
@@ -50,12 +50,12 @@ class Authority:
         return {"grants": sorted(self.grants), "principals": people, "tags": sorted(self.tags)}
 
 
-def names_in(cap: str) -> frozenset[str]:
+def principals_in(cap: str) -> frozenset[str]:
     """The principals of `share_with:bob` or `share_with:ann,bob`."""
     return frozenset(cap.removeprefix(SHARE_WITH).split(",")) - {""}
 
 
-def address(text: str) -> str:
+def normalized_address(text: str) -> str:
     """The one spelling of an address: of a plain URL its origin, all in lower case."""
     text = text.strip().casefold()
     origin = _ORIGIN.match(text)
@@ -68,7 +68,7 @@ def addresses_in(value: Json) -> Iterable[str]:
     Anything else counts as an address that nobody has.
     """
     if isinstance(value, str):
-        yield address(value)
+        yield normalized_address(value)
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from addresses_in(item)

@@ -12,7 +12,7 @@ _LOG_LOCK = 0x68_61_72_6E_65_73_73
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def write_transaction(engine: Engine) -> Iterator[Connection]:
     """One transaction that writes; of several, in any process, one at a time.
 
     Raises:
@@ -30,7 +30,7 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def read_transaction(engine: Engine) -> Iterator[Connection]:
     """One transaction that sees the database at one moment.
 
     Raises:

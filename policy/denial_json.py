@@ -6,7 +6,7 @@ from contracts.json import Json
 from contracts.tool import Denied
 
 
-def denial_json(denied: Denied) -> dict[str, Json]:
+def denial_to_json(denied: Denied) -> dict[str, Json]:
     """The denial with all that it says of others."""
     return {
         "reason": denied.reason,
@@ -14,11 +14,11 @@ def denial_json(denied: Denied) -> dict[str, Json]:
         "argument": denied.argument,
         "tags": sorted(denied.tags),
         "provenance": list(denied.provenance),
-        **({"also": [denial_json(one) for one in denied.also]} if denied.also else {}),
+        **({"also": [denial_to_json(one) for one in denied.also]} if denied.also else {}),
     }
 
 
-def denial_of(body: Mapping[str, Json]) -> Denied:
+def denial_from_json(body: Mapping[str, Json]) -> Denied:
     """The denial that `denial_json` gave this of."""
     return Denied(
         reason=str(body["reason"]),
@@ -26,7 +26,9 @@ def denial_of(body: Mapping[str, Json]) -> Denied:
         argument=str(body["argument"]),
         tags=frozenset(map(str, _each(body["tags"]))),
         provenance=tuple(map(str, _each(body["provenance"]))),
-        also=tuple(denial_of(one) for one in _each(body.get("also")) if isinstance(one, Mapping)),
+        also=tuple(
+            denial_from_json(one) for one in _each(body.get("also")) if isinstance(one, Mapping)
+        ),
     )
 
 

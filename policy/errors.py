@@ -16,7 +16,7 @@ HarnessError
 from contracts.errors import BadInput, HarnessError, Unavailable
 
 
-class LinksTooMany(HarnessError):
+class TooManyLinks(HarnessError):
     """The symbolic links of a tree are more than may be followed in the time there is."""
 
 
@@ -24,7 +24,7 @@ class LogDamaged(HarnessError):
     """The log lacks events that it once had, or holds what was never appended."""
 
 
-class NotKept(HarnessError):
+class ResultNotSaved(HarnessError):
     """An operation was done, but what it made could not be kept: no retry does it again."""
 
 
@@ -44,5 +44,5 @@ class LogUnavailable(Unavailable):
     """The event log cannot be read or written: what would happen now could not be told later."""
 
 
-class PersonAwaited(HarnessError):
+class WaitingForPerson(HarnessError):
     """A person has not answered yet; the step is done when they have."""

@@ -20,19 +20,19 @@ class FileLabels:
 
     caps: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def of(self, path: str) -> Label:
+    def label_for(self, path: str) -> Label:
         """The tags of the file at this path, relative to the workspace."""
         plain = posixpath.normpath(path).removeprefix("./").casefold()
-        held = [caps for pattern, caps in self.caps.items() if matches([pattern], plain)]
+        held = [caps for pattern, caps in self.caps.items() if matches_any([pattern], plain)]
         return Label(caps=frozenset().union(*held))
 
     @property
-    def all(self) -> Label:
+    def all_labels(self) -> Label:
         """The tags of whatever may hold any file."""
         return Label(caps=frozenset().union(*self.caps.values()))
 
 
-def matches(patterns: Sequence[str], path: str) -> bool:
+def matches_any(patterns: Sequence[str], path: str) -> bool:
     """Whether a path of the workspace falls under one of the patterns, whatever its case."""
     path = path.casefold()
     wholes, names = _compiled(tuple(patterns))
@@ -40,7 +40,7 @@ def matches(patterns: Sequence[str], path: str) -> bool:
 
 
 @lru_cache
-def folders(patterns: tuple[str, ...]) -> tuple[str, ...]:
+def folder_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """Patterns of the folders that files of these patterns lie in, each with a slash at its end.
 
     Folders whose own name has a wildcard are left out: that would be any file beside them.

@@ -25,7 +25,7 @@ class ToolCap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompt:
+class UserPrompt:
     """What the user typed, word for word."""
 
     text: str
@@ -59,7 +59,7 @@ class Ref:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class PlanStep:
     """One operation. `args` is JSON in which `{"$ref": …}` stands for a value of run time.
 
     `data_caps` are the tags that the data it works on may carry at most. `when` must be
@@ -102,7 +102,7 @@ class Step:
 class Plan:
     """Steps in the order that the planner gave them; step 3 may use steps 0 to 2 only."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     prompt: str
     """Id of the prompt that this plan is for."""
     id: str = field(init=False)
@@ -118,7 +118,7 @@ class Plan:
 APPROVAL_TTL_S = 7 * 24 * 3600.0
 """How long a question to a person stays open."""
 
-QUESTION = "question"
+QUESTION_RULE = "question"
 """Stands where an approval names its rule: not a thing to allow, but a question to answer."""
 
 ApprovalStatus = Literal["pending", "approved", "denied", "used", "expired"]
@@ -152,4 +152,4 @@ class Approval:
     @property
     def is_question(self) -> bool:
         """Whether a person is to answer in words of their own; those stand in `reason` then."""
-        return self.denied.rule == QUESTION
+        return self.denied.rule == QUESTION_RULE

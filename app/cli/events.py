@@ -77,7 +77,7 @@ def verify(
 
     with open_event_log() as opened:
         if accept:
-            opened.accept()
+            opened.accept_heads()
         found = look(opened, heads=tuple(head or ()))
     if as_json:
         show_json({"ok": found.ok, **asdict(found)})
@@ -121,15 +121,15 @@ def taint(
     """Show what an entity carries, how that came there, and what was made of it."""
     from flows.execution.wiring import open_event_log
     from nodes.text import inert
-    from policy.log.find import named
-    from policy.log.taint import data_flow, led_to, way_to
+    from policy.log.find import find_entity
+    from policy.log.taint import data_flow, entities_derived_from, taint_path
 
     with open_event_log() as opened:
         history = opened.history()
-    flow, name = data_flow(history), named(history, entity)
+    flow, name = data_flow(history), find_entity(history, entity)
     label = flow.label(name)
-    ways = {tag: way_to(flow, name, tag) for tag in sorted(label.caps | label.taint)}
-    after = sorted(led_to(flow, name))
+    ways = {tag: taint_path(flow, name, tag) for tag in sorted(label.caps | label.taint)}
+    after = sorted(entities_derived_from(flow, name))
     if as_json:
         show_json(
             {
@@ -194,16 +194,16 @@ def merge(
     """Take in the log of another machine; the same file twice changes nothing."""
     from contracts.errors import OptionInvalid
     from flows.execution.wiring import open_event_log
-    from policy.log.jsonl import read
+    from policy.log.jsonl import read_export
 
     try:
         with file.open(encoding="utf-8") as lines:
-            theirs = read(line.rstrip("\n") for line in lines)
+            theirs = read_export(line.rstrip("\n") for line in lines)
     except (OSError, UnicodeDecodeError) as error:
         raise OptionInvalid(f"cannot read {str(file)!r}: {error}") from error
     with open_event_log() as opened:
-        new = opened.take_in(theirs)
-        head = opened.end().heads
+        new = opened.merge(theirs)
+        head = opened.tip().heads
     known = len(theirs.events) - new
     tell(
         {"new": new, "known": known, "heads": head},
@@ -241,7 +241,7 @@ def _kind(said: str | None) -> "Kind | None":
 
 def _show(events: "tuple[Event, ...]", as_json: bool) -> None:
     from nodes.text import inert
-    from policy.log.views import one_line
+    from policy.log.views import event_summary
 
     if as_json:
         show_json([{"id": event.id, **json.loads(event.line)} for event in events])
@@ -249,7 +249,7 @@ def _show(events: "tuple[Event, ...]", as_json: bool) -> None:
         show("no events: every run writes some")
     for event in events if not as_json else ():
         show(
-            f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {inert(one_line(event))}"
+            f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {inert(event_summary(event))}"
         )
 
 
@@ -267,16 +267,16 @@ def _hop(hop: "Hop", history: "History") -> dict[str, object]:
 def _exported(history: "History", run: str, format_: Format) -> str:
     from policy.log import jsonl
     from policy.log.graph_text import mermaid
-    from policy.log.prov import prov
-    from policy.log.view_text import markdown
-    from policy.log.views import graph_of_run, run_view
+    from policy.log.prov import prov_document
+    from policy.log.view_text import view_markdown
+    from policy.log.views import run_graph, run_view
 
     match format_:
         case "jsonl":
-            return "".join(f"{line}\n" for line in jsonl.export(history))
+            return "".join(f"{line}\n" for line in jsonl.export_lines(history))
         case "prov":
-            return json.dumps(prov(history), indent=1, default=dict) + "\n"
+            return json.dumps(prov_document(history), indent=1, default=dict) + "\n"
         case "mermaid":
-            return mermaid(graph_of_run(history, run))
+            return mermaid(run_graph(history, run))
         case _:
-            return markdown(run_view(history, run))
+            return view_markdown(run_view(history, run))

@@ -219,6 +219,6 @@ def _tell(report: "PlanReport", *, as_json: bool) -> None:
 
 
 def _steps(made: "Plan") -> object:
-    from policy.plan.registry import thawed
+    from policy.plan.registry import plain_json
 
-    return thawed(made.as_json())
+    return plain_json(made.as_json())

@@ -13,7 +13,7 @@ from nodes.text import visible
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
-    from policy.plan.question import Answer, Person, Question
+    from policy.plan.question import ApprovalReply, ApprovalRequest, Approver
 
 _turn = threading.Lock()
 
@@ -28,11 +28,11 @@ def who_sits_here() -> Callable[[str], str] | None:
     return (lambda question: _said(f"{visible(question)}\n> ")) if sys.stdin.isatty() else None
 
 
-def asking(approvals: "Approvals") -> "Person":
+def asking(approvals: "Approvals") -> "Approver":
     """Keeps every question as `harness approvals` does, and asks it here at once."""
-    from policy.plan.question import Person
+    from policy.plan.question import Approver
 
-    def ask(question: "Question") -> "Answer":
+    def ask(question: "ApprovalRequest") -> "ApprovalReply":
         from flows.audit.approval_text import whole
 
         answer = approvals.ask(question)
@@ -49,7 +49,7 @@ def asking(approvals: "Approvals") -> "Person":
                 approvals.decide(found.id, "approved" if agreed else "denied", by=who())
         return approvals.ask(question)
 
-    return Person(ask=ask, use=approvals.use)
+    return Approver(ask=ask, consume=approvals.consume)
 
 
 def _said(question: str) -> str:

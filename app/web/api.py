@@ -33,7 +33,7 @@ from flows.plans.state import agree, note_draft, plan_state
 from flows.plans.wiring import plan_shop
 from policy.log.event_log import EventLog
 from policy.log.events import Event
-from policy.plan.registry import thawed
+from policy.plan.registry import plain_json
 
 BY = "the API"
 LOOK_S = 0.2
@@ -123,7 +123,7 @@ def _start(
     last_event_id: Annotated[int | None, Header(ge=0, lt=2**63)] = None,
 ) -> int:
     given = last_event_id if last_event_id is not None else after
-    return log.newest() if given is None else given
+    return log.last_number() if given is None else given
 
 
 @router.get("/events", response_class=EventSourceResponse)
@@ -135,7 +135,7 @@ async def follow(
     They begin with the next one, or after `Last-Event-ID`. `run` chooses one run.
     """
     while True:
-        found = await run_in_threadpool(log.since, start, run_id=run)
+        found = await run_in_threadpool(log.events_after, start, run_id=run)
         for number, event in found:
             for sent in _sent(number, event):
                 yield sent
@@ -148,9 +148,9 @@ def _sent(number: int, event: Event) -> Iterator[ServerSentEvent]:
     """The delta goes before its event, which alone has a number: cut between, both come again."""
     delta = plan_delta(event)
     if delta is not None:
-        yield ServerSentEvent(event="plan", data=thawed(delta))
+        yield ServerSentEvent(event="plan", data=plain_json(delta))
     body = {"id": event.id, **event.as_json()}
-    yield ServerSentEvent(event="event", id=str(number), data=thawed(body))
+    yield ServerSentEvent(event="event", id=str(number), data=plain_json(body))
 
 
 @router.get("/openapi.json", include_in_schema=False)

@@ -26,7 +26,7 @@ from memory.notes.types import Entry
 from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable
 from policy.log.graph_text import graph_rows, mermaid
-from policy.log.view_spec import Graph, Prose, Table
+from policy.log.view_spec import Graph, Paragraph, ViewTable
 from policy.log.views import run_view
 from providers.read_trajectory import event_line, read_trajectory
 
@@ -127,8 +127,8 @@ def _led(run_id: str) -> dict[str, object]:
         return {"about": str(error), "tables": (), "events": (), "events_all": 0, "flowchart": ""}
     (graph,) = [part for part in view.parts if isinstance(part, Graph)]
     return {
-        "about": " ".join(part.text for part in view.parts if isinstance(part, Prose)),
-        "tables": [part for part in view.parts if isinstance(part, Table) and part.rows],
+        "about": " ".join(part.text for part in view.parts if isinstance(part, Paragraph)),
+        "tables": [part for part in view.parts if isinstance(part, ViewTable) and part.rows],
         "events": graph_rows(graph)[:EVENTS],
         "events_all": len(graph.nodes),
         "flowchart": mermaid(graph),

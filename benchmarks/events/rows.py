@@ -29,7 +29,7 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
         place = Path(folder)
         engine = open_database(place / "harness.db")
-        log = EventLog(engine=engine, replica="bench", head=HeadFile(place / "events.head"))
+        log = EventLog(engine=engine, replica="bench", head_file=HeadFile(place / "events.head"))
         yield from _append(log, place)
         yield from _verify(log, place / "harness.db")
         engine.dispose()

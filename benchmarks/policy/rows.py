@@ -12,7 +12,7 @@ from policy.authority import Authority
 from policy.plan.plan_check import check_plan
 from policy.plan.plan_json import parse_plan
 from policy.plan.registry import Registry
-from policy.plan.resolve import Call, World
+from policy.plan.resolve import PolicyContext, StepCall
 from policy.plan.step_check import check_step
 
 ENTITIES = 100
@@ -33,14 +33,14 @@ def _step_row() -> Row:
     held = {f"input.x{i}": Entity(content=i, label=MAIL.label, origin="x") for i in range(ENTITIES)}
     held["step0"] = Entity(content="notes", label=MAIL.label, origin="step0")
     held["place.workspace"] = Entity(content="files", label=CLEAN, origin="repo")
-    world = World(
+    world = PolicyContext(
         registry=registry,
         authority=Authority(grants=grants),
         plan=plan.id,
         values=held,
         entities={one.id: one for one in held.values()},
     )
-    call = Call(plan=plan, index=1)
+    call = StepCall(plan=plan, index=1)
     ours = median(_timed(lambda: check_step(call, world)) for _ in range(5_000))
     return Row(
         name=f"check_step p50, {ENTITIES} entities",

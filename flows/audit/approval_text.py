@@ -9,7 +9,7 @@ from contracts.json import Json
 from contracts.tool import Denied
 from nodes.text import fenced, visible
 from policy.plan.references import refs_in
-from policy.plan.registry import thawed
+from policy.plan.registry import plain_json
 from policy.types import Approval
 
 _WIDTH = 56
@@ -62,7 +62,7 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
 
 def in_words(value: Json) -> str:
     """An argument for a person: a text as it is, all else as JSON in the letters it has."""
-    return value if isinstance(value, str) else json.dumps(thawed(value), ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(plain_json(value), ensure_ascii=False)
 
 
 def form_text(approval: Approval, more: int) -> str:
@@ -89,9 +89,9 @@ def short(value: Json) -> str:
 def in_a_line(value: Json) -> str:
     """A value, or the place it comes from, however long."""
     refs = list(refs_in(value))
-    if len(refs) == 1 and refs[0].place == "":
+    if len(refs) == 1 and refs[0].pointer == "":
         return f"<{refs[0].ref}>"
-    return visible(repr(thawed(value)))
+    return visible(repr(plain_json(value)))
 
 
 def argument_lines(name: str, value: Json) -> list[str]:
@@ -118,7 +118,7 @@ def approval_json(approval: Approval) -> dict[str, object]:
         "node": approval.node,
         "agent": approval.agent,
         "op": approval.op,
-        "arguments": thawed(approval.arguments),
+        "arguments": plain_json(approval.arguments),
         "rule": denied.rule,
         "argument": denied.argument,
         "tags": sorted(denied.tags),

@@ -71,4 +71,4 @@ def open_log(home: Path, replica: str) -> "EventLog":
     from policy.log.head import HeadFile
 
     engine = open_database(load_memory_settings().database(home))
-    return EventLog(engine=engine, replica=replica, head=HeadFile(home / "events.head"))
+    return EventLog(engine=engine, replica=replica, head_file=HeadFile(home / "events.head"))

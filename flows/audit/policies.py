@@ -10,10 +10,10 @@ from contracts.json import Json
 from contracts.tool import Decision, ToolCall
 from flows.runs.from_trajectory import ALLOWED_TOOLS
 from nodes.agents.allowed import TOOLS, guard_for
-from policy.guard.guard import GUARD, AgentGuard, guarded
+from policy.guard.guard import GUARD_VERSION, AgentGuard, combined_guard
 from policy.log.replay import Decide
-from policy.plan.decision_record import POLICY, decide_again
-from policy.plan.registry import thawed
+from policy.plan.decision_record import PLAN_POLICY_VERSION, redecide
+from policy.plan.registry import plain_json
 
 
 class _Call(BaseModel, frozen=True, extra="forbid"):
@@ -46,15 +46,17 @@ class _Bounded(_Question, frozen=True, extra="forbid"):
 def agent_guard(question: Mapping[str, Json]) -> Decision:
     """Whether a node's tools and its run's bounds let its agent make this call."""
     try:
-        asked = _Bounded.model_validate(thawed(question))
+        asked = _Bounded.model_validate(plain_json(question))
     except ValidationError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
     allowed = guard_for(asked.allowed_tools, asked.agent)
-    return guarded((allowed, AgentGuard(asked.bounds, TOOLS[asked.agent].get, asked.read)))(call)
+    return combined_guard((allowed, AgentGuard(asked.bounds, TOOLS[asked.agent].get, asked.read)))(
+        call
+    )
 
 
 POLICIES: Mapping[str, Decide] = MappingProxyType(
-    {ALLOWED_TOOLS: allowed_tools, GUARD: agent_guard, POLICY: decide_again}
+    {ALLOWED_TOOLS: allowed_tools, GUARD_VERSION: agent_guard, PLAN_POLICY_VERSION: redecide}
 )
 """All that this Harness knows; an older version stays here for as long as logs may name it."""

@@ -12,7 +12,7 @@ from flows.config.tables import Table, load_table
 from flows.runs.request import ResolvedRequest, repo_name
 from policy.authority import Authority
 from policy.file_labels import FileLabels
-from policy.guard.guard import SECRET
+from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
 from policy.types import APPROVAL_TTL_S
 
@@ -73,7 +73,7 @@ class PolicySettings(Table):
     protected: tuple[str, ...] = PROTECTED
     """Patterns of files that change only where `--allow-change`, a blueprint's `changes` or a
     person permits it: files that others execute or obey."""
-    secret: tuple[str, ...] = SECRET
+    secret: tuple[str, ...] = SECRET_FILES
     """Patterns of files that hold secrets: who has read one reaches nobody."""
 
     @property

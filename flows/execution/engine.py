@@ -107,7 +107,7 @@ def _on(kept: Checkpoint, request: ResolvedRequest, workshop: Workshop, run_id: 
     folder, bounds = workshop.runs / run_id, workshop.bounds(request)
     with workshop.approvals() as approvals:
         if bounds is not None and not bounds.hosts:
-            approvals.give_back(run_id, used_since=checkpoint.written(folder))
+            approvals.restore_used(run_id, used_since=checkpoint.written(folder))
         asked = approvals.list(run_id=run_id)
     return resume_point(kept, request.definition, asked, folder=folder)
 

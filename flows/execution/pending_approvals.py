@@ -62,7 +62,7 @@ class Doubt:
             return
         with self._approvals() as approvals:
             if only_ends:
-                self.refused = late_line(approvals.undecided(self._run_id))
+                self.refused = late_line(approvals.expired_undecided(self._run_id))
             self._asked = approvals.list(run_id=self._run_id)
             looking = self.refused is None
             while looking:

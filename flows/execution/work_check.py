@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.gate import Bounds
 from policy.guard.changed_files import (
-    Change,
-    Unpermitted,
-    as_approved,
-    question_about,
-    refusal,
-    unpermitted,
+    ChangedFile,
+    ForbiddenChange,
+    change_request,
+    forbidden_changes,
+    forbidden_message,
+    was_approved,
 )
-from policy.guard.links import Links
+from policy.guard.links import SymbolicLinks
 from sandbox.diffs import file_changes, file_diff
 from sandbox.links import symlinks
 from sandbox.repos import BaseCommit
@@ -42,13 +42,13 @@ def check_work(
     it is in the work.
     """
     asked = approvals.list(run_id=run_id)
-    found = [one for one in _unpermitted(work, base, bounds) if not as_approved(one, asked)]
+    found = [one for one in _unpermitted(work, base, bounds) if not was_approved(one, asked)]
     if not found:
         return Checked()
     if not bounds.ask:
-        return Checked(refusal(found))
+        return Checked(forbidden_message(found))
     questions = [
-        question_about(one, bounds, run_id=run_id, diff=_diff(base, work, one.change))
+        change_request(one, bounds, run_id=run_id, diff=_diff(base, work, one.change))
         for one in found
     ]
     said = [approvals.ask(question) for question in questions]
@@ -57,28 +57,28 @@ def check_work(
         return Checked(f"{_named(denied)}, which a person refused")
     if not all(answer.status == "approved" for answer in said):
         return Checked(waits=True)
-    used = [approvals.use(question) for question in questions]
+    used = [approvals.consume(question) for question in questions]
     return Checked(None if all(used) else f"{_named(found)}: the approval is not there any more")
 
 
 def unpermitted_work(work: WorkCommit, base: BaseCommit, bounds: Bounds) -> str | None:
     """Why the work may not go further where nobody is asked, or None."""
     found = _unpermitted(work, base, bounds)
-    return refusal(found) if found else None
+    return forbidden_message(found) if found else None
 
 
-def _unpermitted(work: WorkCommit, base: BaseCommit, bounds: Bounds) -> tuple[Unpermitted, ...]:
+def _unpermitted(work: WorkCommit, base: BaseCommit, bounds: Bounds) -> tuple[ForbiddenChange, ...]:
     """What of the work no `--allow-change` permits, through the links of the base as well.
 
     A link that the work itself adds or turns is a change at the link's own path.
     """
-    changed = (Change(*change) for change in file_changes(base, work.commit))
-    return unpermitted(changed, bounds, Links(symlinks(base)))
+    changed = (ChangedFile(*change) for change in file_changes(base, work.commit))
+    return forbidden_changes(changed, bounds, SymbolicLinks(symlinks(base)))
 
 
-def _diff(base: BaseCommit, work: WorkCommit, change: Change) -> str:
+def _diff(base: BaseCommit, work: WorkCommit, change: ChangedFile) -> str:
     return file_diff(base, work.commit, change.path, limit=_SHOWN) or "[git shows no line of it]"
 
 
-def _named(found: Sequence[Unpermitted]) -> str:
+def _named(found: Sequence[ForbiddenChange]) -> str:
     return f"the work changes {', '.join(repr(one.change.path) for one in found)}"

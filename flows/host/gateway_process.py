@@ -17,8 +17,8 @@ from flows.config.environment import environment
 from flows.services.daemon import retired
 from nodes.agents.allowed import TOOLS, guard_for
 from nodes.text import redactor
-from policy.guard.asking import AskingGuard
-from policy.guard.guard import AgentGuard, guarded
+from policy.guard.asking import ApprovalGuard
+from policy.guard.guard import AgentGuard, combined_guard
 from providers.gateway import gateway_app
 from providers.ledger import OpenRuns
 from providers.models import check_model
@@ -63,12 +63,12 @@ def make_guard(
         return allowed
     guard = AgentGuard(terms.bounds, TOOLS[terms.agent].get, terms.read)
     if approvals is None or not terms.bounds.ask:
-        return guarded((allowed, guard))
+        return combined_guard((allowed, guard))
     redact = redactor(environment())
-    asking = AskingGuard(
+    asking = ApprovalGuard(
         guard=guard, approvals=approvals, run_id=run_id, terms=terms, redact=redact
     )
-    return guarded((allowed, asking))
+    return combined_guard((allowed, asking))
 
 
 def _look(ledger: OpenRuns, secret_file: Path, secret: str) -> None:

@@ -14,13 +14,13 @@ from flows.orchestration.heartbeat import beating
 from flows.orchestration.node_tasks import log_failures_once
 from flows.plans.report import PlanReport, markdown
 from flows.plans.run import PlanShop, open_run, report_of
-from policy.plan.executor import Outcome, PlanRun
-from policy.plan.question import Person
+from policy.plan.executor import PlanRun, StepOutcome
+from policy.plan.question import Approver
 
 PlanFlow = Flow[[], State[PlanReport]]
 MAX_AT_ONCE = 4
 
-_Step = Callable[[], Outcome]
+_Step = Callable[[], StepOutcome]
 
 
 def step_runner() -> TaskRunner[PrefectFuture[object]]:
@@ -29,7 +29,7 @@ def step_runner() -> TaskRunner[PrefectFuture[object]]:
     return cast(TaskRunner[PrefectFuture[object]], runner)  # its futures are a kind of these
 
 
-def compile_plan(shop: PlanShop, run_id: str, person: Person | None = None) -> PlanFlow:
+def compile_plan(shop: PlanShop, run_id: str, person: Approver | None = None) -> PlanFlow:
     """The flow that goes on with the run of this id until it is over or waits for a person.
 
     It ends Completed, Completed as "Waiting", or Failed, with the `PlanReport` as data.

@@ -13,7 +13,7 @@ from sandbox.process import has_exited, is_local, process_label
 
 def plan_folder(log: EventLog) -> Path:
     """Where this machine keeps what is about plans and stands in no log."""
-    return log.head.path.parent / "plans"
+    return log.head_file.path.parent / "plans"
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from contracts.json import Json
 from contracts.run import Decisions
 from flows.audit.approval_text import SHORT, argument_lines, in_a_line
 from nodes.text import fenced, visible
-from policy.plan.plan_log import Ended
-from policy.plan.registry import thawed
-from policy.types import Plan, Step
+from policy.plan.plan_log import EndedStep
+from policy.plan.registry import plain_json
+from policy.types import Plan, PlanStep
 
 PlanStatus = Literal["success", "failure", "waiting", "planned", "running", "cancelled", "lost"]
 """`planned`: not begun. `lost`: its process is gone before its steps were done; it can go on."""
@@ -53,14 +53,14 @@ class PlanReport:
             "flow_run_url": self.flow_run_url,
             "status": self.status,
             "prompt": self.prompt,
-            "plan": {"id": self.plan.id, "steps": thawed(self.plan.as_json())},
+            "plan": {"id": self.plan.id, "steps": plain_json(self.plan.as_json())},
             "steps": [
                 {
                     "index": step.index,
                     "op": step.op,
                     "status": step.status,
                     "reason": step.reason,
-                    "output": thawed(step.output),
+                    "output": plain_json(step.output),
                     "rule": step.rule,
                     "provenance": list(step.provenance),
                 }
@@ -73,7 +73,7 @@ class PlanReport:
 
 
 def step_report(
-    plan: Plan, index: int, ended: Ended, decisions: Sequence[Mapping[str, Json]]
+    plan: Plan, index: int, ended: EndedStep, decisions: Sequence[Mapping[str, Json]]
 ) -> StepReport:
     """How this step ended; the last decision about it says by which rule and which way."""
     about = [body for body in decisions if body.get("step") == index]
@@ -95,7 +95,7 @@ def plan_lines(plan: Plan) -> list[str]:
     return [line for index, step in enumerate(plan.steps) for line in _lines(index, step)]
 
 
-def _lines(index: int, step: Step) -> list[str]:
+def _lines(index: int, step: PlanStep) -> list[str]:
     told = {name: in_a_line(value) for name, value in step.args.items()}
     below = [name for name, text in told.items() if len(text) > SHORT]
     args = ", ".join(f"{name}={'…' if name in below else told[name]}" for name in told)

@@ -15,7 +15,7 @@ from flows.runs.request import absolute_repo, repo_name
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.plan.plan_json import parse_plan
-from policy.types import Plan, Prompt
+from policy.types import Plan, UserPrompt
 from sandbox.git import redact_url
 
 
@@ -81,7 +81,7 @@ def note_plan(
     log: EventLog, run_id: str, request: PlanRequest, plan: Plan, *, agreed: bool
 ) -> None:
     """Put the prompt and its plan into the log; only one that is agreed on is ever run."""
-    prompt = Prompt(text=request.prompt, at=datetime.now(UTC))
+    prompt = UserPrompt(text=request.prompt, at=datetime.now(UTC))
     said = Entity(content=prompt.text, label=CLEAN, origin="prompt")
     body: dict[str, Json] = {
         "plan": plan.id,
@@ -119,7 +119,7 @@ def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[Plan
     if not found:
         raise RunNotFound(f"no plan runs or ran as {run_id!r}")
     body: Mapping[str, Json] = found[0].body
-    prompt = Prompt(text=str(body["prompt"]), at=found[0].at)
+    prompt = UserPrompt(text=str(body["prompt"]), at=found[0].at)
     grants, allowed = body["grants"], body.get("allow_change")  # of an older home: none
     request = PlanRequest(
         prompt=prompt.text,

@@ -24,21 +24,21 @@ from flows.plans.workspace import (
     check_workspace,
     plan_workspace,
 )
-from policy.errors import NotKept
+from policy.errors import ResultNotSaved
 from policy.log.event_log import EventLog
 from policy.log.events import Draft, Event
 from policy.plan.approvals import Approvals
-from policy.plan.asked_person import asking_in_approvals
+from policy.plan.asked_person import ask_person_through
 from policy.plan.compose import composer
-from policy.plan.executor import OVER, PlanRun
+from policy.plan.executor import FINAL_STATUSES, PlanRun
 from policy.plan.model_operations import model_operations
-from policy.plan.outside_operations import Outside, outside_operations
-from policy.plan.plan_log import Append, Ended, PlanLog
-from policy.plan.planner import Brief, make_plan
-from policy.plan.question import Person
+from policy.plan.outside_operations import OutsideActions, outside_operations
+from policy.plan.plan_log import Append, EndedStep, PlanLog
+from policy.plan.planner import PlannerInput, make_plan
+from policy.plan.question import Approver
 from policy.plan.registry import Operation, Registry
-from policy.plan.workspace_operations import PLACE, workspace_operations
-from policy.types import Plan, Prompt
+from policy.plan.workspace_operations import WORKSPACE, workspace_operations
+from policy.types import Plan, UserPrompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +73,14 @@ def draft_plan(shop: PlanShop, request: PlanRequest) -> Plan:
         ModelUnavailable: it does not answer.
     """
     check_workspace(request.repo)
-    prompt = Prompt(text=request.prompt, at=datetime.now(UTC))
+    prompt = UserPrompt(text=request.prompt, at=datetime.now(UTC))
     return make_plan(prompt, brief(shop, request), complete=shop.complete, model=shop.planner)
 
 
-def brief(shop: PlanShop, request: PlanRequest) -> Brief:
+def brief(shop: PlanShop, request: PlanRequest) -> PlannerInput:
     """What a planner may know of this request."""
     with _workspace(shop, request, "none", None) as unopened:
-        return Brief(
+        return PlannerInput(
             registry=_registry(shop, request, unopened, "none", lambda: CLEAN),
             authority=shop.policy.authority(request.grants),
             inputs=request.inputs,
@@ -100,7 +100,7 @@ def begin(shop: PlanShop, run_id: str, request: PlanRequest, plan: Plan) -> None
 
 
 @contextmanager
-def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Iterator[PlanRun]:
+def open_run(shop: PlanShop, run_id: str, person: Approver | None = None) -> Iterator[PlanRun]:
     """The run that was begun under this id, where it stands; its sandbox goes with the block.
 
     The files are kept after each step that writes some and when a step waits for a person, so
@@ -116,7 +116,9 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
         process_noted(shop.log, run_id),
         _workspace(shop, request, run_id, _kept(events)) as workspace,
     ):
-        registry = _registry(shop, request, workspace, run_id, lambda: run.label(f"place.{PLACE}"))
+        registry = _registry(
+            shop, request, workspace, run_id, lambda: run.label(f"place.{WORKSPACE}")
+        )
         run = PlanRun(
             plan,
             registry,
@@ -124,14 +126,14 @@ def open_run(shop: PlanShop, run_id: str, person: Person | None = None) -> Itera
             values=request.entities(trusted=shop.policy.trust_workspace),
             log=PlanLog(run_id, _append(shop), events, entities),
             known=entities.values(),
-            person=person or shop.approvals.person,
+            person=person or shop.approvals.approver,
             propose=composer(shop.complete, shop.model),
         )
         yield run
         ended = [outcome.status for outcome in run.outcomes.values()]
         if "waiting" in ended:
             _keep_files(shop, run_id, workspace, longer=True)
-    if len(ended) == len(plan.steps) and set(ended) <= set(OVER):
+    if len(ended) == len(plan.steps) and set(ended) <= set(FINAL_STATUSES):
         shop.forget_files(run_id, ())
 
 
@@ -144,7 +146,7 @@ def report_of(shop: PlanShop, run_id: str) -> PlanReport:
     request, plan = noted_plan(shop.log, run_id)
     events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
-    ended = PlanLog(run_id, _append(shop), events, entities).ended_before
+    ended = PlanLog(run_id, _append(shop), events, entities).earlier_steps
     decisions = [event.body for event in events if event.kind == "decision"]
     allowed = sum(body.get("verdict") == "allowed" for body in decisions)
     return PlanReport(
@@ -158,7 +160,7 @@ def report_of(shop: PlanShop, run_id: str) -> PlanReport:
     )
 
 
-def _status(plan: Plan, ended: Mapping[int, Ended]) -> PlanStatus:
+def _status(plan: Plan, ended: Mapping[int, EndedStep]) -> PlanStatus:
     how = [ended[index].status if index in ended else "" for index in range(len(plan.steps))]
     if "waiting" in how:
         return "waiting"
@@ -195,11 +197,11 @@ def _registry(
         bounds = shop.policy.bounds_of_plan(request.allow_change, label())
         return workspace.push(remote, branch, bounds)
 
-    outside = Outside(
+    outside = OutsideActions(
         send=lambda mail: send_mail(mail, shop.policy.mail),
         push=push,
         run_blueprint=lambda name, intent: shop.run_blueprint(request, name, intent),
-        ask_person=shop.ask_person or asking_in_approvals(shop.approvals, run_id),
+        ask_person=shop.ask_person or ask_person_through(shop.approvals, run_id),
     )
     known = (
         *workspace_operations(workspace.sandbox, shop.policy.file_labels, workspace.env),
@@ -215,7 +217,7 @@ def _keeping(operation: Operation, keep: Callable[[], None]) -> Operation:
 
     Where they cannot be kept it was done all the same, and is not tried again.
     """
-    if operation.effect != "write" or operation.place != PLACE:
+    if operation.effect != "write" or operation.place != WORKSPACE:
         return operation
 
     def run(**given: Json) -> Json:
@@ -223,7 +225,9 @@ def _keeping(operation: Operation, keep: Callable[[], None]) -> Operation:
         try:
             keep()
         except HarnessError as error:
-            raise NotKept(f"it was done, but its files could not be kept: {error}") from error
+            raise ResultNotSaved(
+                f"it was done, but its files could not be kept: {error}"
+            ) from error
         return made
 
     return replace(operation, run=run)

@@ -9,13 +9,13 @@ from flows.orchestration.start import prefect_at
 from flows.plans.report import PlanReport
 from flows.plans.run import PlanShop
 from flows.services.local import api_url
-from policy.plan.question import Person
+from policy.plan.question import Approver
 
 _log = logging.getLogger(__name__)
 
 
 def run_plan_in_prefect(
-    shop: PlanShop, settings: Settings, run_id: str, person: Person | None = None
+    shop: PlanShop, settings: Settings, run_id: str, person: Approver | None = None
 ) -> PlanReport:
     """Run what can be run of the plan that was agreed on under this id.
 

@@ -11,7 +11,7 @@ from contracts.json import Json, mapping_in, mappings_in
 from contracts.tool import ToolCall
 from nodes.agents.allowed import TOOLS
 from nodes.text import cap, inert
-from policy.guard.guard import GUARD, AgentGuard
+from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
 
 KEPT = 4_000
@@ -71,7 +71,7 @@ class Telling:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The files with secrets that the agent has read so far."""
-        return () if self._guard is None else tuple(self._guard.secrets)
+        return () if self._guard is None else tuple(self._guard.secrets_read)
 
     @property
     def view(self) -> list[str]:
@@ -126,12 +126,12 @@ class Telling:
         }
         if self.rules.bounds is not None and self._guard is not None:
             bounds: dict[str, Json] = asdict(self.rules.bounds)
-            question |= {"bounds": bounds, "read": list(self._guard.secrets)}
+            question |= {"bounds": bounds, "read": list(self._guard.secrets_read)}
             if call is not None:
                 self._guard(_tool_call(call))
         body: dict[str, Json] = {
             "node": self.node,
-            "policy": ALLOWED_TOOLS if self._guard is None else GUARD,
+            "policy": ALLOWED_TOOLS if self._guard is None else GUARD_VERSION,
             "verdict": "denied" if approval else _text(line.get("verdict")),
             "rule": _text(line.get("rule")),
             "reason": _text(line.get("reason")),
@@ -146,7 +146,7 @@ class Telling:
             body |= {"approval": approval, "approved": let}
         self._add("decision", body, [reply.id])
         if let and call is not None and self._guard is not None:
-            self._guard.let(_tool_call(call))
+            self._guard.remember_allowed(_tool_call(call))
             self._endorsed(approval, call, reply)
 
     def _endorsed(self, approval: str, call: dict[str, Json], reply: Entity) -> None:

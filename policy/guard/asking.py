@@ -11,13 +11,13 @@ from contracts.json import Json, canonical, digest
 from contracts.names import without_attempt
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from policy.errors import LogDamaged
-from policy.guard.guard import GUARD, AgentGuard, call_arguments
-from policy.plan.question import Question
+from policy.guard.guard import GUARD_VERSION, AgentGuard, parsed_arguments
+from policy.plan.question import ApprovalRequest
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
 
-MAX_OPEN = 20
+MAX_PENDING = 20
 """Questions of one run that may wait at a time: a person is not to be worn down."""
 
 MAX_ARGUMENTS = 100_000
@@ -30,7 +30,7 @@ _WAITS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskingGuard:
+class ApprovalGuard:
     """The guard of one agent, which puts what it denies to a person.
 
     It may be asked about the same call again and again: while nobody has decided it gives the
@@ -57,12 +57,12 @@ class AskingGuard:
         if len(call.arguments) > MAX_ARGUMENTS:
             return replace(denied, answer="It is too long for anybody to look at: do less at once")
         approvals, question = self.approvals(), self._question(call, denied)
-        if not approvals.knows(question) and self._too_many(approvals):
-            return replace(denied, answer=f"{MAX_OPEN} questions of this run wait already")
+        if not approvals.is_known(question) and self._too_many(approvals):
+            return replace(denied, answer=f"{MAX_PENDING} questions of this run wait already")
         answer = approvals.ask(question)
         match answer.status:
-            case "approved" if approvals.use(question):
-                self.guard.let(call)
+            case "approved" if approvals.consume(question):
+                self.guard.remember_allowed(call)
                 return Allowed(despite=replace(denied, approval=answer.approval))
             case "denied":
                 return replace(denied, answer=f"A person refused it: {answer.reason}")
@@ -71,10 +71,10 @@ class AskingGuard:
                 return replace(denied, approval=answer.approval, answer=waits)
 
     def _too_many(self, approvals: "Approvals") -> bool:
-        return len(approvals.list(run_id=self.run_id, pending=True)) >= MAX_OPEN
+        return len(approvals.list(run_id=self.run_id, pending=True)) >= MAX_PENDING
 
-    def _question(self, call: ToolCall, denied: Denied) -> Question:
-        arguments = call_arguments(call)
+    def _question(self, call: ToolCall, denied: Denied) -> ApprovalRequest:
+        arguments = parsed_arguments(call)
         node = without_attempt(self.terms.node)
         label = self.guard.label
         action: dict[str, Json] = {
@@ -85,9 +85,9 @@ class AskingGuard:
             "caps": sorted(label.caps),
             "taint": sorted(label.taint),
             "denied": [[one.rule, one.argument, sorted(one.tags)] for one in denied.each],
-            "policy": GUARD,
+            "policy": GUARD_VERSION,
         }
-        return Question(
+        return ApprovalRequest(
             action=digest(action),
             run_id=self.run_id,
             step=0,

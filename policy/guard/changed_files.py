@@ -12,13 +12,19 @@ from typing import NamedTuple
 from contracts.gate import Bounds
 from contracts.json import Json, digest
 from contracts.tool import Denied
-from policy.errors import LinksTooMany
-from policy.guard.guard import GUARD, is_permitted, is_protected, plain_path, protected_files
-from policy.guard.links import Links
-from policy.plan.question import Question
+from policy.errors import TooManyLinks
+from policy.guard.guard import (
+    GUARD_VERSION,
+    describe_protected,
+    is_permitted,
+    is_protected,
+    workspace_path,
+)
+from policy.guard.links import SymbolicLinks
+from policy.plan.question import ApprovalRequest
 from policy.types import Approval
 
-WORK = "the collected work"
+COLLECTED_WORK = "the collected work"
 """Stands in an approval where the node of an agent's call does."""
 
 _MOST_LINKED = 10
@@ -29,7 +35,7 @@ _PLAIN_FILE = "100644"
 _LONGEST_SHA1 = len(_PLAIN_FILE) + 1 + 40
 
 
-class Change(NamedTuple):
+class ChangedFile(NamedTuple):
     """One file that the work changes; `before` and `after` name its mode and its content."""
 
     path: str
@@ -37,24 +43,28 @@ class Change(NamedTuple):
     after: str
 
 
-class Unpermitted(NamedTuple):
+class ForbiddenChange(NamedTuple):
     """A change of a protected file that nothing permits.
 
     `name` is by which name the file is protected: its path, or one by which a link leads to it.
     None: nobody can tell, for the links are too many to follow.
     """
 
-    change: Change
-    name: str | None
+    change: ChangedFile
+    protected_name: str | None
 
 
-def unpermitted(changes: Iterable[Change], bounds: Bounds, links: Links) -> tuple[Unpermitted, ...]:
+def forbidden_changes(
+    changes: Iterable[ChangedFile], bounds: Bounds, links: SymbolicLinks
+) -> tuple[ForbiddenChange, ...]:
     """The changes of protected files that neither `--allow-change` nor the blueprint permits."""
     found = (_unpermitted(change, bounds, links) for change in changes)
     return tuple(one for one in found if one is not None)
 
 
-def _unpermitted(change: Change, bounds: Bounds, links: Links) -> Unpermitted | None:
+def _unpermitted(
+    change: ChangedFile, bounds: Bounds, links: SymbolicLinks
+) -> ForbiddenChange | None:
     """None where the path is permitted, or every name of the file that is protected is.
 
     So a link `x.lock -> .github/ci.yml` and the pattern `*.lock` permit no change of that file.
@@ -62,29 +72,29 @@ def _unpermitted(change: Change, bounds: Bounds, links: Links) -> Unpermitted | 
     if is_permitted(change.path, bounds):
         return None
     try:
-        for name in links.names(change.path):
+        for name in links.names_of(change.path):
             if is_protected(name, bounds) and not is_permitted(name, bounds):
-                return Unpermitted(change, name)
-    except LinksTooMany:
-        return Unpermitted(change, None)
+                return ForbiddenChange(change, name)
+    except TooManyLinks:
+        return ForbiddenChange(change, None)
     return None
 
 
-def refusal(found: Sequence[Unpermitted]) -> str:
+def forbidden_message(found: Sequence[ForbiddenChange]) -> str:
     """What the work changes without permission, why each counts, and which options permit it."""
     linked = [
-        f"{one.change.path!r} is also {one.name!r} through a link"
+        f"{one.change.path!r} is also {one.protected_name!r} through a link"
         for one in found[:_MOST_LINKED]
-        if one.name not in (None, one.change.path)
+        if one.protected_name not in (None, one.change.path)
     ]
-    if any(one.name is None for one in found):
+    if any(one.protected_name is None for one in found):
         linked.append("the symbolic links are too many to follow, so each file counts as protected")
-    named = protected_files([one.change.path for one in found])
+    named = describe_protected([one.change.path for one in found])
     through = f" ({'; '.join(linked)})" if linked else ""
     return f"the work changes {named}{through}"
 
 
-def as_approved(found: Unpermitted, approvals: Iterable[Approval]) -> bool:
+def was_approved(found: ForbiddenChange, approvals: Iterable[Approval]) -> bool:
     """Whether a person has let an agent write exactly this file with exactly this content."""
     change = found.change
     for approval in approvals:
@@ -92,7 +102,7 @@ def as_approved(found: Unpermitted, approvals: Iterable[Approval]) -> bool:
         if approval.status != "used" or not isinstance(content, str):
             continue
         path = approval.arguments.get("path") or approval.arguments.get("file_path")
-        same = plain_path(str(path)) in (change.path, found.name)
+        same = workspace_path(str(path)) in (change.path, found.protected_name)
         if same and change.after == f"{_PLAIN_FILE} {_git_name(content, like=change.after)}":
             return True
     return False
@@ -105,25 +115,27 @@ def _git_name(content: str, *, like: str) -> str:
     return kind(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def question_about(found: Unpermitted, bounds: Bounds, *, run_id: str, diff: str) -> Question:
+def change_request(
+    found: ForbiddenChange, bounds: Bounds, *, run_id: str, diff: str
+) -> ApprovalRequest:
     """May exactly this content be there, in the place of exactly that? `diff` is to look at."""
     taint, change = frozenset(bounds.taint), found.change
     path = change.path.encode("utf-8", "backslashreplace").decode()
     exact: Mapping[str, Json] = {"path": path, "before": change.before, "after": change.after}
     denied = Denied(
-        reason=refusal([found]),
+        reason=forbidden_message([found]),
         rule="C4",
         argument="/path",
         tags=taint,
-        provenance=(*sorted(taint), "what the run saw", WORK),
+        provenance=(*sorted(taint), "what the run saw", COLLECTED_WORK),
     )
-    return Question(
-        action=digest({"run": run_id, "op": _OP, "policy": GUARD, **exact}),
+    return ApprovalRequest(
+        action=digest({"run": run_id, "op": _OP, "policy": GUARD_VERSION, **exact}),
         run_id=run_id,
         step=0,
         op=_OP,
         arguments={"path": path, "diff": diff},
         denied=denied,
-        node=WORK,
+        node=COLLECTED_WORK,
         agent="git",
     )

@@ -20,14 +20,14 @@ from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
 from policy.authority import Authority
 from policy.errors import OperationFailed
-from policy.file_labels import folders, matches
-from policy.guard.shell_reader import touched
+from policy.file_labels import folder_patterns, matches_any
+from policy.guard.shell_reader import shell_effects
 from policy.plan.registry import Registry, operation
-from policy.plan.resolve import Call, World
-from policy.plan.step_check import RULES, check_step
-from policy.types import Plan, Step
+from policy.plan.resolve import PolicyContext, StepCall
+from policy.plan.step_check import RULES_VERSION, check_step
+from policy.types import Plan, PlanStep
 
-SECRET = (
+SECRET_FILES = (
     ".env", ".env.*", "*.pem", "*.key", "id_rsa*", "id_ed25519*", ".netrc", ".npmrc", ".pypirc",
     "credentials", "credentials.*", "secrets.*", "*.kdbx", "*.p12",
 )  # fmt: skip
@@ -40,7 +40,7 @@ _GRANTED = frozenset({_INSIDE, _LEAVE})
 _MOST_SECRETS = 100
 """Files with secrets that are remembered of one agent: from the first on, nothing leaves."""
 
-LONGEST_PATH = 4_096
+MAX_PATH_CHARS = 4_096
 """Characters; Linux opens nothing by a longer one."""
 
 _MOST_NAMED = 10
@@ -77,7 +77,7 @@ _REGISTRY = Registry([work_inside, change_protected, reach])
 _SEEN: Json = {"$ref": "input.seen"}
 
 
-GUARD = f"agent-guard/{RULES}.3"
+GUARD_VERSION = f"agent-guard/{RULES_VERSION}.3"
 """How decisions of these rules, and of the reading of shell lines, are named in the event log."""
 
 
@@ -89,17 +89,20 @@ class AgentGuard:
     """
 
     def __init__(
-        self, bounds: Bounds, word_of: Callable[[str], str | None], read: Iterable[str] = ()
+        self,
+        bounds: Bounds,
+        tool_kind: Callable[[str], str | None],
+        secrets_read: Iterable[str] = (),
     ) -> None:
         self._bounds = bounds
-        self._word_of = word_of
+        self._word_of = tool_kind
         self._seen = [
             Entity(content=one, label=Label(taint=frozenset({one})), origin=one)
             for one in bounds.taint
         ]
         self._lock = threading.Lock()
-        self.secrets: list[str] = []
-        self._remember(read)
+        self.secrets_read: list[str] = []
+        self._remember(secrets_read)
 
     def __call__(self, call: ToolCall) -> Decision:
         """Decide, and remember which secrets the call would show to the agent.
@@ -107,13 +110,13 @@ class AgentGuard:
         Every rule that some part of the call breaks is told.
         """
         try:
-            arguments = call_arguments(call)
+            arguments = parsed_arguments(call)
         except RecursionError:
             return Denied(reason="the arguments are nested too deeply to be looked at")
         except OverflowError as error:
             return Denied(reason=f"the arguments hold {error}, which is no number of JSON")
-        if any(len(path) > LONGEST_PATH for path in _named(arguments)):
-            return Denied(reason=f"a path of more than {LONGEST_PATH} characters opens no file")
+        if any(len(path) > MAX_PATH_CHARS for path in _named(arguments)):
+            return Denied(reason=f"a path of more than {MAX_PATH_CHARS} characters opens no file")
         with self._lock:
             steps = self._steps(self._word_of(call.name), arguments)
             denials = dict.fromkeys(
@@ -125,50 +128,52 @@ class AgentGuard:
         first, *others = denials
         return replace(first, also=tuple(others))
 
-    def let(self, call: ToolCall) -> None:
+    def remember_allowed(self, call: ToolCall) -> None:
         """Remember what a call would show to the agent that a person let through."""
         with self._lock:
-            self._remember(_named(call_arguments(call)))
+            self._remember(_named(parsed_arguments(call)))
 
     @property
     def label(self) -> Label:
         """The label of whatever the agent does now: the tags of all that it saw."""
         return derived(None, origin="", of=self._seen).label
 
-    def _steps(self, word: str | None, arguments: Mapping[str, Json]) -> Iterable[tuple[Step, str]]:
+    def _steps(
+        self, word: str | None, arguments: Mapping[str, Json]
+    ) -> Iterable[tuple[PlanStep, str]]:
         """What the call would do, each with the reason to give if C4 denies it; '' for C4's own."""
         yield _step("work_inside", {"call": _SEEN}, self.label.caps), ""
         changed: set[str] = set()
         if word == "shell":
-            line = touched(str(arguments.get("command", "")))
-            self._remember(line.named)  # before it leaves in the same line
-            changed |= line.changed
+            line = shell_effects(str(arguments.get("command", "")))
+            self._remember(line.words)  # before it leaves in the same line
+            changed |= line.changed_paths
             for host in sorted(line.hosts):
                 to: Json = host if self._may_reach(host) else _SEEN
                 yield _step("reach", {"host": to, "data": _SEEN}, self.label.caps), ""
         elif word in ("write", "edit"):
             changed |= _named(arguments)
-        refused = {plain_path(path) for path in changed if self._may_not_change(path)}
+        refused = {workspace_path(path) for path in changed if self._may_not_change(path)}
         if refused:
             step = _step("change_protected", {"path": _SEEN}, self.label.caps)
-            yield step, f"the agent would change {protected_files(sorted(refused))}"
+            yield step, f"the agent would change {describe_protected(sorted(refused))}"
 
     def _may_not_change(self, path: str) -> bool:
         protected = not _is_outside(path) and is_protected(path, self._bounds)
         return protected and not is_permitted(path, self._bounds)
 
-    def _denials(self, step: Step, why: str) -> Sequence[Denied]:
+    def _denials(self, step: PlanStep, why: str) -> Sequence[Denied]:
         plan = Plan(steps=(step,), prompt="")
         seen = derived(None, origin="what the agent saw", of=self._seen)
         inside = Entity(content=None, label=CLEAN, origin="sandbox")
-        world = World(
+        world = PolicyContext(
             registry=_REGISTRY,
             authority=Authority(grants=_GRANTED),
             plan=plan.id,
             values={"input.seen": seen, "place.sandbox": inside},
             entities={entity.id: entity for entity in self._seen},
         )
-        decision = check_step(Call(plan=plan, index=0), world)
+        decision = check_step(StepCall(plan=plan, index=0), world)
         each = decision.each if isinstance(decision, Denied) else ()
         return [
             replace(one, also=(), reason=why if why and one.rule == "C4" else one.reason)
@@ -177,17 +182,17 @@ class AgentGuard:
 
     def _remember(self, paths: Iterable[str]) -> None:
         for path in sorted(paths):
-            if len(self.secrets) == _MOST_SECRETS:
+            if len(self.secrets_read) == _MOST_SECRETS:
                 return
-            plain = plain_path(path)
+            plain = workspace_path(path)
             if basename(plain) in _ENV_SAMPLES:
                 continue
-            if matches(self._bounds.secret, plain):
+            if matches_any(self._bounds.secret, plain):
                 label = Label(caps=frozenset({f"secret:{basename(path)}"}))
                 made = Entity(content=None, label=label, origin=f"read {path}")
                 if made not in self._seen:
                     self._seen.append(made)
-                    self.secrets.append(path)
+                    self.secrets_read.append(path)
 
     def _may_reach(self, host: str) -> bool:
         return any(_covers(allowed, host) for allowed in self._bounds.hosts)
@@ -195,16 +200,18 @@ class AgentGuard:
 
 def is_protected(path: str, bounds: Bounds) -> bool:
     """Whether the file is a protected one, or stands in the place of a folder of such files."""
-    plain = plain_path(path)
-    return matches(bounds.protected, plain) or matches(folders(bounds.protected), f"{plain}/")
+    plain = workspace_path(path)
+    return matches_any(bounds.protected, plain) or matches_any(
+        folder_patterns(bounds.protected), f"{plain}/"
+    )
 
 
 def is_permitted(path: str, bounds: Bounds) -> bool:
     """Whether `--allow-change` or the blueprint's `changes` permits a change of this file."""
-    return matches(bounds.changes, plain_path(path))
+    return matches_any(bounds.changes, workspace_path(path))
 
 
-def protected_files(paths: Sequence[str]) -> str:
+def describe_protected(paths: Sequence[str]) -> str:
     """The protected files by name, and the options that permit to change them; at most ten."""
     shown, more = paths[:_MOST_NAMED], len(paths) - _MOST_NAMED
     named = ", ".join(map(repr, shown)) + (f" and {more} more" if more > 0 else "")
@@ -215,10 +222,12 @@ def protected_files(paths: Sequence[str]) -> str:
 
 def _as_pattern(path: str) -> str:
     """The path as a pattern that a shell takes between single quotes."""
-    return "".join(char if char.isprintable() and char != "'" else "?" for char in plain_path(path))
+    return "".join(
+        char if char.isprintable() and char != "'" else "?" for char in workspace_path(path)
+    )
 
 
-def guarded(guards: Iterable[Guard]) -> Guard:
+def combined_guard(guards: Iterable[Guard]) -> Guard:
     """All of these: the first that denies decides, or else the last."""
     held = tuple(guards)
 
@@ -233,13 +242,13 @@ def guarded(guards: Iterable[Guard]) -> Guard:
     return decide
 
 
-def _step(op: str, args: Mapping[str, Json], caps: frozenset[str]) -> Step:
+def _step(op: str, args: Mapping[str, Json], caps: frozenset[str]) -> PlanStep:
     found = _REGISTRY.get(op)
     needed = found.requires if found else frozenset()
-    return Step(op=op, args=args, tool_caps=needed, data_caps=caps)
+    return PlanStep(op=op, args=args, tool_caps=needed, data_caps=caps)
 
 
-def call_arguments(call: ToolCall) -> Mapping[str, Json]:
+def parsed_arguments(call: ToolCall) -> Mapping[str, Json]:
     """The arguments as the agent will read them; of a key that stands twice the last counts.
 
     Those that are no JSON object are none: no tool takes them.
@@ -266,7 +275,7 @@ def _named(arguments: Mapping[str, Json]) -> set[str]:
     return {str(arguments[name]) for name in _PATHS if arguments.get(name)}
 
 
-def plain_path(path: str) -> str:
+def workspace_path(path: str) -> str:
     """The path as patterns see it: relative to the workspace, and as any agent may read it.
 
     Some take a `file://` or an `@` away that stands before it, in whatever order, and unusual
@@ -286,7 +295,7 @@ def _is_outside(path: str) -> bool:
 
 def _as_read(path: str) -> str:
     read = "".join(" " if char.isspace() else char for char in path)
-    while len(path) <= LONGEST_PATH and (bare := _of_url(read.lstrip("@"))) != read:
+    while len(path) <= MAX_PATH_CHARS and (bare := _of_url(read.lstrip("@"))) != read:
         read = bare
     if read.startswith("/"):
         read = f"/{read.lstrip('/')}"  # of two, `normpath` would keep both

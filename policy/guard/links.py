@@ -8,12 +8,12 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from posixpath import dirname
 
-from policy.errors import LinksTooMany
+from policy.errors import TooManyLinks
 
-MOST_HOPS = 40
+MAX_HOPS = 40
 """Links that Linux follows to open one path."""
 
-LONGEST_NAME = 4_096
+MAX_PATH_CHARS = 4_096
 """Characters; Linux opens nothing by a longer one."""
 
 BUDGET = 100_000_000
@@ -23,7 +23,7 @@ _STEP = 100
 """What looking at a path costs besides its characters."""
 
 
-class Links:
+class SymbolicLinks:
     """The links of one tree, from the path of each to what it says.
 
     `budget` is spent by following them; once it is gone every question raises.
@@ -38,10 +38,10 @@ class Links:
         try:
             for link in targets:
                 self._follow(link)
-        except LinksTooMany:
+        except TooManyLinks:
             self._left = 0
 
-    def names(self, path: str) -> Iterator[str]:
+    def names_of(self, path: str) -> Iterator[str]:
         """The path, and every other name that links give to the file there.
 
         A link whose way leads over the path itself is one of the names: what it leads to changes.
@@ -59,7 +59,7 @@ class Links:
             name, used = found.popleft()
             for link, other in self._others(name):
                 again = link in used or (link in self._loops and not self._loops.isdisjoint(used))
-                if not again and other not in seen and len(other) <= LONGEST_NAME:
+                if not again and other not in seen and len(other) <= MAX_PATH_CHARS:
                     seen.add(other)
                     found.append((other, used | {link}))
                     yield other
@@ -97,7 +97,7 @@ class Links:
             if target is None:
                 continue
             hops += 1
-            if hops > MOST_HOPS or target.startswith("/"):
+            if hops > MAX_HOPS or target.startswith("/"):
                 return
             self._spend(len(target))
             here.pop()
@@ -110,4 +110,4 @@ class Links:
     def _spend(self, cost: int) -> None:
         self._left -= cost + _STEP
         if self._left < 0:
-            raise LinksTooMany("the symbolic links of the repository are too many to follow")
+            raise TooManyLinks("the symbolic links of the repository are too many to follow")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-NETWORK = frozenset({
+NETWORK_PROGRAMS = frozenset({
     "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "scp", "sftp", "rsync", "ftp",
     "telnet", "dig", "nslookup", "host", "ping", "sendmail", "mail", "mutt", "gh", "aws",
     "gcloud", "az", "docker"
@@ -46,7 +46,7 @@ _READERS = frozenset({
 _GIT_READS = frozenset({
     "add", "commit", "diff", "log", "show", "status", "blame", "grep", "ls-files", "rev-parse"
 })  # fmt: skip
-_STARTED = NETWORK | _CODE | _SHELLS | {"git", "wget"}
+_STARTED = NETWORK_PROGRAMS | _CODE | _SHELLS | {"git", "wget"}
 _OPERATORS = frozenset({
     ";", "&", "&&", "|", "||", "(", ")", "{", "}", ";;", "|&", "do", "then", "else", "!", "if",
     "while", "until"
@@ -58,9 +58,9 @@ _URL = re.compile(
 _HOST = re.compile(r"(?:[^\s@/]+@)?((?:[a-z0-9-]+\.)+[a-z0-9-]+|localhost)(?::|/|$)", re.I)
 _LOOPBACK = re.compile(r"localhost|127\.[0-9.]+|::1|0\.0\.0\.0", re.I)
 _PARTS = re.compile(r"\$\(|`|\n")
-UNKNOWN = "a host that cannot be told"
+UNKNOWN_HOST = "a host that cannot be told"
 
-LONGEST = 128 << 10
+MAX_LINE_CHARS = 128 << 10
 """Characters of a line that is read: Linux starts no shell with more of them in one argument."""
 
 _MOST_STARTED = 16
@@ -70,23 +70,23 @@ _DEEPEST = 4
 """Lines inside lines that are read."""
 
 
-class Touched(NamedTuple):
+class ShellEffects(NamedTuple):
     """What a line would reach, what it would change, and every word that could be a path."""
 
     hosts: frozenset[str]
-    changed: frozenset[str]
-    named: frozenset[str]
+    changed_paths: frozenset[str]
+    words: frozenset[str]
 
 
-def touched(line: str) -> Touched:
+def shell_effects(line: str) -> ShellEffects:
     """Read a shell line; loopback is not outside. One that is too long to read reaches UNKNOWN."""
     reading = _Reading()
-    if len(line) > LONGEST or "/dev/tcp/" in line or "/dev/udp/" in line:
-        reading.hosts.add(UNKNOWN)
-    if len(line) <= LONGEST:
+    if len(line) > MAX_LINE_CHARS or "/dev/tcp/" in line or "/dev/udp/" in line:
+        reading.hosts.add(UNKNOWN_HOST)
+    if len(line) <= MAX_LINE_CHARS:
         reading.line(line)
     outside = frozenset(host.lower() for host in reading.hosts if not _LOOPBACK.fullmatch(host))
-    return Touched(outside, frozenset(reading.changed), frozenset(reading.named))
+    return ShellEffects(outside, frozenset(reading.changed), frozenset(reading.named))
 
 
 class _Reading:
@@ -117,7 +117,7 @@ class _Reading:
         lines: list[str] = []
         places = [0, *_launched(words)]
         if len(places) > _MOST_STARTED:
-            self.hosts.add(UNKNOWN)
+            self.hosts.add(UNKNOWN_HOST)
         for place in places[:_MOST_STARTED]:
             command = _program_first(words[place:])
             if not command:
@@ -182,11 +182,11 @@ def _hosts(command: Sequence[str]) -> Iterator[str]:
     text = " ".join(rest)
     urls = [found[1] for found in _URL.finditer(text)]
     git = program == "git" and any(word in _GIT_OUT for word in rest)
-    if program in NETWORK or git:
+    if program in NETWORK_PROGRAMS or git:
         plain = [found[1] for word in rest if (found := _HOST.match(word))]
-        yield from urls or plain or [UNKNOWN]
+        yield from urls or plain or [UNKNOWN_HOST]
     elif program in _CODE and _CALLS_OUT.search(text):
-        yield from urls or [UNKNOWN]
+        yield from urls or [UNKNOWN_HOST]
     elif program not in _READERS:
         yield from urls
 

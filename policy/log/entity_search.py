@@ -16,23 +16,23 @@ from sqlalchemy import (
 
 from contracts.entity import Entity
 from contracts.json import canonical
-from policy.database import reading
+from policy.database import read_transaction
 from policy.errors import EntityNotFound
 from policy.log.event_log import EventLog
-from policy.log.rows import slices
+from policy.log.rows import batches
 from policy.tables import entities, entity_edges, event_entities, events
 
 _Ends = tuple[ColumnElement[str], ColumnElement[str]]
 
 
-def with_words(log: EventLog, text: str, *, limit: int) -> list[Entity]:
+def search_entities(log: EventLog, text: str, *, limit: int) -> list[Entity]:
     """Entities whose content or origin contains every word of `text`, the newest first.
 
     Case does not matter, and a word is also found inside a longer one.
     """
     words = text.casefold().split()
     found: list[Entity] = []
-    for some in slices(_newest_first(log.engine)):
+    for some in batches(_newest_first(log.engine)):
         there = log.entities(some)
         found += (there[name] for name in some if _contains(there[name], words))
         if len(found) >= limit:
@@ -40,14 +40,14 @@ def with_words(log: EventLog, text: str, *, limit: int) -> list[Entity]:
     return found[:limit]
 
 
-def entity_id_of(engine: Engine, prefix: str) -> str:
+def entity_id_by_prefix(engine: Engine, prefix: str) -> str:
     """The id of the only entity whose id begins with `prefix`.
 
     Raises:
         EntityNotFound: none, or several.
     """
     query = select(entities.c.id).where(entities.c.id.startswith(prefix, autoescape=True)).limit(2)
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         found = [row[0] for row in connection.execute(query)] if prefix else []
     if len(found) != 1:
         many = "more than one entity begins" if found else "there is no entity"
@@ -57,11 +57,11 @@ def entity_id_of(engine: Engine, prefix: str) -> str:
 
 def neighbours(engine: Engine) -> Callable[[str], list[str]]:
     """The entities one step away in either direction: for `policy.log.find`."""
-    ahead, behind = onward(engine), backward(engine)
+    ahead, behind = entities_made_from(engine), entities_used_by(engine)
     return lambda name: [*ahead(name), *behind(name)]
 
 
-def onward(engine: Engine) -> Callable[[str], list[str]]:
+def entities_made_from(engine: Engine) -> Callable[[str], list[str]]:
     """The entities made from an entity, its parts, and those that it relates to."""
     source, target = entity_edges.c.source, entity_edges.c.target
     return _one_step(
@@ -69,7 +69,7 @@ def onward(engine: Engine) -> Callable[[str], list[str]]:
     )
 
 
-def backward(engine: Engine) -> Callable[[str], list[str]]:
+def entities_used_by(engine: Engine) -> Callable[[str], list[str]]:
     """The entities an entity was made from, what it is part of, and those that relate to it."""
     source, target = entity_edges.c.source, entity_edges.c.target
     return _one_step(
@@ -97,7 +97,7 @@ def _one_step(
 
 
 def _ids(engine: Engine, query: CompoundSelect[tuple[str]], name: str) -> list[str]:
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         return sorted(row[0] for row in connection.execute(query, {"here": name}))
 
 
@@ -112,7 +112,7 @@ def _newest_first(engine: Engine) -> list[str]:
         .group_by(entities.c.id)
         .order_by(newest.desc(), entities.c.id)
     )
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         return [row[0] for row in connection.execute(query)]
 
 

@@ -8,22 +8,22 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine, func, select
 
 from contracts.entity import Entity
-from policy.database import reading, writing
+from policy.database import read_transaction, write_transaction
 from policy.errors import LogDamaged
-from policy.log.events import Draft, Event, Kind, entity_of, event_of, place
-from policy.log.head import Head, HeadFile
+from policy.log.events import Draft, Event, Kind, entity_from_line, event_from_line, place_drafts
+from policy.log.head import HeadFile, LogHead
 from policy.log.merge import History
 from policy.log.merge_check import check_merge
 from policy.log.rows import (
     Tip,
     add_entities,
     add_events,
-    find_heads,
+    batches,
     known_events,
     mark_merged,
     move_heads,
-    slices,
-    tip,
+    read_tip,
+    rebuild_heads,
 )
 from policy.tables import entities, events, merged_events
 
@@ -40,7 +40,7 @@ class EventLog:
 
     engine: Engine
     replica: str
-    head: HeadFile
+    head_file: HeadFile
     now: Callable[[], datetime] = _now
 
     def append(self, drafts: Iterable[Draft]) -> tuple[Event, ...]:
@@ -54,19 +54,19 @@ class EventLog:
         new = tuple(drafts)
         if not new:
             return ()
-        with self.head.locked():
-            kept = self.head.read()
-            with writing(self.engine) as connection:
-                before = tip(connection)
+        with self.head_file.locked():
+            kept = self.head_file.read()
+            with write_transaction(self.engine) as connection:
+                before = read_tip(connection)
                 _refuse_if_cut(connection, kept, before)
-                placed = place(new, before.heads, before.clock, self.replica, self.now)
+                placed = place_drafts(new, before.heads, before.clock, self.replica, self.now)
                 add_entities(connection, (made for draft in new for made in draft.produces))
                 add_events(connection, placed)
                 move_heads(connection, before.heads, placed[-1].id)
-            self.head.write([placed[-1].id], placed[-1].clock)
+            self.head_file.write([placed[-1].id], placed[-1].clock)
         return placed
 
-    def take_in(self, history: History) -> int:
+    def merge(self, history: History) -> int:
         """Add what another log has and this one has not; gives the number of new events.
 
         `history` hangs together, as `log_file.read` makes sure. It may bring back what was lost
@@ -77,32 +77,32 @@ class EventLog:
                 that is known here by the same name and count; nothing is added then.
             LogUnavailable: the log cannot be written.
         """
-        with self.head.locked():
+        with self.head_file.locked():
             here = self.history()
             check_merge(here, history)
             new = [event for event in history.in_order() if event.id not in here.events]
-            with writing(self.engine) as connection:
+            with write_transaction(self.engine) as connection:
                 add_entities(connection, history.entities.values())
                 add_events(connection, new)
                 mark_merged(connection, new)
-                find_heads(connection)
-                after = tip(connection)
-            self.head.write(*after)
+                rebuild_heads(connection)
+                after = read_tip(connection)
+            self.head_file.write(*after)
         return len(new)
 
-    def accept(self) -> Tip:
+    def accept_heads(self) -> Tip:
         """Keep the head of the log as it is now, after a person looked at what is wrong with it."""
-        with self.head.locked():
-            with writing(self.engine) as connection:
-                find_heads(connection)
-                now = tip(connection)
-            self.head.write(*now)
+        with self.head_file.locked():
+            with write_transaction(self.engine) as connection:
+                rebuild_heads(connection)
+                now = read_tip(connection)
+            self.head_file.write(*now)
         return now
 
-    def end(self) -> Tip:
+    def tip(self) -> Tip:
         """Where the log ends now."""
-        with reading(self.engine) as connection:
-            return tip(connection)
+        with read_transaction(self.engine) as connection:
+            return read_tip(connection)
 
     def events(
         self,
@@ -127,32 +127,32 @@ class EventLog:
             query = query.where(events.c.kind == kind)
         if not merged:
             query = query.where(events.c.id.not_in(select(merged_events.c.id)))
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             found = [_event(row[0]) for row in connection.execute(query)]
-        return tuple(sorted(found, key=lambda event: event.rank))
+        return tuple(sorted(found, key=lambda event: event.sort_key))
 
-    def newest(self) -> int:
+    def last_number(self) -> int:
         """The number of the event that came last; 0 before the first."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return connection.execute(select(func.max(events.c.number))).scalar() or 0
 
-    def since(
+    def events_after(
         self, number: int, *, run_id: str | None = None, limit: int = 1_000
     ) -> list[tuple[int, Event]]:
         """The events after this number, each with its own: for those who follow the log."""
         query = select(events.c.number, events.c.line).where(events.c.number > number)
         if run_id is not None:
             query = query.where(events.c.run_id == run_id)
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             rows = connection.execute(query.order_by(events.c.number).limit(limit))
             return [(row[0], _event(row[1])) for row in rows]
 
     def entities(self, ids: Iterable[str]) -> dict[str, Entity]:
         """The entities that have these ids; those that are not there are left out."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return {
-                row[0]: _read(entity_of, "entity", row[1])
-                for some in slices(ids)
+                row[0]: _read(entity_from_line, "entity", row[1])
+                for some in batches(ids)
                 for row in connection.execute(
                     select(entities.c.id, entities.c.line).where(entities.c.id.in_(some))
                 )
@@ -166,7 +166,7 @@ class EventLog:
 
 
 def _event(line: str) -> Event:
-    return _read(event_of, "event", line)
+    return _read(event_from_line, "event", line)
 
 
 def _read(of: Callable[[str], T], what: str, line: str) -> T:
@@ -178,7 +178,7 @@ def _read(of: Callable[[str], T], what: str, line: str) -> T:
         ) from error
 
 
-def _refuse_if_cut(connection: Connection, kept: Head | None, before: Tip) -> None:
+def _refuse_if_cut(connection: Connection, kept: LogHead | None, before: Tip) -> None:
     if kept is None or set(kept.heads) <= set(before.heads):
         return
     there = known_events(connection, kept.heads)

@@ -77,7 +77,7 @@ class Event:
         object.__setattr__(self, "body", frozen(self.body))
         object.__setattr__(self, "clock", MappingProxyType(dict(self.clock)))
         object.__setattr__(self, "line", canonical(self.as_json()))
-        object.__setattr__(self, "id", name_of(self.line))
+        object.__setattr__(self, "id", line_digest(self.line))
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -102,12 +102,12 @@ class Event:
         return self.clock.get(self.replica, 0)
 
     @property
-    def rank(self) -> tuple[int, str]:
+    def sort_key(self) -> tuple[int, str]:
         """Sorted by this, every cause comes before its effects, in every replica alike."""
         return (sum(self.clock.values()), self.id)
 
 
-def place(
+def place_drafts(
     drafts: Iterable[Draft],
     heads: tuple[str, ...],
     clock: Clock,
@@ -134,12 +134,12 @@ def place(
     return tuple(placed)
 
 
-def name_of(line: str) -> str:
+def line_digest(line: str) -> str:
     """The id of what has this canonical line."""
     return sha256(line.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def later(clocks: Iterable[Clock]) -> dict[str, int]:
+def joined_clock(clocks: Iterable[Clock]) -> dict[str, int]:
     """The clock that knows all that these know: the greatest count of each replica."""
     known: dict[str, int] = {}
     for clock in clocks:
@@ -148,7 +148,7 @@ def later(clocks: Iterable[Clock]) -> dict[str, int]:
     return known
 
 
-def event_of(line: str) -> Event:
+def event_from_line(line: str) -> Event:
     """The event that `line` was made of. For lines of our own; a file's are checked first."""
     raw = json.loads(line)
     return Event(
@@ -169,7 +169,7 @@ def entity_line(entity: Entity) -> str:
     return canonical(entity.as_json())
 
 
-def entity_of(line: str) -> Entity:
+def entity_from_line(line: str) -> Entity:
     """The entity that `line` was made of. For lines of our own; a file's are checked first."""
     raw = json.loads(line)
     return Entity(

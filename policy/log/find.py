@@ -10,7 +10,7 @@ Neighbours = Callable[[str], Iterable[str]]
 """Where one gets from an entity in one step."""
 
 
-def named(history: History, prefix: str) -> str:
+def find_entity(history: History, prefix: str) -> str:
     """The id of the entity that begins so, or of the one that the event beginning so made.
 
     Raises:
@@ -26,7 +26,7 @@ def named(history: History, prefix: str) -> str:
     return found[0]
 
 
-def near(start: str, neighbours: Neighbours, *, steps: int = 1) -> dict[str, int]:
+def within_steps(start: str, neighbours: Neighbours, *, steps: int = 1) -> dict[str, int]:
     """All that is at most so many steps away, and how many steps that is; the start is at 0."""
     found, waiting = {start: 0}, deque([start])
     while waiting:
@@ -40,8 +40,8 @@ def near(start: str, neighbours: Neighbours, *, steps: int = 1) -> dict[str, int
     return found
 
 
-def between(start: str, end: str, onward: Neighbours, back: Neighbours) -> frozenset[str]:
+def on_paths_between(start: str, end: str, onward: Neighbours, back: Neighbours) -> frozenset[str]:
     """Everything that lies on any path from start to end, both included; empty without a path."""
-    ahead = near(start, onward, steps=-1).keys()
-    behind = near(end, back, steps=-1).keys()
+    ahead = within_steps(start, onward, steps=-1).keys()
+    behind = within_steps(end, back, steps=-1).keys()
     return frozenset(ahead & behind) if end in ahead else frozenset()

@@ -16,7 +16,7 @@ from policy.errors import LogDamaged, LogUnavailable
 from policy.log.events import Clock
 
 
-class Head(BaseModel, frozen=True, extra="forbid"):
+class LogHead(BaseModel, frozen=True, extra="forbid"):
     """The newest events of a log and what they know."""
 
     heads: list[str]
@@ -48,14 +48,14 @@ class HeadFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return Path(f"{self.path}.lock")
 
-    def read(self) -> Head | None:
+    def read(self) -> LogHead | None:
         """What was kept, or None when nothing was kept yet. For who holds the lock.
 
         Raises:
             LogDamaged: it is no head.
         """
         try:
-            return Head.model_validate(json.loads(self.path.read_bytes()))
+            return LogHead.model_validate(json.loads(self.path.read_bytes()))
         except FileNotFoundError:
             return None
         except (ValueError, ValidationError) as error:

@@ -6,19 +6,19 @@ Nothing of a line is believed before its hash fits, and nothing is raised for on
 import json
 from typing import NamedTuple, TypedDict, TypeGuard
 
-from policy.log.events import Clock, later, name_of
+from policy.log.events import Clock, joined_clock, line_digest
 
 _DECODER = json.JSONDecoder()
 
 
-class Finding(NamedTuple):
+class IntegrityProblem(NamedTuple):
     """Something that is wrong, and where: an event, an entity, a table."""
 
     where: str
-    what: str
+    problem: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+        return f"{self.where}: {self.problem}"
 
 
 class RawEvent(TypedDict):
@@ -42,7 +42,7 @@ class _Waiting(NamedTuple):
     clock: Clock
 
 
-class Causes:
+class CausalityCheck:
     """What is known of the events so far. `entities` holds the ids of those that are there."""
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class Causes:
         self.entities: set[str] = set()
         self.named: dict[str, int] = {}
         """For each event that names entities, a hash of each role and id, in order."""
-        self.notes: list[Finding] = []
-        self._findings: list[Finding] = []
+        self.warnings: list[IntegrityProblem] = []
+        self._findings: list[IntegrityProblem] = []
         self._followed: set[str] = set()
         self._waiting: list[_Waiting] = []
         self._missing: dict[str, str] = {}
@@ -63,13 +63,17 @@ class Causes:
         """The events that no other follows."""
         return self.clocks.keys() - self._followed
 
-    def take(self, name: str, line: str) -> RawEvent | None:
+    def check_event(self, name: str, line: str) -> RawEvent | None:
         """Look at one event; gives what it says, or None when it is no event at all."""
-        if name_of(line) != name:
-            self._findings.append(Finding(name, "it is not what its id says: it was edited"))
+        if line_digest(line) != name:
+            self._findings.append(
+                IntegrityProblem(name, "it is not what its id says: it was edited")
+            )
         raw = _parsed(line)
         if raw is None:
-            self._findings.append(Finding(name, "it is not whole: it was cut off or edited"))
+            self._findings.append(
+                IntegrityProblem(name, "it is not whole: it was cut off or edited")
+            )
             return None
         clock, heads, replica = raw["clock"], tuple(raw["heads"]), raw["replica"]
         self._follow(_Waiting(name, heads, replica, clock))
@@ -80,29 +84,33 @@ class Causes:
         self._name(name, raw["consumes"], raw["produces"])
         return raw
 
-    def findings(self) -> list[Finding]:
+    def problems(self) -> list[IntegrityProblem]:
         """All that is wrong; asked once, after the last event."""
         for event in self._waiting:
             gone = [head for head in event.heads if head not in self.clocks]
             if gone:
-                self._findings.append(Finding(event.id, f"it follows {gone[0]}, which is missing"))
+                self._findings.append(
+                    IntegrityProblem(event.id, f"it follows {gone[0]}, which is missing")
+                )
             elif not self._ticks(event):
-                self._findings.append(Finding(event.id, _BACKWARDS))
+                self._findings.append(IntegrityProblem(event.id, _BACKWARDS))
         for entity, event_id in self._missing.items():
             if entity not in self.entities:
-                self._findings.append(Finding(event_id, f"it names {entity}, which is missing"))
+                self._findings.append(
+                    IntegrityProblem(event_id, f"it names {entity}, which is missing")
+                )
         return self._findings
 
     def _follow(self, event: _Waiting) -> None:
         if self.clocks.keys() >= set(event.heads):
             if not self._ticks(event):
-                self._findings.append(Finding(event.id, _BACKWARDS))
+                self._findings.append(IntegrityProblem(event.id, _BACKWARDS))
         else:
             self._waiting.append(event)
 
     def _ticks(self, event: _Waiting) -> bool:
         clocks = [self.clocks[head] for head in event.heads]
-        before = dict(clocks[0]) if len(clocks) == 1 else later(clocks)
+        before = dict(clocks[0]) if len(clocks) == 1 else joined_clock(clocks)
         before[event.replica] = before.get(event.replica, 0) + 1
         return before == event.clock
 
@@ -110,11 +118,13 @@ class Causes:
         other = self._counts.setdefault((replica, count), name)
         if other != name:
             why = f"{replica} counts {count} for this and for {other}: two machines share its name"
-            self._findings.append(Finding(name, why))
+            self._findings.append(IntegrityProblem(name, why))
 
     def _tell_time(self, name: str, replica: str, at: str) -> None:
         if at < self._at.get(replica, ""):
-            self.notes.append(Finding(name, "the machine's clock had gone back; the order holds"))
+            self.warnings.append(
+                IntegrityProblem(name, "the machine's clock had gone back; the order holds")
+            )
         self._at[replica] = at
 
     def _name(self, name: str, consumes: list[str], produces: list[str]) -> None:

@@ -10,7 +10,7 @@ from contracts.entity import Entity, Label
 from contracts.json import Json, canonical
 from policy.errors import EventsInvalid
 from policy.log.events import Event, Kind, entity_line
-from policy.log.integrity import Causes
+from policy.log.integrity import CausalityCheck
 from policy.log.merge import History
 
 _T = TypeVar("_T", bound=BaseModel)
@@ -21,7 +21,7 @@ MAX_LINE = 8 * 1024 * 1024
 """Characters of one line."""
 
 
-def export(history: History) -> Iterator[str]:
+def export_lines(history: History) -> Iterator[str]:
     """A first line that tells how it ends, then every entity and every event."""
     heads: Json = sorted(history.heads)
     yield canonical({"format": FORMAT, "heads": heads, "clock": dict(history.clock)})
@@ -31,7 +31,7 @@ def export(history: History) -> Iterator[str]:
         yield f'{{"event":{event.line}}}'
 
 
-def read(lines: Iterable[str]) -> History:
+def read_export(lines: Iterable[str]) -> History:
     """The history in a file that `export` wrote; every id, cause and clock in it is checked.
 
     Raises:
@@ -151,11 +151,11 @@ def _invalid(number: int, why: str) -> EventsInvalid:
 def _check_whole(first: _First, history: History) -> None:
     """Refuse what does not hang together. Ids are made of what was read, so an edit of an event
     shows in those that follow it, or in the heads that the first line names."""
-    causes = Causes()
+    causes = CausalityCheck()
     causes.entities.update(history.entities)
     for event in history.in_order():
-        causes.take(event.id, event.line)
-    for finding in causes.findings():
+        causes.check_event(event.id, event.line)
+    for finding in causes.problems():
         raise EventsInvalid(f"the exported log is damaged: {finding}; nothing was merged")
     if set(first.heads) != history.heads or first.clock != history.clock:
         raise EventsInvalid(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from contracts.entity import Entity
-from policy.log.events import Event, later
+from policy.log.events import Event, joined_clock
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class History:
 
     def in_order(self) -> tuple[Event, ...]:
         """Every event after its causes, in an order that depends on nothing but the events."""
-        return tuple(sorted(self.events.values(), key=lambda event: event.rank))
+        return tuple(sorted(self.events.values(), key=lambda event: event.sort_key))
 
     @property
     def heads(self) -> frozenset[str]:
@@ -28,7 +28,7 @@ class History:
     @property
     def clock(self) -> dict[str, int]:
         """All that is known here, as a clock."""
-        return later(event.clock for event in self.events.values())
+        return joined_clock(event.clock for event in self.events.values())
 
 
 def merge(one: History, other: History) -> History:

@@ -2,7 +2,7 @@
 
 from policy.errors import EventsInvalid
 from policy.log.merge import History, merge
-from policy.log.taint import data_flow, shrunk
+from policy.log.taint import data_flow, entities_losing_tags
 
 
 def check_merge(here: History, theirs: History) -> None:
@@ -19,7 +19,7 @@ def check_merge(here: History, theirs: History) -> None:
                 "another one here: two machines share its name, or one of the logs was put back. "
                 "Nothing was merged"
             )
-    lost = shrunk(data_flow(here), data_flow(merge(here, theirs)))
+    lost = entities_losing_tags(data_flow(here), data_flow(merge(here, theirs)))
     if lost:
         raise EventsInvalid(
             f"merging would take taint away from entity {lost[0]}, which is here already. "

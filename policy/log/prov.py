@@ -12,7 +12,7 @@ PREFIX = "harness"
 Record = dict[str, Json]
 
 
-def prov(history: History) -> dict[str, dict[str, Json]]:
+def prov_document(history: History) -> dict[str, dict[str, Json]]:
     """The document: events are activities, machines are agents, entities stay entities.
 
     PROV lets one activity generate an entity; a later event that gave the same again is said to

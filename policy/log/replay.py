@@ -31,7 +31,7 @@ class Difference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replayed:
+class ReplayResult:
     """What was looked at again, and every difference."""
 
     decisions: int
@@ -44,7 +44,7 @@ class Replayed:
         return not self.differences
 
 
-def replay(history: History, policies: Mapping[str, Decide]) -> Replayed:
+def replay(history: History, policies: Mapping[str, Decide]) -> ReplayResult:
     """Go through the history in its order: ask each question again, follow each label again.
 
     A decision by a policy that is not among `policies` is a difference: nobody can say that it
@@ -54,7 +54,7 @@ def replay(history: History, policies: Mapping[str, Decide]) -> Replayed:
     decisions = [event for event in history.in_order() if event.kind == "decision"]
     found = [d for event in decisions for d in _decision(event, policies)]
     found += _state(flow)
-    return Replayed(
+    return ReplayResult(
         decisions=len(decisions), entities=len(history.entities), differences=tuple(found)
     )
 

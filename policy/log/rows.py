@@ -8,7 +8,7 @@ from sqlalchemy import Connection, String, Text, bindparam, delete, exists, inse
 
 from contracts.entity import Entity
 from policy.errors import EventsInvalid
-from policy.log.events import Event, entity_line, later
+from policy.log.events import Event, entity_line, joined_clock
 from policy.prepared import Prepared
 from policy.tables import (
     entities,
@@ -59,11 +59,11 @@ class Tip(NamedTuple):
     clock: dict[str, int]
 
 
-def tip(connection: Connection) -> Tip:
+def read_tip(connection: Connection) -> Tip:
     """Where the log ends."""
     found = _HEADS.run(connection).fetchall()
     clocks = (json.loads(line)["clock"] for _, line in found)
-    return Tip(tuple(name for name, _ in found), later(clocks))
+    return Tip(tuple(name for name, _ in found), joined_clock(clocks))
 
 
 def known_events(connection: Connection, ids: Collection[str]) -> set[str]:
@@ -71,7 +71,7 @@ def known_events(connection: Connection, ids: Collection[str]) -> set[str]:
     return {row[0] for row in connection.execute(_KNOWN_EVENTS, {"ids": list(ids)})}
 
 
-def slices(ids: Iterable[str]) -> Iterator[list[str]]:
+def batches(ids: Iterable[str]) -> Iterator[list[str]]:
     """The ids, in portions that fit into a query."""
     everything = list(ids)
     for start in range(0, len(everything), _MANY):
@@ -96,7 +96,7 @@ def add_events(connection: Connection, new: Sequence[Event]) -> None:
 
 def mark_merged(connection: Connection, new: Sequence[Event]) -> None:
     """Tell that these came from another log; some may be known to, and lost since."""
-    for ids in slices(event.id for event in new):
+    for ids in batches(event.id for event in new):
         known = connection.scalars(select(merged_events.c.id).where(merged_events.c.id.in_(ids)))
         marked = set(known)
         if rows := [{"id": name} for name in ids if name not in marked]:
@@ -127,7 +127,7 @@ def move_heads(connection: Connection, old: Sequence[str], new: str) -> None:
     connection.execute(_ADD_HEADS, {"id": new})
 
 
-def find_heads(connection: Connection) -> None:
+def rebuild_heads(connection: Connection) -> None:
     """Make the heads anew from all events."""
     followed: set[str] = set()
     every: set[str] = set()

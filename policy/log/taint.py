@@ -10,7 +10,7 @@ from policy.log.approval_state import was_approved_before
 from policy.log.events import Event
 from policy.log.merge import History
 
-UNKNOWN = Label(taint=frozenset({"unknown"}))
+UNKNOWN_LABEL = Label(taint=frozenset({"unknown"}))
 """The label of an entity that an event names and nobody has."""
 
 
@@ -40,7 +40,7 @@ class DataFlow:
 
     def label(self, entity: str) -> Label:
         """The label by the flow; that of an entity nobody has is `UNKNOWN`."""
-        return self.labels.get(entity, UNKNOWN)
+        return self.labels.get(entity, UNKNOWN_LABEL)
 
 
 def data_flow(history: History) -> DataFlow:
@@ -55,7 +55,7 @@ def data_flow(history: History) -> DataFlow:
     )
 
 
-def way_to(flow: DataFlow, entity: str, tag: str) -> tuple[Hop, ...]:
+def taint_path(flow: DataFlow, entity: str, tag: str) -> tuple[Hop, ...]:
     """The shortest way on which the tag came to the entity, the origin first; empty if none."""
     if tag not in _tags(flow.label(entity)):
         return ()
@@ -75,7 +75,7 @@ def way_to(flow: DataFlow, entity: str, tag: str) -> tuple[Hop, ...]:
     return _walk(entity, before)
 
 
-def led_to(flow: DataFlow, entity: str) -> frozenset[str]:
+def entities_derived_from(flow: DataFlow, entity: str) -> frozenset[str]:
     """Every entity that was made from this one, over any number of steps."""
     children: dict[str, list[str]] = defaultdict(list)
     for name, made in flow.history.entities.items():
@@ -90,7 +90,7 @@ def led_to(flow: DataFlow, entity: str) -> frozenset[str]:
     return _reach(entity, outputs)
 
 
-def shrunk(before: DataFlow, after: DataFlow) -> tuple[str, ...]:
+def entities_losing_tags(before: DataFlow, after: DataFlow) -> tuple[str, ...]:
     """Entities that were there before and have lost a tag since.
 
     That nobody had what they were made of is no tag to keep, once somebody brings it back.
@@ -101,7 +101,7 @@ def shrunk(before: DataFlow, after: DataFlow) -> tuple[str, ...]:
 
 
 def _known(label: Label) -> Label:
-    return Label(caps=label.caps, taint=label.taint - UNKNOWN.taint)
+    return Label(caps=label.caps, taint=label.taint - UNKNOWN_LABEL.taint)
 
 
 def _by_entity(events: Iterable[Event], role: str) -> Mapping[str, tuple[Event, ...]]:
@@ -166,7 +166,7 @@ class _Labels:
         self._labels = {name: entity.label for name, entity in history.entities.items()}
         for event in events:
             for name in (*event.consumes, *event.produces):
-                self._labels.setdefault(name, UNKNOWN)
+                self._labels.setdefault(name, UNKNOWN_LABEL)
 
     def all(self) -> Mapping[str, Label]:
         waiting = deque(self._labels)
@@ -193,7 +193,7 @@ class _Labels:
         sources = entity.sources if entity is not None else ()
         if sources:
             endorsed = any(event.id in self._endorsements for event in makers)
-            view = joined(self._labels.get(source, UNKNOWN) for source in sources)
+            view = joined(self._labels.get(source, UNKNOWN_LABEL) for source in sources)
             label = label.join(self._passed(view, endorsed))
         return label
 

@@ -8,12 +8,12 @@ from typing import NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Select, inspect, select, text
 
-from policy.database import reading
+from policy.database import read_transaction
 from policy.errors import LogDamaged
 from policy.log.event_log import EventLog
-from policy.log.events import name_of
-from policy.log.head import Head, HeadFile
-from policy.log.integrity import Causes, Finding, RawEvent
+from policy.log.events import line_digest
+from policy.log.head import HeadFile, LogHead
+from policy.log.integrity import CausalityCheck, IntegrityProblem, RawEvent
 from policy.tables import APPEND_ONLY, entities, event_entities, event_heads, events
 
 _T = TypeVar("_T")
@@ -23,14 +23,14 @@ _AT_ONCE = 5_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verified:
+class VerifyResult:
     """What was looked at, and what is wrong; `notes` are odd but may be innocent."""
 
     events: int
     entities: int
     heads: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    notes: tuple[Finding, ...]
+    findings: tuple[IntegrityProblem, ...]
+    notes: tuple[IntegrityProblem, ...]
 
     @property
     def ok(self) -> bool:
@@ -47,32 +47,34 @@ class _Row(NamedTuple):
     line: str
 
 
-def verify(log: EventLog, *, heads: tuple[str, ...] = ()) -> Verified:
+def verify(log: EventLog, *, heads: tuple[str, ...] = ()) -> VerifyResult:
     """Look at the whole log; `heads` are ids that somebody kept elsewhere and must be there.
 
     Raises:
         LogUnavailable: the log cannot be read.
     """
-    with log.head.locked():
-        kept = _read(log.head)
-    with reading(log.engine) as connection:  # later than the head: what it names must be there
-        causes = Causes()
+    with log.head_file.locked():
+        kept = _read(log.head_file)
+    with read_transaction(
+        log.engine
+    ) as connection:  # later than the head: what it names must be there
+        causes = CausalityCheck()
         findings = list(_entities(connection, causes))
         for row in _rows(connection):
-            raw = causes.take(row.id, row.line)
+            raw = causes.check_event(row.id, row.line)
             if raw is not None:
                 findings += _columns(row, raw)
         findings += _links(connection, causes)
-        findings += causes.findings()
+        findings += causes.problems()
         findings += _heads(connection, causes)
         findings += _triggers(connection)
-    findings += _kept(kept, log.head, causes, heads)
-    return Verified(
+    findings += _kept(kept, log.head_file, causes, heads)
+    return VerifyResult(
         events=len(causes.clocks),
         entities=len(causes.entities),
         heads=tuple(sorted(causes.heads)),
         findings=tuple(findings),
-        notes=tuple(causes.notes),
+        notes=tuple(causes.warnings),
     )
 
 
@@ -93,22 +95,24 @@ def _plain(connection: Connection, query: Select[tuple[_T, ...]]) -> Iterator[tu
             yield from rows
 
 
-def _entities(connection: Connection, causes: Causes) -> Iterator[Finding]:
+def _entities(connection: Connection, causes: CausalityCheck) -> Iterator[IntegrityProblem]:
     query = select(entities.c.id, entities.c.line)
     for name, line in _plain(connection, query):
-        if name_of(line) != name:
-            yield Finding(name, "the entity's content is not what its id says: it was edited")
+        if line_digest(line) != name:
+            yield IntegrityProblem(
+                name, "the entity's content is not what its id says: it was edited"
+            )
         causes.entities.add(name)
 
 
-def _columns(row: _Row, raw: RawEvent) -> list[Finding]:
+def _columns(row: _Row, raw: RawEvent) -> list[IntegrityProblem]:
     told = (raw["run_id"], raw["kind"], raw["replica"], raw["clock"].get(row.replica))
     if told == row[1:5]:
         return []
-    return [Finding(row.id, "a column differs from the event itself: the row was edited")]
+    return [IntegrityProblem(row.id, "a column differs from the event itself: the row was edited")]
 
 
-def _links(connection: Connection, causes: Causes) -> Iterator[Finding]:
+def _links(connection: Connection, causes: CausalityCheck) -> Iterator[IntegrityProblem]:
     """Compare the links, which searches go by, with what the events themselves say."""
     table = event_entities.c
     query = select(table.event, table.role + table.entity).order_by(*event_entities.primary_key)
@@ -117,18 +121,22 @@ def _links(connection: Connection, causes: Causes) -> Iterator[Finding]:
     for event, group in groupby(rows, key=itemgetter(0)):
         linked += 1
         if causes.named.get(event) != hash(tuple([link for _, link in group])):
-            yield Finding(event, "its links to entities are not those that it names")
+            yield IntegrityProblem(event, "its links to entities are not those that it names")
     if linked != len(causes.named):
-        yield Finding("links", f"{len(causes.named)} events name entities, {linked} are linked")
+        yield IntegrityProblem(
+            "links", f"{len(causes.named)} events name entities, {linked} are linked"
+        )
 
 
-def _heads(connection: Connection, causes: Causes) -> Iterator[Finding]:
+def _heads(connection: Connection, causes: CausalityCheck) -> Iterator[IntegrityProblem]:
     kept = {row[0] for row in connection.execute(select(event_heads.c.id))}
     if kept != causes.heads:
-        yield Finding("heads", "the table of heads does not name the events that none follows")
+        yield IntegrityProblem(
+            "heads", "the table of heads does not name the events that none follows"
+        )
 
 
-def _triggers(connection: Connection) -> Iterator[Finding]:
+def _triggers(connection: Connection) -> Iterator[IntegrityProblem]:
     if connection.dialect.name == "sqlite":
         there = text("SELECT name FROM sqlite_master WHERE type = 'trigger'")
         endings: tuple[str, ...] = ("no_update", "no_delete", "no_replace")
@@ -138,13 +146,15 @@ def _triggers(connection: Connection) -> Iterator[Finding]:
     found = {row[0] for row in connection.execute(there)}
     for table in APPEND_ONLY:
         if not inspect(connection).has_table(table):
-            yield Finding(table, "the table is gone")
+            yield IntegrityProblem(table, "the table is gone")
         for ending in endings:
             if f"{table}_{ending}" not in found:
-                yield Finding(table, f"the trigger {table}_{ending} is gone: anybody may edit")
+                yield IntegrityProblem(
+                    table, f"the trigger {table}_{ending} is gone: anybody may edit"
+                )
 
 
-def _read(file: HeadFile) -> Head | LogDamaged | None:
+def _read(file: HeadFile) -> LogHead | LogDamaged | None:
     try:
         return file.read()
     except LogDamaged as error:
@@ -152,15 +162,20 @@ def _read(file: HeadFile) -> Head | LogDamaged | None:
 
 
 def _kept(
-    kept: Head | LogDamaged | None, file: HeadFile, causes: Causes, heads: tuple[str, ...]
-) -> Iterator[Finding]:
+    kept: LogHead | LogDamaged | None,
+    file: HeadFile,
+    causes: CausalityCheck,
+    heads: tuple[str, ...],
+) -> Iterator[IntegrityProblem]:
     if isinstance(kept, LogDamaged):
-        yield Finding("head", str(kept))
-        kept = Head(heads=[], clock={})
+        yield IntegrityProblem("head", str(kept))
+        kept = LogHead(heads=[], clock={})
     if kept is None:
         if causes.clocks:
-            yield Finding("head", f"none is kept at {file.path}: a cut could not be seen")
-        kept = Head(heads=[], clock={})
+            yield IntegrityProblem("head", f"none is kept at {file.path}: a cut could not be seen")
+        kept = LogHead(heads=[], clock={})
     for head in (*kept.heads, *heads):
         if head not in causes.clocks:
-            yield Finding(head, "a kept head is not in the log: it was cut short or put back")
+            yield IntegrityProblem(
+                head, "a kept head is not in the log: it was cut short or put back"
+            )

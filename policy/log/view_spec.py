@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class ViewTable:
     """Rows under a head, all of them text."""
 
     title: str
@@ -13,7 +13,7 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prose:
+class Paragraph:
     """A paragraph of plain text; the renderer escapes it."""
 
     text: str
@@ -47,7 +47,7 @@ class Graph:
     edges: tuple[GraphEdge, ...]
 
 
-Part = Table | Prose | Graph
+ViewPart = ViewTable | Paragraph | Graph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,4 +55,4 @@ class ViewSpec:
     """A page about some events."""
 
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[ViewPart, ...]

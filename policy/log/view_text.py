@@ -4,22 +4,22 @@ import html
 import re
 
 from policy.log.graph_text import GraphRow, graph_rows
-from policy.log.view_spec import Graph, Part, Prose, Table, ViewSpec
+from policy.log.view_spec import Graph, Paragraph, ViewPart, ViewSpec, ViewTable
 
 MAX_ROWS = 400
 """Rows of a graph's table; a longer page takes a browser seconds."""
 
 
-def markdown(view: ViewSpec) -> str:
+def view_markdown(view: ViewSpec) -> str:
     """The page. A graph is a table: Prefect's first UI, for one, does not render Mermaid."""
     return "\n\n".join((f"# {_plain(view.title)}", *map(_part, view.parts))) + "\n"
 
 
-def _part(part: Part) -> str:
+def _part(part: ViewPart) -> str:
     match part:
-        case Prose():
+        case Paragraph():
             return _plain(part.text)
-        case Table():
+        case ViewTable():
             return f"## {_plain(part.title)}\n\n{_table(part.head, part.rows)}"
         case Graph():
             return f"## {_plain(part.title)}\n\n{_graph(part)}"

@@ -9,7 +9,7 @@ from contracts.json import mapping_in
 from policy.log.events import Event
 from policy.log.merge import History
 from policy.log.taint import DataFlow, data_flow
-from policy.log.view_spec import Graph, GraphEdge, GraphNode, Prose, Table, ViewSpec
+from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
 
 
 def run_view(history: History, run_id: str) -> ViewSpec:
@@ -22,17 +22,22 @@ def run_view(history: History, run_id: str) -> ViewSpec:
     )
     return ViewSpec(
         title=f"Run {run_id}",
-        parts=(Prose(text=about), graph_of(events, flow), _decisions(events), _counts(events)),
+        parts=(
+            Paragraph(text=about),
+            event_graph(events, flow),
+            _decisions(events),
+            _counts(events),
+        ),
     )
 
 
-def graph_of_run(history: History, run_id: str) -> Graph:
+def run_graph(history: History, run_id: str) -> Graph:
     """The data flow of one run."""
     events = (event for event in history.in_order() if event.run_id == run_id)
-    return graph_of(events, data_flow(history))
+    return event_graph(events, data_flow(history))
 
 
-def graph_of(events: Iterable[Event], flow: DataFlow) -> Graph:
+def event_graph(events: Iterable[Event], flow: DataFlow) -> Graph:
     """One box for each event, and an arrow where one used what another made.
 
     Arrows that others imply are left out. An arrow is tainted when what went along it was.
@@ -61,7 +66,7 @@ def graph_of(events: Iterable[Event], flow: DataFlow) -> Graph:
     return Graph(title="Data flow", nodes=tuple(_box(e, flow) for e in drawn), edges=tuple(edges))
 
 
-def one_line(event: Event) -> str:
+def event_summary(event: Event) -> str:
     """What happened, in a few words."""
     return " · ".join((event.kind.replace("_", " "), *filter(None, _words(event))))
 
@@ -74,7 +79,7 @@ def _makers(event: Event, makers: Mapping[str, list[Event]]) -> list[Event]:
 def _box(event: Event, flow: DataFlow) -> GraphNode:
     return GraphNode(
         id=event.id,
-        text=" · ".join((one_line(event), *_origins(event, flow))),
+        text=" · ".join((event_summary(event), *_origins(event, flow))),
         tainted=_tainted(event.produces or event.consumes, flow),
         denied=_denied(event),
     )
@@ -95,9 +100,9 @@ def _denied(event: Event) -> bool:
     return event.body.get("verdict") == "denied" or event.body.get("kind") == "refused"
 
 
-def _decisions(events: Iterable[Event]) -> Table:
+def _decisions(events: Iterable[Event]) -> ViewTable:
     decisions = [event for event in events if event.kind == "decision"]
-    return Table(
+    return ViewTable(
         title="Decisions",
         head=("node", "asked", "verdict", "rule", "reason"),
         rows=tuple(
@@ -121,10 +126,10 @@ def _verdict(event: Event) -> str:
     return f"{verdict}, {'approved' if event.body.get('approved') is True else 'asked'}: {approval}"
 
 
-def _counts(events: Iterable[Event]) -> Table:
+def _counts(events: Iterable[Event]) -> ViewTable:
     counted = Counter(event.kind for event in events)
     rows = tuple((kind, str(number)) for kind, number in counted.items())
-    return Table(title="Events", head=("kind", "number"), rows=rows)
+    return ViewTable(title="Events", head=("kind", "number"), rows=rows)
 
 
 def _words(event: Event) -> Iterator[str]:

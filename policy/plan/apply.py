@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from contracts.entity import CLEAN, Entity, Label, derived
 from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied
-from policy.plan.references import Missing
-from policy.plan.resolve import Resolved
-from policy.types import Step
+from policy.plan.references import ReferenceMissing
+from policy.plan.resolve import ResolvedCall
+from policy.types import PlanStep
 
 _SHORT = 60
 
 
-def perform(resolved: Resolved, index: int) -> Entity:
+def run_operation(resolved: ResolvedCall, index: int) -> Entity:
     """Run the operation and give its result: it inherits the tags of all that was used.
 
     What a person says when asked is their own: of what they were shown it has what may not be
@@ -26,21 +26,21 @@ def perform(resolved: Resolved, index: int) -> Entity:
     operation, arguments = resolved.operation, resolved.arguments
     content = operation.call(arguments)
     also = operation.label_of(arguments)
-    made = derived(content, origin=origin(resolved.step, index), of=resolved.used, also=also)
+    made = derived(content, origin=step_origin(resolved.step, index), of=resolved.used, also=also)
     return _vouched(made) if operation.vouched else made
 
 
-def passed_over(resolved: Resolved, index: int) -> Entity:
+def skipped_result(resolved: ResolvedCall, index: int) -> Entity:
     """What stands in for the result of a call that is not made."""
     try:
         also = resolved.operation.label_of(resolved.arguments)
-    except Missing:
+    except ReferenceMissing:
         also = CLEAN
-    name = f"{origin(resolved.step, index)}, skipped"
+    name = f"{step_origin(resolved.step, index)}, skipped"
     return derived(None, origin=name, of=resolved.used, also=also)
 
 
-def check_result(entity: Entity, step: Step) -> Decision:
+def check_result(entity: Entity, step: PlanStep) -> Decision:
     """Whether what came in carries no tag but those that the step declared (C2)."""
     extra = entity.label.caps - step.data_caps
     if not extra:
@@ -54,13 +54,13 @@ def check_result(entity: Entity, step: Step) -> Decision:
     )
 
 
-def gathered(made: Sequence[Entity], *, of: Sequence[Entity], origin: str) -> Entity:
+def foreach_result(made: Sequence[Entity], *, of: Sequence[Entity], origin: str) -> Entity:
     """One list of the results of a `foreach` over what `of` holds."""
     contents: list[Json] = [entity.content for entity in made]
     return derived(contents, origin=origin, of=[*of, *made])
 
 
-def origin(step: Step, index: int) -> str:
+def step_origin(step: PlanStep, index: int) -> str:
     """How people are told where something is from: the step, and what the plan says of it."""
     said = [value for value in step.args.values() if isinstance(value, str)]
     detail = f" {said[0]}" if said and len(said[0]) <= _SHORT else ""

@@ -11,11 +11,11 @@ from sqlalchemy import Connection, Engine, Row, or_, select, update
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
 from contracts.json import canonical
-from policy.database import reading, writing
-from policy.denial_json import denial_json, denial_of
+from policy.database import read_transaction, write_transaction
+from policy.denial_json import denial_from_json, denial_to_json
 from policy.log.events import Draft
 from policy.plan.plan_log import Append
-from policy.plan.question import Answer, Person, Question
+from policy.plan.question import ApprovalReply, ApprovalRequest, Approver
 from policy.tables import approvals
 from policy.types import APPROVAL_TTL_S, Approval, ApprovalStatus
 
@@ -34,11 +34,11 @@ class Approvals:
     now: Callable[[], datetime] = _now
 
     @property
-    def person(self) -> Person:
+    def approver(self) -> Approver:
         """Asks whoever reads `harness approvals`, and waits for nobody."""
-        return Person(ask=self.ask, use=self.use)
+        return Approver(ask=self.ask, consume=self.consume)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: ApprovalRequest) -> ApprovalReply:
         """What was decided about this action of this run; the question is kept if it is new."""
         with self._changing() as connection:
             found = _latest(connection, question)
@@ -52,17 +52,19 @@ class Approvals:
             case "approved" | "denied":
                 who, why = approval.decided_by or "", approval.reason
                 said = f"{who}: {why}" if why else f"{approval.status} by {who}"
-                return Answer(status=approval.status, by=who, reason=said, approval=approval.id)
+                return ApprovalReply(
+                    status=approval.status, by=who, reason=said, approval=approval.id
+                )
             case _:
                 said = f"approval {approval.id} waits"
-                return Answer(status="waiting", reason=said, approval=approval.id)
+                return ApprovalReply(status="waiting", reason=said, approval=approval.id)
 
-    def knows(self, question: Question) -> bool:
+    def is_known(self, question: ApprovalRequest) -> bool:
         """Whether this action of this run was asked about before, and that still counts."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return _latest(connection, question) is not None
 
-    def use(self, question: Question) -> bool:
+    def consume(self, question: ApprovalRequest) -> bool:
         """Use up the approval of this action; False when there is none any more."""
         with self._changing() as connection:
             found = _latest(connection, question)
@@ -73,9 +75,9 @@ class Approvals:
         self._tell(_approval(found), "used")
         return True
 
-    def give_back(self, run_id: str, *, used_since: datetime) -> int:
+    def restore_used(self, run_id: str, *, used_since: datetime) -> int:
         """Let this run use again what it used since: what came of that is lost; how many."""
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             since = approvals.c.used_at > _text(used_since)
             given = approvals.c.run_id == run_id, approvals.c.status == "used", since
             found = connection.execute(select(approvals).where(*given)).all()
@@ -121,10 +123,10 @@ class Approvals:
         if pending:
             now = _text(self.now())
             query = query.where(approvals.c.status == "pending", approvals.c.expires_at > now)
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return [_approval(row) for row in connection.execute(query)]
 
-    def undecided(self, run_id: str) -> Sequence[Approval]:
+    def expired_undecided(self, run_id: str) -> Sequence[Approval]:
         """Those of a run on which nobody decided in time, and that it did not ask anew."""
         self.expire()
         newest = {one.action: one for one in reversed(self.list(run_id=run_id))}
@@ -133,12 +135,12 @@ class Approvals:
 
     def expire(self) -> int:
         """Mark what nobody may decide or use any more; how many."""
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             old = self._expire(connection)
         self._tell_expired(old)
         return len(old)
 
-    def _add(self, connection: Connection, question: Question) -> Row[tuple[object, ...]]:
+    def _add(self, connection: Connection, question: ApprovalRequest) -> Row[tuple[object, ...]]:
         now = self.now()
         row = {
             "id": token_hex(6),
@@ -147,7 +149,7 @@ class Approvals:
             "step": question.step,
             "op": question.op,
             "arguments": json.loads(canonical(question.arguments)),
-            "denied": denial_json(question.denied),
+            "denied": denial_to_json(question.denied),
             "status": "pending",
             "asked_at": _text(now),
             "expires_at": _text(now + timedelta(seconds=self.ttl_s)),
@@ -169,7 +171,7 @@ class Approvals:
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
         """A transaction that sees nothing as pending or approved which expired."""
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             old = self._expire(connection)
             yield connection
         self._tell_expired(old)
@@ -209,7 +211,7 @@ def _decided(approval: Approval) -> str:
     return f"approval {approval.id} is {approval.status}{by}{why}: only a run can ask again"
 
 
-def _latest(connection: Connection, question: Question) -> Row[tuple[object, ...]] | None:
+def _latest(connection: Connection, question: ApprovalRequest) -> Row[tuple[object, ...]] | None:
     """The newest that may still count; a denial counts for good."""
     return connection.execute(
         select(approvals)
@@ -238,7 +240,7 @@ def _approval(row: Row[tuple[object, ...]]) -> Approval:
         step=row.step,
         op=row.op,
         arguments=row.arguments,
-        denied=denial_of(row.denied),
+        denied=denial_from_json(row.denied),
         status=row.status,
         asked_at=datetime.fromisoformat(row.asked_at),
         expires_at=datetime.fromisoformat(row.expires_at),

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from contracts.json import digest
 from contracts.tool import Denied
-from policy.errors import OperationFailed, PersonAwaited
+from policy.errors import OperationFailed, WaitingForPerson
 from policy.plan.approvals import Approvals
-from policy.plan.question import Question
-from policy.types import QUESTION
+from policy.plan.question import ApprovalRequest
+from policy.types import QUESTION_RULE
 
 
-def asking_in_approvals(approvals: Approvals, run_id: str) -> Callable[[str], str]:
+def ask_person_through(approvals: Approvals, run_id: str) -> Callable[[str], str]:
     """Takes a question and gives the words of whoever answered it, once.
 
     Raises (when called):
@@ -19,19 +19,19 @@ def asking_in_approvals(approvals: Approvals, run_id: str) -> Callable[[str], st
     """
 
     def ask(question: str) -> str:
-        asked = Question(
+        asked = ApprovalRequest(
             action=digest({"run": run_id, "op": "ask_person", "question": question}),
             run_id=run_id,
             step=0,
             op="ask_person",
             arguments={"question": question},
-            denied=Denied(reason=f"a person is asked: {question}", rule=QUESTION),
+            denied=Denied(reason=f"a person is asked: {question}", rule=QUESTION_RULE),
         )
         said = approvals.ask(asked)
         if said.status == "denied":
             raise OperationFailed(f"nobody would answer: {said.reason}")
-        if said.status != "approved" or not approvals.use(asked):
-            raise PersonAwaited(f"approval {said.approval} waits for an answer to: {question}")
+        if said.status != "approved" or not approvals.consume(asked):
+            raise WaitingForPerson(f"approval {said.approval} waits for an answer to: {question}")
         return approvals.get(said.approval).reason
 
     return ask

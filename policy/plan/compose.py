@@ -7,20 +7,20 @@ from contracts.chat import ChatRequest, Complete, Message
 from contracts.json import Json, parsed
 from contracts.tool import Tool, ToolCall
 from policy.errors import OperationFailed
-from policy.plan.authorize import Propose
-from policy.plan.registry import Operation, thawed
-from policy.templates import filled_in
-from policy.types import Step
+from policy.plan.authorize import Compose
+from policy.plan.registry import Operation, plain_json
+from policy.templates import render_prompt
+from policy.types import PlanStep
 
 _MAX_TOKENS = 4_000
 _CHARS = 200_000
 
 
-def composer(complete: Complete, model: str) -> Propose:
+def composer(complete: Complete, model: str) -> Compose:
     """Asks this model; its one tool is the step's operation, and calling it does nothing."""
 
     def propose(
-        step: Step, operation: Operation, arguments: Mapping[str, Json]
+        step: PlanStep, operation: Operation, arguments: Mapping[str, Json]
     ) -> Mapping[str, Json]:
         tool = Tool(
             name=operation.name,
@@ -42,9 +42,9 @@ def composer(complete: Complete, model: str) -> Propose:
     return propose
 
 
-def _asked(step: Step, arguments: Mapping[str, Json]) -> str:
-    given = json.dumps(thawed(arguments), ensure_ascii=False, indent=1)[:_CHARS]
-    return filled_in("compose.md.j2", op=step.op, wanted=step.compose, arguments=given)
+def _asked(step: PlanStep, arguments: Mapping[str, Json]) -> str:
+    given = json.dumps(plain_json(arguments), ensure_ascii=False, indent=1)[:_CHARS]
+    return render_prompt("compose.md.j2", op=step.op, wanted=step.compose, arguments=given)
 
 
 def _arguments(call: ToolCall, model: str) -> Mapping[str, Json]:

@@ -12,16 +12,16 @@ from contracts.tool import Decision
 from policy.authority import Authority
 from policy.plan.plan_json import MAX_STEPS, parse_step
 from policy.plan.references import refs_in
-from policy.plan.registry import Operation, Registry, thawed
-from policy.plan.resolve import Call, World
-from policy.plan.step_check import RULES, check_step
-from policy.types import Plan, Step
+from policy.plan.registry import Operation, Registry, plain_json
+from policy.plan.resolve import PolicyContext, StepCall
+from policy.plan.step_check import RULES_VERSION, check_step
+from policy.types import Plan, PlanStep
 
-POLICY = f"plan/{RULES}"
+PLAN_POLICY_VERSION = f"plan/{RULES_VERSION}"
 """How decisions of these rules are named in the event log."""
 
 
-def question_of(call: Call, world: World) -> dict[str, Json]:
+def decision_inputs(call: StepCall, world: PolicyContext) -> dict[str, Json]:
     """All that `check_step` decides by. Content is left out where no rule looks at it."""
     operation = world.registry.get(call.step.op)
     values = {
@@ -37,32 +37,32 @@ def question_of(call: Call, world: World) -> dict[str, Json]:
         "authority": world.authority.as_json(),
         "values": values,
         "item": None if call.item is None else _described(call.item, with_content=True),
-        "earlier": [_described(entity, with_content=False) for entity in call.earlier],
+        "earlier": [_described(entity, with_content=False) for entity in call.failed_attempts],
         "proposed": call.proposed,
     }
 
 
-def decide_again(question: Mapping[str, Json]) -> Decision:
+def redecide(question: Mapping[str, Json]) -> Decision:
     """The decision that these rules make of a question.
 
     Raises:
         ValueError: it is none of theirs.
     """
     try:
-        asked = _Question.model_validate(thawed(question))
+        asked = _Question.model_validate(plain_json(question))
         steps = {int(index): parse_step(canonical(step)) for index, step in asked.steps.items()}
         _check_order(steps, asked.index)
         plan = Plan(steps=tuple(steps.get(i, _GAP) for i in range(asked.index + 1)), prompt="")
     except (ValidationError, PlanInvalid) as error:
         raise ValueError(str(error).splitlines()[0]) from error
-    call = Call(
+    call = StepCall(
         plan=plan,
         index=asked.index,
         item=asked.item.entity() if asked.item else None,
-        earlier=tuple(one.entity() for one in asked.earlier),
+        failed_attempts=tuple(one.entity() for one in asked.earlier),
         proposed=asked.proposed,
     )
-    world = World(
+    world = PolicyContext(
         registry=Registry([asked.operation.operation()] if asked.operation else []),
         authority=asked.authority.authority(),
         plan=plan.id if asked.agreed else "",
@@ -71,13 +71,13 @@ def decide_again(question: Mapping[str, Json]) -> Decision:
     return check_step(call, world)
 
 
-def _check_order(steps: Mapping[int, Step], last: int) -> None:
+def _check_order(steps: Mapping[int, PlanStep], last: int) -> None:
     for index, step in steps.items():
         if not 0 <= index <= last or any(not 0 <= dep < index for dep in step.deps):
             raise ValueError(f"step {index} is no step before step {last}, or waits for none such")
 
 
-_GAP = Step(op="a_step_that_this_one_does_not_wait_for")
+_GAP = PlanStep(op="a_step_that_this_one_does_not_wait_for")
 
 
 class _Value(BaseModel, frozen=True, extra="forbid"):
@@ -137,7 +137,7 @@ def _not_again(**_: object) -> Json:
     raise AssertionError("what is decided again is not done again")
 
 
-def _before(call: Call) -> set[int]:
+def _before(call: StepCall) -> set[int]:
     """The step, and all that it waits for."""
     found: set[int] = set()
     ahead = [call.index]
@@ -149,7 +149,7 @@ def _before(call: Call) -> set[int]:
     return found
 
 
-def _names(call: Call, operation: Operation | None) -> Iterator[tuple[str, bool]]:
+def _names(call: StepCall, operation: Operation | None) -> Iterator[tuple[str, bool]]:
     """What the step refers to, and whether a rule looks at its content: the last word counts."""
     for index in _before(call):
         when = call.plan.steps[index].when

@@ -14,26 +14,26 @@ from contracts.errors import HarnessError
 from contracts.tool import Denied
 from policy.authority import Authority
 from policy.errors import OperationFailed
-from policy.plan.apply import check_result, gathered, origin
-from policy.plan.authorize import Permit, Propose, Ready, Stopped
+from policy.plan.apply import check_result, foreach_result, step_origin
+from policy.plan.authorize import AuthorizedCall, Compose, StepAuthorizer, StepStopped
 from policy.plan.plan_log import PlanLog
-from policy.plan.question import NOBODY, Person
-from policy.plan.references import Missing, follow
+from policy.plan.question import NO_APPROVER, Approver
+from policy.plan.references import ReferenceMissing, value_at
 from policy.plan.registry import Registry
-from policy.plan.resolve import Call, World
-from policy.plan.values import Held
+from policy.plan.resolve import PolicyContext, StepCall
+from policy.plan.values import RunValues
 from policy.types import Plan, Ref
 
-Status = Literal["done", "skipped", "denied", "waiting", "failed"]
-OVER = ("done", "skipped", "denied", "failed")
+StepStatus = Literal["done", "skipped", "denied", "waiting", "failed"]
+FINAL_STATUSES = ("done", "skipped", "denied", "failed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """How a step ended. `entity` is its result; `denied` is what the policy said against it."""
 
     index: int
-    status: Status
+    status: StepStatus
     reason: str = ""
     entity: Entity | None = None
     denied: Denied | None = None
@@ -56,35 +56,35 @@ class PlanRun:
         values: Mapping[str, Entity],
         log: PlanLog,
         known: Iterable[Entity] = (),
-        person: Person = NOBODY,
-        propose: Propose | None = None,
+        person: Approver = NO_APPROVER,
+        propose: Compose | None = None,
     ) -> None:
         self.plan = plan
         self._registry = registry
         self._authority = authority
         self._log = log
-        self._held = Held({**values, **log.places_before}, known, note=log.came)
-        self._permit = Permit(self.world, self._held, log, person=person, propose=propose)
-        self._outcomes: dict[int, Outcome] = {}
-        for index, ended in log.ended_before.items():
-            if ended.status in OVER:
+        self._held = RunValues({**values, **log.earlier_places}, known, note=log.record_entity)
+        self._permit = StepAuthorizer(self.context, self._held, log, person=person, propose=propose)
+        self._outcomes: dict[int, StepOutcome] = {}
+        for index, ended in log.earlier_steps.items():
+            if ended.status in FINAL_STATUSES:
                 self._keep(
-                    Outcome(
+                    StepOutcome(
                         index=index,
-                        status=cast(Status, ended.status),  # one of OVER
+                        status=cast(StepStatus, ended.status),  # one of OVER
                         reason=ended.reason,
                         entity=ended.entity,
                     )
                 )
 
     @property
-    def outcomes(self) -> Mapping[int, Outcome]:
+    def outcomes(self) -> Mapping[int, StepOutcome]:
         """How the steps ended that have ended, or wait."""
         return MappingProxyType(dict(self._outcomes))
 
-    def world(self) -> World:
+    def context(self) -> PolicyContext:
         """What the policy knows now."""
-        return World(
+        return PolicyContext(
             registry=self._registry,
             authority=self._authority,
             plan=self.plan.id,
@@ -96,102 +96,106 @@ class PlanRun:
         """What a value carries now, such as `place.workspace`."""
         return self._held.values()[name].label
 
-    def run_step(self, index: int) -> Outcome:
+    def run_step(self, index: int) -> StepOutcome:
         """Decide about the step, run it if it may, and hold its result.
 
         A step that is over is not run again; one that waits for a person may be called again.
         """
         before = self._outcomes.get(index)
-        if before is not None and before.status in OVER:
+        if before is not None and before.status in FINAL_STATUSES:
             return before
         outcome = self._outcome(index)
-        self._log.ended(index, outcome.status, outcome.reason, outcome.entity)
+        self._log.record_step(index, outcome.status, outcome.reason, outcome.entity)
         self._keep(outcome)
         return outcome
 
-    def _keep(self, outcome: Outcome) -> None:
+    def _keep(self, outcome: StepOutcome) -> None:
         if outcome.entity is not None:
-            self._held.keep(f"step{outcome.index}", outcome.entity)
+            self._held.add(f"step{outcome.index}", outcome.entity)
         self._outcomes[outcome.index] = outcome
 
-    def _outcome(self, index: int) -> Outcome:
+    def _outcome(self, index: int) -> StepOutcome:
         deps = [self._outcomes.get(dep) for dep in self.plan.steps[index].deps]
         for dep, ended in zip(self.plan.steps[index].deps, deps, strict=True):
             how = ended.status if ended else "not run"
             if how not in ("done", "skipped") or (ended and ended.entity is None):
-                status: Status = "waiting" if how == "waiting" else "skipped"
-                return Outcome(index=index, status=status, reason=f"step {dep} is {how}")
+                status: StepStatus = "waiting" if how == "waiting" else "skipped"
+                return StepOutcome(index=index, status=status, reason=f"step {dep} is {how}")
         if any(ended.status == "skipped" for ended in deps if ended):
             return self._passed_over(index, "a step that it waits for was skipped")
         operation = self._registry.get(self.plan.steps[index].op)
         try:
-            with self._held.alone_in(operation.place if operation else None):
+            with self._held.exclusive(operation.place if operation else None):
                 return self._run(index)
-        except Stopped as stopped:
-            return Outcome(
+        except StepStopped as stopped:
+            return StepOutcome(
                 index=index, status=stopped.status, reason=str(stopped), denied=stopped.denied
             )
-        except Missing as error:
-            return Outcome(index=index, status="failed", reason=f"there is nothing at /{error}")
+        except ReferenceMissing as error:
+            return StepOutcome(index=index, status="failed", reason=f"there is nothing at /{error}")
         except HarnessError as error:
-            return Outcome(index=index, status="failed", reason=str(error))
+            return StepOutcome(index=index, status="failed", reason=str(error))
 
-    def _run(self, index: int) -> Outcome:
+    def _run(self, index: int) -> StepOutcome:
         """What untrusted data says of `when` or `foreach` is looked at after the decision only."""
         step = self.plan.steps[index]
         told = f"{step.when} does not hold"
         if self._trusted(step.when) and not self._holds(step.when):
             return self._passed_over(index, told)
         if step.foreach is None:
-            ready = [self._permit.ready(Call(plan=self.plan, index=index), 0)]
+            ready = [self._permit.authorize(StepCall(plan=self.plan, index=index), 0)]
         else:
             ready = self._each(index, step.foreach)
         if not self._holds(step.when):
             return self._passed_over(index, told)
-        made = [self._permit.done(call, number) for number, call in enumerate(ready)]
+        made = [self._permit.execute(call, number) for number, call in enumerate(ready)]
         entity = made[0] if step.foreach is None else self._gathered(made, index, step.foreach)
         decision = check_result(entity, step)
         if isinstance(decision, Denied):
-            return Outcome(index=index, status="denied", reason=decision.reason, denied=decision)
-        return Outcome(index=index, status="done", entity=entity)
+            return StepOutcome(
+                index=index, status="denied", reason=decision.reason, denied=decision
+            )
+        return StepOutcome(index=index, status="done", entity=entity)
 
-    def _passed_over(self, index: int, reason: str) -> Outcome:
+    def _passed_over(self, index: int, reason: str) -> StepOutcome:
         """Not run, by its guard or that of a step before it.
 
         It is decided on all the same and holds what carries the labels that its result would
         have: nobody can tell from a later decision which way the guard went.
         """
-        call = Call(plan=self.plan, index=index)
+        call = StepCall(plan=self.plan, index=index)
         ref = call.step.foreach
         whole = self._value(ref) if ref else None
         if whole is not None:
             call = replace(call, item=self._kept(derived(None, origin=str(ref), of=[whole])))
-        denied = self._permit.decided(call)
+        denied = self._permit.policy_denial(call)
         if denied is not None:
-            return Outcome(index=index, status="denied", reason=denied.reason, denied=denied)
-        entity = self._permit.nothing(call)
-        return Outcome(index=index, status="skipped", reason=reason, entity=entity)
+            return StepOutcome(index=index, status="denied", reason=denied.reason, denied=denied)
+        entity = self._permit.skip(call)
+        return StepOutcome(index=index, status="skipped", reason=reason, entity=entity)
 
     def _kept(self, entity: Entity) -> Entity:
-        self._held.keep(None, entity)
+        self._held.add(None, entity)
         return entity
 
-    def _each(self, index: int, ref: Ref) -> list[Ready]:
+    def _each(self, index: int, ref: Ref) -> list[AuthorizedCall]:
         """A call for each item, all of them permitted; one that stops stops them all."""
-        call = Call(plan=self.plan, index=index)
+        call = StepCall(plan=self.plan, index=index)
         whole = self._value(ref)
         if whole is None:
-            self._permit.decided(call)
+            self._permit.policy_denial(call)
             raise OperationFailed(f"{ref} leads nowhere")
         nothing = self._kept(derived(None, origin=str(ref), of=[whole]))
-        denied = self._permit.decided(replace(call, item=nothing)) if whole.label.taint else None
+        denied = (
+            self._permit.policy_denial(replace(call, item=nothing)) if whole.label.taint else None
+        )
         items = self._items(whole, ref)
         if denied is not None and not items:
-            raise Stopped("denied", denied)
-        return [self._permit.ready(replace(call, item=item), n) for n, item in enumerate(items)]
+            raise StepStopped("denied", denied)
+        return [self._permit.authorize(replace(call, item=item), n) for n, item in enumerate(items)]
 
     def _items(self, whole: Entity, ref: Ref) -> list[Entity]:
-        content = follow(whole.content, ref.path)
+        content = value_at(whole.content, ref.path)
         if isinstance(content, str) or not isinstance(content, Sequence):
             raise OperationFailed(f"{ref} is no list, so there is nothing to do for each of it")
         parts = (
@@ -201,8 +205,8 @@ class PlanRun:
 
     def _gathered(self, made: Sequence[Entity], index: int, ref: Ref) -> Entity:
         whole = self._value(ref)
-        return gathered(
-            made, of=[whole] if whole else [], origin=origin(self.plan.steps[index], index)
+        return foreach_result(
+            made, of=[whole] if whole else [], origin=step_origin(self.plan.steps[index], index)
         )
 
     def _trusted(self, ref: Ref | None) -> bool:
@@ -211,7 +215,7 @@ class PlanRun:
 
     def _holds(self, ref: Ref | None) -> bool:
         found = self._value(ref) if ref else None
-        return ref is None or (found is not None and bool(follow(found.content, ref.path)))
+        return ref is None or (found is not None and bool(value_at(found.content, ref.path)))
 
     def _value(self, ref: Ref) -> Entity | None:
         return self._held.values().get(ref.source)

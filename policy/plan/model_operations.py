@@ -7,8 +7,8 @@ from contracts.chat import ChatRequest, Complete, Message
 from contracts.json import Json, parsed
 from policy.errors import OperationFailed
 from policy.plan.registry import Operation, operation
-from policy.plan.workspace_operations import as_text
-from policy.templates import filled_in
+from policy.plan.workspace_operations import to_text
+from policy.templates import render_prompt
 
 _CHARS = 200_000
 _MAX_TOKENS = 4_000
@@ -42,7 +42,7 @@ class _IsolatedModel(NamedTuple):
     name: str
 
     def ask(self, template: str, *, text: object, wanted: object, schema: Json = None) -> str:
-        prompt = filled_in(template, text=as_text(text)[:_CHARS], wanted=wanted)
+        prompt = render_prompt(template, text=to_text(text)[:_CHARS], wanted=wanted)
         request = ChatRequest(
             model=self.name,
             messages=[Message(role="user", content=prompt)],
@@ -71,4 +71,4 @@ def _fields(said: str, fields: Sequence[str], model: str) -> Json:
         raise OperationFailed(f"{model} gave no JSON: {error}") from error
     if not isinstance(found, dict):
         raise OperationFailed(f"{model} gave no object")
-    return {name: as_text(found.get(name, "")) for name in fields}
+    return {name: to_text(found.get(name, "")) for name in fields}

@@ -7,7 +7,7 @@ from typing import Annotated
 from contracts.json import Json
 from policy.file_labels import FileLabels
 from policy.plan.registry import Operation, operation
-from policy.plan.workspace_operations import PLACE, as_text
+from policy.plan.workspace_operations import WORKSPACE, to_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Mail:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outside:
+class OutsideActions:
     """What the operations here do, as functions; each raises a HarnessError when it cannot."""
 
     send: Callable[[Mail], None]
@@ -33,7 +33,7 @@ class Outside:
     """Takes a question; gives the person's own words."""
 
 
-def outside_operations(outside: Outside, labels: FileLabels) -> tuple[Operation, ...]:
+def outside_operations(outside: OutsideActions, labels: FileLabels) -> tuple[Operation, ...]:
     """The operations, over these functions; what a run reports may hold any file."""
 
     @operation(effect="egress", requires=["SEND_EMAIL"])
@@ -44,17 +44,20 @@ def outside_operations(outside: Outside, labels: FileLabels) -> tuple[Operation,
         cc: Annotated[str | list[str] | None, "recipient"] = None,
     ) -> Json:
         """Send one mail; body may be a text or any result."""
-        mail = Mail(to=_each(to), cc=_each(cc), subject=subject, body=as_text(body))
+        mail = Mail(to=_each(to), cc=_each(cc), subject=subject, body=to_text(body))
         outside.send(mail)
         return {"sent_to": [*mail.to, *mail.cc]}
 
-    @operation(effect="egress", requires=["GIT_PUSH"], place=PLACE)
+    @operation(effect="egress", requires=["GIT_PUSH"], place=WORKSPACE)
     def git_push(remote: Annotated[str, "recipient"], branch: Annotated[str, "authority"]) -> Json:
         """Push what is committed in the workspace as this branch of this remote."""
         return {"commit": outside.push(remote, branch)}
 
     @operation(
-        effect="write", requires=["RUN_BLUEPRINT"], label_of=lambda _: labels.all, place=PLACE
+        effect="write",
+        requires=["RUN_BLUEPRINT"],
+        label_of=lambda _: labels.all_labels,
+        place=WORKSPACE,
     )
     def run_blueprint(
         blueprint: Annotated[str, "authority"], intent: Annotated[str, "authority"]
@@ -65,7 +68,7 @@ def outside_operations(outside: Outside, labels: FileLabels) -> tuple[Operation,
     @operation(effect="read", requires=["ASK_PERSON"], vouched=True)
     def ask_person(question: Annotated[object, "content"]) -> Json:
         """Ask the person that the plan is for; their own words are trusted."""
-        return outside.ask_person(as_text(question))
+        return outside.ask_person(to_text(question))
 
     return (send_email, git_push, run_blueprint, ask_person)
 

@@ -7,7 +7,7 @@ from contracts.tool import Allowed, Decision, Denied
 from policy.authority import Authority
 from policy.plan.references import refs_in
 from policy.plan.registry import Registry
-from policy.types import Plan, Ref, Step
+from policy.types import Plan, PlanStep, Ref
 
 MAX_STEP_CHARS = 200_000
 
@@ -37,10 +37,10 @@ def _denials(
             yield Denied(reason=f"step {index}: {reason}", rule="plan", argument=argument)
 
 
-Found = Iterator[tuple[str, str]]
+Problems = Iterator[tuple[str, str]]
 
 
-def _operation(step: Step, registry: Registry) -> Found:
+def _operation(step: PlanStep, registry: Registry) -> Problems:
     operation = registry.get(step.op)
     if operation is None:
         known = ", ".join(sorted(one.name for one in registry))
@@ -59,23 +59,23 @@ def _operation(step: Step, registry: Registry) -> Found:
         yield "/args", f"the arguments have more than {MAX_STEP_CHARS} characters"
 
 
-def _caps(step: Step, registry: Registry, authority: Authority) -> Found:
+def _caps(step: PlanStep, registry: Registry, authority: Authority) -> Problems:
     for cap in sorted(step.tool_caps - registry.tool_caps):
         yield "/tool_caps", f"no tool capability {cap!r}"
     for cap in sorted(step.data_caps):
-        if not authority.knows(cap):
+        if not authority.is_known(cap):
             yield "/data_caps", f"no data capability {cap!r}: no principal or tag of that name"
 
 
-def _deps(step: Step, index: int) -> Found:
+def _deps(step: PlanStep, index: int) -> Problems:
     for dep in step.deps:
         if not 0 <= dep < index:
             yield "/deps", f"depends on step {dep}, which does not come before it"
 
 
-def _refs(step: Step, inputs: frozenset[str]) -> Found:
+def _refs(step: PlanStep, inputs: frozenset[str]) -> Problems:
     for found in refs_in(step.args):
-        yield from _ref(found.ref, found.place, step, inputs)
+        yield from _ref(found.ref, found.pointer, step, inputs)
     for name, ref in (("when", step.when), ("foreach", step.foreach)):
         if ref is not None and ref.source == "item":
             yield f"/{name}", "an item is only there for the arguments"
@@ -83,7 +83,7 @@ def _refs(step: Step, inputs: frozenset[str]) -> Found:
             yield from _ref(ref, f"/{name}", step, inputs)
 
 
-def _ref(ref: Ref, place: str, step: Step, inputs: frozenset[str]) -> Found:
+def _ref(ref: Ref, place: str, step: PlanStep, inputs: frozenset[str]) -> Problems:
     if ref.step is not None:
         if ref.step not in step.deps:
             yield place, f"{ref} is not one of its dependencies {list(step.deps)}"

@@ -6,8 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 
 from contracts.errors import PlanInvalid
 from contracts.json import Json, Pairs, parsed
-from policy.plan.references import normalised, parse_ref
-from policy.types import Plan, Ref, Step
+from policy.plan.references import normalized_refs, parse_ref
+from policy.types import Plan, PlanStep, Ref
 
 MAX_CHARS = 2_000_000
 MAX_STEPS = 1_000
@@ -71,7 +71,7 @@ def parse_plan(text: str, *, prompt: str) -> Plan:
     return Plan(steps=tuple(_step(step, i) for i, step in enumerate(steps)), prompt=prompt)
 
 
-def parse_step(text: str) -> Step:
+def parse_step(text: str) -> PlanStep:
     """Read one step, as `Step.as_json` writes it.
 
     Raises:
@@ -101,13 +101,13 @@ def _once(pairs: Pairs) -> Json:
     return found
 
 
-def _step(step: _Step, index: int) -> Step:
+def _step(step: _Step, index: int) -> PlanStep:
     args: dict[str, Json] = dict(step.args.items())
     try:
         _check_values(args, MAX_DEPTH)
-        return Step(
+        return PlanStep(
             op=step.op,
-            args={key: normalised(value, f"/{key}") for key, value in _plain(args).items()},
+            args={key: normalized_refs(value, f"/{key}") for key, value in _plain(args).items()},
             tool_caps=frozenset(step.tool_caps),
             data_caps=frozenset(step.data_caps),
             deps=tuple(sorted(set(step.deps))),

@@ -16,15 +16,15 @@ from policy.authority import Authority
 from policy.plan.plan_check import check_plan
 from policy.plan.plan_json import parse_plan, plan_schema
 from policy.plan.registry import Operation, Registry
-from policy.templates import filled_in
-from policy.types import Plan, Prompt
+from policy.templates import render_prompt
+from policy.types import Plan, UserPrompt
 
-REPAIRS = 2
+MAX_REPAIRS = 2
 _MAX_TOKENS = 8_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brief:
+class PlannerInput:
     """What a planner may know. `inputs` are names it may refer to, and what each is.
 
     `tagged` says which files carry which tags, by their patterns.
@@ -35,7 +35,7 @@ class Brief:
     inputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     tagged: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
 
-    def checked(self, text: str, prompt: Prompt) -> Plan:
+    def parse(self, text: str, prompt: UserPrompt) -> Plan:
         """The plan that this text holds.
 
         Raises:
@@ -48,7 +48,7 @@ class Brief:
         return plan
 
 
-def make_plan(prompt: Prompt, brief: Brief, *, complete: Complete, model: str) -> Plan:
+def make_plan(prompt: UserPrompt, brief: PlannerInput, *, complete: Complete, model: str) -> Plan:
     """Let the model write a plan for the prompt; what is wrong it may mend twice.
 
     Raises:
@@ -56,7 +56,7 @@ def make_plan(prompt: Prompt, brief: Brief, *, complete: Complete, model: str) -
         ModelUnavailable: the model does not answer.
     """
     messages = [Message(role="user", content=_asked(prompt, brief))]
-    for left in reversed(range(REPAIRS + 1)):
+    for left in reversed(range(MAX_REPAIRS + 1)):
         request = ChatRequest(
             model=model,
             messages=tuple(messages),
@@ -65,11 +65,11 @@ def make_plan(prompt: Prompt, brief: Brief, *, complete: Complete, model: str) -
         )
         said = complete(request).message.content
         try:
-            return brief.checked(said, prompt)
+            return brief.parse(said, prompt)
         except PlanInvalid as error:
             if not left:
                 raise PlanInvalid(
-                    f"{model} wrote no plan that can be used, {REPAIRS + 1} times over; "
+                    f"{model} wrote no plan that can be used, {MAX_REPAIRS + 1} times over; "
                     f"the last time: {error}"
                 ) from error
             messages += [
@@ -79,8 +79,8 @@ def make_plan(prompt: Prompt, brief: Brief, *, complete: Complete, model: str) -
     raise AssertionError("a planner is asked at least once")
 
 
-def _asked(asked: Prompt, brief: Brief) -> str:
-    return filled_in(
+def _asked(asked: UserPrompt, brief: PlannerInput) -> str:
+    return render_prompt(
         "plan.md.j2",
         prompt=asked.text,
         operations=[_described(one) for one in brief.registry],

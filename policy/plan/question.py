@@ -9,7 +9,7 @@ from contracts.tool import Denied
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class ApprovalRequest:
     """May this one action be done all the same? `action` names it and no other.
 
     It is of a plan's step, or else of the `agent` of a `node`.
@@ -26,7 +26,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ApprovalReply:
     """What a person says. `waiting` means nobody has answered yet; `approval` is its id."""
 
     status: Literal["approved", "denied", "waiting"]
@@ -36,19 +36,19 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Person:
+class Approver:
     """Whoever answers. `ask` may be called often, `use` once, just before the action is done.
 
     `use` gives False when the approval is not there any more: used, expired or taken back.
     """
 
-    ask: Callable[[Question], Answer]
-    use: Callable[[Question], bool]
+    ask: Callable[[ApprovalRequest], ApprovalReply]
+    consume: Callable[[ApprovalRequest], bool]
 
 
-def _no(_: Question) -> Answer:
-    return Answer(status="denied", reason="nobody was there to approve it")
+def _no(_: ApprovalRequest) -> ApprovalReply:
+    return ApprovalReply(status="denied", reason="nobody was there to approve it")
 
 
-NOBODY = Person(ask=_no, use=lambda _: False)
+NO_APPROVER = Approver(ask=_no, consume=lambda _: False)
 """There is nobody to ask: what the policy denies is not done."""

@@ -17,14 +17,14 @@ _INDEX = re.compile(r"[0-9]{1,9}")
 _KEY_REFUSED = re.compile(r"__|\$")
 
 
-class PlacedRef(NamedTuple):
+class LocatedRef(NamedTuple):
     """A reference, and where in the arguments it stands, such as `/to/0`."""
 
-    place: str
+    pointer: str
     ref: Ref
 
 
-class Missing(Exception):
+class ReferenceMissing(Exception):
     """A path leads to nothing in the content."""
 
 
@@ -44,7 +44,7 @@ def parse_ref(text: str) -> Ref:
     return Ref(match["step"] or match["other"], path)
 
 
-def normalised(value: Json, place: str = "") -> Json:
+def normalized_refs(value: Json, place: str = "") -> Json:
     """The value with every reference in its typed form.
 
     Raises:
@@ -57,18 +57,18 @@ def normalised(value: Json, place: str = "") -> Json:
             return {"$ref": str(_typed(value, place))}
         for key in value:
             _check_key(key, place)
-        return {key: normalised(item, f"{place}/{key}") for key, item in value.items()}
+        return {key: normalized_refs(item, f"{place}/{key}") for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [normalised(item, f"{place}/{i}") for i, item in enumerate(value)]
+        return [normalized_refs(item, f"{place}/{i}") for i, item in enumerate(value)]
     return value
 
 
-def refs_in(value: Json, place: str = "") -> Iterator[PlacedRef]:
+def refs_in(value: Json, place: str = "") -> Iterator[LocatedRef]:
     """Every reference in a value that `normalised` gave, at any depth."""
     if isinstance(value, Mapping):
         text = value.get("$ref")
         if isinstance(text, str):
-            yield PlacedRef(place, parse_ref(text))
+            yield LocatedRef(place, parse_ref(text))
             return
         for key, item in sorted(value.items()):
             yield from refs_in(item, f"{place}/{key}")
@@ -77,19 +77,19 @@ def refs_in(value: Json, place: str = "") -> Iterator[PlacedRef]:
             yield from refs_in(item, f"{place}/{index}")
 
 
-def fill(value: Json, lookup: Callable[[Ref], Json]) -> Json:
+def filled_refs(value: Json, lookup: Callable[[Ref], Json]) -> Json:
     """The value with each reference replaced by what `lookup` gives for it."""
     if isinstance(value, Mapping):
         text = value.get("$ref")
         if isinstance(text, str):
             return lookup(parse_ref(text))
-        return {key: fill(item, lookup) for key, item in value.items()}
+        return {key: filled_refs(item, lookup) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [fill(item, lookup) for item in value]
+        return [filled_refs(item, lookup) for item in value]
     return value
 
 
-def follow(content: Json, path: Sequence[str]) -> Json:
+def value_at(content: Json, path: Sequence[str]) -> Json:
     """What stands at the path in the content.
 
     Raises:
@@ -101,7 +101,7 @@ def follow(content: Json, path: Sequence[str]) -> Json:
         elif _is_list(content) and _INDEX.fullmatch(part) and int(part) < len(content):
             content = content[int(part)]
         else:
-            raise Missing(part)
+            raise ReferenceMissing(part)
     return content
 
 

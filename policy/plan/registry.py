@@ -15,7 +15,7 @@ from contracts.json import Json
 from policy.types import Effect, Role, ToolCap
 
 Arguments = Mapping[str, Json]
-Run = Callable[..., Json]
+RunOperation = Callable[..., Json]
 LabelOf = Callable[[Arguments], Label]
 """What the outside adds to the label of a result, from the arguments: its origin, its tags."""
 
@@ -50,7 +50,7 @@ class Operation:
     requires: frozenset[str]
     roles: Mapping[str, Role]
     arguments: type[BaseModel]
-    run: Run
+    run: RunOperation
     label_of: LabelOf = field(default=lambda _: CLEAN)
     place: str | None = None
     vouched: bool = False
@@ -73,7 +73,7 @@ class Operation:
             OperationInvalid: an argument is missing, unknown or of the wrong type.
         """
         try:
-            checked = self.arguments.model_validate(thawed(arguments))
+            checked = self.arguments.model_validate(plain_json(arguments))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = "/".join(str(part) for part in first["loc"])
@@ -123,7 +123,7 @@ def operation(
     label_of: LabelOf | None = None,
     place: str | None = None,
     vouched: bool = False,
-) -> Callable[[Run], Operation]:
+) -> Callable[[RunOperation], Operation]:
     """Make an operation of a function whose every parameter says its role:
 
         @operation(effect="egress", requires=["SEND_EMAIL"])
@@ -135,7 +135,7 @@ def operation(
     """
     needed = frozenset(requires)
 
-    def made(run: Run) -> Operation:
+    def made(run: RunOperation) -> Operation:
         name = run.__name__
         if not needed:
             raise OperationInvalid(f"operation {name!r} must require a capability")
@@ -157,7 +157,7 @@ def operation(
     return made
 
 
-def _roles(run: Run) -> dict[str, Role]:
+def _roles(run: RunOperation) -> dict[str, Role]:
     parameters = _parameters(run).items()
     return {name: _role(run.__name__, name, held.annotation) for name, held in parameters}
 
@@ -173,7 +173,7 @@ def _role(operation_name: str, parameter: str, hint: object) -> Role:
     )
 
 
-def _model(run: Run) -> type[BaseModel]:
+def _model(run: RunOperation) -> type[BaseModel]:
     fields: dict[str, object] = {}
     for name, parameter in _parameters(run).items():
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
@@ -185,14 +185,14 @@ def _model(run: Run) -> type[BaseModel]:
     return made
 
 
-def _parameters(run: Run) -> Mapping[str, inspect.Parameter]:
+def _parameters(run: RunOperation) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(run, eval_str=True).parameters
 
 
-def thawed(value: object) -> object:
+def plain_json(value: object) -> object:
     """The value as plain lists and dictionaries, which libraries know."""
     if isinstance(value, Mapping):
-        return {key: thawed(item) for key, item in value.items()}
+        return {key: plain_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [thawed(item) for item in value]
+        return [plain_json(item) for item in value]
     return value

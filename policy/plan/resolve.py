@@ -9,13 +9,13 @@ from contracts.entity import Entity, Label, joined
 from contracts.json import Json, canonical
 from contracts.tool import Denied
 from policy.authority import Authority
-from policy.plan.references import Missing, fill, follow, refs_in
+from policy.plan.references import ReferenceMissing, filled_refs, refs_in, value_at
 from policy.plan.registry import Operation, Registry
-from policy.types import Plan, Ref, Step
+from policy.types import Plan, PlanStep, Ref
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class PolicyContext:
     """What the policy may know at this moment.
 
     `values` are what references lead to: `step0`, `input.intent`, `place.workspace`. Only an
@@ -31,7 +31,7 @@ class World:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class StepCall:
     """One step about to run.
 
     `item` is what `foreach` is at. `earlier` are the attempts that failed before. `proposed`
@@ -41,27 +41,27 @@ class Call:
     plan: Plan
     index: int
     item: Entity | None = None
-    earlier: Sequence[Entity] = ()
+    failed_attempts: Sequence[Entity] = ()
     proposed: Mapping[str, Json] | None = None
 
     @property
-    def step(self) -> Step:
+    def step(self) -> PlanStep:
         """The step as the plan has it."""
         return self.plan.steps[self.index]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved:
+class ResolvedCall:
     """What a step's arguments are made of; their values are filled when asked for.
 
     `control` are the entities that decide whether and how often it runs. `place` is what the
     operation's place holds, if it has one.
     """
 
-    step: Step
+    step: PlanStep
     operation: Operation
-    parts: Mapping[str, tuple[Entity, ...]]
-    control: Mapping[str, tuple[Entity, ...]]
+    argument_entities: Mapping[str, tuple[Entity, ...]]
+    control_entities: Mapping[str, tuple[Entity, ...]]
     place: Entity | None
     values: Mapping[str, object]
     proposed: Mapping[str, Json] | None = None
@@ -69,20 +69,22 @@ class Resolved:
     @property
     def used(self) -> tuple[Entity, ...]:
         """Everything that goes into it, once each."""
-        held = chain(*self.control.values(), *self.parts.values(), (self.place,))
+        held = chain(
+            *self.control_entities.values(), *self.argument_entities.values(), (self.place,)
+        )
         return tuple({entity.id: entity for entity in held if entity is not None}.values())
 
     @property
     def names(self) -> dict[str, Json]:
         """The ids of all that goes into each argument, by its name; also of guards and place."""
-        named = {**self.control, **self.parts}
+        named = {**self.control_entities, **self.argument_entities}
         if self.place is not None:
             named[f"place.{self.operation.place}"] = (self.place,)
         return {name: [entity.id for entity in held] for name, held in named.items()}
 
     def label(self, name: str) -> Label:
         """The label of one argument."""
-        return joined(entity.label for entity in self.parts.get(name, ()))
+        return joined(entity.label for entity in self.argument_entities.get(name, ()))
 
     def argument(self, name: str) -> Json:
         """The value of one argument, None when it is not given.
@@ -100,7 +102,7 @@ class Resolved:
         Raises:
             Missing: a reference leads past the end of the content.
         """
-        return fill(self.step.args.get(name), lambda ref: _value(ref, self.values))
+        return filled_refs(self.step.args.get(name), lambda ref: _value(ref, self.values))
 
     @property
     def arguments(self) -> dict[str, Json]:
@@ -113,7 +115,7 @@ class Resolved:
         return {name: self.argument(name) for name in given}
 
 
-def resolve(call: Call, world: World) -> Resolved | Denied:
+def resolve(call: StepCall, world: PolicyContext) -> ResolvedCall | Denied:
     """What the step is made of; denied when something has no rule or no label."""
     step = call.step
     operation = world.registry.get(step.op)
@@ -133,22 +135,22 @@ def resolve(call: Call, world: World) -> Resolved | Denied:
     except _Unlabelled as error:
         where, what = error.args
         return Denied(reason=f"{what} is no labelled entity", rule="C2", argument=where)
-    if call.earlier:
-        control["retry"] = tuple(call.earlier)
+    if call.failed_attempts:
+        control["retry"] = tuple(call.failed_attempts)
     if inherited:
         control["deps"] = inherited
-    found = Resolved(
+    found = ResolvedCall(
         step=step,
         operation=operation,
-        parts=parts,
-        control=control,
+        argument_entities=parts,
+        control_entities=control,
         place=place,
         values=values,
     )
     return found if call.proposed is None else _proposed(call.proposed, found)
 
 
-def guards_before(call: Call) -> Iterator[Ref]:
+def guards_before(call: StepCall) -> Iterator[Ref]:
     """What decided whether the steps ran that this one waits for: it would not run without them."""
     seen: set[int] = set()
     ahead = list(call.step.deps)
@@ -167,7 +169,7 @@ class _Unlabelled(Exception):
 
 
 def _entities(value: Json, values: Mapping[str, object], place: str) -> tuple[Entity, ...]:
-    return tuple(_entity(found.ref, values, found.place) for found in refs_in(value, place))
+    return tuple(_entity(found.ref, values, found.pointer) for found in refs_in(value, place))
 
 
 def _entity(ref: Ref, values: Mapping[str, object], place: str) -> Entity:
@@ -184,22 +186,24 @@ def _place(operation: Operation, values: Mapping[str, object]) -> Entity | None:
 
 
 def _value(ref: Ref, values: Mapping[str, object]) -> Json:
-    return follow(_entity(ref, values, "").content, ref.path)
+    return value_at(_entity(ref, values, "").content, ref.path)
 
 
-def _proposed(proposed: Mapping[str, Json], engine: Resolved) -> Resolved:
+def _proposed(proposed: Mapping[str, Json], engine: ResolvedCall) -> ResolvedCall:
     """The same with a model's arguments: what it changed is made of all that it saw."""
     seen = engine.used
     parts = {
-        name: seen if changed(value, engine, name) else engine.parts.get(name, ())
+        name: seen
+        if differs_from_plan(value, engine, name)
+        else engine.argument_entities.get(name, ())
         for name, value in proposed.items()
     }
     return replace(engine, proposed=proposed, parts=parts)
 
 
-def changed(value: Json, engine: Resolved, name: str) -> bool:
+def differs_from_plan(value: Json, engine: ResolvedCall, name: str) -> bool:
     """True when a model's argument is not the one that the plan gives."""
     try:
         return canonical(value) != canonical(engine.planned(name))
-    except (Missing, ValueError):
+    except (ReferenceMissing, ValueError):
         return True

@@ -19,17 +19,17 @@ from contracts.entity import Entity
 from contracts.json import Json, digest
 from contracts.tool import Allowed, Decision, Denied
 from policy.authority import addresses_in
-from policy.plan.references import Missing
-from policy.plan.resolve import Call, Resolved, World, changed, resolve
+from policy.plan.references import ReferenceMissing
+from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, differs_from_plan, resolve
 from policy.provenance import provenance
 
-RULES = "1"
+RULES_VERSION = "1"
 """Raised whenever the rules here decide anything else than before."""
 
 _STEERING = ("authority", "recipient")
 
 
-def check_step(call: Call, world: World) -> Decision:
+def check_step(call: StepCall, world: PolicyContext) -> Decision:
     """Decide about one step at the moment when it would run; every broken rule is told."""
     resolved = resolve(call, world)
     if isinstance(resolved, Denied):
@@ -38,7 +38,7 @@ def check_step(call: Call, world: World) -> Decision:
     return replace(denials[0], also=denials[1:]) if denials else Allowed()
 
 
-def action_of(resolved: Resolved, version: str) -> str:
+def action_digest(resolved: ResolvedCall, version: str) -> str:
     """Names exactly this action: the step, its arguments, their labels, the policy's version.
 
     Raises:
@@ -58,13 +58,13 @@ def action_of(resolved: Resolved, version: str) -> str:
     )
 
 
-def policy_version(world: World) -> str:
+def policy_version(world: PolicyContext) -> str:
     """Names the rules, the registry and the authority that decisions are made by."""
     made_of: Json = {"registry": world.registry.as_json(), "authority": world.authority.as_json()}
-    return f"{RULES}-{digest(made_of)[:16]}"
+    return f"{RULES_VERSION}-{digest(made_of)[:16]}"
 
 
-def _denials(call: Call, resolved: Resolved, world: World) -> Iterator[Denied]:
+def _denials(call: StepCall, resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
     yield from _c1(resolved, world)
     yield from _c5(call, resolved, world)
     yield from _c2(resolved, world)
@@ -73,7 +73,7 @@ def _denials(call: Call, resolved: Resolved, world: World) -> Iterator[Denied]:
     yield from _c3(resolved, world)
 
 
-def _c1(resolved: Resolved, world: World) -> Iterator[Denied]:
+def _c1(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
     step, requires = resolved.step, resolved.operation.requires
     if step.tool_caps != requires:
         yield Denied(
@@ -92,7 +92,7 @@ def _c1(resolved: Resolved, world: World) -> Iterator[Denied]:
         )
 
 
-def _c2(resolved: Resolved, world: World) -> Iterator[Denied]:
+def _c2(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
     for name, entity in _parts(resolved):
         extra = entity.label.caps - resolved.step.data_caps
         if extra:
@@ -100,17 +100,17 @@ def _c2(resolved: Resolved, world: World) -> Iterator[Denied]:
             yield _denied("C2", name, reason, extra, entity, world)
 
 
-def _c3(resolved: Resolved, world: World) -> Iterator[Denied]:
+def _c3(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
     operation, authority = resolved.operation, world.authority
     if operation.effect == "read" or (operation.effect == "write" and operation.place):
         return
     try:
         recipients = _recipients(resolved)
-    except Missing as error:
+    except ReferenceMissing as error:
         yield Denied(reason=f"no recipient: nothing at {error}", rule="C2", argument="/args")
         return
     declared = resolved.step.data_caps
-    kept = frozenset(cap for cap in declared if not authority.clears(cap, recipients))
+    kept = frozenset(cap for cap in declared if not authority.may_release(cap, recipients))
     if kept:
         whom = _list(recipients) or "nobody in particular"
         reason = f"data with {_list(kept)} may not go to {whom}"
@@ -118,13 +118,13 @@ def _c3(resolved: Resolved, world: World) -> Iterator[Denied]:
         yield _denied("C3", "data_caps", reason, kept, source, world)
 
 
-def _c4(resolved: Resolved, world: World) -> Iterator[Denied]:
+def _c4(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
     for name, role in sorted(resolved.operation.roles.items()):
-        entities = resolved.parts.get(name, ()) if role in _STEERING else ()
+        entities = resolved.argument_entities.get(name, ()) if role in _STEERING else ()
         yield from _tainted(entities, name, f"decide /{name} of {resolved.step.op}", "C4", world)
 
 
-def _c5(call: Call, resolved: Resolved, world: World) -> Iterator[Denied]:
+def _c5(call: StepCall, resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
     if call.plan.id != world.plan:
         yield Denied(reason="this is not the plan that was agreed on", rule="C5", argument="/")
     if call.proposed is None:
@@ -135,21 +135,21 @@ def _c5(call: Call, resolved: Resolved, world: World) -> Iterator[Denied]:
     for name in sorted({*call.proposed, *resolved.step.args}):
         role = resolved.operation.roles.get(name)
         composed = role == "content" and resolved.step.compose is not None
-        if not composed and changed(call.proposed.get(name), resolved, name):
+        if not composed and differs_from_plan(call.proposed.get(name), resolved, name):
             reason = f"/{name} is not what the plan says: {writer} wrote it"
             yield _denied("C5", name, reason, tags, source, world)
 
 
-def _c6(resolved: Resolved, world: World) -> Iterator[Denied]:
+def _c6(resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:
     operation = resolved.operation
     if operation.effect == "read" and not set(_STEERING) & set(operation.roles.values()):
         return
-    for name, entities in resolved.control.items():
+    for name, entities in resolved.control_entities.items():
         yield from _tainted(entities, name, f"decide whether {operation.name} runs", "C6", world)
 
 
 def _tainted(
-    entities: Iterable[Entity], name: str, would: str, rule: str, world: World
+    entities: Iterable[Entity], name: str, would: str, rule: str, world: PolicyContext
 ) -> Iterator[Denied]:
     for entity in entities:
         taint = entity.label.taint
@@ -163,20 +163,20 @@ def _denied(
     reason: str,
     tags: frozenset[str],
     entity: Entity | None,
-    world: World,
+    world: PolicyContext,
 ) -> Denied:
     way = provenance(entity, tags, world.entities) if entity else ()
     return Denied(reason=reason, rule=rule, argument=f"/{name}", tags=tags, provenance=way)
 
 
-def _recipients(resolved: Resolved) -> frozenset[str]:
+def _recipients(resolved: ResolvedCall) -> frozenset[str]:
     roles = resolved.operation.roles.items()
     named = (resolved.argument(name) for name, role in roles if role == "recipient")
     return frozenset(chain.from_iterable(map(addresses_in, named)))
 
 
-def _parts(resolved: Resolved) -> Iterator[tuple[str, Entity]]:
-    for name, entities in (*resolved.parts.items(), *resolved.control.items()):
+def _parts(resolved: ResolvedCall) -> Iterator[tuple[str, Entity]]:
+    for name, entities in (*resolved.argument_entities.items(), *resolved.control_entities.items()):
         for entity in entities:
             yield name, entity
     if resolved.place is not None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from contracts.entity import CLEAN, Entity, Label, derived
 
 
-class Held:
+class RunValues:
     """Values under the names that references use. Several threads may use it.
 
     What a place holds only gains tags: whoever works in one has it alone meanwhile, so that
@@ -41,7 +41,7 @@ class Held:
         with self._lock:
             return MappingProxyType(dict(self._entities))
 
-    def keep(self, name: str | None, entity: Entity) -> None:
+    def add(self, name: str | None, entity: Entity) -> None:
         """Hold an entity and note it, under a name if references are to find it."""
         self._note(entity, name)
         with self._lock:
@@ -50,7 +50,7 @@ class Held:
                 self._values[name] = entity
 
     @contextmanager
-    def alone_in(self, place: str | None) -> Iterator[None]:
+    def exclusive(self, place: str | None) -> Iterator[None]:
         """Nobody else works in the place until the block ends; None is no place."""
         lock = self._places.get(f"place.{place}")
         if lock is None:
@@ -59,7 +59,7 @@ class Held:
         with lock:
             yield
 
-    def put_into(
+    def add_to_place(
         self, place: str, made_of: Iterable[Entity], *, origin: str, also: Label = CLEAN
     ) -> None:
         """Let the place carry the tags of all that goes into it, and `also` these."""
@@ -67,4 +67,4 @@ class Held:
         before = self.values()[name]
         new = [e for e in made_of if e.id != before.id and not before.label.covers(e.label)]
         if new or not before.label.covers(also):
-            self.keep(name, derived(before.content, origin=origin, of=[before, *new], also=also))
+            self.add(name, derived(before.content, origin=origin, of=[before, *new], also=also))

@@ -9,16 +9,16 @@ from typing import Annotated, NamedTuple
 from contracts.entity import Label
 from contracts.json import Json
 from contracts.sandbox import Command, ExecResult, Sandbox
-from policy.authority import address
+from policy.authority import normalized_address
 from policy.errors import OperationFailed
 from policy.file_labels import FileLabels
-from policy.plan.registry import Arguments, Operation, operation, thawed
+from policy.plan.registry import Arguments, Operation, operation, plain_json
 
-PLACE = "workspace"
+WORKSPACE = "workspace"
 FILE_LIMIT = 1024 * 1024
 OUTPUT_LIMIT = 64 * 1024
-COMMAND_S = 600.0
-FETCH_S = 60.0
+COMMAND_TIMEOUT_S = 600.0
+FETCH_TIMEOUT_S = 60.0
 
 
 def workspace_operations(
@@ -31,34 +31,36 @@ def workspace_operations(
     workspace = _Workspace(sandbox, labels, env)
 
     def any_file(_: Arguments) -> Label:
-        return labels.all
+        return labels.all_labels
 
-    @operation(effect="read", requires=["READ_FILE"], label_of=workspace.label_of_file, place=PLACE)
+    @operation(
+        effect="read", requires=["READ_FILE"], label_of=workspace.label_of_file, place=WORKSPACE
+    )
     def read_file(path: Annotated[str, "authority"]) -> Json:
         """Give the text of one file of the workspace."""
         return _text(sandbox().read_file(path, FILE_LIMIT))
 
-    @operation(effect="read", requires=["READ_FILE"], label_of=any_file, place=PLACE)
+    @operation(effect="read", requires=["READ_FILE"], label_of=any_file, place=WORKSPACE)
     def search_code(text: Annotated[str, "query"], path: Annotated[str, "authority"] = ".") -> Json:
         """Give the lines that hold this text, as a list of path, line and text; case is ignored."""
         return workspace.search(text, path)
 
-    @operation(effect="write", requires=["WRITE_FILE"], place=PLACE)
+    @operation(effect="write", requires=["WRITE_FILE"], place=WORKSPACE)
     def write_file(path: Annotated[str, "authority"], text: Annotated[object, "content"]) -> Json:
         """Write one file of the workspace whole."""
-        data = as_text(text).encode()
+        data = to_text(text).encode()
         sandbox().write_file(path, data)
         return {"path": path, "bytes": len(data)}
 
-    @operation(effect="write", requires=["RUN_COMMAND"], label_of=any_file, place=PLACE)
+    @operation(effect="write", requires=["RUN_COMMAND"], label_of=any_file, place=WORKSPACE)
     def run_command(
         command: Annotated[str, "authority"], stdin: Annotated[object, "content"] = ""
     ) -> Json:
         """Run a shell command in the workspace; gives exit_code and output, also of a failure."""
-        result = workspace.run("sh", "-c", command, stdin=as_text(stdin).encode())
+        result = workspace.run("sh", "-c", command, stdin=to_text(stdin).encode())
         return {"exit_code": result.exit_code, "output": result.text}
 
-    @operation(effect="write", requires=["GIT_COMMIT"], place=PLACE)
+    @operation(effect="write", requires=["GIT_COMMIT"], place=WORKSPACE)
     def git_commit(message: Annotated[str, "content"]) -> Json:
         """Commit everything that changed in the workspace."""
         return {"commit": workspace.commit(message)}
@@ -78,7 +80,9 @@ class _Workspace(NamedTuple):
     labels: FileLabels
     env: Callable[[], Mapping[str, str]]
 
-    def run(self, *argv: str, stdin: bytes = b"", timeout_s: float = COMMAND_S) -> ExecResult:
+    def run(
+        self, *argv: str, stdin: bytes = b"", timeout_s: float = COMMAND_TIMEOUT_S
+    ) -> ExecResult:
         command = Command(
             argv=argv, env=self.env(), stdin=stdin, timeout_s=timeout_s, output_limit=OUTPUT_LIMIT
         )
@@ -89,7 +93,7 @@ class _Workspace(NamedTuple):
         path = str(arguments["path"])
         real = _text(self.run("realpath", "--", path).stdout).strip()
         inside = posixpath.relpath(real, self.sandbox().work_dir) if real else path
-        return self.labels.of(path).join(self.labels.of(inside))
+        return self.labels.label_for(path).join(self.labels.label_for(inside))
 
     def search(self, text: str, path: str) -> Json:
         argv = ("grep", "-rnIFis", "--exclude-dir=.git", "-m", "50", "-e", text, "--", path)
@@ -107,20 +111,22 @@ class _Workspace(NamedTuple):
 
     def fetch(self, url: str) -> Json:
         script = files("policy").joinpath("inside_fetch.py").read_bytes()
-        result = self.run("python3", "-", url, stdin=script, timeout_s=FETCH_S)
+        result = self.run("python3", "-", url, stdin=script, timeout_s=FETCH_TIMEOUT_S)
         if not result.ok:
             raise OperationFailed(f"{url!r} could not be fetched: {result.text[-300:]}")
         status, _, text = _text(result.stdout).partition("\n")
         return {"status": int(status), "text": text}
 
 
-def as_text(value: object) -> str:
+def to_text(value: object) -> str:
     """Content as people read it: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else dumps(thawed(value), ensure_ascii=False, indent=1)
+    return (
+        value if isinstance(value, str) else dumps(plain_json(value), ensure_ascii=False, indent=1)
+    )
 
 
 def _label_of_page(arguments: Arguments) -> Label:
-    return Label(taint=frozenset({f"web:{address(str(arguments['url']))}"}))
+    return Label(taint=frozenset({f"web:{normalized_address(str(arguments['url']))}"}))
 
 
 def _text(data: bytes) -> str:

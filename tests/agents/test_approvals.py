@@ -11,7 +11,7 @@ from contracts.agents import AGENTS
 from contracts.gate import Bounds, Spent
 from contracts.run import Decisions
 from flows.audit.event_log import event_log
-from policy.guard.guard import SECRET
+from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
 from policy.plan.approvals import Approvals
 from providers.client import Gateway
@@ -45,7 +45,9 @@ def repository(agents_sandbox: DockerSandbox) -> None:
 
 
 def bounds(wait_s: float) -> Bounds:
-    return Bounds(taint=("repo:shop",), protected=PROTECTED, secret=SECRET, ask=True, wait_s=wait_s)
+    return Bounds(
+        taint=("repo:shop",), protected=PROTECTED, secret=SECRET_FILES, ask=True, wait_s=wait_s
+    )
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -20,14 +20,14 @@ from flows.execution.engine import run_blueprint
 from flows.runs.owner import owner_of
 from flows.runs.resume import resumed
 from flows.runs.runs import read_entry
-from policy.guard.guard import SECRET
+from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
 from policy.log.event_log import EventLog
 from policy.log.replay import replay
 from policy.log.taint import data_flow
 from policy.log.verify import verify
 from policy.plan.approvals import Approvals
-from policy.plan.question import Question
+from policy.plan.question import ApprovalRequest
 from policy.types import Approval, ApprovalStatus
 from providers.run_account import RunTerms
 from tests.support.flows import Ask
@@ -69,8 +69,8 @@ def only(approvals: Approvals, status: ApprovalStatus = "pending") -> Approval:
     return found
 
 
-def question_of(approval: Approval) -> Question:
-    return Question(
+def question_of(approval: Approval) -> ApprovalRequest:
+    return ApprovalRequest(
         action=approval.action,
         run_id=approval.run_id,
         step=approval.step,
@@ -147,7 +147,7 @@ def test_an_approved_call_whose_work_was_lost_is_made_again(
     go(CHANGE_CI, DONE)
     waits = only(approvals)
     approvals.decide(waits.id, "approved", by="ann")
-    assert approvals.use(question_of(waits)), "then the process was killed"
+    assert approvals.consume(question_of(waits)), "then the process was killed"
     report = go(CHANGE_CI, DONE, CHANGE_CI, DONE)
     assert report.status == "success"
     assert on_branch(report, repository) == "on: push"
@@ -249,7 +249,7 @@ def test_all_calls_of_one_answer_share_the_wait(
     """While a person is waited for, the agent gets a ping each second."""
     calls = [{"id": f"c{n}", "function": {"name": "Write", "arguments": json.dumps(
         {"file_path": CI, "content": str(n)})}} for n in range(4)]  # fmt: skip
-    bounds = Bounds(taint=("repo:x",), protected=PROTECTED, secret=SECRET, ask=True, wait_s=3)
+    bounds = Bounds(taint=("repo:x",), protected=PROTECTED, secret=SECRET_FILES, ask=True, wait_s=3)
     name = model({"content": "", "tool_calls": calls})
     terms = Terms(node="work", agent="claude-code", model=name, bounds=bounds)
     body = {"messages": [{"role": "user", "content": "go"}], "stream": True}

@@ -9,7 +9,7 @@ from contracts.errors import RunNotFound
 from contracts.json import Json
 from flows.plans.request import PlanRequest, note_plan, noted_plan
 from policy.log.events import Draft
-from policy.log.jsonl import export, read
+from policy.log.jsonl import export_lines, read_export
 from policy.log.verify import verify
 from policy.plan.plan_json import parse_plan
 from policy.types import Plan
@@ -35,7 +35,7 @@ def test_a_plan_that_came_from_another_log_takes_no_plans_place(open_log: OpenLo
         note_plan(theirs, run_id, evil, plan("evil.md"), agreed=True)
     log.append([Draft(kind="prompt", run_id="r0", body={})] * 3)  # so that theirs come before
     note_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
-    log.take_in(read(export(theirs.history())))
+    log.merge(read_export(export_lines(theirs.history())))
     assert verify(log).ok
     assert [event.body["prompt"] for event in log.events("r1", kind="plan")] == ["theirs", "ours"]
     request, agreed = noted_plan(log, "r1")
@@ -67,6 +67,6 @@ def test_a_result_that_came_from_another_log_is_none_of_a_run_here(open_log: Ope
     made = Entity(content="eve@example.net", label=CLEAN, origin="step0")
     body: dict[str, Json] = {"step": 0, "item": 0, "made": made.id}
     theirs.append([Draft(kind="tool_call", run_id="r1", body=body, produces=(made,))])
-    log.take_in(read(export(theirs.history())))
+    log.merge(read_export(export_lines(theirs.history())))
     kinds = [event.kind for event in log.events("r1", merged=False)]
     assert kinds == ["prompt", "plan"]

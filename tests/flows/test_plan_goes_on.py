@@ -23,7 +23,7 @@ from flows.plans.run import PlanShop, begin, draft_plan, open_run, report_of
 from flows.plans.state import plan_state
 from flows.plans.wiring import plan_shop
 from policy.log.replay import replay
-from policy.plan.executor import Outcome
+from policy.plan.executor import StepOutcome
 from sandbox.scripted import ScriptedSandbox
 from tests.support.git_repos import commit_files, make_repo, run_git
 
@@ -78,7 +78,7 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path / "clone"
 
 
-def go(shop: PlanShop, *steps: int) -> Sequence[Outcome]:
+def go(shop: PlanShop, *steps: int) -> Sequence[StepOutcome]:
     """Do these steps as a process would that begins here."""
     with open_run(shop, "r1") as run:
         return [run.run_step(index) for index in steps]

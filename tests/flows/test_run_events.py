@@ -28,10 +28,10 @@ from policy.errors import LogUnavailable
 from policy.log.event_log import EventLog
 from policy.log.events import Event
 from policy.log.replay import replay
-from policy.log.taint import data_flow, way_to
+from policy.log.taint import data_flow, taint_path
 from policy.log.verify import verify
-from policy.log.view_spec import Table, ViewSpec
-from policy.log.view_text import markdown
+from policy.log.view_spec import ViewSpec, ViewTable
+from policy.log.view_text import view_markdown
 from sandbox.repos import fetch_base
 from tests.support.repositories import git
 
@@ -102,7 +102,7 @@ def test_all_that_an_agent_makes_carries_the_taint_of_the_repository(
             assert flow.label(made).taint == expected
             assert flow.label(made) == flow.history.entities[made].label
     (end,) = log.events("r1", kind="report")[0].produces
-    way = way_to(flow, end, "repo:repository")
+    way = taint_path(flow, end, "repo:repository")
     assert flow.history.entities[way[0].entity].origin == "repository repository"
 
 
@@ -202,7 +202,7 @@ def two_commands() -> Blueprint:
 
 
 def table(view: ViewSpec, title: str) -> tuple[tuple[str, ...], ...]:
-    return next(p.rows for p in view.parts if isinstance(p, Table) and p.title == title)
+    return next(p.rows for p in view.parts if isinstance(p, ViewTable) and p.title == title)
 
 
 def checked(*tools: str) -> Blueprint:
@@ -269,14 +269,14 @@ def test_notes_given_to_an_agent_taint_what_it_makes(
     (said,) = (e for e in flow.history.entities.values() if e.origin == "notebook")
     (mended,) = of_node(log, "mend")[-1].produces
     assert "Use tabs" in str(said.content)
-    assert way_to(flow, mended, "notebook")[0].entity == said.id
+    assert taint_path(flow, mended, "notebook")[0].entity == said.id
 
 
 def test_a_run_is_a_page_with_its_decisions_and_its_data_flow(
     shop: Workshop, ask: Ask, model: Callable[..., str]
 ) -> None:
     run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
-    page = markdown(shop.view("r1"))
+    page = view_markdown(shop.view("r1"))
     assert "Untrusted content came from repo:repository" in page
     assert "| \\# | event | caused by | taint |" in page
     assert any("bash | denied" in line for line in page.splitlines())

@@ -33,7 +33,7 @@ def test_an_approval_is_used_once(kept: Approvals) -> None:
     kept.ask(MAIL)
     kept.decide(kept.list()[0].id[:4], "approved", by="ann")
     assert kept.ask(MAIL).status == "approved"
-    assert [kept.use(MAIL), kept.use(MAIL)] == [True, False]
+    assert [kept.consume(MAIL), kept.consume(MAIL)] == [True, False]
     assert kept.ask(MAIL).status == "waiting"
 
 
@@ -41,17 +41,21 @@ def test_what_was_used_after_a_moment_may_be_used_again(kept: Approvals, clock: 
     kept.ask(MAIL)
     kept.decide(kept.list()[0].id, "approved", by="ann")
     before = clock()
-    kept.use(MAIL)
-    assert kept.give_back("r2", used_since=before) == kept.give_back("r1", used_since=clock()) == 0
-    assert kept.give_back("r1", used_since=before) == 1
-    assert [kept.use(MAIL), kept.use(MAIL)] == [True, False]
+    kept.consume(MAIL)
+    assert (
+        kept.restore_used("r2", used_since=before)
+        == kept.restore_used("r1", used_since=clock())
+        == 0
+    )
+    assert kept.restore_used("r1", used_since=before) == 1
+    assert [kept.consume(MAIL), kept.consume(MAIL)] == [True, False]
 
 
 def test_of_many_who_use_it_at_once_one_does(kept: Approvals) -> None:
     kept.ask(MAIL)
     kept.decide(kept.list()[0].id, "approved", by="ann")
     used: list[bool] = []
-    threads = [threading.Thread(target=lambda: used.append(kept.use(MAIL))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: used.append(kept.consume(MAIL))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -63,7 +67,7 @@ def test_an_approval_is_good_for_no_other_action_and_no_other_run(kept: Approval
     kept.ask(MAIL)
     kept.decide(kept.list()[0].id, "approved", by="ann")
     for other in (replace(MAIL, action="b" * 64), replace(MAIL, run_id="r2")):
-        assert kept.use(other) is False
+        assert kept.consume(other) is False
         assert kept.ask(other).status == "waiting"
 
 
@@ -74,7 +78,7 @@ def test_an_approval_expires_and_that_is_an_event(
     kept.decide(kept.list()[0].id, "approved", by="ann")
     for _ in range(61):
         clock()
-    assert kept.use(MAIL) is False
+    assert kept.consume(MAIL) is False
     assert kept.list(pending=True) == []
     told = [event.body["status"] for event in log.events(MAIL.run_id, kind="approval")]
     assert told == ["pending", "approved", "expired"]
@@ -94,7 +98,7 @@ def test_an_approval_may_be_taken_back_before_it_is_used(kept: Approvals) -> Non
     name = kept.list()[0].id
     kept.decide(name, "approved", by="ann")
     kept.decide(name, "denied", by="bob")
-    assert kept.use(MAIL) is False
+    assert kept.consume(MAIL) is False
 
 
 @pytest.mark.parametrize("name", ["", "nope", "%"])
@@ -112,6 +116,6 @@ def test_answers_are_there_after_a_restart_and_in_the_log(open_log: OpenLog, clo
     log.engine.dispose()
     again = open_log()
     second = Approvals(engine=again.engine, append=lambda d: again.append([d]), now=clock)
-    assert second.use(MAIL) is True
+    assert second.consume(MAIL) is True
     told = [event.body["status"] for event in again.events("r1", kind="approval")]
     assert told == ["pending", "approved", "used"]

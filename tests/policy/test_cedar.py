@@ -9,7 +9,7 @@ from contracts.entity import Label
 from contracts.tool import Allowed
 from policy.authority import Authority
 from policy.plan.registry import Registry
-from policy.plan.resolve import Call
+from policy.plan.resolve import StepCall
 from policy.plan.step_check import check_step
 from tests.support.worlds import OPERATIONS, entity, plan, world
 
@@ -65,7 +65,7 @@ def case(drawn: random.Random) -> tuple[bool, dict[str, object]]:
     authority = Authority(grants=frozenset(grants), principals=PEOPLE, tags=frozenset(TAGS[:2]))
     held = {"step0": entity(to, Label(caps=frozenset(carried), taint=frozenset(taint)))}
     decision = check_step(
-        Call(plan=agreed, index=1), world(agreed, held, authority, Registry(OPERATIONS))
+        StepCall(plan=agreed, index=1), world(agreed, held, authority, Registry(OPERATIONS))
     )
     context: dict[str, object] = {
         "required": ["SEND_EMAIL"],

@@ -3,10 +3,15 @@
 import pytest
 
 from contracts.entity import Entity, Label
-from policy.log.entity_search import backward, neighbours, onward, with_words
+from policy.log.entity_search import (
+    entities_made_from,
+    entities_used_by,
+    neighbours,
+    search_entities,
+)
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
-from policy.log.find import between, near
+from policy.log.find import on_paths_between, within_steps
 from tests.support.policy import draft, entity
 
 
@@ -22,7 +27,7 @@ def chain(log: EventLog) -> tuple[str, ...]:
 
 
 def found(log: EventLog, text: str, limit: int = 10) -> list[str]:
-    return [one.id for one in with_words(log, text, limit=limit)]
+    return [one.id for one in search_entities(log, text, limit=limit)]
 
 
 def test_entities_with_every_word_are_found_the_newest_first(
@@ -49,14 +54,14 @@ def test_nothing_is_found_in_an_empty_log(log: EventLog) -> None:
 
 def test_neighbours_and_the_graph_between_two(log: EventLog, chain: tuple[str, ...]) -> None:
     asked, page, text, mail, cake = chain
-    ahead, behind = onward(log.engine), backward(log.engine)
-    assert near(text, neighbours(log.engine)).keys() == {asked, page, text, mail}
-    assert between(page, mail, ahead, behind) == {page, text, mail}
+    ahead, behind = entities_made_from(log.engine), entities_used_by(log.engine)
+    assert within_steps(text, neighbours(log.engine)).keys() == {asked, page, text, mail}
+    assert on_paths_between(page, mail, ahead, behind) == {page, text, mail}
     assert ahead(page) == sorted([text, cake])
     assert behind(cake) == [page]
 
 
 def test_a_relation_leads_both_ways(log: EventLog, chain: tuple[str, ...]) -> None:
     log.append([Draft(kind="relation", run_id="r", consumes=(chain[3], chain[4]))])
-    assert chain[4] in onward(log.engine)(chain[3])
-    assert chain[3] in backward(log.engine)(chain[4])
+    assert chain[4] in entities_made_from(log.engine)(chain[3])
+    assert chain[3] in entities_used_by(log.engine)(chain[4])

@@ -6,7 +6,7 @@ from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.log.events import Draft
-from policy.plan.question import Question
+from policy.plan.question import ApprovalRequest
 from policy.plan.registry import operation
 from tests.support.desk import (
     COMPOSED,
@@ -86,7 +86,7 @@ def test_a_step_that_waits_may_be_run_again_when_somebody_answered() -> None:
 
 def test_an_approval_that_is_used_up_lets_nothing_through() -> None:
     desk, clerk = Desk(), Clerk("approved")
-    clerk.used.append(Question(action="", run_id="", step=0, op="", arguments={}, denied=NO))
+    clerk.used.append(ApprovalRequest(action="", run_id="", step=0, op="", arguments={}, denied=NO))
     assert start(steps(SEND_SWAPPED), desk, person=clerk.person).run_step(0).status == "waiting"
     assert desk.done == []
 

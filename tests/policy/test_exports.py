@@ -9,7 +9,7 @@ import pytest
 
 from contracts.entity import Entity, Label
 from policy.log.merge import History
-from policy.log.prov import prov
+from policy.log.prov import prov_document
 from tests.support.policy import OpenLog, draft, entity, three_events
 
 REFERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -39,7 +39,7 @@ def history(open_log: OpenLog) -> History:
 
 
 def test_prov_json_keeps_the_rules_of_prov(history: History) -> None:
-    document = json.loads(json.dumps(prov(history)))
+    document = json.loads(json.dumps(prov_document(history)))
     assert document["prefix"] == {"harness": "urn:harness:"}
     records = {kind: document[kind] for kind in ("entity", "activity", "agent")}
     for kind, ends in REFERS.items():
@@ -59,7 +59,7 @@ def test_prov_json_keeps_the_rules_of_prov(history: History) -> None:
 
 
 def test_prov_json_tells_all_that_happened(history: History) -> None:
-    document = prov(history)
+    document = prov_document(history)
     events = history.events.values()
     assert len(document["activity"]) == len(history.events) == 5
     assert len(document["entity"]) == len(history.entities)
@@ -69,4 +69,4 @@ def test_prov_json_tells_all_that_happened(history: History) -> None:
 
 
 def test_an_empty_history_is_an_empty_document() -> None:
-    assert prov(History())["activity"] == {}
+    assert prov_document(History())["activity"] == {}

@@ -9,15 +9,15 @@ import pytest
 from contracts.gate import Bounds
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from nodes.agents.allowed import TOOLS
-from policy.guard.guard import SECRET, AgentGuard
+from policy.guard.guard import SECRET_FILES, AgentGuard
 from policy.guard.protected import PROTECTED
-from policy.guard.shell_reader import touched
+from policy.guard.shell_reader import shell_effects
 
 README = "repo:my-project"
 BOUNDS = Bounds(
     taint=(README,),
     protected=PROTECTED,
-    secret=SECRET,
+    secret=SECRET_FILES,
     hosts=("pypi.example.org", "*.files.example.org"),
     changes=(".github/workflows/ci.yml",),
 )
@@ -205,7 +205,7 @@ def test_it_is_the_same_for_every_agent(agent: str, shell: str, write: str, key:
 
 
 def test_a_refusal_names_every_untrusted_place() -> None:
-    tainted = Bounds(taint=(README, "intent:issue.md"), protected=PROTECTED, secret=SECRET)
+    tainted = Bounds(taint=(README, "intent:issue.md"), protected=PROTECTED, secret=SECRET_FILES)
     decision = guard(bounds=tainted)(call("write_file", path=".github/workflows/ci.yml"))
     assert isinstance(decision, Denied)
     assert decision.tags == {README, "intent:issue.md"}
@@ -261,11 +261,11 @@ def test_a_path_that_no_system_opens_is_denied_unread_and_put_to_nobody() -> Non
 
 
 def test_a_line_is_read_with_its_hosts_and_the_paths_it_changes() -> None:
-    found = touched("cp a b && curl https://x.example:8443/y > out.txt; cat z")
+    found = shell_effects("cp a b && curl https://x.example:8443/y > out.txt; cat z")
     assert found.hosts == {"x.example"}
-    assert {"a", "b", "out.txt"} <= found.changed
-    assert "z" not in found.changed
+    assert {"a", "b", "out.txt"} <= found.changed_paths
+    assert "z" not in found.changed_paths
     for mark in "?#":
-        assert touched(f"curl 'https://evil.example{mark}@pypi.example.org/'").hosts == {
+        assert shell_effects(f"curl 'https://evil.example{mark}@pypi.example.org/'").hosts == {
             "evil.example"
         }

@@ -3,9 +3,9 @@
 import pytest
 
 from contracts.gate import Bounds
-from policy.errors import LinksTooMany
-from policy.guard.changed_files import Change, unpermitted
-from policy.guard.links import Links
+from policy.errors import TooManyLinks
+from policy.guard.changed_files import ChangedFile, forbidden_changes
+from policy.guard.links import SymbolicLinks
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from policy.guard.links import Links
 def test_a_link_gives_its_name_to_what_it_leads_to(
     links: dict[str, str], path: str, name: str
 ) -> None:
-    assert name in list(Links(links).names(path))
+    assert name in list(SymbolicLinks(links).names_of(path))
 
 
 @pytest.mark.parametrize(
@@ -48,40 +48,46 @@ def test_a_link_gives_its_name_to_what_it_leads_to(
     ],
 )
 def test_links_that_lead_round_or_out_of_the_tree_do_no_harm(links: dict[str, str]) -> None:
-    names = list(Links(links).names("etc"))
+    names = list(SymbolicLinks(links).names_of("etc"))
     assert names[0] == "etc"
     assert len(names) < 10
 
 
 def test_links_to_a_folder_around_them_give_a_name_each() -> None:
     loops = {f"examples/{n}/node_modules/lib": "../../.." for n in range(50)}
-    names = list(Links(loops).names("src/x.py"))
+    names = list(SymbolicLinks(loops).names_of("src/x.py"))
     assert sorted(names[1:]) == sorted(f"{loop}/src/x.py" for loop in loops)
 
 
 def test_a_file_without_links_has_its_path_as_its_only_name() -> None:
-    assert list(Links({"a": "b"}).names("c/d")) == ["c/d"]
+    assert list(SymbolicLinks({"a": "b"}).names_of("c/d")) == ["c/d"]
 
 
 def test_a_hundred_thousand_links_are_followed() -> None:
-    links = Links({f"p{n}/shared": "../shared" for n in range(100_000)})
-    assert sum(1 for _ in links.names("shared/x")) == 100_001
+    links = SymbolicLinks({f"p{n}/shared": "../shared" for n in range(100_000)})
+    assert sum(1 for _ in links.names_of("shared/x")) == 100_001
 
 
 def test_links_that_cost_too_much_to_follow_are_refused_and_every_change_is_protected() -> None:
     tangled = {f"d{a}/l{b}": f"../d{b}" for a in range(50) for b in range(50) if a != b}
     tangled["links"] = "d0/x"
-    links = Links(tangled, budget=1_000_000)
-    with pytest.raises(LinksTooMany):
-        list(links.names("d0/x"))
-    changes = [Change("src/x.py", "0", "1"), Change("y", "0", "1")]
-    found = unpermitted(changes, Bounds(protected=(".npmrc",)), links)
-    assert [(one.change.path, one.name) for one in found] == [("src/x.py", None), ("y", None)]
-    assert unpermitted(changes, Bounds(protected=(".npmrc",), changes=("**",)), links) == ()
-    assert unpermitted(changes, Bounds(protected=(".npmrc",), changes=("src/**", "y")), links) == ()
+    links = SymbolicLinks(tangled, budget=1_000_000)
+    with pytest.raises(TooManyLinks):
+        list(links.names_of("d0/x"))
+    changes = [ChangedFile("src/x.py", "0", "1"), ChangedFile("y", "0", "1")]
+    found = forbidden_changes(changes, Bounds(protected=(".npmrc",)), links)
+    assert [(one.change.path, one.protected_name) for one in found] == [
+        ("src/x.py", None),
+        ("y", None),
+    ]
+    assert forbidden_changes(changes, Bounds(protected=(".npmrc",), changes=("**",)), links) == ()
+    assert (
+        forbidden_changes(changes, Bounds(protected=(".npmrc",), changes=("src/**", "y")), links)
+        == ()
+    )
 
 
 def test_more_links_than_the_budget_allows_are_refused() -> None:
-    links = Links({f"l{n}": "a/b/c/d" for n in range(1_000)}, budget=10_000)
-    with pytest.raises(LinksTooMany):
-        list(links.names("x"))
+    links = SymbolicLinks({f"l{n}": "a/b/c/d" for n in range(1_000)}, budget=10_000)
+    with pytest.raises(TooManyLinks):
+        list(links.names_of("x"))

@@ -15,7 +15,7 @@ from contracts.entity import Entity, Label
 from memory.database import open_database
 from policy.errors import EventsInvalid, LogDamaged, LogUnavailable
 from policy.log.event_log import EventLog
-from policy.log.events import Draft, Event, event_of
+from policy.log.events import Draft, Event, event_from_line
 from policy.log.head import HeadFile
 from policy.log.verify import verify
 from tests.support.policy import Clock, OpenLog, disarm, draft, entity, three_events
@@ -59,14 +59,14 @@ def test_events_are_asked_for_by_run_and_kind_and_from_the_end(log: EventLog) ->
     assert [event.kind for event in log.events(kind="report")] == ["report"]
     assert [event.counter for event in log.events(limit=2)] == [4, 5]
     assert log.events("run9") == ()
-    assert [number for number, _ in log.since(3)] == [4, 5]
+    assert [number for number, _ in log.events_after(3)] == [4, 5]
 
 
 def test_an_event_is_named_by_all_that_it_says(log: EventLog) -> None:
     event = log.append([draft(entity("x"))])[0]
-    assert event_of(event.line) == event
-    assert event_of(event.line).id == event.id
-    assert event_of(event.line.replace('"node"', '"step"')).id != event.id
+    assert event_from_line(event.line) == event
+    assert event_from_line(event.line).id == event.id
+    assert event_from_line(event.line.replace('"node"', '"step"')).id != event.id
 
 
 def test_no_time_zone_no_event() -> None:
@@ -136,7 +136,7 @@ def test_an_append_to_a_log_that_was_cut_is_refused(log: EventLog) -> None:
         connection.execute(text("DELETE FROM event_heads"))
     with pytest.raises(LogDamaged, match="lacks 1 of its newest"):
         log.append([draft()])
-    log.accept()
+    log.accept_heads()
     log.append([draft()])
 
 
@@ -147,7 +147,7 @@ def test_an_append_to_a_log_whose_heads_were_taken_away_is_refused(log: EventLog
         connection.execute(text("DELETE FROM event_heads"))
     with pytest.raises(LogDamaged, match="heads know less"):
         log.append([draft()])
-    log.accept()
+    log.accept_heads()
     assert log.append([draft()])[0].counter == 4
 
 
@@ -190,7 +190,7 @@ def test_a_place_for_the_head_that_cannot_be_written_is_an_outage(
 ) -> None:
     (tmp_path / "file").write_text("")
     engine = open_database(tmp_path / "harness.db")
-    log = EventLog(engine=engine, replica="mine", head=HeadFile(tmp_path / "file" / "head"))
+    log = EventLog(engine=engine, replica="mine", head_file=HeadFile(tmp_path / "file" / "head"))
     with pytest.raises(LogUnavailable, match="cannot keep"):
         log.append([draft()])
     assert log.events() == ()

@@ -10,8 +10,8 @@ from contracts.entity import Entity, Label
 from policy.errors import EventsInvalid, LogDamaged
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
-from policy.log.jsonl import export, read
-from policy.log.taint import data_flow, shrunk
+from policy.log.jsonl import export_lines, read_export
+from policy.log.taint import data_flow, entities_losing_tags
 from policy.log.verify import verify
 from tests.support.policy import OpenLog, draft, entity, three_events
 
@@ -22,7 +22,7 @@ Lines = list[str]
 def lines(open_log: OpenLog) -> Lines:
     log = open_log("theirs")
     three_events(log)
-    return list(export(log.history()))
+    return list(export_lines(log.history()))
 
 
 def test_two_logs_become_one_and_the_same(log: EventLog, open_log: OpenLog) -> None:
@@ -30,11 +30,11 @@ def test_two_logs_become_one_and_the_same(log: EventLog, open_log: OpenLog) -> N
     three_events(log)
     three_events(theirs)
     theirs.append([draft(entity("only here"))])
-    assert log.take_in(read(export(theirs.history()))) == 4
-    assert theirs.take_in(read(export(log.history()))) == 3
+    assert log.merge(read_export(export_lines(theirs.history()))) == 4
+    assert theirs.merge(read_export(export_lines(log.history()))) == 3
     assert log.history() == theirs.history()
     assert log.events() == theirs.events()
-    assert log.take_in(theirs.history()) == 0
+    assert log.merge(theirs.history()) == 0
     follower = log.append([draft(entity("after both"))])[0]
     assert len(follower.heads) == 2
     assert follower.clock == {"mine": 4, "theirs": 4}
@@ -46,15 +46,15 @@ def test_an_export_brings_back_what_was_cut_off_however_often(log: EventLog) -> 
     from tests.support.policy import cut
 
     three_events(log)
-    kept = list(export(log.history()))
+    kept = list(export_lines(log.history()))
     for _ in range(2):
         for _ in range(2):
             cut(log, newest(log))
         with pytest.raises(LogDamaged):
             log.append([draft()])
-        assert log.take_in(read(kept)) == 2
+        assert log.merge(read_export(kept)) == 2
     log.append([draft()])
-    assert [f.what for f in verify(log).findings if "the trigger" not in f.what] == []
+    assert [f.problem for f in verify(log).findings if "the trigger" not in f.problem] == []
 
 
 def newest(log: EventLog) -> int:
@@ -68,12 +68,12 @@ def test_an_export_brings_back_an_entity_and_what_was_known_of_it(log: EventLog)
     made = entity("from a page", "web")
     log.append([draft(made)])
     log.append([draft(entity("made of it"), of=(made,))])
-    kept, before = list(export(log.history())), data_flow(log.history())
+    kept, before = list(export_lines(log.history())), data_flow(log.history())
     with log.engine.begin() as connection:
         disarm(connection)
         connection.execute(text("DELETE FROM entities WHERE id = :id"), {"id": made.id})
     assert "unknown" in data_flow(log.history()).label(made.id).taint
-    log.take_in(read(kept))
+    log.merge(read_export(kept))
     assert data_flow(log.history()).labels == before.labels
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_not_whole_changes_nothing(
     changed = change(list(lines))
     assert changed != lines
     with pytest.raises(EventsInvalid):
-        log.take_in(read(changed))
+        log.merge(read_export(changed))
     assert log.events() == ()
     assert verify(log).ok
 
@@ -123,19 +123,21 @@ def test_a_merged_event_cannot_take_taint_away(open_log: OpenLog) -> None:
     before = data_flow(log.history())
     theirs.append([draft(clean), draft(made, of=(clean,)), draft(made)])
     theirs.append([draft(made, of=(clean,), kind="endorsement")])
-    log.take_in(read(export(theirs.history())))
+    log.merge(read_export(export_lines(theirs.history())))
     after = data_flow(log.history())
-    assert shrunk(before, after) == ()
+    assert entities_losing_tags(before, after) == ()
     assert after.label(made.id).taint == {"web"}
 
 
 def test_a_machine_that_uses_our_name_is_refused(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
     three_events(log)
-    twin = EventLog(engine=theirs.engine, replica="mine", head=theirs.head, now=theirs.now)
+    twin = EventLog(
+        engine=theirs.engine, replica="mine", head_file=theirs.head_file, now=theirs.now
+    )
     twin.append([draft(entity("something else"))])
     with pytest.raises(EventsInvalid, match="share its name"):
-        log.take_in(read(export(twin.history())))
+        log.merge(read_export(export_lines(twin.history())))
     assert verify(log).ok
 
 
@@ -150,7 +152,7 @@ def test_an_event_that_would_take_taint_away_is_refused(open_log: OpenLog) -> No
     log = open_log()
     log.append([draft(seen, vouched)])
     with pytest.raises(EventsInvalid, match="taint away"):
-        log.take_in(read(export(theirs.history())))
+        log.merge(read_export(export_lines(theirs.history())))
     assert data_flow(log.history()).label(vouched.id).taint == {"web"}
 
 

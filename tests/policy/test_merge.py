@@ -9,12 +9,18 @@ from hypothesis import strategies as st
 
 from contracts.entity import Entity, Label, endorsed
 from policy.log.approval_state import was_approved_before
-from policy.log.events import Draft, Kind, later, place
-from policy.log.find import near
-from policy.log.integrity import Causes
-from policy.log.jsonl import export, read
+from policy.log.events import Draft, Kind, joined_clock, place_drafts
+from policy.log.find import within_steps
+from policy.log.integrity import CausalityCheck
+from policy.log.jsonl import export_lines, read_export
 from policy.log.merge import History, merge
-from policy.log.taint import DataFlow, data_flow, led_to, shrunk, way_to
+from policy.log.taint import (
+    DataFlow,
+    data_flow,
+    entities_derived_from,
+    entities_losing_tags,
+    taint_path,
+)
 
 MACHINES = ("one", "two", "three")
 STATUSES = ("pending", "approved", "denied", "revoked", "used", "expired")
@@ -58,7 +64,7 @@ def drafts(draw: st.DrawFn, known: History, number: int) -> Draft:
 
 def happened(known: History, replica: str, *new: Draft) -> History:
     """The history with these at its end."""
-    placed = place(new, tuple(sorted(known.heads)), known.clock, replica, now)
+    placed = place_drafts(new, tuple(sorted(known.heads)), known.clock, replica, now)
     made = {entity.id: entity for draft in new for entity in draft.produces}
     return merge(known, History(events={event.id: event for event in placed}, entities=made))
 
@@ -75,7 +81,7 @@ def test_merging_is_commutative_associative_and_idempotent(known: tuple[History,
 @given(machines())
 def test_the_clock_of_a_merge_is_the_pointwise_maximum(known: tuple[History, ...]) -> None:
     for one, two in combinations(known, 2):
-        assert merge(one, two).clock == later([one.clock, two.clock])
+        assert merge(one, two).clock == joined_clock([one.clock, two.clock])
 
 
 @given(machines())
@@ -93,18 +99,18 @@ def test_the_order_keeps_causes_before_effects_and_is_the_same_everywhere(
 @given(machines())
 def test_what_machines_merge_hangs_together(known: tuple[History, ...]) -> None:
     everything = merge(merge(known[0], known[1]), known[2])
-    causes = Causes()
+    causes = CausalityCheck()
     causes.entities.update(everything.entities)
     for event in everything.in_order():
-        causes.take(event.id, event.line)
-    assert causes.findings() == []
+        causes.check_event(event.id, event.line)
+    assert causes.problems() == []
     assert causes.heads == everything.heads
 
 
 @given(machines())
 def test_an_export_brings_back_the_same(known: tuple[History, ...]) -> None:
     for one in known:
-        assert read(export(one)) == one
+        assert read_export(export_lines(one)) == one
 
 
 @settings(max_examples=200)
@@ -113,7 +119,7 @@ def test_labels_never_shrink(known: tuple[History, ...]) -> None:
     """But for an endorsement that arrives after the entity it made, which the log refuses."""
     for one, two in permutations(known, 2):
         before, after = data_flow(one), data_flow(merge(one, two))
-        assert shrunk(before, after) == ()
+        assert entities_losing_tags(before, after) == ()
 
 
 @given(machines())
@@ -121,10 +127,10 @@ def test_a_label_covers_all_that_the_entity_was_made_from(known: tuple[History, 
     flow = data_flow(merge(merge(known[0], known[1]), known[2]))
     for name in flow.history.entities:
         for other in made_from(flow, name):
-            assert name in led_to(flow, other)
+            assert name in entities_derived_from(flow, other)
             assert flow.label(name).caps >= flow.label(other).caps
         for tag in flow.label(name).taint:
-            assert way_to(flow, name, tag)[-1].entity == name
+            assert taint_path(flow, name, tag)[-1].entity == name
 
 
 def test_of_an_approval_and_a_revocation_that_know_nothing_of_each_other_the_latter_wins() -> None:
@@ -157,7 +163,7 @@ def made_from(flow: DataFlow, entity: str) -> set[str]:
         for event in flow.made_by.get(here, ()):
             yield from event.consumes
 
-    return near(entity, inputs, steps=-1).keys() - {entity}
+    return within_steps(entity, inputs, steps=-1).keys() - {entity}
 
 
 def said(status: str) -> Draft:

@@ -11,17 +11,17 @@ from contracts.json import Json
 from contracts.sandbox import Command
 from contracts.tool import Allowed, Denied
 from policy.authority import Authority
-from policy.file_labels import FileLabels, matches
+from policy.file_labels import FileLabels, matches_any
 from policy.log.events import Draft
 from policy.plan.executor import PlanRun
 from policy.plan.outside_operations import Mail
 from policy.plan.plan_check import check_plan
 from policy.plan.plan_log import PlanLog
-from policy.plan.question import NOBODY
+from policy.plan.question import NO_APPROVER
 from policy.plan.registry import Operation, Registry
-from policy.plan.resolve import Call, World
+from policy.plan.resolve import PolicyContext, StepCall
 from policy.plan.step_check import check_step
-from policy.types import Plan, Role, Step
+from policy.types import Plan, PlanStep, Role
 from sandbox.scripted import ScriptedSandbox
 from tests.support.ready_calls import LABELS, Noted, ready_registry
 from tests.support.worlds import AUTHORITY, FOR_BOB, UNTRUSTED, plan
@@ -41,18 +41,20 @@ def sandbox() -> Iterator[ScriptedSandbox]:
 
 def call(
     operation: Operation, *, tainted: str = "", data_caps: frozenset[str] = frozenset()
-) -> Call:
+) -> StepCall:
     args: dict[str, Json] = dict.fromkeys(operation.roles, "bob@example.com")
     if tainted:
         args[tainted] = {"$ref": "input.web"}
-    step = Step(op=operation.name, args=args, tool_caps=operation.requires, data_caps=data_caps)
-    return Call(plan=Plan(steps=(step,), prompt="p"), index=0)
+    step = PlanStep(op=operation.name, args=args, tool_caps=operation.requires, data_caps=data_caps)
+    return StepCall(plan=Plan(steps=(step,), prompt="p"), index=0)
 
 
-def around(made: Call, label: Label = UNTRUSTED, authority: Authority = GRANTED) -> World:
+def around(
+    made: StepCall, label: Label = UNTRUSTED, authority: Authority = GRANTED
+) -> PolicyContext:
     web = Entity(content="bob@example.com", label=label, origin="web")
     place = Entity(content="files", label=CLEAN, origin="workspace")
-    return World(
+    return PolicyContext(
         registry=SHAPES,
         authority=authority,
         plan=made.plan.id,
@@ -110,7 +112,7 @@ def run(
         authority,
         values={"place.workspace": place},
         log=PlanLog("r1", drafts.append),
-        person=NOBODY,
+        person=NO_APPROVER,
     )
     for index in range(len(agreed.steps)):
         made.run_step(index)
@@ -248,5 +250,7 @@ def test_after_what_reads_any_file_the_workspace_may_hold_whatever_any_file_held
     ],
 )
 def test_a_pattern_matches_as_it_reads(pattern: str, path: str, expected: bool) -> None:
-    assert matches([pattern], path) == expected
-    assert bool(FileLabels(caps={pattern: frozenset({"x"})}).of(f"./{path}").caps) == expected
+    assert matches_any([pattern], path) == expected
+    assert (
+        bool(FileLabels(caps={pattern: frozenset({"x"})}).label_for(f"./{path}").caps) == expected
+    )

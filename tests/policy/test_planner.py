@@ -6,12 +6,12 @@ import pytest
 
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import PlanInvalid
-from policy.plan.planner import Brief, make_plan
-from policy.types import Prompt
+from policy.plan.planner import PlannerInput, make_plan
+from policy.types import UserPrompt
 from tests.support.worlds import AUTHORITY, REGISTRY, SEED, plan
 
-PROMPT = Prompt(text="Send Bob the notes on Q2 OKRs", at=datetime.now(UTC))
-BRIEF = Brief(
+PROMPT = UserPrompt(text="Send Bob the notes on Q2 OKRs", at=datetime.now(UTC))
+BRIEF = PlannerInput(
     registry=REGISTRY,
     authority=AUTHORITY,
     inputs={"issue": "the text of an issue"},

@@ -6,7 +6,7 @@ import random
 from contracts.entity import Entity, Label, joined
 from contracts.json import Json, canonical
 from contracts.tool import Denied
-from policy.plan.decision_record import decide_again
+from policy.plan.decision_record import redecide
 from policy.types import Plan
 from tests.support.random_plans import BOTH, CLEAN, PII, WEB, random_plan, run, shaped
 
@@ -56,7 +56,7 @@ def test_labels_only_grow() -> None:
     for number, (plan, grants) in enumerate(plans()[:300]):
         told = run(plan, inputs(random.Random(number)), grants)  # noqa: S311
         assert told.run is not None
-        world = told.run.world()
+        world = told.run.context()
         for entity in world.entities.values():
             sources = [world.entities[source].label for source in entity.sources]
             assert entity.label.covers(joined(sources))
@@ -68,7 +68,7 @@ def test_every_decision_is_made_again_from_its_note_alone() -> None:
         for draft in told.drafts:
             if draft.kind == "decision":
                 question = json.loads(canonical(draft.body["question"]))
-                again = decide_again(question)
+                again = redecide(question)
                 denied = again if isinstance(again, Denied) else Denied(reason="")
                 assert (denied.rule, denied.reason) == (
                     draft.body.get("rule", ""),

@@ -3,9 +3,9 @@
 import pytest
 
 from contracts.gate import Bounds
-from policy.guard.changed_files import Change, unpermitted
+from policy.guard.changed_files import ChangedFile, forbidden_changes
 from policy.guard.guard import is_protected
-from policy.guard.links import Links
+from policy.guard.links import SymbolicLinks
 from policy.guard.protected import PROTECTED
 
 BOUNDS = Bounds(taint=("repo:shop",), protected=PROTECTED)
@@ -80,9 +80,11 @@ def test_a_pattern_of_ones_own_protects_its_folders_and_nothing_beside_them() ->
     assert not is_protected("src/main.py", own)
 
 
-def unpermitted_paths(bounds: Bounds, *paths: str, links: Links | None = None) -> list[str]:
-    changes = [Change(path, "0", "1") for path in paths]
-    return [one.change.path for one in unpermitted(changes, bounds, links or Links({}))]
+def unpermitted_paths(bounds: Bounds, *paths: str, links: SymbolicLinks | None = None) -> list[str]:
+    changes = [ChangedFile(path, "0", "1") for path in paths]
+    return [
+        one.change.path for one in forbidden_changes(changes, bounds, links or SymbolicLinks({}))
+    ]
 
 
 def test_allow_change_permits_the_files_that_it_matches_and_no_others() -> None:
@@ -91,12 +93,12 @@ def test_allow_change_permits_the_files_that_it_matches_and_no_others() -> None:
     assert unpermitted_paths(bounds, *paths) == [".github/dependabot.yml", ".npmrc"]
 
 
-HUSKY = Links({".husky": "tools/husky"})
+HUSKY = SymbolicLinks({".husky": "tools/husky"})
 
 
 def test_a_file_that_a_link_makes_a_protected_one_is_protected() -> None:
-    (found,) = unpermitted([Change("tools/husky/pre-commit", "0", "1")], BOUNDS, HUSKY)
-    assert found.name == ".husky/pre-commit"
+    (found,) = forbidden_changes([ChangedFile("tools/husky/pre-commit", "0", "1")], BOUNDS, HUSKY)
+    assert found.protected_name == ".husky/pre-commit"
     assert unpermitted_paths(BOUNDS, "tools/other", "tools/husky2", links=HUSKY) == []
 
 
@@ -108,8 +110,10 @@ def test_either_name_of_a_linked_file_permits_it(pattern: str) -> None:
 
 def test_a_link_with_a_permitted_name_permits_no_other_protected_file() -> None:
     bounds = Bounds(protected=PROTECTED, changes=("*.lock", "docs/**"))
-    links = Links({"x.lock": ".github/workflows/ci.yml", "docs/ci": "../.github"})
+    links = SymbolicLinks({"x.lock": ".github/workflows/ci.yml", "docs/ci": "../.github"})
     ci = ".github/workflows/ci.yml"
     assert unpermitted_paths(bounds, ci, links=links) == [ci]
-    links = Links({"y.lock": "tools/pre-commit", ".husky/pre-commit": "../tools/pre-commit"})
+    links = SymbolicLinks(
+        {"y.lock": "tools/pre-commit", ".husky/pre-commit": "../tools/pre-commit"}
+    )
     assert unpermitted_paths(bounds, "tools/pre-commit", links=links) == ["tools/pre-commit"]

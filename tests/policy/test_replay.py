@@ -11,8 +11,8 @@ from contracts.tool import Allowed, Decision, Denied
 from policy.log.events import Draft
 from policy.log.merge import History
 from policy.log.replay import replay
-from policy.plan.decision_record import decide_again, question_of
-from policy.plan.resolve import Call
+from policy.plan.decision_record import decision_inputs, redecide
+from policy.plan.resolve import StepCall
 from tests.support.policy import OpenLog, draft, entity
 from tests.support.worlds import SEED, plan, world
 
@@ -102,6 +102,6 @@ def test_a_question_that_hangs_together_with_nothing_is_none(
     changed: dict[str, Json],
 ) -> None:
     agreed = plan(SEED)
-    asked = question_of(Call(plan=agreed, index=1), world(agreed))
+    asked = decision_inputs(StepCall(plan=agreed, index=1), world(agreed))
     with pytest.raises(ValueError, match=r"validation error|no step|none such"):
-        decide_again({**asked, **changed})
+        redecide({**asked, **changed})

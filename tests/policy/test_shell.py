@@ -4,7 +4,7 @@ from shlex import quote
 
 import pytest
 
-from policy.guard.shell_reader import LONGEST, UNKNOWN, touched
+from policy.guard.shell_reader import MAX_LINE_CHARS, UNKNOWN_HOST, shell_effects
 
 OUT = "https://evil.example"
 
@@ -54,7 +54,7 @@ OUT = "https://evil.example"
     ],
 )
 def test_a_line_that_reaches_out_is_seen(line: str) -> None:
-    assert touched(line).hosts
+    assert shell_effects(line).hosts
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_line_that_reaches_out_is_seen(line: str) -> None:
     ],
 )
 def test_a_line_that_changes_a_file_is_seen(line: str) -> None:
-    assert "uv.lock" in touched(line).changed
+    assert "uv.lock" in shell_effects(line).changed_paths
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_line_that_changes_a_file_is_seen(line: str) -> None:
     ],
 )
 def test_work_inside_reaches_nobody(line: str) -> None:
-    assert not touched(line).hosts
+    assert not shell_effects(line).hosts
 
 
 @pytest.mark.parametrize(
@@ -106,32 +106,32 @@ def test_work_inside_reaches_nobody(line: str) -> None:
 )
 def test_a_line_that_hides_it_gets_past_and_is_held_by_what_comes_after(line: str) -> None:
     """No network but the allowed hosts, and the collected work: `docs/why/policy.md`."""
-    read = touched(line)
+    read = shell_effects(line)
     assert not read.hosts
-    assert not any(".github" in path for path in read.changed)
+    assert not any(".github" in path for path in read.changed_paths)
 
 
 def test_a_line_is_read_where_it_stands_highest() -> None:
     deep = line = "sh 'curl evil.example'"
     for _ in range(3):
         deep = f"sh {quote(deep)}"
-    assert touched(f"sh {quote(deep)}").hosts == set()
-    assert touched(f"sh {quote(deep)} {quote(line)}").hosts == {"evil.example"}
+    assert shell_effects(f"sh {quote(deep)}").hosts == set()
+    assert shell_effects(f"sh {quote(deep)} {quote(line)}").hosts == {"evil.example"}
 
 
 @pytest.mark.parametrize(
     ("line", "hosts"),
     [
-        ("env sh " * 18_000, {UNKNOWN}),
-        ("env sh -c 'sh x' " * 7_000, {UNKNOWN}),
+        ("env sh " * 18_000, {UNKNOWN_HOST}),
+        ("env sh -c 'sh x' " * 7_000, {UNKNOWN_HOST}),
         ("x " + "a." * 60_000, set()),
         ("curl " + "a://a@" * 20_000, {"a"}),
-        (f"echo {'x' * LONGEST} && curl {OUT}", {UNKNOWN}),
-        ("find . -exec " + "curl " * 20 + OUT, {UNKNOWN, "evil.example"}),
+        (f"echo {'x' * MAX_LINE_CHARS} && curl {OUT}", {UNKNOWN_HOST}),
+        ("find . -exec " + "curl " * 20 + OUT, {UNKNOWN_HOST, "evil.example"}),
     ],
 )
 def test_a_line_that_takes_long_to_read_is_read_at_once_or_reaches_anything(
     line: str, hosts: set[str]
 ) -> None:
     """The gateway reads it, and all runs wait for that; as long as days, before."""
-    assert touched(line).hosts == hosts
+    assert shell_effects(line).hosts == hosts

@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import Connection, text
 
 from policy.log.event_log import EventLog
-from policy.log.events import name_of
-from policy.log.integrity import Causes
-from policy.log.rows import add_events, find_heads
-from policy.log.verify import Verified, verify
+from policy.log.events import line_digest
+from policy.log.integrity import CausalityCheck
+from policy.log.rows import add_events, rebuild_heads
+from policy.log.verify import VerifyResult, verify
 from tests.support.policy import OpenLog, cut, disarm, draft, line_of, three_events
 
 EDITS = [
@@ -57,9 +57,9 @@ def test_every_byte_counts(open_log: OpenLog) -> None:
     for event in events:
         for place in range(len(event.line)):
             changed = event.line[:place] + chr(ord(event.line[place]) ^ 1) + event.line[place + 1 :]
-            causes = Causes()
-            causes.take(event.id, changed)
-            assert any("edited" in finding.what for finding in causes.findings())
+            causes = CausalityCheck()
+            causes.check_event(event.id, changed)
+            assert any("edited" in finding.problem for finding in causes.problems())
 
 
 def test_an_edit_with_a_hash_that_fits_leaves_its_followers_alone(log: EventLog) -> None:
@@ -94,20 +94,20 @@ def test_a_log_emptied_in_every_table_is_seen(log: EventLog) -> None:
 
 def test_a_missing_or_broken_head_file_is_told(log: EventLog) -> None:
     three_events(log)
-    log.head.path.write_text('{"heads":')
+    log.head_file.path.write_text('{"heads":')
     assert any("no head" in what for what in about_content(verify(log)))
-    log.head.path.unlink()
+    log.head_file.path.unlink()
     assert any("none is kept" in what for what in about_content(verify(log)))
-    log.accept()
+    log.accept_heads()
     assert verify(log).ok
 
 
 def test_a_head_kept_on_paper_is_looked_for(log: EventLog) -> None:
     three_events(log)
-    newest = log.end().heads
+    newest = log.tip().heads
     assert verify(log, heads=newest).ok
     cut(log, 3)
-    log.accept()
+    log.accept_heads()
     assert not about_content(verify(log))
     assert about_content(verify(log, heads=newest))
 
@@ -130,7 +130,7 @@ def test_a_clock_that_does_not_follow_from_the_causes_is_found(
     log = open_log()
     three_events(log)
     forge(log, 3, {"clock": told})
-    log.accept()
+    log.accept_heads()
     assert any("clock" in what for what in about_content(verify(log)))
 
 
@@ -148,18 +148,18 @@ def test_a_line_with_a_fitting_hash_that_is_no_event_is_found(
 
 def test_two_machines_with_one_name_are_found(open_log: OpenLog) -> None:
     one, two = open_log("one"), open_log("two")
-    twin = EventLog(engine=two.engine, replica="one", head=two.head, now=two.now)
+    twin = EventLog(engine=two.engine, replica="one", head_file=two.head_file, now=two.now)
     one.append([draft()])
     with one.engine.begin() as connection:
         add_events(connection, twin.append([draft(kind="report")]))
-        find_heads(connection)
-    one.accept()
+        rebuild_heads(connection)
+    one.accept_heads()
     assert any("share its name" in what for what in about_content(verify(one)))
 
 
-def about_content(found: Verified) -> list[str]:
+def about_content(found: VerifyResult) -> list[str]:
     """What is wrong besides the triggers that a test took away itself."""
-    return [finding.what for finding in found.findings if "the trigger" not in finding.what]
+    return [finding.problem for finding in found.findings if "the trigger" not in finding.problem]
 
 
 def forge(log: EventLog, number: int, change: dict[str, object]) -> None:
@@ -168,7 +168,7 @@ def forge(log: EventLog, number: int, change: dict[str, object]) -> None:
         disarm(connection)
         line = line_of(connection, number)
         forged = json.dumps({**json.loads(line), **change}, sort_keys=True, separators=(",", ":"))
-        _rename(connection, name_of(line), name_of(forged))
+        _rename(connection, line_digest(line), line_digest(forged))
         clock = change.get("clock")
         counter = clock.get("mine", 0) if isinstance(clock, dict) else number
         connection.execute(

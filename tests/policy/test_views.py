@@ -10,11 +10,11 @@ from contracts.entity import Entity
 from contracts.json import Json
 from policy.errors import EntityNotFound
 from policy.log.events import Draft
-from policy.log.find import between, named, near
+from policy.log.find import find_entity, on_paths_between, within_steps
 from policy.log.graph_text import MAX_BOXES, graph_rows, mermaid
 from policy.log.merge import History
-from policy.log.view_spec import Graph, GraphEdge, GraphNode, Prose, Table, ViewSpec
-from policy.log.view_text import MAX_ROWS, markdown
+from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
+from policy.log.view_text import MAX_ROWS, view_markdown
 from policy.log.views import run_view
 from tests.support.policy import OpenLog, draft, entity
 
@@ -64,7 +64,7 @@ def test_the_graph_has_a_box_for_each_event_and_shows_the_tainted_way(history: H
 def test_a_page_tells_what_was_decided_and_is_the_same_each_time(history: History) -> None:
     view = run_view(history, "run1")
     assert run_view(history, "run1") == view
-    tables = [part for part in view.parts if isinstance(part, Table)]
+    tables = [part for part in view.parts if isinstance(part, ViewTable)]
     assert tables[0].rows[0][2:4] == ("denied", "C4")
 
 
@@ -112,7 +112,7 @@ def test_a_huge_run_is_drawn_in_part_and_says_so() -> None:
     drawn = mermaid(a_chain(1_000, "node"))
     assert drawn.count('["node"]') == MAX_BOXES
     assert f'more["{1_000 - MAX_BOXES} more events are not drawn"]' in drawn
-    page = markdown(ViewSpec(title="Run", parts=(a_chain(1_000, "node"),)))
+    page = view_markdown(ViewSpec(title="Run", parts=(a_chain(1_000, "node"),)))
     assert page.count(" node ") == MAX_ROWS
     assert f"The first {MAX_ROWS} of 1000 events; `harness runs events` prints all." in page
 
@@ -124,7 +124,7 @@ def test_long_hostile_labels_keep_a_flowchart_within_what_mermaid_accepts() -> N
 
 
 def test_markdown_of_a_page_is_inert(history: History) -> None:
-    text = markdown(run_view(history, "run1"))
+    text = view_markdown(run_view(history, "run1"))
     assert "<script>" not in text
     assert re.findall(r"(?<!\\)\]\((.*?)\)", text) == []
     rows = [line for line in text.splitlines() if "denied" in line and line.startswith("|")]
@@ -133,9 +133,9 @@ def test_markdown_of_a_page_is_inert(history: History) -> None:
 
 def test_an_empty_run_is_a_page_too() -> None:
     view = run_view(History(), "none")
-    assert "Nothing is tainted" in markdown(view)
+    assert "Nothing is tainted" in view_markdown(view)
     assert isinstance(view, ViewSpec)
-    assert isinstance(view.parts[0], Prose)
+    assert isinstance(view.parts[0], Paragraph)
     assert graph_rows(graph_of_none(view)) == ()
 
 
@@ -157,25 +157,27 @@ def back(name: str) -> Iterable[str]:
 
 
 def test_neighbours_and_the_graph_between() -> None:
-    assert near("a", onward) == {"a": 0, "b": 1, "c": 1}
-    assert near("a", onward, steps=2) == {"a": 0, "b": 1, "c": 1, "d": 2, "x": 2}
-    assert near("y", onward) == {"y": 0}
-    assert between("c", "d", onward, back) == {"a", "b", "c", "d", "e"}, "by the circle too"
-    assert between("c", "y", onward, back) >= {"c", "x", "y"}
-    assert between("y", "a", onward, back) == frozenset()
+    assert within_steps("a", onward) == {"a": 0, "b": 1, "c": 1}
+    assert within_steps("a", onward, steps=2) == {"a": 0, "b": 1, "c": 1, "d": 2, "x": 2}
+    assert within_steps("y", onward) == {"y": 0}
+    assert on_paths_between("c", "d", onward, back) == {"a", "b", "c", "d", "e"}, (
+        "by the circle too"
+    )
+    assert on_paths_between("c", "y", onward, back) >= {"c", "x", "y"}
+    assert on_paths_between("y", "a", onward, back) == frozenset()
 
 
 def test_an_entity_is_named_by_its_beginning_or_by_its_event(history: History) -> None:
     made = next(event for event in history.in_order() if event.kind == "source")
     (name,) = made.produces
-    assert named(history, name[:12]) == name
-    assert named(history, made.id[:12]) == name
+    assert find_entity(history, name[:12]) == name
+    assert find_entity(history, made.id[:12]) == name
     for wrong in ("", "nothing"):
         with pytest.raises(EntityNotFound):
-            named(history, wrong)
+            find_entity(history, wrong)
 
 
 def test_a_name_that_several_begin_with_is_refused() -> None:
     entities = {f"aa{n}": Entity(content=n, label=entity("").label, origin="t") for n in range(2)}
     with pytest.raises(EntityNotFound, match="2 entities"):
-        named(History(entities=entities), "aa")
+        find_entity(History(entities=entities), "aa")

@@ -8,10 +8,10 @@ from typing import Annotated
 from contracts.json import Json
 from policy.errors import OperationFailed
 from policy.log.events import Draft, Event
-from policy.plan.authorize import Propose
+from policy.plan.authorize import Compose
 from policy.plan.executor import PlanRun
 from policy.plan.plan_log import PlanLog
-from policy.plan.question import NOBODY, Answer, Person, Question
+from policy.plan.question import NO_APPROVER, ApprovalReply, ApprovalRequest, Approver
 from policy.plan.registry import Registry, operation
 from policy.types import Plan
 from tests.support.worlds import AUTHORITY, UNTRUSTED, entity, plan
@@ -53,8 +53,8 @@ def start(
     agreed: Plan,
     desk: Desk,
     *,
-    person: Person = NOBODY,
-    propose: Propose | None = None,
+    person: Approver = NO_APPROVER,
+    propose: Compose | None = None,
     drafts: list[Draft] | None = None,
     past: Iterable[Draft] = (),
 ) -> PlanRun:
@@ -91,25 +91,25 @@ class Clerk:
     """A person who answers as told, and whose approval is there once."""
 
     def __init__(self, status: str) -> None:
-        self.asked: list[Question] = []
-        self.used: list[Question] = []
+        self.asked: list[ApprovalRequest] = []
+        self.used: list[ApprovalRequest] = []
         self.status = status
 
     @property
-    def person(self) -> Person:
-        return Person(ask=self._ask, use=self._use)
+    def person(self) -> Approver:
+        return Approver(ask=self._ask, consume=self._use)
 
-    def _ask(self, question: Question) -> Answer:
+    def _ask(self, question: ApprovalRequest) -> ApprovalReply:
         self.asked.append(question)
         match self.status:
             case "approved":
-                return Answer(status="approved", by="ann")
+                return ApprovalReply(status="approved", by="ann")
             case "denied":
-                return Answer(status="denied", by="ann", reason="not her")
+                return ApprovalReply(status="denied", by="ann", reason="not her")
             case _:
-                return Answer(status="waiting")
+                return ApprovalReply(status="waiting")
 
-    def _use(self, question: Question) -> bool:
+    def _use(self, question: ApprovalRequest) -> bool:
         self.used.append(question)
         return len(self.used) == 1
 
@@ -121,5 +121,5 @@ COMPOSED = {
 }
 
 
-def writing(args: Mapping[str, Json]) -> Propose:
+def writing(args: Mapping[str, Json]) -> Compose:
     return lambda step, operation, filled: {**filled, **args}

@@ -13,9 +13,9 @@ from contracts.json import Json
 from contracts.tool import Denied
 from memory.database import open_database
 from policy.log.event_log import EventLog
-from policy.log.events import Draft, Kind, event_of
+from policy.log.events import Draft, Kind, event_from_line
 from policy.log.head import HeadFile
-from policy.plan.question import Question
+from policy.plan.question import ApprovalRequest
 from tests.support.stores import new_store
 
 OpenLog = Callable[..., EventLog]
@@ -46,7 +46,7 @@ def open_log(tmp_path: Path, clock: Clock) -> Iterator[OpenLog]:
             engine = open_database(where or new_store(tmp_path / f"{replica}.db"))
             stack.callback(engine.dispose)
             head = HeadFile(tmp_path / f"{replica}.head")
-            return EventLog(engine=engine, replica=replica, head=head, now=clock)
+            return EventLog(engine=engine, replica=replica, head_file=head, now=clock)
 
         yield open_it
 
@@ -91,7 +91,7 @@ def cut(log: EventLog, number: int) -> None:
     """Take the newest event away, with all its traces in the database."""
     with log.engine.begin() as connection:
         disarm(connection)
-        event = event_of(line_of(connection, number))
+        event = event_from_line(line_of(connection, number))
         for statement in ("DELETE FROM events WHERE id = :id",
                           "DELETE FROM event_entities WHERE event = :id",
                           "DELETE FROM event_heads"):  # fmt: skip
@@ -109,6 +109,6 @@ WHY = Denied(
 )
 
 
-MAIL = Question(
+MAIL = ApprovalRequest(
     action="a" * 64, run_id="r1", step=1, op="send_email", arguments={"to": "eve"}, denied=WHY
 )

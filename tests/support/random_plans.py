@@ -13,7 +13,7 @@ from policy.log.events import Draft
 from policy.plan.executor import PlanRun
 from policy.plan.plan_log import PlanLog
 from policy.plan.registry import Registry, operation
-from policy.types import Plan, Ref, Step
+from policy.types import Plan, PlanStep, Ref
 
 CLEAN, WEB = Label(), Label(taint=frozenset({"web:x.example"}))
 PII = Label(caps=frozenset({"pii"}))
@@ -108,7 +108,7 @@ def run(plan: Plan, inputs: dict[str, Entity], grants: frozenset[str]) -> Told:
     return told
 
 
-def _step(drawn: random.Random, index: int) -> Step:
+def _step(drawn: random.Random, index: int) -> PlanStep:
     name = drawn.choice(["look", "browse", "put", "take", "send", "send"])
     params = {
         "look": ["at", "what"],
@@ -120,7 +120,7 @@ def _step(drawn: random.Random, index: int) -> Step:
     caps = {"look": "READ", "browse": "READ", "put": "WRITE", "take": "READ", "send": "SEND"}
     foreach = _ref(drawn, index, ("b",)) if drawn.random() < 0.15 else None
     args: dict[str, Json] = {one: _value(drawn, index, foreach is not None) for one in params}
-    return Step(
+    return PlanStep(
         op=name,
         args=args,
         tool_caps=frozenset({caps[name]}),

@@ -7,7 +7,7 @@ from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.json import Json
 from policy.file_labels import FileLabels
 from policy.plan.model_operations import model_operations
-from policy.plan.outside_operations import Mail, Outside, outside_operations
+from policy.plan.outside_operations import Mail, OutsideActions, outside_operations
 from policy.plan.registry import Registry
 from policy.plan.workspace_operations import workspace_operations
 from sandbox.scripted import ScriptedSandbox
@@ -27,8 +27,8 @@ class Noted:
     runs: list[tuple[str, str]] = field(default_factory=list)
     answer: str = "ann@example.com"
 
-    def outside(self) -> Outside:
-        return Outside(
+    def outside(self) -> OutsideActions:
+        return OutsideActions(
             send=self.mails.append, push=self._push, run_blueprint=self._run, ask_person=self._ask
         )
 

@@ -8,7 +8,7 @@ from contracts.json import Json
 from policy.authority import Authority
 from policy.plan.plan_json import parse_plan
 from policy.plan.registry import Registry, operation
-from policy.plan.resolve import World
+from policy.plan.resolve import PolicyContext
 from policy.types import Plan
 
 UNTRUSTED = Label(taint=frozenset({"repo:notes"}))
@@ -99,10 +99,10 @@ def world(
     values: Mapping[str, object] | None = None,
     authority: Authority = AUTHORITY,
     registry: Registry = REGISTRY,
-) -> World:
+) -> PolicyContext:
     """The world in which `agreed` is the plan that was agreed on."""
     held = {"place.workspace": entity("files", UNTRUSTED, "workspace"), **(values or {})}
     entities = {e.id: e for e in held.values() if isinstance(e, Entity)}
-    return World(
+    return PolicyContext(
         registry=registry, authority=authority, plan=agreed.id, values=held, entities=entities
     )

@@ -15,7 +15,7 @@ from flows.plans.request import PlanRequest
 from flows.plans.run import PlanShop, begin, report_of
 from flows.plans.wiring import plan_shop
 from policy.plan.plan_json import parse_plan
-from policy.plan.question import Question
+from policy.plan.question import ApprovalRequest
 from policy.types import Approval
 from tests.support.mailbox import Mailbox
 from tests.support.planning import STEERED, wait_for_reports
@@ -32,7 +32,7 @@ def shop(own_home: Path) -> Iterator[PlanShop]:
 def waiting(shop: PlanShop, *, to: Json = "stranger@example.net") -> Approval:
     """A question that a run has asked."""
     shop.approvals.ask(
-        Question(
+        ApprovalRequest(
             action="a" * 64,
             run_id="r1",
             step=0,
