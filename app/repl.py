@@ -16,7 +16,7 @@ from flows.plans.report import plan_lines
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanShop
 from flows.plans.state import agree, note_draft, plan_state
-from nodes.text import inert
+from nodes.text import strip_control_characters
 from policy.types import ApprovalStatus
 
 HELP = """\
@@ -155,4 +155,4 @@ class Repl:
             self.console.print(_PROMPT, end="", style="bold")
 
     def _say(self, text: str, style: str = "") -> None:
-        self.console.print(inert(text), style=style)
+        self.console.print(strip_control_characters(text), style=style)

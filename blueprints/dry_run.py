@@ -20,7 +20,7 @@ from nodes.types import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedNode:
+class DryRunNode:
     """One node as it would run. `prompt` and `allowed_tools` are for agentic nodes only."""
 
     name: str
@@ -32,7 +32,7 @@ class PlannedNode:
     allowed_tools: tuple[str, ...] | None = None
 
 
-def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[PlannedNode, ...]:
+def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[DryRunNode, ...]:
     """The nodes in order, prompts rendered as if every node before had succeeded.
 
     Raises:
@@ -43,12 +43,12 @@ def dry_run(blueprint: Blueprint, *, intent: str = "…") -> tuple[PlannedNode, 
 
 
 class _Plan(NamedTuple):
-    nodes: list[PlannedNode]
+    nodes: list[DryRunNode]
     ctx: RunContext
 
 
 def _plan(nodes: Sequence[Node], ctx: RunContext) -> _Plan:
-    planned: list[PlannedNode] = []
+    planned: list[DryRunNode] = []
     for node in nodes:
         within = _inside(node, ctx)
         planned += [_planned(node, ctx), *within.nodes]
@@ -81,8 +81,8 @@ def _after(names: Iterable[str], ctx: RunContext) -> RunContext:
     return ctx
 
 
-def _planned(node: Node, ctx: RunContext) -> PlannedNode:
-    return PlannedNode(
+def _planned(node: Node, ctx: RunContext) -> DryRunNode:
+    return DryRunNode(
         name=node.name,
         type=NODE_TYPES[type(node)],
         description=node.description,

@@ -14,17 +14,17 @@ from nodes.types import (
     DEFAULT_MAX_TURNS,
     Agentic,
     Compete,
-    Condition,
     Deterministic,
     Judge,
+    MakePrompt,
     Node,
+    NodeFunction,
     Parallel,
     Preflight,
-    Prompt,
-    Step,
+    SkipCondition,
     Validate,
-    Work,
-    smallest,
+    ValidationStep,
+    fewest_lines_changed,
 )
 
 
@@ -61,9 +61,9 @@ def blueprint(
 def preflight(
     name: str,
     description: str,
-    check: Work,
+    check: NodeFunction,
     *,
-    skip: Condition | None = None,
+    skip: SkipCondition | None = None,
     timeout_s: float | None = None,
 ) -> Preflight:
     """A node that checks whether everything is there."""
@@ -75,9 +75,9 @@ def preflight(
 def deterministic(
     name: str,
     description: str,
-    exec: Work,  # noqa: A002 - the word blueprints are written with
+    exec: NodeFunction,  # noqa: A002 - the word blueprints are written with
     *,
-    skip: Condition | None = None,
+    skip: SkipCondition | None = None,
     timeout_s: float | None = None,
 ) -> Deterministic:
     """A node that runs exact commands."""
@@ -90,13 +90,13 @@ def agentic(  # noqa: PLR0913 - one keyword for each field an agentic node has
     name: str,
     description: str,
     *,
-    prompt: Prompt,
+    prompt: MakePrompt,
     agent: str | None = None,
     model: str | None = None,
     allowed_tools: Sequence[str] | None = None,
     max_turns: int = DEFAULT_MAX_TURNS,
     max_tokens: int | None = None,
-    skip: Condition | None = None,
+    skip: SkipCondition | None = None,
     timeout_s: float | None = None,
 ) -> Agentic:
     """A node that an agent does; `agent` and `model` default to the run's own."""
@@ -114,19 +114,19 @@ def agentic(  # noqa: PLR0913 - one keyword for each field an agentic node has
     )
 
 
-def step(name: str, exec: Work) -> Step:  # noqa: A002 - the word blueprints are written with
+def step(name: str, exec: NodeFunction) -> ValidationStep:  # noqa: A002 - the word blueprints are written with
     """One check of a validate node."""
-    return Step(name=name, exec=exec)
+    return ValidationStep(name=name, exec=exec)
 
 
 def validate(
     name: str,
     description: str,
     *,
-    steps: Sequence[Step],
+    steps: Sequence[ValidationStep],
     on_failure: Agentic,
     max_retries: int = DEFAULT_MAX_RETRIES,
-    skip: Condition | None = None,
+    skip: SkipCondition | None = None,
     timeout_s: float | None = None,
 ) -> Validate:
     """A node that runs checks and lets an agent fix what fails, at most `max_retries` times."""
@@ -146,7 +146,7 @@ def parallel(
     description: str,
     lanes: Sequence[Sequence[Node]],
     *,
-    skip: Condition | None = None,
+    skip: SkipCondition | None = None,
 ) -> Parallel:
     """Nodes beside each other, in lanes of their own order; all work in the same files."""
     return Parallel(name=name, description=description, lanes=tuple(map(tuple, lanes)), skip=skip)
@@ -157,14 +157,14 @@ def compete(  # noqa: PLR0913 - one keyword for each thing that the agents share
     description: str,
     n: int = 2,
     *,
-    prompt: Prompt,
-    steps: Sequence[Step],
+    prompt: MakePrompt,
+    steps: Sequence[ValidationStep],
     agents: Sequence[str] = (),
-    judge: Judge = smallest,
+    judge: Judge = fewest_lines_changed,
     allowed_tools: Sequence[str] | None = None,
     max_turns: int = DEFAULT_MAX_TURNS,
     max_tokens: int | None = None,
-    skip: Condition | None = None,
+    skip: SkipCondition | None = None,
     timeout_s: float | None = None,
 ) -> Compete:
     """`n` agents do the same, each in a fork of the files; the best that passes the steps wins.

@@ -10,19 +10,19 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial, reduce
 from time import monotonic
 
-from blueprints.lanes import KeepLane, RunLane, run_compete, run_parallel
-from blueprints.report import report
+from blueprints.lanes import RunLane, SaveLaneWork, run_compete, run_parallel
+from blueprints.report import build_report
 from blueprints.types import Blueprint
 from contracts.chat import Usage
-from contracts.run import Decisions, NodeResult, RunContext, RunReport
-from contracts.sandbox import LastingSandbox, SnapshotId
-from nodes.blame import blaming
-from nodes.execute import RunAgent, RunNode, execute_node, with_steps
+from contracts.run import DecisionCounts, NodeResult, RunContext, RunReport
+from contracts.sandbox import PersistentSandbox, SnapshotId
+from nodes.blame import attribute_errors
+from nodes.execute import RunAgent, RunNode, execute_node, with_step_results
 from nodes.node_sandbox import NodeSandbox
-from nodes.text import Redact, cap, inert
+from nodes.text import Redact, strip_control_characters, truncate_middle
 from nodes.types import Compete, Node, Parallel, Validate
 
-Perform = Callable[[Node, Callable[[], NodeResult]], NodeResult]
+WrapNode = Callable[[Node, Callable[[], NodeResult]], NodeResult]
 """Calls the function it is given, once, in its own way."""
 
 
@@ -34,13 +34,13 @@ def _same(text: str) -> str:
     return text
 
 
-def call(_: Node, execute: Callable[[], NodeResult]) -> NodeResult:
+def call_directly(_: Node, execute: Callable[[], NodeResult]) -> NodeResult:
     """The plain `Perform`: just call it."""
     return execute()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watch:
+class RunListener:
     """What is told while a run goes on; steps and fixes of a validate node included."""
 
     on_node_start: Callable[[str], None] = _ignore
@@ -50,15 +50,15 @@ class Watch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lanes:
+class LaneHooks:
     """How nodes beside each other are run."""
 
-    perform: Callable[[str, LastingSandbox], Perform] = lambda _, __: call
+    wrap: Callable[[str, PersistentSandbox], WrapNode] = lambda _, __: call_directly
     """Gives each lane a `Perform` of its own: of an agent that competes, by its name, in a fork of
     the sandbox; else unnamed in the sandbox itself."""
-    files: Callable[[str], SnapshotId | None] = lambda _: None
+    saved_files: Callable[[str], SnapshotId | None] = lambda _: None
     """The files with which an agent that competes goes on; None: it begins with everybody's."""
-    keep: KeepLane = _ignore
+    save_work: SaveLaneWork = _ignore
     """What becomes of the work of an agent that did not win."""
 
 
@@ -66,13 +66,13 @@ class Lanes:
 class NodeRunner:
     """Runs any node: skips, performs, bounds, redacts and tells."""
 
-    sandbox: LastingSandbox
+    sandbox: PersistentSandbox
     run_agent: RunAgent
     _: KW_ONLY
-    perform: Perform = call
-    watch: Watch = field(default_factory=Watch)
+    wrap: WrapNode = call_directly
+    listener: RunListener = field(default_factory=RunListener)
     redact: Redact = _same
-    lanes: Lanes = field(default_factory=Lanes)
+    lane_hooks: LaneHooks = field(default_factory=LaneHooks)
 
     def __call__(self, node: Node, ctx: RunContext) -> NodeResult:
         """The node's result.
@@ -85,20 +85,20 @@ class NodeRunner:
                 f"the context works in {ctx.work_dir!r} but the sandbox in "
                 f"{self.sandbox.work_dir!r}"
             )
-        self.watch.on_node_start(node.name)
-        result = self.perform(node, partial(self._execute, node, ctx))
-        self.watch.on_node_complete(node.name, result)
+        self.listener.on_node_start(node.name)
+        result = self.wrap(node, partial(self._execute, node, ctx))
+        self.listener.on_node_complete(node.name, result)
         return result
 
     def _execute(self, node: Node, ctx: RunContext) -> NodeResult:
-        with blaming(node.name):
+        with attribute_errors(node.name):
             if node.skip is not None and node.skip(ctx):
                 return NodeResult.skipped()
             inside = NodeSandbox(
                 self.sandbox,
                 env=ctx.env,
                 timeout_s=node.timeout_s,
-                sink=lambda line: self.watch.on_line(node.name, self.redact(line)),
+                sink=lambda line: self.listener.on_line(node.name, self.redact(line)),
             )
             result = execute_node(
                 node,
@@ -118,12 +118,12 @@ class NodeRunner:
             ctx,
             sandbox=self.sandbox,
             run_lane_in=self._run_lane_in,
-            files=self.lanes.files,
-            keep=self.lanes.keep,
+            files=self.lane_hooks.saved_files,
+            keep=self.lane_hooks.save_work,
         )
 
-    def _run_lane_in(self, place: LastingSandbox, entrant: str = "") -> RunLane:
-        run = replace(self, sandbox=place, perform=self.lanes.perform(entrant, place))
+    def _run_lane_in(self, place: PersistentSandbox, entrant: str = "") -> RunLane:
+        run = replace(self, sandbox=place, perform=self.lane_hooks.wrap(entrant, place))
         return lambda nodes, ctx: run_nodes(nodes, ctx, run)
 
 
@@ -151,18 +151,18 @@ def execute_blueprint(
     blueprint: Blueprint,
     ctx: RunContext,
     *,
-    sandbox: LastingSandbox,
+    sandbox: PersistentSandbox,
     run_agent: RunAgent,
-    watch: Watch | None = None,
+    listener: RunListener | None = None,
 ) -> RunReport:
     """Execute a blueprint in a sandbox that is already there, without Prefect.
 
     The repository is neither put in nor collected: that is `flows.execution.engine`.
     """
     started = monotonic()
-    run_node = NodeRunner(sandbox, run_agent, watch=watch or Watch())
+    run_node = NodeRunner(sandbox, run_agent, listener=listener or RunListener())
     done = run_nodes(blueprint.nodes, ctx, run_node)
-    return report(blueprint, done, total_duration_ms=round((monotonic() - started) * 1000))
+    return build_report(blueprint, done, total_duration_ms=round((monotonic() - started) * 1000))
 
 
 def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
@@ -171,7 +171,7 @@ def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
         ctx = ctx.with_result(name, beside)
     if not isinstance(node, Validate) or not result.attempts:
         return ctx
-    ctx = with_steps(ctx, node, result.attempts[-1])
+    ctx = with_step_results(ctx, node, result.attempts[-1])
     fixes = [attempt.fix for attempt in result.attempts if attempt.fix is not None]
     return ctx.with_result(node.on_failure.name, _merged(fixes)) if fixes else ctx
 
@@ -184,7 +184,9 @@ def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
         turns=sum(fix.turns for fix in fixes),
         tool_calls=dict(sum((Counter(fix.tool_calls) for fix in fixes), Counter())),
         usage=reduce(Usage.__add__, (fix.usage for fix in fixes), Usage()),
-        decisions=reduce(Decisions.__add__, (fix.decisions for fix in fixes), Decisions()),
+        decisions=reduce(
+            DecisionCounts.__add__, (fix.decisions for fix in fixes), DecisionCounts()
+        ),
     )
 
 
@@ -197,6 +199,8 @@ def _with_timeout(result: NodeResult, node: Node, inside: NodeSandbox) -> NodeRe
 def _tidy(result: NodeResult, redact: Redact) -> NodeResult:
     return replace(
         result,
-        output=cap(redact(inert(result.output))),
-        error=None if result.error is None else cap(redact(inert(result.error))),
+        output=truncate_middle(redact(strip_control_characters(result.output))),
+        error=None
+        if result.error is None
+        else truncate_middle(redact(strip_control_characters(result.error))),
     )

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
-from blueprints.load import load_file, load_module, loading
+from blueprints.load import load_file, load_module, report_load_errors
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
 
-GROUP = "harness.blueprints"
+ENTRY_POINT_GROUP = "harness.blueprints"
 
 
 def find_blueprint(ref: str, *, repo: str | None = None) -> Blueprint:
@@ -32,18 +32,18 @@ def find_blueprint(ref: str, *, repo: str | None = None) -> Blueprint:
     return _named(module, attribute, ref)
 
 
-def known_names() -> tuple[str, ...]:
+def installed_names() -> tuple[str, ...]:
     """The names of all installed blueprints, sorted; nothing is imported."""
-    return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
+    return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
 
 
-def known_blueprints() -> dict[str, Blueprint | BlueprintInvalid]:
+def installed_blueprints() -> dict[str, Blueprint | BlueprintInvalid]:
     """All installed blueprints by name, imported; of one that cannot be loaded, the reason."""
-    return {name: _installed_or_not(name) for name in known_names()}
+    return {name: _installed_or_not(name) for name in installed_names()}
 
 
 def _installed(name: str) -> Blueprint:
-    points = [point for point in entry_points(group=GROUP) if point.name == name]
+    points = [point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name == name]
     if not points:
         raise BlueprintNotFound(_unknown(name))
     if len(points) > 1:
@@ -51,7 +51,7 @@ def _installed(name: str) -> Blueprint:
             f"blueprint {name!r} is installed {len(points)} times, by {_owners(points)}: "
             "uninstall all but one, or name the one you mean as module:name"
         )
-    with loading(name):
+    with report_load_errors(name):
         found: object = points[0].load()
     return _checked(found, name)
 
@@ -89,7 +89,7 @@ def _checked(found: object, ref: str) -> Blueprint:
 def _unknown(ref: str) -> str:
     if ref.endswith(".py"):
         return f"no blueprint {ref!r}: say which one in the file, as in {ref + ':name'!r}"
-    known = known_names()
+    known = installed_names()
     close = difflib.get_close_matches(ref, known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return (

@@ -16,13 +16,13 @@ from threading import Thread
 from typing import TypeVar
 
 from contracts.run import NodeResult, RunContext
-from contracts.sandbox import Command, ExecResult, LastingSandbox, SnapshotId
-from nodes.types import Agentic, Compete, Deterministic, Entry, Node, Parallel, step_name
+from contracts.sandbox import Command, ExecResult, PersistentSandbox, SnapshotId
+from nodes.types import Agentic, Compete, CompeteEntry, Deterministic, Node, Parallel, step_name
 
 RunLane = Callable[[Sequence[Node], RunContext], RunContext]
 """Runs nodes in order, up to the first that fails, and gives the context with their results."""
 
-KeepLane = Callable[[str, LastingSandbox], None]
+SaveLaneWork = Callable[[str, PersistentSandbox], None]
 """Keeps the work of an entrant that did not win, under the entrant's name."""
 
 Made = TypeVar("Made")
@@ -53,10 +53,10 @@ def run_compete(
     node: Compete,
     ctx: RunContext,
     *,
-    sandbox: LastingSandbox,
-    run_lane_in: Callable[[LastingSandbox, str], RunLane],
+    sandbox: PersistentSandbox,
+    run_lane_in: Callable[[PersistentSandbox, str], RunLane],
     files: Callable[[str], SnapshotId | None],
-    keep: KeepLane,
+    keep: SaveLaneWork,
 ) -> NodeResult:
     """Let all entrants work in forks of the files as they are, and go on with the winner's.
 
@@ -95,10 +95,10 @@ def _race(
     node: Compete,
     entrant: Agentic,
     ctx: RunContext,
-    fork: LastingSandbox,
+    fork: PersistentSandbox,
     base: str,
     run_lane: RunLane,
-) -> Entry:
+) -> CompeteEntry:
     own = replace(ctx, work_dir=fork.work_dir)
     after = run_lane([entrant], own)
     for step in node.steps:
@@ -107,24 +107,24 @@ def _race(
         )
         after = run_lane([check], after)
     results = {k: r for k, r in after.results.items() if k not in ctx.results}
-    return Entry(name=entrant.name, results=results, lines=_lines_changed(fork, base))
+    return CompeteEntry(name=entrant.name, results=results, lines=_lines_changed(fork, base))
 
 
-def _no_winner(passed: Sequence[Entry], named: str | None) -> str:
+def _no_winner(passed: Sequence[CompeteEntry], named: str | None) -> str:
     if not passed:
         return "no entrant passed the steps"
     known = ", ".join(entry.name for entry in passed)
     return f"the judge named {named!r}, which is none of those that passed: {known}"
 
 
-def _verdict_line(entry: Entry, winner: str | None) -> str:
+def _verdict_line(entry: CompeteEntry, winner: str | None) -> str:
     failed = [name for name, result in entry.results.items() if result.status == "failure"]
     how = f"failed at {', '.join(failed)}" if failed else "passed"
     lines = "countless" if entry.lines == inf else entry.lines
     return f"{entry.name}: {how}, {lines} lines changed{' (won)' * (entry.name == winner)}"
 
 
-def _lines_changed(fork: LastingSandbox, base: str) -> float:
+def _lines_changed(fork: PersistentSandbox, base: str) -> float:
     """Lines added and removed since the base, new files included; infinite if git cannot tell.
 
     By an index of its own, and as text whatever the attributes say: the entrant has its hands in
@@ -139,14 +139,14 @@ def _lines_changed(fork: LastingSandbox, base: str) -> float:
     return sum(line[:1] in {_NEW, _OLD} for line in told.stdout.split(b"\n"))
 
 
-def _git(fork: LastingSandbox, *args: str) -> ExecResult:
+def _git(fork: PersistentSandbox, *args: str) -> ExecResult:
     argv = ("git", "-c", "core.sparseCheckout=false", *args)
     env = {"GIT_INDEX_FILE": ".git/harness-lines"}
     return fork.exec(Command(argv=argv, env=env, timeout_s=60.0, output_limit=_LINES_LIMIT))
 
 
 @contextmanager
-def _ending(fork: LastingSandbox) -> Iterator[LastingSandbox]:
+def _ending(fork: PersistentSandbox) -> Iterator[PersistentSandbox]:
     try:
         yield fork
     finally:

@@ -51,12 +51,12 @@ def load_module(name: str, *, repo: str | None) -> ModuleType | None:
     if spec is None:
         return None
     _refuse_inside(repo, _places(spec), name)
-    with loading(name):
+    with report_load_errors(name):
         return importlib.import_module(name)
 
 
 @contextmanager
-def loading(ref: str) -> Iterator[None]:
+def report_load_errors(ref: str) -> Iterator[None]:
     """Turn whatever foreign code raises while it loads into one clear `BlueprintInvalid`."""
     try:
         yield
@@ -69,7 +69,7 @@ def _load(spec: ModuleSpec, place: str) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their own module up
     try:
-        with loading(place):
+        with report_load_errors(place):
             if spec.loader is not None:
                 spec.loader.exec_module(module)
     except BlueprintInvalid:

@@ -6,11 +6,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from contracts.run import RunContext
-from nodes.text import fenced
-from nodes.types import Prompt
+from nodes.text import code_block
+from nodes.types import MakePrompt
 
 
-def template(path: Path) -> Prompt:
+def prompt_template(path: Path) -> MakePrompt:
     """A prompt rendered from a Jinja template that sees the context as `ctx`.
 
     Templates beside it can be included. `{{ text | fenced }}` keeps text apart from the
@@ -23,7 +23,7 @@ def template(path: Path) -> Prompt:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["fenced"] = partial(fenced, language="text")
+    environment.filters["fenced"] = partial(code_block, language="text")
 
     def prompt(ctx: RunContext) -> str:
         return environment.get_template(path.name).render(ctx=ctx).strip() + "\n"

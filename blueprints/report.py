@@ -6,11 +6,11 @@ from functools import reduce
 from blueprints.types import Blueprint
 from contracts.chat import Usage
 from contracts.names import without_attempt
-from contracts.run import Decisions, NodeReport, RunContext, RunReport
-from nodes.types import NODE_TYPES, Node, inner
+from contracts.run import DecisionCounts, NodeReport, RunContext, RunReport
+from nodes.types import NODE_TYPES, Node, inner_nodes
 
 
-def report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> RunReport:
+def build_report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> RunReport:
     """The report of what the context holds; the run failed when any of its nodes did."""
     nodes = node_reports(blueprint.nodes, ctx)
     failed = [node for node in nodes if node.status == "failure" and node.name in _own(blueprint)]
@@ -28,7 +28,7 @@ def report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> 
         total_duration_ms=total_duration_ms,
         token_usage=usage,
         cost_usd=usage.cost_usd,
-        decisions=reduce(Decisions.__add__, decisions, Decisions()),
+        decisions=reduce(DecisionCounts.__add__, decisions, DecisionCounts()),
         failed_node=failed[0].name if failed else None,
         error=f"node {failed[0].name!r} failed: {failed[0].error}" if failed else None,
     )
@@ -38,12 +38,12 @@ def node_reports(nodes: Sequence[Node], ctx: RunContext) -> tuple[NodeReport, ..
     """One line for each node that has a result; a fix that ran has a line of its own."""
     lines: list[NodeReport] = []
     for node in nodes:
-        entries = (node, *inner(node))
+        entries = (node, *inner_nodes(node))
         lines += [_line(entry, ctx) for entry in entries if entry.name in ctx.results]
     return tuple(lines)
 
 
-def raised_reports(
+def exception_reports(
     nodes: Sequence[Node], took_ms: Mapping[str, int], error: str
 ) -> tuple[NodeReport, ...]:
     """One line for each of these nodes; an exception ended them, so the context has no result."""
@@ -58,7 +58,7 @@ def raised_reports(
             raised=True,
         )
         for top in nodes
-        for node in (top, *inner(top))
+        for node in (top, *inner_nodes(top))
         if node.name in names
     )
 

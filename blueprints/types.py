@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from contracts.errors import BlueprintInvalid
 from contracts.names import is_attempt
-from nodes.types import Node, inner, step_names
+from nodes.types import Node, inner_nodes, step_names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -65,4 +65,4 @@ class Blueprint:
         return [node.name for node in self._all()]
 
     def _all(self) -> list[Node]:
-        return [found for node in self.nodes for found in (node, *inner(node))]
+        return [found for node in self.nodes for found in (node, *inner_nodes(node))]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from contracts.json import Json, digest, frozen
+from contracts.json import Json, deep_freeze, json_digest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,13 +27,13 @@ class Label:
         return other.caps <= self.caps and other.taint <= self.taint
 
 
-CLEAN = Label()
+EMPTY_LABEL = Label()
 """No restriction, no untrusted origin: what the user said, and what is made from that alone."""
 
 
-def joined(labels: Iterable[Label]) -> Label:
+def join_labels(labels: Iterable[Label]) -> Label:
     """The label of whatever is made from all of these; of nothing, the clean one."""
-    found = CLEAN
+    found = EMPTY_LABEL
     for label in labels:
         found = found.join(label)
     return found
@@ -55,8 +55,8 @@ class Entity:
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "content", frozen(self.content))
-        object.__setattr__(self, "id", digest(self.as_json()))
+        object.__setattr__(self, "content", deep_freeze(self.content))
+        object.__setattr__(self, "id", json_digest(self.as_json()))
 
     def as_json(self) -> dict[str, Json]:
         """All that the entity is; its id is the digest of this."""
@@ -70,14 +70,16 @@ class Entity:
         }
 
 
-def derived(content: Json, *, origin: str, of: Iterable[Entity], also: Label = CLEAN) -> Entity:
+def derive(
+    content: Json, *, origin: str, sources: Iterable[Entity], extra: Label = EMPTY_LABEL
+) -> Entity:
     """A new entity made from these: it inherits all their tags, and `also` those given."""
-    sources = tuple(of)
-    label = joined((*(source.label for source in sources), also))
+    sources = tuple(sources)
+    label = join_labels((*(source.label for source in sources), extra))
     return Entity(content=content, label=label, origin=origin, sources=tuple(s.id for s in sources))
 
 
-def endorsed(entity: Entity, *, by: str) -> Entity:
+def endorse(entity: Entity, *, by: str) -> Entity:
     """The same content without taint, as a new entity: somebody looked at it and vouches for it."""
     return Entity(
         content=entity.content,

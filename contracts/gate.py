@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from contracts.chat import Complete, Usage
-from contracts.run import Decisions
+from contracts.run import DecisionCounts
 from contracts.tool import Guard
 
 DENIED_TOOL = "denied"
@@ -17,12 +17,12 @@ DENIED_TOOL = "denied"
 BUDGET_EXCEEDED = "budget_exceeded"
 """Stop reason of a reply that was not asked for any more; its content says what was spent."""
 
-OURSELVES = "harness"
+INTERNAL_AGENT = "harness"
 """Stands for an agent where our own code asks the model, and judges tool calls itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class GuardBounds:
     """What an agent's guard goes by, besides the tools it allows. Nothing here is from data.
 
     `taint` names the untrusted origins that the agent sees. `protected` and `secret` are
@@ -42,7 +42,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class TokenSpec:
     """What a token is worth: one agent, one model, these tools and so many turns.
 
     `allowed_tools` are the words of `nodes.agents.allowed`; None allows all. Without
@@ -54,7 +54,7 @@ class Terms:
     agent: str
     model: str
     allowed_tools: tuple[str, ...] | None = None
-    bounds: Bounds | None = None
+    bounds: GuardBounds | None = None
     read: tuple[str, ...] = ()
     turns: int | None = None
     tokens: int | None = None
@@ -70,13 +70,13 @@ class _Limits(Protocol):
     def cost_usd(self) -> float | None: ...
 
 
-def limit_reached(limits: _Limits, turns: int, usage: Usage, *, under_way: int = 0) -> str | None:
+def limit_reached(limits: _Limits, turns: int, usage: Usage, *, in_flight: int = 0) -> str | None:
     """The first limit that is reached and what was spent, or None while there is room.
 
     Turns that are `under_way` count as turns already.
     """
-    told = spent_line(turns, usage)
-    if limits.turns is not None and turns + under_way >= limits.turns:
+    told = describe_usage(turns, usage)
+    if limits.turns is not None and turns + in_flight >= limits.turns:
         return f"turn limit of {limits.turns} reached: {told}"
     if limits.tokens is not None and usage.total >= limits.tokens:
         return f"token limit of {limits.tokens} reached: {told}"
@@ -85,13 +85,13 @@ def limit_reached(limits: _Limits, turns: int, usage: Usage, *, under_way: int =
     return None
 
 
-def spent_line(turns: int, usage: Usage) -> str:
+def describe_usage(turns: int, usage: Usage) -> str:
     """What an agent spent, as errors tell it."""
     return f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
+class AgentUsage:
     """What was asked for under a token so far.
 
     `stopped` says which limit was reached, `outage` why the model did not answer at last.
@@ -100,13 +100,13 @@ class Spent:
     turns: int = 0
     usage: Usage = field(default_factory=Usage)
     tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    decisions: Decisions = field(default_factory=Decisions)
+    decisions: DecisionCounts = field(default_factory=DecisionCounts)
     stopped: str | None = None
     outage: str | None = None
 
-    def __add__(self, later: "Spent") -> "Spent":
+    def __add__(self, later: "AgentUsage") -> "AgentUsage":
         """Both together; why it ended is the later one's matter."""
-        return Spent(
+        return AgentUsage(
             turns=self.turns + later.turns,
             usage=self.usage + later.usage,
             tool_calls=dict(Counter(self.tool_calls) + Counter(later.tool_calls)),
@@ -117,7 +117,7 @@ class Spent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
+class ModelAccess:
     """An open way to a model. `token` is all that an agent in a sandbox needs of it.
 
     `settled` is `spent` of an agent that ended or was killed: it waits, at most a moment, until no
@@ -126,16 +126,16 @@ class Gate:
 
     token: str
     complete: Complete
-    spent: Callable[[], Spent]
-    settled: Callable[[], Spent]
+    current_usage: Callable[[], AgentUsage]
+    final_usage: Callable[[], AgentUsage]
 
 
-OpenGate = Callable[[Terms], AbstractContextManager[Gate]]
+OpenModelAccess = Callable[[TokenSpec], AbstractContextManager[ModelAccess]]
 """Opens a way to a model; its token is worth nothing afterwards.
 
 Raises:
     ModelUnavailable: the gateway does not answer.
 """
 
-MakeGuard = Callable[[str, Terms], Guard]
+MakeGuard = Callable[[str, TokenSpec], Guard]
 """The guard for one token, from the run's id and the terms."""

@@ -14,14 +14,16 @@ RunStatus = Literal["success", "failure", "cancelled", "waiting"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decisions:
+class DecisionCounts:
     """How many tool calls the guard let through and how many it refused."""
 
     allowed: int = 0
     denied: int = 0
 
-    def __add__(self, other: "Decisions") -> "Decisions":
-        return Decisions(allowed=self.allowed + other.allowed, denied=self.denied + other.denied)
+    def __add__(self, other: "DecisionCounts") -> "DecisionCounts":
+        return DecisionCounts(
+            allowed=self.allowed + other.allowed, denied=self.denied + other.denied
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ class NodeResult:
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
     tool_calls: Mapping[str, int] = field(default_factory=dict)
-    decisions: Decisions = field(default_factory=Decisions)
+    decisions: DecisionCounts = field(default_factory=DecisionCounts)
     facts: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -112,7 +114,7 @@ class NodeReport:
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
     tool_calls: Mapping[str, int] = field(default_factory=dict)
-    decisions: Decisions = field(default_factory=Decisions)
+    decisions: DecisionCounts = field(default_factory=DecisionCounts)
     raised: bool = False
 
 
@@ -130,7 +132,7 @@ class DiffStat:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surfaced:
+class SurfacedMemory:
     """Ids of what memory showed the run."""
 
     playbooks: tuple[str, ...] = ()
@@ -167,8 +169,8 @@ class RunReport:
     pushed: bool = False
     pull_request: str | None = None
     diff_stat: DiffStat = field(default_factory=DiffStat)
-    surfaced: Surfaced = field(default_factory=Surfaced)
-    decisions: Decisions = field(default_factory=Decisions)
+    surfaced: SurfacedMemory = field(default_factory=SurfacedMemory)
+    decisions: DecisionCounts = field(default_factory=DecisionCounts)
     notices: tuple[str, ...] = ()
     failed_node: str | None = None
     error: str | None = None

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 
 from contracts.sandbox import ExecResult
 
-Git = Callable[[tuple[str, ...], bytes], ExecResult]
+RunGit = Callable[[tuple[str, ...], bytes], ExecResult]
 """Runs git in a work tree with these arguments, and this on its stdin."""
 
 _CHANGED = ("diff", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff")
 _CONTENT = re.compile(rb":100\d{3} (100\d{3}) ([0-9a-f]+) [0-9a-f]+ M")
 
 
-def same_bytes(git: Git) -> Mapping[bytes, bytes]:
+def falsely_modified(git: RunGit) -> Mapping[bytes, bytes]:
     """Path and line for `update-index -z --index-info` of each such file: its bytes are those of
     its blob in the index, but adding it would make another."""
     parts = git(_CHANGED, b"").stdout.split(b"\0")

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, NewType, Protocol, Self
 
-OUTPUT_LIMIT = 256 * 1024
+DEFAULT_OUTPUT_LIMIT = 256 * 1024
 """Bytes kept of each stream: the first quarter and the last three quarters of this."""
 
-FILE_LIMIT = 64 * 1024 * 1024
+DEFAULT_FILE_LIMIT = 64 * 1024 * 1024
 """Bytes that one `read_file` gives at most, unless the caller says otherwise."""
 
 
-class Committer(NamedTuple):
+class CommitAuthor(NamedTuple):
     """The author of a commit."""
 
     name: str
     email: str
 
 
-COMMITS_AS = Committer("Harness", "harness@localhost")
+DEFAULT_AUTHOR = CommitAuthor("Harness", "harness@localhost")
 """The author of commits in a sandbox, unless the repository names another."""
 
 SnapshotId = NewType("SnapshotId", str)
@@ -53,7 +53,7 @@ class Command:
     user: str | None = None
     stdin: bytes | str = b""
     timeout_s: float | None = None
-    output_limit: int = OUTPUT_LIMIT
+    output_limit: int = DEFAULT_OUTPUT_LIMIT
     private: bool = False
 
     def __post_init__(self) -> None:
@@ -137,7 +137,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         """Give the bytes of a regular file; `path` is absolute or relative to the workspace.
 
         Raises:
@@ -194,7 +194,7 @@ class Sandbox(Protocol):
         ...
 
 
-class LastingSandbox(Sandbox, Protocol):
+class PersistentSandbox(Sandbox, Protocol):
     """A sandbox whose files can outlive it, and go on in others."""
 
     def now(self) -> float:

@@ -38,26 +38,26 @@ class Denied:
     tags: frozenset[str] = frozenset()
     provenance: tuple[str, ...] = ()
     approval: str = ""
-    answer: str = ""
-    also: tuple["Denied", ...] = ()
+    approval_note: str = ""
+    others: tuple["Denied", ...] = ()
 
     @property
-    def each(self) -> tuple["Denied", ...]:
+    def denials(self) -> tuple["Denied", ...]:
         """This one, and the others."""
-        return (self, *self.also)
+        return (self, *self.others)
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """All that the model is told."""
-        reasons = "; ".join(dict.fromkeys(one.reason for one in self.each))
-        return f"{reasons}. {self.answer}" if self.answer else reasons
+        reasons = "; ".join(dict.fromkeys(one.reason for one in self.denials))
+        return f"{reasons}. {self.approval_note}" if self.approval_note else reasons
 
 
 @dataclass(frozen=True)
 class Allowed:
     """The call may go ahead; `despite` is the denial that a person lifted for it, this once."""
 
-    despite: Denied | None = None
+    lifted_denial: Denied | None = None
 
 
 Decision = Allowed | Denied

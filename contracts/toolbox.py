@@ -18,7 +18,7 @@ PLAYBOOK_TOOLS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
+class McpEndpoint:
     """An MCP server for one run: streamable HTTP, to be led into the sandbox."""
 
     connect: Connect
@@ -34,9 +34,9 @@ class Toolbox:
     tools: tuple[Tool, ...]
     run: Callable[[ToolCall], str]
     """Does one call; what goes wrong is the text as well."""
-    suggest: Callable[[str, str], str]
+    prompt_section: Callable[[str, str], str]
     """Takes a prompt's id and the prompt; gives what its system prompt is to say of the tools.
 
     It may be asked before each call of the model: it searches once for each id."""
-    door: Callable[[], Door]
+    mcp_endpoint: Callable[[], McpEndpoint]
     """The same tools over MCP, served from the first call until the run ends."""

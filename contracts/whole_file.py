@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str, *, private: bool = False) -> None:
+def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
     """Write the text beside the file, then let it take the file's place.
 
     A first one is on the disk before it has its name; a later one replaces it in that order anyway.

@@ -6,7 +6,7 @@ from time import monotonic
 from traceback import walk_tb
 
 from contracts.errors import NodeBroken, Unavailable
-from nodes.text import inert
+from nodes.text import strip_control_characters
 
 _OURS = {"blueprints", "contracts", "flows", "memory", "nodes", "policy", "providers", "sandbox"}
 _LIBRARY = "blueprints.library."
@@ -21,7 +21,7 @@ class _Blame(str):
 
 
 @contextmanager
-def blaming(node: str) -> Iterator[None]:
+def attribute_errors(node: str) -> Iterator[None]:
     """Note on any exception of the block which node raised it, and the nodes around that one.
 
     An outage (`Unavailable`) is no node's fault: it is not noted.
@@ -43,13 +43,13 @@ def blaming(node: str) -> Iterator[None]:
         raise
 
 
-def blame(error: BaseException) -> str | None:
+def describe_node_error(error: BaseException) -> str | None:
     """One line on the node that raised this, and where; None if no node raised it."""
     found = _blame_of(error)
     return None if found is None else str(found)
 
 
-def raised_in(error: BaseException) -> Mapping[str, int]:
+def failed_node_durations(error: BaseException) -> Mapping[str, int]:
     """The node that raised this and the nodes around it, with the milliseconds each had taken.
 
     Empty if no node raised it.
@@ -72,7 +72,7 @@ def _blame_of(error: BaseException) -> _Blame | None:
 
 
 def _blame_line(node: str, error: BaseException) -> str:
-    said = inert(f"{type(error).__name__}: {error}").splitlines()[0].rstrip(": ")
+    said = strip_control_characters(f"{type(error).__name__}: {error}").splitlines()[0].rstrip(": ")
     return f"node {node!r} of the blueprint raised {said} ({_place(error)})"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contracts.errors import OptionInvalid
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, ExecResult, Sandbox
-from nodes.types import Work
+from nodes.types import NodeFunction
 
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`*?\[\]{}~#!\n]|^\s*\w+=")
 
@@ -18,7 +18,7 @@ def command(
     cwd: str | None = None,
     timeout_s: float | None = None,
     env: Mapping[str, str] | None = None,
-) -> Work:
+) -> NodeFunction:
     """Work that runs `argv`; a failed command is a failed node.
 
     Raises (here, not when it runs):
@@ -33,7 +33,7 @@ def command(
     to_run = Command(argv=argv, cwd=cwd, timeout_s=timeout_s, env=env or {})
 
     def work(_: RunContext, sandbox: Sandbox) -> NodeResult:
-        return to_result(sandbox.exec(to_run), to_run.argv)
+        return command_result(sandbox.exec(to_run), to_run.argv)
 
     return work
 
@@ -44,12 +44,12 @@ def shell(
     cwd: str | None = None,
     timeout_s: float | None = None,
     env: Mapping[str, str] | None = None,
-) -> Work:
+) -> NodeFunction:
     """Work that gives a line to `sh -c`: for lines the blueprint's author wrote, never a model."""
     return command("sh", "-c", line, cwd=cwd, timeout_s=timeout_s, env=env)
 
 
-def line_argv(line: str) -> tuple[str, ...]:
+def parse_command_line(line: str) -> tuple[str, ...]:
     """The argv for a line a person typed, as in `--set test="pytest -q tests/unit"`.
 
     Plain words become the argv itself, so that a missing program is told as one. A line
@@ -67,7 +67,7 @@ def line_argv(line: str) -> tuple[str, ...]:
     return ("sh", "-c", line) if _SHELL_SYNTAX.search(line) else tuple(words)
 
 
-def to_result(result: ExecResult, argv: Sequence[str]) -> NodeResult:
+def command_result(result: ExecResult, argv: Sequence[str]) -> NodeResult:
     """The node result of a command: its output, and on failure why, with the command named."""
     if result.ok:
         return NodeResult.success(result.text)

@@ -10,7 +10,7 @@ from contracts.errors import NodeBroken
 from contracts.names import attempt_name
 from contracts.run import Attempt, NodeResult, NodeStatus, RunContext
 from contracts.sandbox import Sandbox
-from nodes.text import cap
+from nodes.text import truncate_middle
 from nodes.types import (
     Agentic,
     Compete,
@@ -90,7 +90,7 @@ def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
             name=attempt_name(node.on_failure.name, number),
             timeout_s=_shorter(node.on_failure.timeout_s, _left(deadline)),
         )
-        fixed = run_node(fix, with_steps(ctx, node, attempt).with_result(node.name, result))
+        fixed = run_node(fix, with_step_results(ctx, node, attempt).with_result(node.name, result))
         attempts = (*attempts, replace(attempt, fix=fixed))
     raise AssertionError("the loop above always returns")
 
@@ -113,7 +113,7 @@ def _run_steps(
     return Attempt(number=number, steps=results)
 
 
-def with_steps(ctx: RunContext, node: Validate, attempt: Attempt) -> RunContext:
+def with_step_results(ctx: RunContext, node: Validate, attempt: Attempt) -> RunContext:
     """The context with the results of an attempt's steps, as later nodes find them."""
     for name, result in attempt.steps.items():
         ctx = ctx.with_result(step_name(node, name), result)
@@ -133,7 +133,7 @@ def _verdict(node: Validate, attempts: tuple[Attempt, ...]) -> NodeResult:
     return NodeResult(
         status="failure",
         error=f"{', '.join(failed)} still failed after {rounds} of {node.max_retries + 1}",
-        output=cap("\n\n".join(details)),
+        output=truncate_middle("\n\n".join(details)),
         attempts=attempts,
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from time import monotonic
 
 from contracts.sandbox import (
-    FILE_LIMIT,
+    DEFAULT_FILE_LIMIT,
     Command,
     Connect,
     ExecResult,
@@ -14,7 +14,7 @@ from contracts.sandbox import (
     SnapshotId,
     Stream,
 )
-from nodes.text import inert
+from nodes.text import strip_control_characters
 
 LineSink = Callable[[str], None]
 
@@ -25,7 +25,7 @@ MAX_LINE = 2_000
 """Characters of one live line."""
 
 
-def quiet(_: Stream, __: bytes) -> None:
+def discard_output(_: Stream, __: bytes) -> None:
     """For `exec`: a look of our own, which nobody needs to watch."""
 
 
@@ -53,7 +53,7 @@ class LiveLines:
     def _send(self, line: bytes) -> None:
         self._sent += 1
         if self._sent < MAX_LIVE_LINES:
-            self._sink(inert(line[:MAX_LINE].decode("utf-8", "replace")))
+            self._sink(strip_control_characters(line[:MAX_LINE].decode("utf-8", "replace")))
         elif self._sent == MAX_LIVE_LINES:
             self._sink(f"[more than {MAX_LIVE_LINES} lines: the rest is not shown live]")
 
@@ -94,7 +94,7 @@ class NodeSandbox:
         left = max(self._deadline - monotonic(), 0.001)
         return left if command.timeout_s is None else min(left, command.timeout_s)
 
-    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         return self._inner.read_file(path, limit)
 
     def write_file(self, path: str, data: bytes) -> None:

@@ -2,14 +2,14 @@
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
-from nodes.node_sandbox import quiet
-from nodes.text import cap
+from nodes.node_sandbox import discard_output
+from nodes.text import truncate_middle
 
-DIFF_CAP = 48 * 1024
+MAX_DIFF_CHARS = 48 * 1024
 """Characters of the diff that are shown at once; the range is named, so the rest can be read."""
 
-BASE = "base"
-OPTIONS = {BASE: "review what HEAD adds to this branch, tag or commit"}
+BASE_OPTION = "base"
+REVIEW_OPTIONS = {BASE_OPTION: "review what HEAD adds to this branch, tag or commit"}
 _USUAL_BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
@@ -20,7 +20,7 @@ def changes_to_review(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     branch that HEAD has left; without one it is the last commit, or everything when there is
     only one commit.
     """
-    told = ctx.options.get(BASE, "")
+    told = ctx.options.get(BASE_OPTION, "")
     if told and _git(sandbox, "rev-parse", "-q", "--verify", f"{told}^{{commit}}") is None:
         return NodeResult.failure(f"no commit {told!r} in the sandbox: --set base= names none")
     if told and _git(sandbox, "merge-base", "--is-ancestor", "HEAD", told) is not None:
@@ -32,7 +32,9 @@ def changes_to_review(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     diff = _git(sandbox, "diff", "--no-color", "--no-ext-diff", span) or ""
     if not diff:
         return NodeResult.failure(f"nothing to review: {span} ({why}) changes nothing")
-    return NodeResult.success(f"{span} ({why})\n\n{log}\n\n{stat}\n\n{cap(diff, DIFF_CAP)}")
+    return NodeResult.success(
+        f"{span} ({why})\n\n{log}\n\n{stat}\n\n{truncate_middle(diff, MAX_DIFF_CHARS)}"
+    )
 
 
 def _base(sandbox: Sandbox, candidates: tuple[str, ...]) -> tuple[str, str]:
@@ -47,5 +49,5 @@ def _base(sandbox: Sandbox, candidates: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _git(sandbox: Sandbox, *args: str) -> str | None:
-    result = sandbox.exec(Command(argv=("git", *args)), quiet)
+    result = sandbox.exec(Command(argv=("git", *args)), discard_output)
     return result.stdout.decode("utf-8", "replace").strip() if result.ok else None

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from unicodedata import category
 
-OUTPUT_CAP = 64 * 1024
+MAX_OUTPUT_CHARS = 64 * 1024
 """Characters of output that one node result keeps."""
 
 MIN_SECRET_LENGTH = 8
@@ -33,7 +33,7 @@ _IN_COLOUR_OR_NOT = "\ufe0e\ufe0f"
 Redact = Callable[[str], str]
 
 
-def inert(text: str) -> str:
+def strip_control_characters(text: str) -> str:
     """The text without terminal escapes, control characters, direction overrides and half letters.
 
     A model may write half a letter, and no file of UTF-8 takes it.
@@ -41,7 +41,7 @@ def inert(text: str) -> str:
     return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
 
 
-def visible(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """The text with all that a reader would not see spelled out, as in `\\x1b`; nothing is lost.
 
     For whoever decides about it: escapes, control characters, direction overrides, blanks of no
@@ -63,7 +63,7 @@ def _spelled(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
-def cap(text: str, limit: int = OUTPUT_CAP) -> str:
+def truncate_middle(text: str, limit: int = MAX_OUTPUT_CHARS) -> str:
     """At most about `limit` characters: the first quarter and the rest from the end."""
     if len(text) <= limit:
         return text
@@ -72,14 +72,14 @@ def cap(text: str, limit: int = OUTPUT_CAP) -> str:
     return f"{text[:head]}\n[… {dropped} characters left out …]\n{text[-tail:]}"
 
 
-def fenced(text: str, language: str = "") -> str:
+def code_block(text: str, language: str = "") -> str:
     """The text between fences that are longer than any inside it, so that it cannot close them."""
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}"
 
 
-def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
+def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The values of variables whose names sound secret, the longest first."""
     values = {
         value
@@ -89,9 +89,9 @@ def secrets_in(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=len, reverse=True))
 
 
-def redactor(environ: Mapping[str, str]) -> Redact:
+def make_redactor(environ: Mapping[str, str]) -> Redact:
     """A function that blanks out the values of variables whose names sound secret."""
-    secrets = secrets_in(environ)
+    secrets = secret_values(environ)
     if not secrets:
         return lambda text: text
     pattern = re.compile("|".join(re.escape(secret) for secret in secrets))

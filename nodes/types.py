@@ -8,9 +8,9 @@ from contracts.errors import BlueprintInvalid
 from contracts.run import NodeResult, NodeType, RunContext
 from contracts.sandbox import Sandbox
 
-Work = Callable[[RunContext, Sandbox], NodeResult]
-Condition = Callable[[RunContext], bool]
-Prompt = Callable[[RunContext], str]
+NodeFunction = Callable[[RunContext, Sandbox], NodeResult]
+SkipCondition = Callable[[RunContext], bool]
+MakePrompt = Callable[[RunContext], str]
 
 DEFAULT_MAX_RETRIES = 2
 DEFAULT_MAX_TURNS = 50
@@ -20,7 +20,7 @@ DEFAULT_MAX_TURNS = 50
 class _Common:
     name: str
     description: str
-    skip: Condition | None = None
+    skip: SkipCondition | None = None
     """The node is skipped when this is true of the context."""
     timeout_s: float | None = None
     """The node's commands and agents together may take this long. None: no limit of its own."""
@@ -38,14 +38,14 @@ class _Common:
 class Preflight(_Common):
     """Is everything there that the run needs?"""
 
-    check: Work
+    check: NodeFunction
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deterministic(_Common):
     """Exact commands."""
 
-    exec: Work
+    exec: NodeFunction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Agentic(_Common):
     `allowed_tools=None` allows every tool; see `nodes.agents.allowed` for the words.
     """
 
-    prompt: Prompt
+    prompt: MakePrompt
     agent: str | None = None
     model: str | None = None
     allowed_tools: tuple[str, ...] | None = None
@@ -71,11 +71,11 @@ class Agentic(_Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class ValidationStep:
     """One check of a validate node."""
 
     name: str
-    exec: Work
+    exec: NodeFunction
 
     def __post_init__(self) -> None:
         _check_name("step", self.name)
@@ -88,7 +88,7 @@ class Validate(_Common):
     The steps run at most `max_retries + 1` times.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ValidationStep, ...]
     on_failure: Agentic
     max_retries: int = DEFAULT_MAX_RETRIES
 
@@ -115,7 +115,7 @@ class Parallel(_Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class CompeteEntry:
     """What one agent of a compete node made: its results and its checks', lines changed.
 
     `lines` are infinite where nobody can count them.
@@ -131,11 +131,11 @@ class Entry:
         return all(result.status != "failure" for result in self.results.values())
 
 
-Judge = Callable[[RunContext, Sequence[Entry]], str]
+Judge = Callable[[RunContext, Sequence[CompeteEntry]], str]
 """Names the winner among the entries that passed; there is at least one."""
 
 
-def smallest(_: RunContext, entries: Sequence[Entry]) -> str:
+def fewest_lines_changed(_: RunContext, entries: Sequence[CompeteEntry]) -> str:
     """The default judge: the fewest lines changed; of equals, the first."""
     return min(entries, key=lambda entry: entry.lines).name
 
@@ -145,8 +145,8 @@ class Compete(_Common):
     """Agents that do the same in forks of the files; the run goes on with the winner's."""
 
     entrants: tuple[Agentic, ...]
-    steps: tuple[Step, ...]
-    judge: Judge = smallest
+    steps: tuple[ValidationStep, ...]
+    judge: Judge = fewest_lines_changed
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,13 +159,13 @@ class Compete(_Common):
 Node = Preflight | Deterministic | Agentic | Validate | Parallel | Compete
 
 
-def inner(node: Node) -> tuple[Node, ...]:
+def inner_nodes(node: Node) -> tuple[Node, ...]:
     """The nodes inside a node, at any depth, that have a line of their own in a report."""
     match node:
         case Validate():
             return (node.on_failure,)
         case Parallel():
-            return tuple(n for lane in node.lanes for top in lane for n in (top, *inner(top)))
+            return tuple(n for lane in node.lanes for top in lane for n in (top, *inner_nodes(top)))
         case Compete():
             return node.entrants
         case _:

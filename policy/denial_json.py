@@ -14,7 +14,7 @@ def denial_to_json(denied: Denied) -> dict[str, Json]:
         "argument": denied.argument,
         "tags": sorted(denied.tags),
         "provenance": list(denied.provenance),
-        **({"also": [denial_to_json(one) for one in denied.also]} if denied.also else {}),
+        **({"also": [denial_to_json(one) for one in denied.others]} if denied.others else {}),
     }
 
 
@@ -26,7 +26,7 @@ def denial_from_json(body: Mapping[str, Json]) -> Denied:
         argument=str(body["argument"]),
         tags=frozenset(map(str, _each(body["tags"]))),
         provenance=tuple(map(str, _each(body["provenance"]))),
-        also=tuple(
+        others=tuple(
             denial_from_json(one) for one in _each(body.get("also")) if isinstance(one, Mapping)
         ),
     )

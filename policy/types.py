@@ -6,7 +6,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal
 
-from contracts.json import Json, digest, frozen
+from contracts.json import Json, deep_freeze, json_digest
 from contracts.tool import Denied
 
 Effect = Literal["read", "write", "egress"]
@@ -34,7 +34,7 @@ class UserPrompt:
     @property
     def id(self) -> str:
         """Names the words: the same prompt has the same id."""
-        return digest({"prompt": self.text})
+        return json_digest({"prompt": self.text})
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class PlanStep:
     compose: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "args", frozen(self.args))
+        object.__setattr__(self, "args", deep_freeze(self.args))
 
     def as_json(self) -> dict[str, Json]:
         """The step as a planner writes it; what is not used is left out."""
@@ -108,7 +108,7 @@ class Plan:
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "id", digest(self.as_json()))
+        object.__setattr__(self, "id", json_digest(self.as_json()))
 
     def as_json(self) -> list[Json]:
         """The plan as a planner writes it; its id is the digest of this."""

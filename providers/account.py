@@ -11,14 +11,14 @@ from pydantic import TypeAdapter
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
-from contracts.gate import OURSELVES, Spent, Terms, limit_reached
-from contracts.run import Decisions
+from contracts.gate import INTERNAL_AGENT, AgentUsage, TokenSpec, limit_reached
+from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied, Guard, ToolCall
 from providers.refusals import DeniedCalls
 from providers.run_account import RunAccount
 from providers.stream import MAX_ARGUMENTS
 
-SPENT_JSON = TypeAdapter(Spent)
+SPENT_JSON = TypeAdapter(AgentUsage)
 """How what was spent crosses the wire."""
 
 MAX_CONCURRENT = 8
@@ -48,12 +48,12 @@ class RequestRefused(Exception):
 class Account:
     """What one token is worth and what was done with it. Several threads may use it."""
 
-    terms: Terms
+    terms: TokenSpec
     run: RunAccount
     guard: Guard
     refusals: DeniedCalls = field(default_factory=DeniedCalls)
     closed: threading.Event = field(default_factory=threading.Event)
-    _spent: Spent = field(default_factory=Spent)
+    _spent: AgentUsage = field(default_factory=AgentUsage)
     _calls: Counter[str] = field(default_factory=Counter)
     _given_up: str | None = None
     _refused: int = 0
@@ -130,7 +130,7 @@ class Account:
             if stopped is not None:
                 self._spent = replace(self._spent, stopped=stopped)
                 raise RequestRefused(stopped, kind="budget")
-            if self._under_way >= MAX_CONCURRENT and self.terms.agent != OURSELVES:
+            if self._under_way >= MAX_CONCURRENT and self.terms.agent != INTERNAL_AGENT:
                 raise RequestRefused(
                     f"{MAX_CONCURRENT} requests are under way: wait", kind="busy", status=429
                 )
@@ -169,7 +169,7 @@ class Account:
     def count_decision(self, call: ToolCall, decision: Decision) -> None:
         """Count a call and what was decided about it in the end."""
         denied = isinstance(decision, Denied)
-        one = Decisions(allowed=int(not denied), denied=int(denied))
+        one = DecisionCounts(allowed=int(not denied), denied=int(denied))
         with self._lock:
             self._calls[call.name[:64]] += 1
             self._spent = replace(self._spent, decisions=self._spent.decisions + one)
@@ -182,25 +182,25 @@ class Account:
         with self._lock:
             self._spent = replace(self._spent, outage=why)
             self._refused += 1
-            if self.terms.agent != OURSELVES and (
+            if self.terms.agent != INTERNAL_AGENT and (
                 not again or self._refused >= MAX_CONSECUTIVE_FAILURES
             ):
                 self._given_up = why
 
-    def settled(self) -> Spent:
+    def settled(self) -> AgentUsage:
         """What was spent when nothing is under way any more, or after `SETTLES_S`."""
         with self._lock:
             self._lock.wait_for(lambda: not self._under_way, SETTLE_TIMEOUT_S)
         return self.spent()
 
-    def spent(self) -> Spent:
+    def spent(self) -> AgentUsage:
         """What was spent so far."""
         with self._lock:
             return replace(self._spent, tool_calls=MappingProxyType(dict(self._calls)))
 
     def _reached(self) -> str | None:
         spent = self._spent
-        return limit_reached(self.terms, spent.turns, spent.usage, under_way=self._under_way)
+        return limit_reached(self.terms, spent.turns, spent.usage, in_flight=self._under_way)
 
 
 class Turn:

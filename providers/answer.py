@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
-from contracts.json import text_in
+from contracts.json import text_at
 from providers.ask import ModelRequest
 from providers.failures import (
     CONTEXT_OVERFLOW,
@@ -152,7 +152,7 @@ def _thoughts(message: Mapping[str, object]) -> Iterator[ThinkingPart]:
     if not isinstance(blocks, list):
         blocks = [{"thinking": message.get("reasoning_content")}]
     for block in blocks:
-        if text := text_in(block, "thinking"):
+        if text := text_at(block, "thinking"):
             yield ThinkingPart(text)
         yield from signatures([block])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from contracts.chat import ChatRequest
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 from providers.wire_openai import message_to_openai, tools_to_openai
 
 Json = Mapping[str, object]
@@ -60,7 +60,7 @@ class ModelRequest:
 
     @property
     def tool_names(self) -> list[str]:
-        return [str(mapping_in(tool.get("function")).get("name", "")) for tool in self.tools]
+        return [str(as_mapping(tool.get("function")).get("name", "")) for tool in self.tools]
 
 
 def _size(said: Json) -> int:
@@ -68,7 +68,7 @@ def _size(said: Json) -> int:
     content = said.get("content")
     if not isinstance(content, list):
         return len(json.dumps(said))
-    rest = [part for part in content if not mapping_in(part.get("image_url"))]
+    rest = [part for part in content if not as_mapping(part.get("image_url"))]
     return len(json.dumps({**said, "content": rest})) + _IMAGE * (len(content) - len(rest))
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import BadInput, HarnessError, ModelRefused, ModelUnavailable, OptionInvalid
-from contracts.gate import BUDGET_EXCEEDED, Gate, OpenGate, Spent, Terms
+from contracts.gate import BUDGET_EXCEEDED, AgentUsage, ModelAccess, OpenModelAccess, TokenSpec
 from providers.account import SPENT_JSON
 from providers.ask import response_format
 from providers.embed import EmbeddingRequest
@@ -106,7 +106,7 @@ class Gateway:
         )
 
     @contextmanager
-    def run(self, terms: RunTerms) -> Iterator[OpenGate]:
+    def run(self, terms: RunTerms) -> Iterator[OpenModelAccess]:
         """An open run; all its tokens are worth nothing afterwards.
 
         Raises:
@@ -121,18 +121,18 @@ class Gateway:
             self._admin("DELETE", f"/runs/{terms.run_id}")
 
     @contextmanager
-    def _gate(self, run_id: str, terms: Terms) -> Iterator[Gate]:
+    def _gate(self, run_id: str, terms: TokenSpec) -> Iterator[ModelAccess]:
         self._load(terms.model)
         here = replace(terms, model=with_absolute_script(terms.model))
         made = self._admin("POST", f"/runs/{run_id}/tokens", asdict(here))
         held = {**self._host, "x-token": str(made["token"])}
         wait_s = terms.bounds.wait_s if terms.bounds else 0.0
         try:
-            yield Gate(
+            yield ModelAccess(
                 token=held["x-token"],
                 complete=lambda request: self._complete(held["x-token"], request, wait_s),
-                spent=lambda: _spent(self._admin("GET", "/spent", headers=held)),
-                settled=lambda: _spent(self._admin("GET", "/settled", headers=held)),
+                current_usage=lambda: _spent(self._admin("GET", "/spent", headers=held)),
+                final_usage=lambda: _spent(self._admin("GET", "/settled", headers=held)),
             )
         finally:
             self._admin("DELETE", "/tokens", headers=held)
@@ -289,5 +289,5 @@ def _error(kind: str, message: str) -> HarnessError:
             return ModelUnavailable(message)
 
 
-def _spent(raw: Mapping[str, object]) -> Spent:
+def _spent(raw: Mapping[str, object]) -> AgentUsage:
     return SPENT_JSON.validate_python(raw)

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
-from contracts.gate import OURSELVES
+from contracts.gate import INTERNAL_AGENT
 from contracts.tool import Decision, Denied, ToolCall
 from providers.account import Account, RequestRefused, Turn
 from providers.ask import ModelRequest, content_text
@@ -74,7 +74,7 @@ def embed_exchange(account: Account, ask: EmbeddingRequest) -> Embeddings:
         ModelUnavailable: as `embed`.
     """
     terms, started = account.terms, time.monotonic()
-    if terms.agent != OURSELVES:
+    if terms.agent != INTERNAL_AGENT:
         raise RequestRefused("this token is for a model that chats", kind="token", status=403)
     with account.turn() as turn:
         try:
@@ -108,7 +108,7 @@ def _guarded(
         account.closed.wait(LOOK_S)
         decision = account.decide(call)
     account.count_decision(call, decision)
-    denied = decision if isinstance(decision, Denied) else decision.despite
+    denied = decision if isinstance(decision, Denied) else decision.lifted_denial
     account.run.trajectory.write(
         "decision",
         node=account.terms.node,
@@ -117,7 +117,7 @@ def _guarded(
         verdict="denied" if isinstance(decision, Denied) else "allowed",
         reason=denied.reason if denied else "",
         rule=denied.rule if denied else "",
-        also=[{"rule": one.rule, "reason": one.reason} for one in denied.also] if denied else [],
+        also=[{"rule": one.rule, "reason": one.reason} for one in denied.others] if denied else [],
         approval=denied.approval if denied else "",
     )
     if isinstance(decision, Denied):

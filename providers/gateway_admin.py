@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from contracts.chat import Usage
 from contracts.errors import BadInput, HarnessError
-from contracts.gate import Spent, Terms
+from contracts.gate import AgentUsage, TokenSpec
 from providers.account import SPENT_JSON, RequestRefused
 from providers.ledger import OpenRuns
 from providers.litellm_door import load_litellm
@@ -35,7 +35,7 @@ LOAD_ANSWER_S = 1.0
 CheckModel = Callable[[str], None]
 """Raises OptionInvalid or ModelUnavailable for a model that cannot answer here."""
 
-_TERMS = TypeAdapter(Terms)
+_TERMS = TypeAdapter(TokenSpec)
 _USAGE = TypeAdapter(Usage)
 
 _Work = Callable[[Request, bytes], object]
@@ -116,6 +116,6 @@ def _failed(message: str, kind: str, status: int) -> Response:
     return JSONResponse({"error": message}, status, {"x-harness-error": kind})
 
 
-def _spent_json(spent: Spent) -> object:
+def _spent_json(spent: AgentUsage) -> object:
     plain = replace(spent, tool_calls=dict(spent.tool_calls))
     return SPENT_JSON.dump_python(plain, mode="json")

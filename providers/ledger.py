@@ -6,7 +6,7 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 
 from contracts.chat import Usage
-from contracts.gate import MakeGuard, Spent, Terms
+from contracts.gate import AgentUsage, MakeGuard, TokenSpec
 from providers.account import Account, RequestRefused
 from providers.answer import Sleep
 from providers.run_account import RunAccount, RunTerms
@@ -47,7 +47,7 @@ class OpenRuns:
         with self._lock:
             self._runs[terms.run_id] = RunAccount(terms, self._redact, self._pause)
 
-    def open_token(self, run_id: str, terms: Terms) -> str:
+    def open_token(self, run_id: str, terms: TokenSpec) -> str:
         """A new token of this run.
 
         Raises:
@@ -79,12 +79,12 @@ class OpenRuns:
             )
         return account
 
-    def close_token(self, token: str) -> Spent:
+    def close_token(self, token: str) -> AgentUsage:
         """End a token and give what was spent; nothing when it is closed already."""
         with self._lock:
             account = self._accounts.pop(token, None)
         if account is None:
-            return Spent()
+            return AgentUsage()
         account.closed.set()
         return account.spent()
 

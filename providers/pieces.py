@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from contracts.chat import Message, Reply, Usage
-from contracts.json import mappings_in, text_in
+from contracts.json import as_mappings, text_at
 from contracts.tool import ToolCall
 
 MAX_RECORDED_TEXT = 4_000_000
@@ -37,10 +37,10 @@ class ThinkingPart:
 
 def signatures(blocks: object) -> Iterator[ThinkingPart]:
     """The signatures and redacted thoughts in litellm's `thinking_blocks`."""
-    for block in mappings_in(blocks):
-        if signature := text_in(block, "signature"):
+    for block in as_mappings(blocks):
+        if signature := text_at(block, "signature"):
             yield ThinkingPart(signature=signature)
-        if data := text_in(block, "data"):
+        if data := text_at(block, "data"):
             yield ThinkingPart(redacted=data)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from contracts.json import mapping_in, mappings_in
+from contracts.json import as_mapping, as_mappings
 from contracts.toolbox import PLAYBOOK_TOOLS
 from providers.ask import content_text
 
@@ -90,8 +90,8 @@ def _broke_off(event: TrajectoryEvent) -> bool:
 
 def _memory_calls(event: TrajectoryEvent) -> Iterator[object]:
     """Ids of the calls of playbook tools in a reply; some agents put more before the name."""
-    for call in mappings_in(mapping_in(event.get("message")).get("tool_calls")):
-        if str(mapping_in(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
+    for call in as_mappings(as_mapping(event.get("message")).get("tool_calls")):
+        if str(as_mapping(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
             yield call.get("id")
 
 
@@ -107,11 +107,11 @@ def _kind(event: TrajectoryEvent) -> str:
 def _details(event: TrajectoryEvent) -> Iterator[str]:
     match event.get("kind"):
         case "request":
-            for message in mappings_in(event.get("messages")):
+            for message in as_mappings(event.get("messages")):
                 yield f"{message.get('role')}: {content_text(message.get('content'))[:200]}"
         case "reply":
-            yield from _said(mapping_in(event.get("message")))
-            usage = mapping_in(event.get("usage"))
+            yield from _said(as_mapping(event.get("message")))
+            usage = as_mapping(event.get("usage"))
             yield f"{usage.get('input')} + {usage.get('output')} tokens"
             yield f"{event.get('latency_ms')} ms"
         case "decision":
@@ -120,12 +120,12 @@ def _details(event: TrajectoryEvent) -> Iterator[str]:
         case "result":
             yield str(event.get("text"))[:200]
         case "broken" | "unanswered":
-            yield from _said(mapping_in(event.get("message")))
+            yield from _said(as_mapping(event.get("message")))
             yield str(event.get("why") or "")
 
 
 def _said(message: TrajectoryEvent) -> Iterator[str]:
     yield content_text(message.get("content"))[:200]
-    for call in mappings_in(message.get("tool_calls")):
-        function = mapping_in(call.get("function"))
+    for call in as_mappings(message.get("tool_calls")):
+        function = as_mapping(call.get("function"))
         yield f"{function.get('name')} {str(function.get('arguments'))[:200]}"

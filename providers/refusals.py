@@ -22,7 +22,7 @@ class DeniedCalls:
     def deny(self, call: ToolCall, denied: Denied) -> ToolCall:
         """What the agent is sent instead of `call`."""
         self._denied[call.id] = (call, denied)
-        reason = {"call": call.name, "reason": denied.told}
+        reason = {"call": call.name, "reason": denied.message}
         return ToolCall(id=call.id, name=DENIED_TOOL, arguments=json.dumps(reason))
 
     def restore(self, messages: Sequence[Json]) -> Sequence[Json]:
@@ -34,7 +34,7 @@ class DeniedCalls:
     def _restored(self, message: Json) -> Json:
         denied = self._denied.get(str(message.get("tool_call_id")))
         if denied is not None:
-            return {**message, "content": f"denied: {denied[1].told}"}
+            return {**message, "content": f"denied: {denied[1].message}"}
         calls = message.get("tool_calls")
         if not isinstance(calls, list):
             return message

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from contracts.chat import Usage
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 
 
 def usage_from(raw: Mapping[str, object]) -> Usage:
@@ -32,7 +32,7 @@ def usage_from(raw: Mapping[str, object]) -> Usage:
 
 
 def _from_openai(raw: Mapping[str, object]) -> Usage:
-    details = mapping_in(raw.get("prompt_tokens_details"))
+    details = as_mapping(raw.get("prompt_tokens_details"))
     read = _count(details, "cached_tokens") or _count(raw, "cache_read_input_tokens")
     write = (
         _count(details, "cache_creation_tokens")

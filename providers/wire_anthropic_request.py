@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, JsonValue
 
-from contracts.json import mappings_in
+from contracts.json import as_mappings
 from providers.ask import STREAM_TIMEOUT_S, Json, ModelRequest, content_text
 from providers.parts import image, not_shown
 
@@ -130,7 +130,7 @@ def _result(block: Mapping[str, JsonValue]) -> Json:
 
 
 def _images(content: object) -> Iterator[Mapping[str, object]]:
-    return (block for block in mappings_in(content) if block.get("type") == "image")
+    return (block for block in as_mappings(content) if block.get("type") == "image")
 
 
 def _part(block: Mapping[str, object]) -> Json | None:

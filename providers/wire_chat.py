@@ -8,7 +8,7 @@ from secrets import token_hex
 from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Message, Usage
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 from providers.ask import STREAM_TIMEOUT_S, Json, ModelRequest
 from providers.parts import image, not_shown
 from providers.pieces import (
@@ -163,7 +163,7 @@ def _message(raw: Json) -> Json:
 
 
 def _part(raw: object) -> Json:
-    part = mapping_in(raw)
+    part = as_mapping(raw)
     match part.get("type"):
         case "text":
             return {"type": "text", "text": str(part.get("text", ""))}

@@ -8,7 +8,7 @@ from typing import Self
 
 from contracts.errors import ImageUnavailable, SandboxLost
 from contracts.sandbox import (
-    FILE_LIMIT,
+    DEFAULT_FILE_LIMIT,
     Command,
     Connect,
     ExecResult,
@@ -133,7 +133,7 @@ class DockerSandbox:
             raise SandboxLost(reason) from error
         return _result(report, kept[STDOUT], kept[STDERR])
 
-    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         """Give the bytes of a regular file; see `Sandbox.read_file`."""
         return files.read_file(self._live_link(), self.work_dir, path, limit=limit)
 

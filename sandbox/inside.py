@@ -4,7 +4,7 @@ None of its hooks run, and none of its settings says what bytes a file has.
 """
 
 from contracts.errors import GitFailed
-from contracts.sandbox import COMMITS_AS, OUTPUT_LIMIT, Command, ExecResult, Sandbox
+from contracts.sandbox import DEFAULT_AUTHOR, DEFAULT_OUTPUT_LIMIT, Command, ExecResult, Sandbox
 from sandbox.git import TIMEOUT_S, error_text
 
 _INSIDE = (
@@ -14,13 +14,13 @@ _INSIDE = (
     "-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false",
     "-c", "core.attributesFile=/dev/null", "-c", "core.autocrlf=false", "-c", "core.eol=lf",
     "-c", "commit.gpgSign=false",
-    "-c", f"user.name={COMMITS_AS.name}", "-c", f"user.email={COMMITS_AS.email}",
+    "-c", f"user.name={DEFAULT_AUTHOR.name}", "-c", f"user.email={DEFAULT_AUTHOR.email}",
     "--git-dir=.git", "--work-tree=.",
 )  # fmt: skip
 
 
 def git_inside(
-    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = OUTPUT_LIMIT
+    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
 ) -> ExecResult:
     """What git did in the workspace.
 
@@ -33,7 +33,7 @@ def git_inside(
 
 
 def try_git_inside(
-    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = OUTPUT_LIMIT
+    sandbox: Sandbox, *args: str, stdin: bytes = b"", output_limit: int = DEFAULT_OUTPUT_LIMIT
 ) -> ExecResult:
     """The same, whether it failed or not."""
     argv = (*_INSIDE, *args)

@@ -15,7 +15,7 @@ from typing import Self
 
 from contracts.errors import SandboxLost
 from contracts.sandbox import (
-    FILE_LIMIT,
+    DEFAULT_FILE_LIMIT,
     Command,
     Connect,
     ExecResult,
@@ -83,7 +83,7 @@ class ScriptedSandbox:
         with process:
             return follow(process, command, on_output)
 
-    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         """Give the bytes of a regular file; see `Sandbox.read_file`."""
         self._check_alive()
         try:

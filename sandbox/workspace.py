@@ -11,8 +11,8 @@ from functools import partial
 
 from contracts.errors import GitFailed, WorkRefused
 from contracts.run import DiffStat
-from contracts.same_bytes import same_bytes
-from contracts.sandbox import COMMITS_AS, ExecResult, Sandbox
+from contracts.same_bytes import falsely_modified
+from contracts.sandbox import DEFAULT_AUTHOR, ExecResult, Sandbox
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
 from sandbox.git import branch_ref, error_text, git, git_text
@@ -60,8 +60,8 @@ def clone_into_sandbox(sandbox: Sandbox, base: BaseCommit, branch: str) -> None:
     sandbox.write_file(".git/info/exclude", "\n".join((*JUNK, "")).encode())
     git_inside(sandbox, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", _BUNDLE, base.ref)
     sandbox.write_file(".git/packed-refs", packed.tags)
-    git_inside(sandbox, "config", "user.name", COMMITS_AS.name)
-    git_inside(sandbox, "config", "user.email", COMMITS_AS.email)
+    git_inside(sandbox, "config", "user.name", DEFAULT_AUTHOR.name)
+    git_inside(sandbox, "config", "user.email", DEFAULT_AUTHOR.email)
     git_inside(sandbox, "checkout", "--quiet", "-b", branch, base.commit)
     if base.forked_at is not None:
         git_inside(sandbox, "update-ref", "refs/remotes/origin/HEAD", base.forked_at)
@@ -116,7 +116,7 @@ def _unlock(sandbox: Sandbox) -> None:
 
 def _commit_all(sandbox: Sandbox, message: str) -> tuple[str, ...]:
     """Commit every change in the workspace; gives what could not be added, as notices."""
-    same = same_bytes(partial(_git_listing, sandbox))
+    same = falsely_modified(partial(_git_listing, sandbox))
     added = try_git_inside(sandbox, "add", "--all", "--ignore-errors")
     if same:
         git_inside(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(same.values()))

@@ -23,9 +23,9 @@ app = typer.Typer(help="Which blueprints there are, and what is in one.", no_arg
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List the blueprints that are built in or installed."""
-    from blueprints.find import known_blueprints
+    from blueprints.find import installed_blueprints
 
-    known = known_blueprints()
+    known = installed_blueprints()
     if as_json:
         show_json([_entry(name, found) for name, found in known.items()])
     else:
@@ -56,12 +56,12 @@ def check(
     from blueprints.dry_run import dry_run
     from blueprints.find import find_blueprint
     from flows.runs.request import agentic_nodes
-    from nodes.agents.allowed import check_allowed
+    from nodes.agents.allowed import check_allowed_tools
 
     found = find_blueprint(blueprint)
     planned = dry_run(found, intent=intent)
     for asked in agentic_nodes(found):
-        check_allowed(asked.agent or agent, asked.allowed_tools)
+        check_allowed_tools(asked.agent or agent, asked.allowed_tools)
     if as_json:
         show_json([asdict(node) for node in planned])
         return

@@ -62,8 +62,8 @@ def _as_json(entity: "Entity", steps: int | None) -> dict[str, object]:
 
 
 def _line(entity: "Entity", steps: int | None) -> str:
-    from nodes.text import inert
+    from nodes.text import strip_control_characters
 
     taint = ", ".join(sorted(entity.label.taint)) or "clean"
     distance = "" if steps is None else f" {steps}"
-    return inert(f"{entity.id[:12]}{distance} {entity.origin} ({taint})")
+    return strip_control_characters(f"{entity.id[:12]}{distance} {entity.origin} ({taint})")

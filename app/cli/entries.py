@@ -141,10 +141,10 @@ def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:
         told = {**full(entry), "runs_given": given}
         show_json(told | ({"history": past} if history else {}))
         return
-    from nodes.text import visible
+    from nodes.text import escape_invisible
 
     for line in (*_facts(entry), f"given to {given} runs"):
-        show(visible(line))
+        show(escape_invisible(line))
     for version in versions:
         show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}")
 
@@ -245,6 +245,6 @@ def _state(entry: "Entry") -> str:
 
 def _short(entry: "Entry") -> str:
     from memory.notes.content import searched_text
-    from nodes.text import inert
+    from nodes.text import strip_control_characters
 
-    return " ".join(inert(searched_text(entry)).split())[:60]
+    return " ".join(strip_control_characters(searched_text(entry)).split())[:60]

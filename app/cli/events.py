@@ -120,7 +120,7 @@ def taint(
 ) -> None:
     """Show what an entity carries, how that came there, and what was made of it."""
     from flows.execution.wiring import open_event_log
-    from nodes.text import inert
+    from nodes.text import strip_control_characters
     from policy.log.find import find_entity
     from policy.log.taint import data_flow, entities_derived_from, taint_path
 
@@ -142,7 +142,7 @@ def taint(
             }
         )
         return
-    show(f"{inert(history.entities[name].origin)} ({name})")
+    show(f"{strip_control_characters(history.entities[name].origin)} ({name})")
     show(f"caps: {', '.join(sorted(label.caps)) or 'none'}")
     show(f"taint: {', '.join(sorted(label.taint)) or 'none'}")
     for tag, way in ways.items():
@@ -240,7 +240,7 @@ def _kind(said: str | None) -> "Kind | None":
 
 
 def _show(events: "tuple[Event, ...]", as_json: bool) -> None:
-    from nodes.text import inert
+    from nodes.text import strip_control_characters
     from policy.log.views import event_summary
 
     if as_json:
@@ -249,17 +249,17 @@ def _show(events: "tuple[Event, ...]", as_json: bool) -> None:
         show("no events: every run writes some")
     for event in events if not as_json else ():
         show(
-            f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {inert(event_summary(event))}"
+            f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {strip_control_characters(event_summary(event))}"
         )
 
 
 def _hop(hop: "Hop", history: "History") -> dict[str, object]:
-    from nodes.text import inert
+    from nodes.text import strip_control_characters
 
     entity = history.entities.get(hop.entity)
     return {
         "entity": hop.entity,
-        "origin": inert(entity.origin) if entity is not None else "unknown",
+        "origin": strip_control_characters(entity.origin) if entity is not None else "unknown",
         "event": hop.event.id if hop.event is not None else None,
     }
 

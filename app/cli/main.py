@@ -27,7 +27,7 @@ from app.cli import (
 )
 from app.terminal.out import only_a_document, say, set_up_logging, show_json, untold
 from contracts.errors import BadInput, HarnessError, Interrupted
-from nodes.blame import blame
+from nodes.blame import describe_node_error
 
 DEBUG = "--debug"
 JSON = "--json"
@@ -94,7 +94,7 @@ def _run(arguments: list[str], *, debug: bool) -> NoReturn:
         if said := refused(error):
             _explain(said, BadInput.exit_code, debug=debug)
         bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows where)"
-        _explain(blame(error) or bug, 1, debug=debug)
+        _explain(describe_node_error(error) or bug, 1, debug=debug)
 
 
 def _explain(message: str, exit_code: int, *, debug: bool) -> NoReturn:

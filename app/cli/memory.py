@@ -13,7 +13,7 @@ from app.terminal.options import MOST, AsJson
 from app.terminal.out import show, show_json, tell
 from app.terminal.present import show_table
 from contracts.errors import OptionInvalid
-from nodes.text import visible
+from nodes.text import escape_invisible
 
 if TYPE_CHECKING:
     from memory.types import Hit, Playbook
@@ -105,7 +105,7 @@ def list_(
     else:
         show_table(
             ("playbook", "status", "confidence", "executions", "category"),
-            [(p.slug, p.status, *_known(p), visible(p.category)) for p in found],
+            [(p.slug, p.status, *_known(p), escape_invisible(p.category)) for p in found],
         )
 
 
@@ -127,9 +127,9 @@ def show_(
         past = [asdict(version) for version in versions]
         show_json({**full(found), **({"history": past} if history else {})})
         return
-    show(visible(as_text(found)))
+    show(escape_invisible(as_text(found)))
     for version in versions:
-        by = visible(version.source)
+        by = escape_invisible(version.source)
         show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {by}")
 
 

@@ -11,7 +11,7 @@ from app.terminal.options import AsJson
 from app.terminal.out import say, show, show_json, tell
 from app.terminal.run_ids import whole_run
 from contracts.errors import OptionInvalid
-from nodes.text import visible
+from nodes.text import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ def record(
     if verdict.outcome != outcome:
         say(f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}")
     for text, why in verdict.taught.dropped:
-        say(f"note: lesson {text[:60]!r} was not kept: {visible(why)}")
+        say(f"note: lesson {text[:60]!r} was not kept: {escape_invisible(why)}")
 
 
 @app.command("reflect")
@@ -87,7 +87,7 @@ def reflect(
                 for text in _texts(e)
             ]
             lines = [_line(row) for row in rows]
-            tell(rows, visible("\n".join(lines)) or "nothing waits", as_json)
+            tell(rows, escape_invisible("\n".join(lines)) or "nothing waits", as_json)
             return
         new = [
             text
@@ -95,7 +95,7 @@ def reflect(
             if e.reflection
             for text in opened.apply_reflection(playbook, e.reflection, run_id=e.run_id)
         ]
-    learned = visible("\n".join(f"learned: {text}" for text in new))
+    learned = escape_invisible("\n".join(f"learned: {text}" for text in new))
     tell({"lessons": new}, learned or "nothing new", as_json)
 
 
@@ -116,12 +116,12 @@ def stats(as_json: AsJson = False) -> None:
     show(f"executions: {totals.executions} ({totals.pending} pending)")
     show(f"average confidence: {totals.average_confidence:.0%}")
     for category, number in totals.by_category.items():
-        show(f"  {visible(category) or '(no category)'}: {number}")
+        show(f"  {escape_invisible(category) or '(no category)'}: {number}")
     show(f"runs: {report.runs}, {report.held_out} of them shown no playbook to compare")
     show(f"lift: {_lift_line(report.overall)}")
     for one in report.playbooks:
         counts = f"found {one.retrieved}, shown {one.shown}, cited {one.cited}"
-        show(f"  {visible(one.title)}: {counts}; {_lift_line(one.lift)}")
+        show(f"  {escape_invisible(one.title)}: {counts}; {_lift_line(one.lift)}")
 
 
 @app.command("prune")

@@ -201,17 +201,17 @@ def _run(shop: "PlanShop", request: "PlanRequest", made: "Plan", *, as_json: boo
 
 
 def _tell(report: "PlanReport", *, as_json: bool) -> None:
-    from nodes.text import visible
+    from nodes.text import escape_invisible
 
     if as_json:
         show_json(report.as_json())
     else:
         show(f"plan {report.run_id}: {report.status}")
         for step in report.steps:
-            told = visible(" ".join(part for part in (step.rule, step.reason) if part))
+            told = escape_invisible(" ".join(part for part in (step.rule, step.reason) if part))
             show(f"  {step.index} {step.op}: {step.status}{f' ({told})' if told else ''}")
             if step.provenance:
-                show(f"    it came this way: {visible(' → '.join(step.provenance))}")
+                show(f"    it came this way: {escape_invisible(' → '.join(step.provenance))}")
         for name in report.approvals:
             show(f"waits: harness approvals show {name}")
     if report.status != "success":

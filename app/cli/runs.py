@@ -120,7 +120,7 @@ def replay(run: Run, as_json: AsJson = False) -> None:
     from flows.config.settings import load_settings
     from flows.execution.replay import replay as replayed
     from flows.execution.wiring import workshop
-    from nodes.text import inert, visible
+    from nodes.text import escape_invisible, strip_control_characters
 
     settings = load_settings()
     with watching(f"replay of {run}", quiet=as_json) as watch:
@@ -130,8 +130,8 @@ def replay(run: Run, as_json: AsJson = False) -> None:
     elif done.same:
         show(f"the same steps, and the same tree {done.tree[:12]}")
     else:
-        show(inert(str(done.difference or "the same steps")))
-        files = ", ".join(map(visible, done.files))
+        show(strip_control_characters(str(done.difference or "the same steps")))
+        files = ", ".join(map(escape_invisible, done.files))
         show(f"another tree: {files}" if files else "the same tree")
     if not done.same:
         raise typer.Exit(1)
@@ -143,7 +143,7 @@ def diff(run: Run, as_json: AsJson = False) -> None:
     from flows.config.settings import load_settings
     from flows.runs.report import to_json
     from flows.runs.runs import read_diff, read_report
-    from nodes.text import inert
+    from nodes.text import strip_control_characters
 
     runs = load_settings().runs
     patch = read_diff(runs, run)
@@ -153,7 +153,7 @@ def diff(run: Run, as_json: AsJson = False) -> None:
         show_json({**{name: report[name] for name in of_it}, "diff": patch})
         return
     if sys.stdout.isatty():
-        show(inert(patch.removesuffix("\n")))
+        show(strip_control_characters(patch.removesuffix("\n")))
     else:
         show_bytes(patch.encode("utf-8", "surrogateescape"))
 
@@ -180,7 +180,7 @@ def _show_trajectory(run: str, *, as_json: bool) -> None:
     from flows.config.settings import load_settings
     from flows.runs.layout import TRAJECTORY
     from flows.runs.runs import find_run
-    from nodes.text import inert
+    from nodes.text import strip_control_characters
     from providers.read_trajectory import event_line, read_trajectory
 
     path = find_run(load_settings().runs, run) / TRAJECTORY
@@ -188,7 +188,7 @@ def _show_trajectory(run: str, *, as_json: bool) -> None:
     if as_json:
         show_json(list(events))
     elif sys.stdout.isatty():
-        pager("\n".join(inert(event_line(event)) for event in events))
+        pager("\n".join(strip_control_characters(event_line(event)) for event in events))
     else:
         for event in events:
-            show(inert(event_line(event)))
+            show(strip_control_characters(event_line(event)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from app.terminal.out import say
 from app.terminal.who import who
 from contracts.errors import ApprovalDecided
-from nodes.text import visible
+from nodes.text import escape_invisible
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
@@ -25,7 +25,11 @@ def confirmed(question: str) -> bool:
 
 def who_sits_here() -> Callable[[str], str] | None:
     """Asks for the person's own words; None without a terminal."""
-    return (lambda question: _said(f"{visible(question)}\n> ")) if sys.stdin.isatty() else None
+    return (
+        (lambda question: _said(f"{escape_invisible(question)}\n> "))
+        if sys.stdin.isatty()
+        else None
+    )
 
 
 def asking(approvals: "Approvals") -> "Approver":

@@ -5,24 +5,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from app.terminal.out import say
-from blueprints.engine import Watch
+from blueprints.engine import RunListener
 from contracts.run import NodeResult
 
 _MARKS = {"success": "ok", "failure": "failed", "skipped": "skipped"}
 
 
 @contextmanager
-def watching(title: str, *, quiet: bool = False) -> Iterator[Watch]:
+def watching(title: str, *, quiet: bool = False) -> Iterator[RunListener]:
     """A watch for one run; the display ends with the block. `quiet` shows nothing."""
     if quiet:
-        yield Watch()
+        yield RunListener()
     elif sys.stderr.isatty():
         from app.terminal.tree import growing  # brings in rich
 
         with growing(title) as tree:
-            yield Watch(on_node_start=tree.start, on_node_complete=tree.complete, on_line=tree.line)
+            yield RunListener(
+                on_node_start=tree.start, on_node_complete=tree.complete, on_line=tree.line
+            )
     else:
-        yield Watch(on_node_start=_say_start, on_node_complete=_say_complete, on_line=_say_line)
+        yield RunListener(
+            on_node_start=_say_start, on_node_complete=_say_complete, on_line=_say_line
+        )
 
 
 def verdict(name: str, result: NodeResult) -> str:

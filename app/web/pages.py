@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from flows.audit.approval_text import in_words
 from memory.notes.content import state
-from nodes.text import inert, visible
+from nodes.text import escape_invisible, strip_control_characters
 
 _HERE = Path(__file__).parent
 
@@ -29,9 +29,9 @@ def _templates() -> Environment:
         "ago": ago,
         "percent": percent,
         "seconds": seconds,
-        "inert": inert,
+        "inert": strip_control_characters,
         "in_words": in_words,
-        "visible": visible,
+        "visible": escape_invisible,
         "state": lambda entry: state(entry, datetime.now(UTC)),
     }
     return made

@@ -13,7 +13,7 @@ from benchmarks.agents.tasks import COUNT, DONE, SET_UP, commands
 from benchmarks.gateway.process import SECRET
 from contracts.agents import NATIVE
 from contracts.chat import ChatRequest, Reply
-from contracts.gate import Terms
+from contracts.gate import TokenSpec
 from contracts.sandbox import Command
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentTask
@@ -34,7 +34,7 @@ def main(url: str, image: str, folder: Path) -> list[float]:
         model = f"scripted/{_script(folder, number)}"
         with (
             gateway.run(terms) as open_gate,
-            open_gate(Terms(node="n", agent=NATIVE, model=model)) as gate,
+            open_gate(TokenSpec(node="n", agent=NATIVE, model=model)) as gate,
             DockerSandbox.start(engine, spec) as sandbox,
         ):
             sandbox.exec(Command(argv=("bash", "-c", SET_UP)))

@@ -8,7 +8,7 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.checks import has_tools
 from nodes.commands import command, shell
-from nodes.types import Prompt, Work
+from nodes.types import MakePrompt, NodeFunction
 
 LOG = "CHAOS_LOG"
 """The variable that names the file where each node, step and fix is noted as it begins."""
@@ -19,7 +19,7 @@ def _note(name: str) -> None:
         file.write(f"{name}\n")
 
 
-def _noted(name: str, work: Work) -> Work:
+def _noted(name: str, work: NodeFunction) -> NodeFunction:
     def noted(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         _note(name)
         return work(ctx, sandbox)
@@ -27,7 +27,7 @@ def _noted(name: str, work: Work) -> Work:
     return noted
 
 
-def _asks(name: str) -> Prompt:
+def _asks(name: str) -> MakePrompt:
     def prompt(_: RunContext) -> str:
         _note(name)
         return "Write the answer."

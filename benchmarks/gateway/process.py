@@ -1,6 +1,6 @@
 """A gateway that allows everything: `python -m benchmarks.gateway.process`."""
 
-from contracts.gate import Terms
+from contracts.gate import TokenSpec
 from contracts.tool import Allowed, Guard
 from providers.gateway import gateway_app
 from providers.ledger import OpenRuns
@@ -9,7 +9,7 @@ from providers.serve import serve
 SECRET = "benchmark"  # noqa: S105 - guards nothing
 
 
-def _allow_all(_: str, __: Terms) -> Guard:
+def _allow_all(_: str, __: TokenSpec) -> Guard:
     return lambda _: Allowed()
 
 

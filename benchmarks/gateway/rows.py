@@ -17,7 +17,7 @@ import httpx
 from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
 from contracts.agents import NATIVE
-from contracts.gate import Terms
+from contracts.gate import TokenSpec
 from flows.runs.layout import TRAJECTORY
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
@@ -67,7 +67,7 @@ def _bench() -> Iterator[Bench]:
         open_gate = stack.enter_context(client.run(terms))
 
         def token(model: str) -> str:
-            gate = open_gate(Terms(node="n", agent=NATIVE, model=model))
+            gate = open_gate(TokenSpec(node="n", agent=NATIVE, model=model))
             return stack.enter_context(gate).token
 
         limits = httpx.Limits(max_connections=64)

@@ -7,7 +7,7 @@ from statistics import median
 
 from benchmarks.policy.work import MAIL, WORK, carry_out, injected, operations, plan_of
 from benchmarks.row import Row
-from contracts.entity import CLEAN, Entity
+from contracts.entity import EMPTY_LABEL, Entity
 from policy.authority import Authority
 from policy.plan.plan_check import check_plan
 from policy.plan.plan_json import parse_plan
@@ -32,7 +32,7 @@ def _step_row() -> Row:
     grants = frozenset(cap for one in registry for cap in one.requires)
     held = {f"input.x{i}": Entity(content=i, label=MAIL.label, origin="x") for i in range(ENTITIES)}
     held["step0"] = Entity(content="notes", label=MAIL.label, origin="step0")
-    held["place.workspace"] = Entity(content="files", label=CLEAN, origin="repo")
+    held["place.workspace"] = Entity(content="files", label=EMPTY_LABEL, origin="repo")
     world = PolicyContext(
         registry=registry,
         authority=Authority(grants=grants),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from contracts.entity import CLEAN, Entity, Label
+from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json
 from policy.authority import Authority
 from policy.log.events import Draft
@@ -174,7 +174,7 @@ def operations(did: list[str]) -> tuple[Operation, ...]:
     """The ready operations' shapes; each only notes that it was done."""
 
     def hr(arguments: Mapping[str, Json]) -> Label:
-        return TAGGED if str(arguments["path"]).startswith("hr/") else CLEAN
+        return TAGGED if str(arguments["path"]).startswith("hr/") else EMPTY_LABEL
 
     def web(arguments: Mapping[str, Json]) -> Label:
         return Label(taint=frozenset({f"web:{arguments['url']}"}))
@@ -308,8 +308,10 @@ def carry_out(steps: list[dict[str, Json]]) -> Done:
         authority,
         values={
             "input.mail": MAIL,
-            "input.people": Entity(content=["bob@example.org"], label=CLEAN, origin="the user"),
-            "input.on": Entity(content=True, label=CLEAN, origin="the user"),
+            "input.people": Entity(
+                content=["bob@example.org"], label=EMPTY_LABEL, origin="the user"
+            ),
+            "input.on": Entity(content=True, label=EMPTY_LABEL, origin="the user"),
             "place.workspace": Entity(
                 content="files", label=Label(taint=frozenset({"repo:work"})), origin="repo:work"
             ),

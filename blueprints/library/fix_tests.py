@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
-from blueprints.prompts import template
+from blueprints.prompts import prompt_template
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from nodes.changes import commit_now, same_as
+from nodes.changes import head_hash, unchanged_from
 from nodes.checks import has_tools
-from nodes.projects.options import OPTIONS
+from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.work import exec_tests, install_project, require_tests, run_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"
@@ -34,14 +34,14 @@ def see_tests_fail(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     if tests.result.status == "success":
         return NodeResult.success(_NOTHING_TO_FIX)
     seen = NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
-    return replace(seen, facts={_BASE: commit_now(sandbox)})
+    return replace(seen, facts={_BASE: head_hash(sandbox)})
 
 
 def see_tests_pass(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     """Run the tests; that they pass with nothing changed that git keeps is a failure too."""
     tests = run_tests(ctx, sandbox)
     base = ctx.results["reproduce"].facts.get(_BASE)
-    if tests.status == "success" and base and same_as(base, sandbox):
+    if tests.status == "success" and base and unchanged_from(base, sandbox):
         return NodeResult.failure(_NOTHING_KEPT, tests.output)
     return tests
 
@@ -61,7 +61,7 @@ fix_tests = blueprint(
         agentic(
             "fix",
             "Fix what makes the tests fail",
-            prompt=template(_PROMPTS / "fix_tests.md.j2"),
+            prompt=prompt_template(_PROMPTS / "fix_tests.md.j2"),
             skip=_nothing_to_fix,
         ),
         validate(
@@ -71,11 +71,11 @@ fix_tests = blueprint(
             on_failure=agentic(
                 "fix-again",
                 "Fix what still fails",
-                prompt=template(_PROMPTS / "fix_tests_again.md.j2"),
+                prompt=prompt_template(_PROMPTS / "fix_tests_again.md.j2"),
             ),
             max_retries=2,
             skip=_nothing_to_fix,
         ),
     ],
-    options=OPTIONS,
+    options=PROJECT_OPTIONS,
 )

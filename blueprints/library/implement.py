@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
-from blueprints.prompts import template
-from nodes.changes import commit_since, head
+from blueprints.prompts import prompt_template
+from nodes.changes import commit_since, current_commit
 from nodes.checks import has_tools, was_skipped
-from nodes.projects.options import OPTIONS
+from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.work import install_project, look_for_tests, run_tests
 
 _PROMPTS = Path(__file__).parent / "prompts"
@@ -18,19 +18,19 @@ implement = blueprint(
     "Investigate, implement what is asked for, run the tests, commit",
     [
         preflight("tools", "Git is there", has_tools("git")),
-        preflight("base", "The commit to start from", head),
+        preflight("base", "The commit to start from", current_commit),
         preflight("project", "Look for how the project is tested", look_for_tests),
         deterministic("install", "Install the project", install_project),
         agentic(
             "investigate",
             "Read the code and make a plan",
-            prompt=template(_PROMPTS / "implement_investigate.md.j2"),
+            prompt=prompt_template(_PROMPTS / "implement_investigate.md.j2"),
             allowed_tools=_READ_ONLY,
         ),
         agentic(
             "implement",
             "Carry the plan out",
-            prompt=template(_PROMPTS / "implement.md.j2"),
+            prompt=prompt_template(_PROMPTS / "implement.md.j2"),
         ),
         validate(
             "verify",
@@ -39,12 +39,12 @@ implement = blueprint(
             on_failure=agentic(
                 "fix",
                 "Fix what fails",
-                prompt=template(_PROMPTS / "implement_fix.md.j2"),
+                prompt=prompt_template(_PROMPTS / "implement_fix.md.j2"),
             ),
             skip=was_skipped("project"),
         ),
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],
-    options=OPTIONS,
+    options=PROJECT_OPTIONS,
     needs_intent=True,
 )

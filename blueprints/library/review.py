@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight
-from blueprints.prompts import template
-from nodes.changes import head, unchanged_since
+from blueprints.prompts import prompt_template
+from nodes.changes import current_commit, unchanged_since
 from nodes.checks import has_tools, work_tree_clean
-from nodes.review_range import OPTIONS, changes_to_review
+from nodes.review_range import REVIEW_OPTIONS, changes_to_review
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _READ_ONLY = (
@@ -25,15 +25,15 @@ review = blueprint(
     [
         preflight("tools", "Git is there", has_tools("git")),
         preflight("clean", "Nothing is uncommitted", work_tree_clean),
-        preflight("base", "The commit under review", head),
+        preflight("base", "The commit under review", current_commit),
         deterministic("changes", "Collect the changes to review", changes_to_review),
         agentic(
             "review",
             "Read the changes and write the review",
-            prompt=template(_PROMPTS / "review.md.j2"),
+            prompt=prompt_template(_PROMPTS / "review.md.j2"),
             allowed_tools=_READ_ONLY,
         ),
         deterministic("unchanged", "Nothing was changed", unchanged_since("base")),
     ],
-    options=OPTIONS,
+    options=REVIEW_OPTIONS,
 )

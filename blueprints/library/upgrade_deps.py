@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight, step, validate
-from blueprints.prompts import template
+from blueprints.prompts import prompt_template
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from nodes.changes import commit_since, head
+from nodes.changes import commit_since, current_commit
 from nodes.checks import has_tools, was_skipped
 from nodes.projects.dependencies import find_dependency_files
-from nodes.projects.options import OPTIONS
+from nodes.projects.options import PROJECT_OPTIONS
 from nodes.projects.work import look_for_tests, require_install, run_tests
 from policy.guard.protected import LOCK_FILES
 
@@ -27,7 +27,7 @@ upgrade_deps = blueprint(
     "Upgrade dependencies within what the intent allows, run the tests, commit",
     [
         preflight("tools", "Git is there", has_tools("git")),
-        preflight("base", "The commit to start from", head),
+        preflight("base", "The commit to start from", current_commit),
         preflight("dependencies", "Files that name dependencies", find_dependency_files),
         preflight("project", "Look for how the project is tested", look_for_tests),
         deterministic("install", "Install the project", require_install),
@@ -35,7 +35,7 @@ upgrade_deps = blueprint(
         agentic(
             "upgrade",
             "Upgrade the dependencies",
-            prompt=template(_PROMPTS / "upgrade_deps.md.j2"),
+            prompt=prompt_template(_PROMPTS / "upgrade_deps.md.j2"),
         ),
         validate(
             "verify",
@@ -44,11 +44,14 @@ upgrade_deps = blueprint(
             on_failure=agentic(
                 "fix",
                 "Fix what the upgrade broke",
-                prompt=template(_PROMPTS / "upgrade_deps_fix.md.j2"),
+                prompt=prompt_template(_PROMPTS / "upgrade_deps_fix.md.j2"),
             ),
         ),
         deterministic("commit", "Commit all changes", commit_since("base")),
     ],
     changes=LOCK_FILES,
-    options={**OPTIONS, "versions": "the versions to go to, as in 'django==5.2 redis>=6,<7'"},
+    options={
+        **PROJECT_OPTIONS,
+        "versions": "the versions to go to, as in 'django==5.2 redis>=6,<7'",
+    },
 )

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blueprints.types import Blueprint
-from contracts.json import canonical
+from contracts.json import canonical_json
 from flows.audit.event_log import event_log, open_log
 from flows.audit.run_events import heard
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.runs.checkpoint import Checkpoint
 from flows.runs.owner import owner_of
-from nodes.types import inner, step_names
+from nodes.types import inner_nodes, step_names
 from policy.types import Approval
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def resume_point(
         return start
     finished: set[str] = set()
     for node in blueprint.nodes:
-        within = (node, *inner(node))
+        within = (node, *inner_nodes(node))
         names = {found.name for found in within}
         if names & may:
             again = start.again_from(finished, heard(folder))
@@ -93,7 +93,7 @@ def decided_text(approvals: Sequence[Approval]) -> str:
     """What a person has said to this run's agents, for those that go on; empty for nothing."""
     lines = [
         f"- {'approved, once' if one.status == 'approved' else 'refused'}: "
-        f"{one.op} {canonical(one.arguments)}{f' ({one.reason})' if one.reason else ''}"
+        f"{one.op} {canonical_json(one.arguments)}{f' ({one.reason})' if one.reason else ''}"
         for one in reversed(approvals)
         if one.status in ("approved", "denied")
     ]

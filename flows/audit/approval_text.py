@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from contracts.json import Json
 from contracts.tool import Denied
-from nodes.text import fenced, visible
+from nodes.text import code_block, escape_invisible
 from policy.plan.references import refs_in
 from policy.plan.registry import plain_json
 from policy.types import Approval
@@ -24,16 +24,16 @@ _SHOWN = 20_000
 def headline(approval: Approval) -> str:
     """Who asks for what, in one line, cut short."""
     if approval.is_question:
-        return visible(f"asks you: {approval.arguments['question']}")
+        return escape_invisible(f"asks you: {approval.arguments['question']}")
     args = ", ".join(f"{name}={short(value)}" for name, value in approval.arguments.items())
-    return visible(f"{_who(approval)}{approval.op}({args})")
+    return escape_invisible(f"{_who(approval)}{approval.op}({args})")
 
 
 def why(approval: Approval) -> list[str]:
     """Which rules stopped it, and what led there; nothing for a question."""
     if approval.is_question:
         return []
-    return [_one_line(line) for denied in approval.denied.each for line in _reasons(denied)]
+    return [_one_line(line) for denied in approval.denied.denials for line in _reasons(denied)]
 
 
 def _reasons(denied: Denied) -> Iterator[str]:
@@ -56,7 +56,7 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
         cut = (
             f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
         )
-        lines += _indented(_one_line(name), visible(text[: len(text) - more]) + cut)
+        lines += _indented(_one_line(name), escape_invisible(text[: len(text) - more]) + cut)
     return [*lines, *why(approval)]
 
 
@@ -71,11 +71,11 @@ def form_text(approval: Approval, more: int) -> str:
         f"**Run {approval.run_id}** waits for you{f'; {more} more after this' if more else ''}."
     ]
     if approval.is_question:
-        parts += ["It asks you:", fenced(visible(str(approval.arguments["question"])))]
+        parts += ["It asks you:", code_block(escape_invisible(str(approval.arguments["question"])))]
         parts.append("Your own words are trusted.")
     else:
         where = f"node {approval.node!r}" if approval.node else f"step {approval.step}"
-        parts += [f"**CAPABILITY_VIOLATION** in {where}:", fenced("\n".join(_narrow(approval)))]
+        parts += [f"**CAPABILITY_VIOLATION** in {where}:", code_block("\n".join(_narrow(approval)))]
         parts.append("An approval is for exactly this, once.")
     return "\n\n".join(parts) + "\n"
 
@@ -91,12 +91,12 @@ def in_a_line(value: Json) -> str:
     refs = list(refs_in(value))
     if len(refs) == 1 and refs[0].pointer == "":
         return f"<{refs[0].ref}>"
-    return visible(repr(plain_json(value)))
+    return escape_invisible(repr(plain_json(value)))
 
 
 def argument_lines(name: str, value: Json) -> list[str]:
     """An argument whole, as it is: one line or more."""
-    return _indented(_one_line(name), visible(in_words(value)))
+    return _indented(_one_line(name), escape_invisible(in_words(value)))
 
 
 def late_line(undecided: Sequence[Approval]) -> str | None:
@@ -124,7 +124,7 @@ def approval_json(approval: Approval) -> dict[str, object]:
         "tags": sorted(denied.tags),
         "reason": denied.reason,
         "provenance": list(denied.provenance),
-        "also": [f"{one.rule}: {one.reason}" for one in denied.also],
+        "also": [f"{one.rule}: {one.reason}" for one in denied.others],
         "asked_at": approval.asked_at.isoformat(),
         "expires_at": approval.expires_at.isoformat(),
         "decided_by": approval.decided_by,
@@ -146,7 +146,7 @@ def _who(approval: Approval) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(visible(text).split())
+    return " ".join(escape_invisible(text).split())
 
 
 def _indented(name: str, text: str) -> list[str]:

@@ -5,11 +5,11 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, ValidationError
 
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from contracts.json import Json
 from contracts.tool import Decision, ToolCall
 from flows.runs.from_trajectory import ALLOWED_TOOLS
-from nodes.agents.allowed import TOOLS, guard_for
+from nodes.agents.allowed import AGENT_TOOLS, allowed_tools_guard
 from policy.guard.guard import GUARD_VERSION, AgentGuard, combined_guard
 from policy.log.replay import Decide
 from policy.plan.decision_record import PLAN_POLICY_VERSION, redecide
@@ -35,11 +35,11 @@ def allowed_tools(question: Mapping[str, Json]) -> Decision:
     except ValidationError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
-    return guard_for(asked.allowed_tools, asked.agent)(call)
+    return allowed_tools_guard(asked.allowed_tools, asked.agent)(call)
 
 
 class _Bounded(_Question, frozen=True, extra="forbid"):
-    bounds: Bounds
+    bounds: GuardBounds
     read: tuple[str, ...]
 
 
@@ -50,10 +50,10 @@ def agent_guard(question: Mapping[str, Json]) -> Decision:
     except ValidationError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     call = ToolCall(id=asked.call.id, name=asked.call.name, arguments=asked.call.arguments)
-    allowed = guard_for(asked.allowed_tools, asked.agent)
-    return combined_guard((allowed, AgentGuard(asked.bounds, TOOLS[asked.agent].get, asked.read)))(
-        call
-    )
+    allowed = allowed_tools_guard(asked.allowed_tools, asked.agent)
+    return combined_guard(
+        (allowed, AgentGuard(asked.bounds, AGENT_TOOLS[asked.agent].get, asked.read))
+    )(call)
 
 
 POLICIES: Mapping[str, Decide] = MappingProxyType(

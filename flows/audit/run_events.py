@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from contracts.entity import Entity, Label, joined
-from contracts.gate import Bounds
+from contracts.entity import Entity, Label, join_labels
+from contracts.gate import GuardBounds
 from contracts.json import Json
 from contracts.names import without_attempt
 from contracts.run import NodeResult, RunContext, RunReport
@@ -19,7 +19,7 @@ from flows.runs.request import ResolvedRequest, repo_name
 from flows.runs.secret_reads import node_of, rules_of, secrets_read
 from memory.around_run import Recall
 from nodes.text import Redact
-from nodes.types import NODE_TYPES, Node, inner
+from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind
 from providers.read_trajectory import parse_event
 from sandbox.git import redact_url
@@ -62,7 +62,7 @@ class RunEvents:
         start: Start,
         folder: Path,
         redact: Redact,
-        bounds: Bounds | None = None,
+        bounds: GuardBounds | None = None,
     ) -> None:
         self._append = append
         self._request = request
@@ -152,7 +152,7 @@ class RunEvents:
 
     def _node_ended(self, node: Node, ctx: RunContext) -> None:
         """Tell of all that was said in it, a little at a time, then of it and what is inside it."""
-        parts = [part for part in (*inner(node), node) if part.name in ctx.results]
+        parts = [part for part in (*inner_nodes(node), node) if part.name in ctx.results]
         again = node.name in self._told
         rules = self._rules()
         telling = {
@@ -189,7 +189,7 @@ class RunEvents:
         seen = [entity.id for entity in inputs] if view is None else view
         seen = [*seen, *(entity.id for entity in came_in)]
         text = "\n".join(filter(None, (result.error, result.output)))
-        label = joined(entity.label for entity in (*inputs, *came_in))
+        label = join_labels(entity.label for entity in (*inputs, *came_in))
         made = text_entity(text, origin=f"node {node.name}", label=label, sources=seen)
         body: dict[str, Json] = {
             "node": node.name,
@@ -250,7 +250,7 @@ class RunEvents:
         self._waiting.append(self._draft("relation", {"kind": "RELATES_TO"}, (shown, self._intent)))
 
     def _made(self, text: str, origin: str, of: Sequence[Entity]) -> Entity:
-        label = joined(entity.label for entity in of)
+        label = join_labels(entity.label for entity in of)
         return text_entity(text, origin=origin, label=label, sources=[e.id for e in of])
 
     def _draft(

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
 
 from contracts.entity import Label
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from flows.config.environment import FromConfig
 from flows.config.tables import Table, load_table
 from flows.runs.request import ResolvedRequest, repo_name
@@ -89,12 +89,12 @@ class PolicySettings(Table):
             grants=self.grants | grants, principals=self.principals, tags=frozenset(named)
         )
 
-    def bounds(self, request: ResolvedRequest, hosts: Sequence[str]) -> Bounds | None:
+    def bounds(self, request: ResolvedRequest, hosts: Sequence[str]) -> GuardBounds | None:
         """What the guard of this run's agents goes by; None when there is to be none."""
         if not self.guard:
             return None
         repo, place = f"repo:{repo_name(request.repo)}", request.intent_from
-        return Bounds(
+        return GuardBounds(
             taint=(repo, place) if place else (repo,),
             protected=self.protected,
             secret=self.secret,
@@ -104,7 +104,7 @@ class PolicySettings(Table):
             wait_s=self.wait_approvals_s,
         )
 
-    def bounds_of_plan(self, allow_change: Sequence[str], workspace: Label) -> Bounds | None:
+    def bounds_of_plan(self, allow_change: Sequence[str], workspace: Label) -> GuardBounds | None:
         """Which files a plan pushes changed only where `allow_change` permits it.
 
         None: any, for there is no guard, or nothing untrusted has come into its workspace.
@@ -112,7 +112,7 @@ class PolicySettings(Table):
         if not self.guard or not workspace.taint:
             return None
         taint = tuple(sorted(workspace.taint))
-        return Bounds(taint=taint, protected=self.protected, changes=tuple(allow_change))
+        return GuardBounds(taint=taint, protected=self.protected, changes=tuple(allow_change))
 
 
 def load_policy_settings() -> PolicySettings:

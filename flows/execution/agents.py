@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from contracts.errors import SandboxLost, Unavailable
-from contracts.gate import Bounds, OpenGate
+from contracts.gate import GuardBounds, OpenModelAccess
 from contracts.sandbox import Sandbox
 from flows.services.gateway import OpenRun
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
-from nodes.agents.native import gated_native
+from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
 from nodes.agents.runner import MakeAgent
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine
 
-MakeGated = Callable[[OpenGate, OnLine], Agent]
+MakeGated = Callable[[OpenModelAccess, OnLine], Agent]
 
 _CLI: Mapping[str, MakeGated] = {
     "claude-code": lambda open_gate, on_line: claude_code(open_gate, on_line=on_line),
@@ -42,9 +42,9 @@ def gated(run: OpenRun) -> dict[str, MakeAgent]:
         return lambda on_line: lead(make(run.open_gate, on_line))
 
     cli = {name: maker(make) for name, make in _CLI.items()}
-    return {**cli, "native": lambda on_line: gated_native(run.open_gate, on_line=on_line)}
+    return {**cli, "native": lambda on_line: gateway_native_agent(run.open_gate, on_line=on_line)}
 
 
-def bounded(open_gate: OpenGate, bounds: Bounds | None) -> OpenGate:
+def bounded(open_gate: OpenModelAccess, bounds: GuardBounds | None) -> OpenModelAccess:
     """The same gate, whose guard also goes by these bounds."""
     return lambda terms: open_gate(replace(terms, bounds=bounds))

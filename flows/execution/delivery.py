@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from contracts.errors import ForgeRefused, HarnessError, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunReport
-from contracts.sandbox import LastingSandbox, Sandbox
+from contracts.sandbox import PersistentSandbox, Sandbox
 from flows.execution.dependencies import Workshop
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.request import ResolvedRequest
-from nodes.text import cap, inert
+from nodes.text import strip_control_characters, truncate_middle
 from sandbox.branches import publish_branch, push_address, push_branch
 from sandbox.left_out import ignored_files_notice, reset_index
 from sandbox.workspace import collect_work
@@ -38,7 +38,7 @@ class Delivery:
     def take(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
         """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
         about = self._request.intent or self._request.definition.description
-        message = f"harness: {cap(inert(about), MESSAGE_CAP)}"
+        message = f"harness: {truncate_middle(strip_control_characters(about), MESSAGE_CAP)}"
         self.work = collect_work(sandbox, self._base, self.branch, message=message)
         if self.work is None and ended is not None:
             self._tell(*reset_index(sandbox), *ignored_files_notice(sandbox))
@@ -58,7 +58,7 @@ class Delivery:
         except HarnessError as error:
             self.notices = (f"the work is not on its branch: {self._workshop.redact(str(error))}",)
 
-    def keep_lane(self, name: str, fork: LastingSandbox) -> None:
+    def keep_lane(self, name: str, fork: PersistentSandbox) -> None:
         """Keep what an agent made that did not win, as a branch of the bare repository.
 
         What cannot be kept is a notice: it is no reason to end the run of who won.

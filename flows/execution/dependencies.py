@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from blueprints.types import Blueprint
-from contracts.gate import Bounds
-from contracts.sandbox import LastingSandbox, SnapshotId
+from contracts.gate import GuardBounds
+from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.run_events import Append
 from flows.execution.pull_requests import Propose
 from flows.recall.notes import Notes
 from flows.recall.playbooks import Memory
 from flows.runs.checkpoint import Used
 from flows.runs.request import ResolvedRequest, RunRequest
-from nodes.agents.talk import Talks
+from nodes.agents.talk import ConversationStore
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.log.view_spec import ViewSpec
@@ -32,7 +32,7 @@ Tell = Callable[[str, str], None]
 class Opened(NamedTuple):
     """A sandbox, and the variables that its commands need to find the way out."""
 
-    sandbox: LastingSandbox
+    sandbox: PersistentSandbox
     env: Mapping[str, str]
 
 
@@ -65,11 +65,12 @@ class Workshop:
     notes: Callable[[], AbstractContextManager[Notes]]
     """The notebook, for as long as a run lasts."""
     agents: Callable[
-        [ResolvedRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]
+        [ResolvedRequest, str, Path, Tell, Used, ConversationStore],
+        AbstractContextManager[RunAgent],
     ]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
     The agents begin with what the run has used and said before it stopped, if it did."""
-    bounds: Callable[[ResolvedRequest], Bounds | None]
+    bounds: Callable[[ResolvedRequest], GuardBounds | None]
     """What the guard of this request's agents goes by, besides the tools that nodes allow."""
     approvals: Callable[[], "AbstractContextManager[Approvals]"]
     """Opens what is asked of a person."""

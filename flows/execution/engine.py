@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from blueprints.engine import Lanes, NodeRunner, Perform, Watch, call, run_nodes
+from blueprints.engine import LaneHooks, NodeRunner, RunListener, WrapNode, call_directly, run_nodes
 from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
@@ -30,9 +30,9 @@ def run_blueprint(
     *,
     run_id: str,
     flow_run: FlowRun | None = None,
-    perform: Perform = call,
-    lanes: Callable[[], Perform] = lambda: call,
-    watch: Watch | None = None,
+    perform: WrapNode = call_directly,
+    lanes: Callable[[], WrapNode] = lambda: call_directly,
+    watch: RunListener | None = None,
 ) -> RunReport:
     """Run the blueprint on the repository and give the report.
 
@@ -64,7 +64,7 @@ def run_blueprint(
                     workshop,
                     perform=perform,
                     lanes=lanes,
-                    told=watch or Watch(),
+                    told=watch or RunListener(),
                 )
             else:
                 ctx = _context(request, {}, run_id, work_dir="", memory="")
@@ -117,9 +117,9 @@ def _do_nodes(
     request: ResolvedRequest,
     workshop: Workshop,
     *,
-    perform: Perform,
-    lanes: Callable[[], Perform],
-    told: Watch,
+    perform: WrapNode,
+    lanes: Callable[[], WrapNode],
+    told: RunListener,
 ) -> None:
     checkpoints = record.checkpoints
     run_id = record.ctx.run_id
@@ -140,13 +140,13 @@ def _do_nodes(
         run_node = NodeRunner(
             sandbox,
             with_notes(run_agent, record.events.following(record.book), request, run_id),
-            perform=checkpoints.perform(perform, request.model),
-            watch=told,
+            wrap=checkpoints.perform(perform, request.model),
+            listener=told,
             redact=workshop.redact,
-            lanes=Lanes(
-                perform=lambda name, fork: checkpoints.beside(lanes(), request.model, name, fork),
-                files=checkpoints.fork_of,
-                keep=record.delivery.keep_lane,
+            lane_hooks=LaneHooks(
+                wrap=lambda name, fork: checkpoints.beside(lanes(), request.model, name, fork),
+                saved_files=checkpoints.fork_of,
+                save_work=record.delivery.keep_lane,
             ),
         )
         record.events.write_start()

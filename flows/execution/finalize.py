@@ -11,7 +11,7 @@ from flows.recall.notes import Notes
 from flows.recall.playbooks import Away, Memory
 from flows.runs import runs
 from flows.runs.checkpoints import Checkpoints
-from nodes.blame import blame
+from nodes.blame import describe_node_error
 from sandbox.workspace import WorkCommit
 
 
@@ -27,7 +27,7 @@ def reason(error: BaseException) -> str:
         return said or "it was cancelled"
     if isinstance(error, HarnessError):
         return str(error)
-    return blame(error) or f"{type(error).__name__}: {error}".rstrip(": ")
+    return describe_node_error(error) or f"{type(error).__name__}: {error}".rstrip(": ")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from blueprints.report import raised_reports, report
-from contracts.run import RunContext, RunReport, RunStatus, Surfaced
+from blueprints.report import build_report, exception_reports
+from contracts.run import RunContext, RunReport, RunStatus, SurfacedMemory
 from flows.execution.delivery import Delivery
 from flows.execution.pending_approvals import Doubt
 from flows.runs.checkpoints import Checkpoints
@@ -50,7 +50,7 @@ class Known:
     def verdict(self) -> RunReport:
         """How the nodes ended, and nothing else."""
         took = self.checkpoints.elapsed_ms
-        return report(self.request.definition, self.ctx, total_duration_ms=took)
+        return build_report(self.request.definition, self.ctx, total_duration_ms=took)
 
     @property
     def status(self) -> RunStatus:
@@ -61,12 +61,12 @@ class Known:
         return "waiting" if status == "success" and self.doubt.waits else status
 
 
-def run_report(known: Known, surfaced: Surfaced, stopped: Stopped | None) -> RunReport:
+def run_report(known: Known, surfaced: SurfacedMemory, stopped: Stopped | None) -> RunReport:
     """The report of a run as it is known now; `stopped` is None when its nodes came to an end."""
     verdict, request, work = known.verdict, known.request, known.delivery.work
     usage = spent(known.folder / TRAJECTORY) or verdict.token_usage
     nodes = request.definition.nodes
-    raised = raised_reports(nodes, stopped.raised_in, stopped.blame) if stopped else ()
+    raised = exception_reports(nodes, stopped.raised_in, stopped.blame) if stopped else ()
     failed_by = raised[0].name if raised else None
     return replace(
         verdict,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from flows.audit.agent_approvals import decided_text, notices, pending
 from flows.audit.approval_text import late_line
 from flows.execution.delivery import Delivery
@@ -26,7 +26,7 @@ class Doubt:
         run_id: str,
         base: BaseCommit,
         delivery: Delivery,
-        bounds: Bounds | None,
+        bounds: GuardBounds | None,
         approvals: "Callable[[], AbstractContextManager[Approvals]]",
     ) -> None:
         self.refused: str | None = None

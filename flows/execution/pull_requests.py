@@ -7,7 +7,7 @@ from contracts.run import RunReport
 from flows.config.settings import ForgeSettings
 from flows.execution.forge import Forge, PullRequest, open_pull_request, project_of
 from flows.runs.report import markdown
-from nodes.text import inert
+from nodes.text import strip_control_characters
 
 Propose = Callable[[str, str | None, RunReport], str | None]
 """Takes the remote that was pushed to, the branch the run began from and the report so far;
@@ -43,7 +43,7 @@ def proposer(forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]) ->
 def title(report: RunReport) -> str:
     """One line: the blueprint and what was asked."""
     whole = f"{report.blueprint}: {report.intent or report.run_id}"
-    return powerless(" ".join(inert(whole).split()))
+    return powerless(" ".join(strip_control_characters(whole).split()))
 
 
 def body(report: RunReport) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from blueprints.engine import NodeRunner, Watch, run_nodes
+from blueprints.engine import NodeRunner, RunListener, run_nodes
 from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
 from contracts.run import RunContext, RunReport
@@ -20,7 +20,7 @@ from flows.runs.resume import request_for
 from flows.runs.review_base import as_inside, compared_with
 from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
-from nodes.agents.talk import NO_TALKS
+from nodes.agents.talk import NO_CONVERSATIONS
 from providers.read_trajectory import TrajectoryDifference, first_difference
 from sandbox.diffs import changed_paths, tree_id
 from sandbox.repos import BaseCommit, fetch_base
@@ -40,7 +40,7 @@ class Replay:
 
 
 def replay(
-    runs: Path, run: str, workshop: Callable[[Path], Workshop], watch: Watch | None = None
+    runs: Path, run: str, workshop: Callable[[Path], Workshop], watch: RunListener | None = None
 ) -> Replay:
     """Do a run again, on its base commit, in a fresh sandbox, and compare steps and tree.
 
@@ -61,7 +61,7 @@ def replay(
         base = fetch_base(
             request.repo, request.ref or None, compared_with(request), store=shop.repos
         )
-        work = _do(request, base, shop, Path(folder), watch or Watch())
+        work = _do(request, base, shop, Path(folder), watch or RunListener())
         old, new = own / TRAJECTORY, Path(folder, TRAJECTORY)
         difference = first_difference(old, new) if old.exists() and new.exists() else None
     was, now = report.commit or base.commit, work.commit if work else base.commit
@@ -95,12 +95,12 @@ def _recorded_request(own: Path, report: RunReport) -> Iterator[ResolvedRequest]
 
 
 def _do(
-    request: ResolvedRequest, base: BaseCommit, shop: Workshop, folder: Path, watch: Watch
+    request: ResolvedRequest, base: BaseCommit, shop: Workshop, folder: Path, watch: RunListener
 ) -> WorkCommit | None:
     run_id = new_run_id()
     branch = f"harness/{run_id}/{request.definition.name}"
     with (
-        shop.agents(request, run_id, folder, watch.on_line, Used(), NO_TALKS) as run_agent,
+        shop.agents(request, run_id, folder, watch.on_line, Used(), NO_CONVERSATIONS) as run_agent,
         shop.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
     ):
         clone_into_sandbox(opened.sandbox, base, branch)
@@ -114,7 +114,7 @@ def _do(
             env={**shop.env, **opened.env},
             options=as_inside(request, base).options,
         )
-        run_node = NodeRunner(opened.sandbox, run_agent, watch=watch, redact=shop.redact)
+        run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not
             run_nodes(request.definition.nodes, ctx, run_node)
         return collect_work(opened.sandbox, base, branch, message="replay")

@@ -24,7 +24,7 @@ from flows.runs.model_calls import spent
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import read_record
 from flows.runs.signals import undisturbed
-from nodes.blame import blame, raised_in
+from nodes.blame import describe_node_error, failed_node_durations
 from policy.errors import LogDamaged
 
 
@@ -149,8 +149,8 @@ class Record:
             status=status_after(error),
             why=self._redact(reason(error)),
             resumable=not self.gives_up,
-            blame=self._redact(blame(error) or ""),
-            raised_in=raised_in(error),
+            blame=self._redact(describe_node_error(error) or ""),
+            raised_in=failed_node_durations(error),
         )
 
     def _known(self) -> Known:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from blueprints.engine import Perform
+from blueprints.engine import WrapNode
 from contracts.run import NodeResult, RunReport
 from contracts.sandbox import SnapshotId
 from flows.config.settings import TelemetrySettings
@@ -36,7 +36,7 @@ OpenSandbox = Callable[
 class Trace(Protocol):
     """Reports one run to telemetry."""
 
-    def perform(self, perform: Perform) -> Perform: ...
+    def perform(self, perform: WrapNode) -> WrapNode: ...
 
     def workshop(self, tools: Workshop) -> Workshop: ...
 
@@ -46,7 +46,7 @@ class Trace(Protocol):
 class _Silent:
     """Tells nothing and changes nothing."""
 
-    def perform(self, perform: Perform) -> Perform:
+    def perform(self, perform: WrapNode) -> WrapNode:
         return perform
 
     def workshop(self, tools: Workshop) -> Workshop:
@@ -84,7 +84,7 @@ class _Told:
         self._span = span
         self._counted = counted
 
-    def perform(self, perform: Perform) -> Perform:
+    def perform(self, perform: WrapNode) -> WrapNode:
         def told(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
             with spanning(self._tracer, f"node {node.name}") as span:
                 result = perform(node, execute)

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from contracts.sandbox import (
-    FILE_LIMIT,
+    DEFAULT_FILE_LIMIT,
     Command,
     Connect,
     ExecResult,
-    LastingSandbox,
     OnOutput,
+    PersistentSandbox,
     SnapshotId,
 )
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TracedSandbox:
     """The same sandbox. A span names the program, never its arguments: they may hold anything."""
 
-    def __init__(self, inner: LastingSandbox, tracer: "Tracer") -> None:
+    def __init__(self, inner: PersistentSandbox, tracer: "Tracer") -> None:
         self._inner = inner
         self._tracer = tracer
 
@@ -36,7 +36,7 @@ class TracedSandbox:
             span.set_attribute("harness.timed_out", result.timed_out)
             return result
 
-    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         return self._inner.read_file(path, limit)
 
     def write_file(self, path: str, data: bytes) -> None:

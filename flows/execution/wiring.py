@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from contracts.agents import AGENTS
 from contracts.chat import ChatRequest, Complete, Reply
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from flows.audit.agent_approvals import approvals_at
 from flows.audit.event_log import appending, event_log, view_of
 from flows.config.environment import environment
@@ -30,10 +30,10 @@ from flows.runs.request import ResolvedRequest
 from flows.runs.review_base import compared_with
 from flows.runs.secret_reads import rules_of, secrets_read
 from nodes.agents.runner import MakeAgent, agent_runner
-from nodes.agents.talk import Talks, redacting
+from nodes.agents.talk import ConversationStore, redacted_store
 from nodes.execute import RunAgent
 from nodes.projects.python import NO_BYTECODE
-from nodes.text import Redact, redactor
+from nodes.text import Redact, make_redactor
 from providers.models import check_key
 from sandbox.engine import DockerEngine
 from sandbox.repos import FindSource
@@ -56,7 +56,7 @@ def workshop(
         SettingsInvalid: the settings cannot be read.
     """
     chosen = settings or load_settings()
-    redact = redactor(environment())
+    redact = make_redactor(environment())
     remembered = memory(complete=_reflecting(chosen))
     bounds = _bounds(chosen, ask=replay is None, wait_s=wait_s)
     docker, find = cache(engine), cache(find_source)
@@ -147,11 +147,18 @@ def _agents(
     redact: Redact,
     tools: OpenTools,
     replay: Path | None,
-    bounds: Callable[[ResolvedRequest], Bounds | None],
-) -> Callable[[ResolvedRequest, str, Path, Tell, Used, Talks], AbstractContextManager[RunAgent]]:
+    bounds: Callable[[ResolvedRequest], GuardBounds | None],
+) -> Callable[
+    [ResolvedRequest, str, Path, Tell, Used, ConversationStore], AbstractContextManager[RunAgent]
+]:
     @contextmanager
     def agents(
-        request: ResolvedRequest, run_id: str, folder: Path, tell: Tell, used: Used, talks: Talks
+        request: ResolvedRequest,
+        run_id: str,
+        folder: Path,
+        tell: Tell,
+        used: Used,
+        talks: ConversationStore,
     ) -> Iterator[RunAgent]:
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
@@ -176,10 +183,10 @@ def _agents(
                 made,
                 budget_usd=request.budget_usd,
                 spent_usd=used.cost_usd,
-                tell=lambda node, line: tell(node, redact(line)),
+                on_line=lambda node, line: tell(node, redact(line)),
                 toolbox=stack.enter_context(tools(run_id)),
-                talks=redacting(talks, redact),
-                read=lambda node: secrets_read(
+                conversations=redacted_store(talks, redact),
+                secret_files_read=lambda node: secrets_read(
                     folder / TRAJECTORY, node, rules_of(request, bounds(request))
                 ),
             )
@@ -193,8 +200,8 @@ def _no_tools(_: str) -> AbstractContextManager[Callable[[], None]]:
 
 def _bounds(
     settings: Settings, *, ask: bool, wait_s: float | None
-) -> Callable[[ResolvedRequest], Bounds | None]:
-    def bounds(request: ResolvedRequest) -> Bounds | None:
+) -> Callable[[ResolvedRequest], GuardBounds | None]:
+    def bounds(request: ResolvedRequest) -> GuardBounds | None:
         found = load_policy_settings().bounds(request, settings.sandbox.egress)
         if found is None:
             return None

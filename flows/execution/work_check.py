@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from policy.guard.changed_files import (
     ChangedFile,
     ForbiddenChange,
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
 
 
 def check_work(
-    work: WorkCommit, base: BaseCommit, bounds: Bounds, *, run_id: str, approvals: "Approvals"
+    work: WorkCommit, base: BaseCommit, bounds: GuardBounds, *, run_id: str, approvals: "Approvals"
 ) -> Checked:
     """Whether the work may go further; every doubtful file is put to a person.
 
@@ -61,13 +61,15 @@ def check_work(
     return Checked(None if all(used) else f"{_named(found)}: the approval is not there any more")
 
 
-def unpermitted_work(work: WorkCommit, base: BaseCommit, bounds: Bounds) -> str | None:
+def unpermitted_work(work: WorkCommit, base: BaseCommit, bounds: GuardBounds) -> str | None:
     """Why the work may not go further where nobody is asked, or None."""
     found = _unpermitted(work, base, bounds)
     return forbidden_message(found) if found else None
 
 
-def _unpermitted(work: WorkCommit, base: BaseCommit, bounds: Bounds) -> tuple[ForbiddenChange, ...]:
+def _unpermitted(
+    work: WorkCommit, base: BaseCommit, bounds: GuardBounds
+) -> tuple[ForbiddenChange, ...]:
     """What of the work no `--allow-change` permits, through the links of the base as well.
 
     A link that the work itself adds or turns is a change at the link's own path.

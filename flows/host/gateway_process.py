@@ -10,13 +10,13 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING
 
-from contracts.gate import OURSELVES, Terms
+from contracts.gate import INTERNAL_AGENT, TokenSpec
 from contracts.tool import Allowed, Guard
 from flows.audit.agent_approvals import approvals_in
 from flows.config.environment import environment
 from flows.services.daemon import retired
-from nodes.agents.allowed import TOOLS, guard_for
-from nodes.text import redactor
+from nodes.agents.allowed import AGENT_TOOLS, allowed_tools_guard
+from nodes.text import make_redactor
 from policy.guard.asking import ApprovalGuard
 from policy.guard.guard import AgentGuard, combined_guard
 from providers.gateway import gateway_app
@@ -41,7 +41,7 @@ def main(port: str, secret_file: Path, home: Path) -> None:
     secret = secret_file.read_text()
     ledger = OpenRuns(
         make_guard=partial(make_guard, approvals=approvals_in(home)),
-        redact=redactor(environment()),
+        redact=make_redactor(environment()),
         is_dead=has_exited,
     )
     threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
@@ -50,21 +50,21 @@ def main(port: str, secret_file: Path, home: Path) -> None:
 
 
 def make_guard(
-    run_id: str, terms: Terms, *, approvals: "Callable[[], Approvals] | None" = None
+    run_id: str, terms: TokenSpec, *, approvals: "Callable[[], Approvals] | None" = None
 ) -> Guard:
     """What a token's agent may do: the tools that its node allows, within the run's bounds.
 
     What the bounds deny may be put to a person, through `approvals`.
     """
-    if terms.agent == OURSELVES:
+    if terms.agent == INTERNAL_AGENT:
         return lambda _: Allowed()
-    allowed = guard_for(terms.allowed_tools, terms.agent)
+    allowed = allowed_tools_guard(terms.allowed_tools, terms.agent)
     if terms.bounds is None:
         return allowed
-    guard = AgentGuard(terms.bounds, TOOLS[terms.agent].get, terms.read)
+    guard = AgentGuard(terms.bounds, AGENT_TOOLS[terms.agent].get, terms.read)
     if approvals is None or not terms.bounds.ask:
         return combined_guard((allowed, guard))
-    redact = redactor(environment())
+    redact = make_redactor(environment())
     asking = ApprovalGuard(
         guard=guard, approvals=approvals, run_id=run_id, terms=terms, redact=redact
     )

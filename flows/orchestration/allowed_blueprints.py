@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from blueprints.find import find_blueprint, known_names
+from blueprints.find import find_blueprint, installed_names
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintNotFound
 
@@ -23,7 +23,7 @@ def allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> Bluepr
     if ":" in ref and not any(_allows(pattern, ref) for pattern in patterns):
         raise BlueprintNotFound(
             f"blueprint {ref!r} is not one that this deployment may load; it may: "
-            f"{', '.join((*known_names(), *patterns))}. The setting `allowed_blueprints` adds to it"
+            f"{', '.join((*installed_names(), *patterns))}. The setting `allowed_blueprints` adds to it"
         )
     return find_blueprint(ref, repo=repo)
 

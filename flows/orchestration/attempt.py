@@ -5,7 +5,7 @@ from functools import partial
 
 from prefect.exceptions import TerminationSignal
 
-from blueprints.engine import Watch
+from blueprints.engine import RunListener
 from contracts.errors import HarnessError, RunNotFound
 from contracts.run import RunReport
 from flows.config.settings import load_settings
@@ -24,7 +24,7 @@ from flows.runs.signals import LOOK_S, LOOK_UNDER_WORKER_S, cancelled_from_prefe
 
 
 def run_once(
-    request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
+    request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun, watch: RunListener
 ) -> RunReport:
     """Go on with the run as far as it comes, and show how it stands."""
     settings = load_settings()

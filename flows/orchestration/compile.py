@@ -8,7 +8,7 @@ from typing import Any
 from prefect import Flow, State
 from prefect.runtime import deployment, flow_run
 
-from blueprints.engine import Watch
+from blueprints.engine import RunListener
 from blueprints.types import Blueprint
 from contracts.run import RunReport
 from flows.execution.dependencies import Workshop
@@ -39,7 +39,7 @@ def compile_blueprint(
     *,
     blueprint_ref: str = "",
     run_id: str | None = None,
-    watch: Watch | None = None,
+    watch: RunListener | None = None,
     whole: Callable[[str], str] = str,
 ) -> RunFlow:
     """The flow that runs this blueprint, under the blueprint's name.
@@ -82,7 +82,7 @@ def flow_function(
     *,
     blueprint_ref: str,
     run_id: str | None = None,
-    watch: Watch | None = None,
+    watch: RunListener | None = None,
     whole: Callable[[str], str] = str,
 ) -> Callable[..., State[RunReport]]:
     """The function of this blueprint's flow; who calls it names and decorates the flow."""
@@ -114,13 +114,13 @@ def flow_function(
             tag_flow_run(request)
             suspends = run_id is None and deployment.id is not None
             this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
-            return end_state(_until_over(request, tools, own_id(), this, watch or Watch()))
+            return end_state(_until_over(request, tools, own_id(), this, watch or RunListener()))
 
     return blueprint_flow
 
 
 def _until_over(
-    request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun, watch: Watch
+    request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun, watch: RunListener
 ) -> RunReport:
     """The run's last report; a flow run that suspends itself meanwhile waits for a person."""
     while True:

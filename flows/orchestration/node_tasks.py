@@ -9,12 +9,12 @@ from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import MissingContextError
 from prefect.states import Completed, Failed
 
-from blueprints.engine import Perform, Watch
+from blueprints.engine import RunListener, WrapNode
 from contracts.run import NodeResult
 from nodes.types import Node
 
 
-def task_runner() -> Perform:
+def task_runner() -> WrapNode:
     """A `Perform` that makes each node a task run; a failed node's task run is Failed.
 
     Each task run waits for the one before it, so that the graph shows their order.
@@ -52,7 +52,7 @@ def _node_task(execute: Callable[[], NodeResult]) -> object:
             return Failed(message=result.error, data=result)
 
 
-def logged(watch: Watch) -> Watch:
+def logged(watch: RunListener) -> RunListener:
     """The same watch, also told to the Prefect log of the run that is going on."""
     of_run = copy_context()
 
@@ -72,7 +72,9 @@ def logged(watch: Watch) -> Watch:
         say("%s", line)
         watch.on_line(name, line)
 
-    return Watch(on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line)
+    return RunListener(
+        on_node_start=watch.on_node_start, on_node_complete=on_complete, on_line=on_line
+    )
 
 
 def log_failures_once() -> None:

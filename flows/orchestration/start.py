@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
-from blueprints.engine import Watch
+from blueprints.engine import RunListener
 from contracts.errors import NodeBroken, PrefectUnavailable
 from contracts.run import RunReport
 from flows.config.settings import Settings, load_settings
@@ -16,7 +16,7 @@ from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report, reported_at
 from flows.services.local import api_url
 from flows.services.server import speaking_to
-from nodes.blame import blame
+from nodes.blame import describe_node_error
 from sandbox.git import redact_url
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run_in_prefect(
     settings: Settings,
     *,
     run_id: str,
-    watch: Watch,
+    watch: RunListener,
     flow_run_id: str | None = None,
     tell: Callable[[str], None] = _log.warning,
 ) -> RunReport:
@@ -82,7 +82,7 @@ def run_in_prefect(
         result = state.result(raise_on_failure=False)
     if isinstance(result, RunReport):
         return result
-    blamed = blame(result)
+    blamed = describe_node_error(result)
     if blamed is not None:
         raise NodeBroken(blamed) from result
     raise result

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from contracts.json import Json
-from contracts.run import Decisions
+from contracts.run import DecisionCounts
 from flows.audit.approval_text import SHORT, argument_lines, in_a_line
-from nodes.text import fenced, visible
+from nodes.text import code_block, escape_invisible
 from policy.plan.plan_log import EndedStep
 from policy.plan.registry import plain_json
 from policy.types import Plan, PlanStep
@@ -42,7 +42,7 @@ class PlanReport:
     flow_run_url: str | None = None
     steps: tuple[StepReport, ...] = ()
     approvals: tuple[str, ...] = ()
-    decisions: Decisions = field(default_factory=Decisions)
+    decisions: DecisionCounts = field(default_factory=DecisionCounts)
     error: str | None = None
 
     def as_json(self) -> dict[str, object]:
@@ -106,15 +106,20 @@ def _lines(index: int, step: PlanStep) -> list[str]:
         f"composed: {step.compose}" if step.compose else "",
         f"data {', '.join(sorted(step.data_caps))}" if step.data_caps else "",
     ]
-    more = " ".join(visible("; ".join(part for part in extra if part)).split())
+    more = " ".join(escape_invisible("; ".join(part for part in extra if part)).split())
     lines = [f"{index}. {step.op}({args})" + (f"   [{more}]" if more else "")]
     return lines + [line for name in below for line in argument_lines(name, step.args[name])]
 
 
 def markdown(report: PlanReport) -> str:
     """The report as an artifact. Everything from data stands in code blocks."""
-    lines = [f"# Plan {report.run_id}: {report.status}", "", fenced(report.prompt), ""]
-    lines += [fenced("\n".join(plan_lines(report.plan))), "", "| step | status | why |", "|-|-|-|"]
+    lines = [f"# Plan {report.run_id}: {report.status}", "", code_block(report.prompt), ""]
+    lines += [
+        code_block("\n".join(plan_lines(report.plan))),
+        "",
+        "| step | status | why |",
+        "|-|-|-|",
+    ]
     for step in report.steps:
         way = " → ".join(step.provenance)
         told = " ".join(part for part in (step.rule, step.reason, way) if part)
@@ -132,7 +137,13 @@ def _cell(text: str) -> str:
 def plan_form(prompt: str, plan: Plan, missing: frozenset[str]) -> str:
     """What the form shows before a plan runs."""
     grants = ", ".join(sorted(missing))
-    lines = ["A plan was made of", "", fenced(prompt), "", fenced("\n".join(plan_lines(plan)))]
+    lines = [
+        "A plan was made of",
+        "",
+        code_block(prompt),
+        "",
+        code_block("\n".join(plan_lines(plan))),
+    ]
     if missing:
         lines += ["", f"To run it you grant it: **{grants}**"]
     return "\n".join(lines) + "\n"

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from contracts.entity import CLEAN, Entity, Label
+from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.errors import RepoInvalid, RunNotFound
-from contracts.json import Json, canonical
+from contracts.json import Json, canonical_json
 from contracts.text import check_text
 from flows.plans.process import plan_folder
 from flows.runs.addresses import keep_address, whole_address
@@ -51,7 +51,7 @@ class PlanRequest:
     def entities(self, *, trusted: bool) -> dict[str, Entity]:
         """What references may lead to when the plan begins, by name."""
         name, *_ = self.taint
-        label = CLEAN if trusted else Label(taint=frozenset({name}))
+        label = EMPTY_LABEL if trusted else Label(taint=frozenset({name}))
         held = {"place.workspace": Entity(content=redact_url(self.repo), label=label, origin=name)}
         if self.intent is not None:
             source = self.taint[-1]
@@ -82,7 +82,7 @@ def note_plan(
 ) -> None:
     """Put the prompt and its plan into the log; only one that is agreed on is ever run."""
     prompt = UserPrompt(text=request.prompt, at=datetime.now(UTC))
-    said = Entity(content=prompt.text, label=CLEAN, origin="prompt")
+    said = Entity(content=prompt.text, label=EMPTY_LABEL, origin="prompt")
     body: dict[str, Json] = {
         "plan": plan.id,
         "steps": plan.as_json(),
@@ -130,4 +130,4 @@ def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[Plan
         intent_from=str(body["intent_from"]),
         flow_run=str(body["flow_run"]),
     )
-    return request, parse_plan(canonical(body["steps"]), prompt=prompt.id)
+    return request, parse_plan(canonical_json(body["steps"]), prompt=prompt.id)

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from contracts.chat import Complete
-from contracts.entity import CLEAN, Label
+from contracts.entity import EMPTY_LABEL, Label
 from contracts.errors import HarnessError
 from contracts.json import Json
-from contracts.run import Decisions
+from contracts.run import DecisionCounts
 from contracts.sandbox import SnapshotId
 from flows.config.policy import PolicySettings
 from flows.plans.mail import send_mail
@@ -81,7 +81,7 @@ def brief(shop: PlanShop, request: PlanRequest) -> PlannerInput:
     """What a planner may know of this request."""
     with _workspace(shop, request, "none", None) as unopened:
         return PlannerInput(
-            registry=_registry(shop, request, unopened, "none", lambda: CLEAN),
+            registry=_registry(shop, request, unopened, "none", lambda: EMPTY_LABEL),
             authority=shop.policy.authority(request.grants),
             inputs=request.inputs,
             tagged=shop.policy.files,
@@ -156,7 +156,7 @@ def report_of(shop: PlanShop, run_id: str) -> PlanReport:
         plan=plan,
         steps=tuple(step_report(plan, index, ended[index], decisions) for index in sorted(ended)),
         approvals=tuple(one.id for one in shop.approvals.list(run_id=run_id, pending=True)),
-        decisions=Decisions(allowed=allowed, denied=len(decisions) - allowed),
+        decisions=DecisionCounts(allowed=allowed, denied=len(decisions) - allowed),
     )
 
 

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from contracts.errors import RepoInvalid, Unavailable
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.execution.dependencies import Opened
@@ -121,7 +121,7 @@ class PlanWorkspace:
             _log.warning("files of %s are kept no longer than before: %s", self._branch, error)
             return None
 
-    def push(self, remote: str, branch: str, bounds: Bounds | None) -> str:
+    def push(self, remote: str, branch: str, bounds: GuardBounds | None) -> str:
         """Push what is committed as this branch; gives the commit.
 
         `bounds` say which files are protected, and which of them may change; None: all may.

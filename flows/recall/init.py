@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
-from contracts.whole_file import write_whole
+from contracts.whole_file import write_atomically
 from flows.config.environment import config_file
 from flows.config.memory import EXAMPLE, load_memory_settings
 from flows.config.settings import load_settings
@@ -74,6 +74,6 @@ def copy_database() -> Path:
 def _write(path: Path, text: str) -> None:
     try:
         path.resolve().parent.mkdir(parents=True, exist_ok=True)  # it may be somebody's dotfile
-        write_whole(path, text)
+        write_atomically(path, text)
     except OSError as error:
         raise HomeUnavailable(f"cannot write {path}: {error.strerror}") from error

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.errors import HarnessError, Unavailable
-from contracts.run import NodeResult, RunContext, RunReport, Surfaced
+from contracts.run import NodeResult, RunContext, RunReport, SurfacedMemory
 from contracts.sandbox import Sandbox
 from flows.config.memory import MemorySettings
 from flows.config.settings import load_settings
@@ -51,7 +51,7 @@ class Notes:
 
     give: Callable[[Seat], Given]
     """Takes a node; gives what its prompt is to hold, and notes that it was given."""
-    given: Callable[[str], Surfaced]
+    given: Callable[[str], SurfacedMemory]
     """Takes a run's id; gives the ids of all notes and examples that it was given."""
     earned: Callable[[RunReport], bool]
     """Takes a run that has ended; says whether it is to teach something without being asked."""
@@ -63,7 +63,7 @@ def no_notes() -> Notes:
     """A notebook that nobody reads."""
     return Notes(
         give=lambda _: Given(),
-        given=lambda _: Surfaced(),
+        given=lambda _: SurfacedMemory(),
         earned=lambda _: False,
         learn=lambda _: None,
     )
@@ -94,14 +94,14 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
             site = pages_url(load_settings())
             return Given(text=injection.text, explained=explain(injection, site))
 
-        def given(run_id: str) -> Surfaced:
+        def given(run_id: str) -> SurfacedMemory:
             try:
                 shown = book().runs.shown_to(run_id)
             except Unavailable as error:
                 _log.warning("what run %s was given is not known: %s", run_id, error)
-                return Surfaced()
+                return SurfacedMemory()
             kinds = {one.entry_id: one.kind for one in shown}
-            return Surfaced(
+            return SurfacedMemory(
                 notes=tuple(i for i, kind in kinds.items() if kind != "example"),
                 examples=tuple(i for i, kind in kinds.items() if kind == "example"),
             )

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from contracts.run import Surfaced
+from contracts.run import SurfacedMemory
 from flows.recall.notes import Notes
 from flows.recall.playbooks import Memory
 from flows.runs.request import ResolvedRequest
@@ -30,10 +30,10 @@ class RunRecall:
         self._shown = recall.shown
         return recall
 
-    def surfaced(self) -> Surfaced:
+    def surfaced(self) -> SurfacedMemory:
         """All that the run was shown so far; nobody asks where no agent works."""
         if not self._resumed and not self._request.agentic_nodes:
-            return Surfaced()
+            return SurfacedMemory()
         before = self._memory.shown(self._run_id) if self._resumed else ()
         shown = tuple(dict.fromkeys((*before, *self._shown)))
         return replace(self._book.given(self._run_id), playbooks=shown)

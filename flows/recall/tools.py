@@ -8,7 +8,7 @@ from threading import Lock
 
 from contracts.errors import Unavailable
 from contracts.tool import ToolCall
-from contracts.toolbox import Door, Toolbox
+from contracts.toolbox import McpEndpoint, Toolbox
 from flows.config.memory import MemorySettings
 from flows.recall.library import library
 from memory.around_run import Surfacing
@@ -60,7 +60,7 @@ class _Tools:
         self._run_id = run_id
         self._stack = stack
         self._lock = Lock()
-        self._door: Door | None = None
+        self._door: McpEndpoint | None = None
         self._suggested: dict[str, Suggested] = {}
 
     def toolbox(self) -> Toolbox | None:
@@ -68,10 +68,13 @@ class _Tools:
             if was_held_out(connection, self._run_id):
                 return None
         return Toolbox(
-            tools=playbook_tools(self._access), run=self._run, suggest=self._suggest, door=self.door
+            tools=playbook_tools(self._access),
+            run=self._run,
+            prompt_section=self._suggest,
+            mcp_endpoint=self.door,
         )
 
-    def door(self) -> Door:
+    def door(self) -> McpEndpoint:
         """Served from now on, until the run ends."""
         with self._lock:
             if self._door is None:
@@ -83,7 +86,7 @@ class _Tools:
                         options=self._options,
                     )
                 )
-                self._door = Door(
+                self._door = McpEndpoint(
                     connect=lambda: socket.create_connection(("127.0.0.1", served.port)),
                     path=PATH,
                     token=served.token,

@@ -6,8 +6,8 @@ from contracts.errors import BadInput, OptionInvalid
 from contracts.text import check_text
 from flows.runs.request import LONGEST_PATTERN, MOST_PATTERNS, ResolvedRequest, absolute_repo
 from memory.scope import Scope, checked
-from nodes.agents.allowed import check_allowed
-from nodes.projects.options import OPTIONS, check_option
+from nodes.agents.allowed import check_allowed_tools
+from nodes.projects.options import PROJECT_OPTIONS, check_option
 
 
 def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) -> None:
@@ -62,7 +62,7 @@ def _check_options(request: ResolvedRequest) -> None:
             raise OptionInvalid(
                 f"blueprint {request.definition.name!r} has no option {name!r}; it takes: {takes}"
             )
-        if OPTIONS.get(name) == known[name]:
+        if PROJECT_OPTIONS.get(name) == known[name]:
             check_option(name, value)
 
 
@@ -70,4 +70,4 @@ def _check_agents(request: ResolvedRequest, known: Collection[str]) -> None:
     for name in sorted(request.agents - set(known)):
         raise OptionInvalid(f"no agent {name!r}; known: {', '.join(sorted(known))}")
     for node in request.agentic_nodes:
-        check_allowed(node.agent or request.agent, node.allowed_tools)
+        check_allowed_tools(node.agent or request.agent, node.allowed_tools)

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from contracts.errors import RunNotResumable
-from contracts.gate import Spent
+from contracts.gate import AgentUsage
 from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import SnapshotId
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
-from nodes.agents.talk import Talk
+from nodes.agents.talk import Conversation
 from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit
 
@@ -53,8 +53,8 @@ class Checkpoint:
     base: BaseCommit
     results: Mapping[str, NodeResult] = field(default_factory=dict)
     replies: Mapping[str, int] = field(default_factory=dict)
-    talks: Mapping[str, Talk] = field(default_factory=dict)
-    waiting: Mapping[str, Talk] = field(default_factory=dict)
+    talks: Mapping[str, Conversation] = field(default_factory=dict)
+    waiting: Mapping[str, Conversation] = field(default_factory=dict)
     files: SnapshotId | None = None
     forks: Mapping[str, SnapshotId] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
@@ -98,7 +98,9 @@ class Checkpoint:
         talk = self.waiting.get(node)
         if talk is None:
             return self
-        return replace(self, talks={node: replace(talk, told=said, spent=Spent(), elapsed_s=0.0)})
+        return replace(
+            self, talks={node: replace(talk, told=said, spent=AgentUsage(), elapsed_s=0.0)}
+        )
 
 
 class Start(NamedTuple):

@@ -9,16 +9,16 @@ from threading import RLock, Thread
 from time import monotonic
 from typing import NamedTuple
 
-from blueprints.engine import Perform
+from blueprints.engine import WrapNode
 from contracts.errors import SandboxLost
 from contracts.names import without_attempt
 from contracts.run import NodeResult
-from contracts.sandbox import LastingSandbox, SnapshotId
+from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
 from flows.runs.snapshots import Files
-from nodes.agents.talk import Still, Talk, Talks
+from nodes.agents.talk import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
 
@@ -43,7 +43,7 @@ class Checkpoints:
         self._forget = forget
         self._files: Files | None = None
         self._where: dict[str, _Place] = {}
-        self._ended: dict[str, Talk] = {}
+        self._ended: dict[str, Conversation] = {}
         self._lock = RLock()
         self._began = monotonic() - start.elapsed_ms / 1000
 
@@ -53,11 +53,11 @@ class Checkpoints:
         return round((monotonic() - self._began) * 1000)
 
     @property
-    def talks(self) -> Talks:
+    def talks(self) -> ConversationStore:
         """Where the conversations of this run's agents are kept."""
-        return Talks(self._read_talk, self._keep_talk, self._ended.__setitem__)
+        return ConversationStore(self._read_talk, self._keep_talk, self._ended.__setitem__)
 
-    def prepare(self, sandbox: LastingSandbox) -> None:
+    def prepare(self, sandbox: PersistentSandbox) -> None:
         """Let the sandbox find out where commands can write, while other things are done."""
 
         def look() -> None:
@@ -66,7 +66,7 @@ class Checkpoints:
 
         Thread(target=look, name="checkpoints", daemon=True).start()
 
-    def follow(self, sandbox: LastingSandbox) -> None:
+    def follow(self, sandbox: PersistentSandbox) -> None:
         """From here on keep this sandbox's files; they are as the checkpoint has them."""
         self._files = Files(sandbox, self.now.files, self._ttl_s)
 
@@ -74,7 +74,7 @@ class Checkpoints:
         """The files of an agent that competed when the run stopped."""
         return self.now.forks.get(entrant)
 
-    def perform(self, perform: Perform, model: str) -> Perform:
+    def perform(self, perform: WrapNode, model: str) -> WrapNode:
         """The same `perform`, which never performs again what is finished.
 
         `model` is whom agents ask whose node names none. A result is kept before anybody
@@ -82,7 +82,9 @@ class Checkpoints:
         """
         return self._perform(perform, model, lambda: _Place(self._files))
 
-    def beside(self, perform: Perform, model: str, entrant: str, place: LastingSandbox) -> Perform:
+    def beside(
+        self, perform: WrapNode, model: str, entrant: str, place: PersistentSandbox
+    ) -> WrapNode:
         """The same for one lane: of an entrant in a fork of its own, or unnamed among others."""
         if not entrant:
             return self._perform(perform, model, lambda: _Place(self._files, shared=True))
@@ -101,7 +103,7 @@ class Checkpoints:
         if self.now.images or self.now.went_on:
             self._forget(())
 
-    def _perform(self, perform: Perform, model: str, place: "Callable[[], _Place]") -> Perform:
+    def _perform(self, perform: WrapNode, model: str, place: "Callable[[], _Place]") -> WrapNode:
         def perform_once(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
             def kept() -> NodeResult:
                 self._where[node.name] = place()
@@ -129,16 +131,16 @@ class Checkpoints:
             )
         return result
 
-    def _waiting(self, node: Node, place: "_Place") -> dict[str, Talk]:
+    def _waiting(self, node: Node, place: "_Place") -> dict[str, Conversation]:
         """What a finished agent said, where it can be gone on with: its files stay as they are."""
         talk = self._ended.pop(node.name, None)
         alone = not place.shared and not place.entrant and without_attempt(node.name) == node.name
         return {node.name: talk} if talk and alone else {}
 
-    def _read_talk(self, node: str) -> Talk | None:
+    def _read_talk(self, node: str) -> Conversation | None:
         return self.now.talks.get(node)
 
-    def _keep_talk(self, node: str, talk: Talk, still: Still) -> None:
+    def _keep_talk(self, node: str, talk: Conversation, still: StillCurrent) -> None:
         """Keep it with the files, unless these belong to others too, or change meanwhile."""
         place = self._where[node]
         if place.files is None or place.shared:
@@ -176,7 +178,7 @@ class _Place(NamedTuple):
     entrant: str = ""
 
 
-def _but(talks: Mapping[str, Talk], node: str) -> dict[str, Talk]:
+def _but(talks: Mapping[str, Conversation], node: str) -> dict[str, Conversation]:
     return {name: talk for name, talk in talks.items() if name != node}
 
 

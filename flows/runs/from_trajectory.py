@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 
-from contracts.entity import CLEAN, Entity, Label
-from contracts.gate import Bounds
-from contracts.json import Json, mapping_in, mappings_in
+from contracts.entity import EMPTY_LABEL, Entity, Label
+from contracts.gate import GuardBounds
+from contracts.json import Json, as_mapping, as_mappings
 from contracts.tool import ToolCall
-from nodes.agents.allowed import TOOLS
-from nodes.text import cap, inert
+from nodes.agents.allowed import AGENT_TOOLS
+from nodes.text import strip_control_characters, truncate_middle
 from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
 
@@ -29,18 +29,22 @@ class Rules:
 
     agent: str
     allowed_tools: tuple[str, ...] | None = None
-    bounds: Bounds | None = None
+    bounds: GuardBounds | None = None
     read: tuple[str, ...] = ()
     """Files with secrets that it had read before."""
 
 
 def text_entity(
-    text: str, *, origin: str, label: Label = CLEAN, sources: Iterable[str] = ()
+    text: str, *, origin: str, label: Label = EMPTY_LABEL, sources: Iterable[str] = ()
 ) -> Entity:
     """A text as an entity: its beginning and end, and the digest of all of it."""
-    plain = inert(text)
+    plain = strip_control_characters(text)
     whole = sha256(plain.encode()).hexdigest()
-    content: dict[str, Json] = {"text": cap(plain, KEPT), "size": len(plain), "sha256": whole}
+    content: dict[str, Json] = {
+        "text": truncate_middle(plain, KEPT),
+        "size": len(plain),
+        "sha256": whole,
+    }
     return Entity(content=content, label=label, origin=origin, sources=tuple(sources))
 
 
@@ -65,7 +69,7 @@ class Telling:
     def __post_init__(self) -> None:
         if self.rules.bounds is not None:
             self._guard = AgentGuard(
-                self.rules.bounds, TOOLS[self.rules.agent].get, self.rules.read
+                self.rules.bounds, AGENT_TOOLS[self.rules.agent].get, self.rules.read
             )
 
     @property
@@ -98,8 +102,8 @@ class Telling:
                 self._tool_call(line)
 
     def _model_call(self, line: Mapping[str, object]) -> None:
-        message = mapping_in(line.get("message"))
-        calls = [_call(raw) for raw in mappings_in(message.get("tool_calls"))]
+        message = as_mapping(line.get("message"))
+        calls = [_call(raw) for raw in as_mappings(message.get("tool_calls"))]
         said = json.dumps({"content": message.get("content"), "tool_calls": calls})
         reply = self._made(said, f"model {line.get('model')}", self.view)
         body: dict[str, Json] = {
@@ -138,7 +142,7 @@ class Telling:
             "question": question,
         }
         let = bool(approval) and line.get("verdict") == "allowed"
-        if also := mappings_in(line.get("also")):
+        if also := as_mappings(line.get("also")):
             body["also"] = [
                 {name: _text(one.get(name)) for name in ("rule", "reason")} for one in also
             ]
@@ -173,7 +177,7 @@ class Telling:
         known = {e.id: e for e in (*self.inputs, *self._results)}
         if self._reply is not None:
             known[self._reply.id] = self._reply
-        label = CLEAN
+        label = EMPTY_LABEL
         for name in seen:
             label = label.join(known[name].label)
         return text_entity(text, origin=f"{origin} in {self.node}", label=label, sources=seen)
@@ -195,7 +199,7 @@ class Telling:
 
 
 def _call(raw: Mapping[str, object]) -> dict[str, Json]:
-    function = mapping_in(raw.get("function"))
+    function = as_mapping(raw.get("function"))
     return {
         "id": _text(raw.get("id")),
         "name": _text(function.get("name")),
@@ -212,5 +216,5 @@ def _text(value: object) -> str:
 
 
 def _numbers(value: object) -> dict[str, Json]:
-    found = mapping_in(value)
+    found = as_mapping(value)
     return {name: n for name, n in found.items() if isinstance(n, int | float)}

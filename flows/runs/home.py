@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from contracts.errors import HomeUnavailable
-from contracts.whole_file import write_whole
+from contracts.whole_file import write_atomically
 
 
 def make_home(home: Path) -> None:
@@ -41,7 +41,7 @@ def write_in_home(path: Path, text: str, *, run_id: str) -> None:
         HomeUnavailable: it cannot be written; the old one is still there.
     """
     try:
-        write_whole(path, text, private=True)
+        write_atomically(path, text, private=True)
     except OSError as error:
         raise HomeUnavailable(
             f"{path} cannot be written: {error.strerror}. Make room there; "

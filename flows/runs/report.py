@@ -8,8 +8,8 @@ from functools import cache
 
 from pydantic import TypeAdapter
 
-from contracts.run import NodeReport, RunReport, Surfaced
-from nodes.text import cap, fenced, inert
+from contracts.run import NodeReport, RunReport, SurfacedMemory
+from nodes.text import code_block, strip_control_characters, truncate_middle
 
 DIFF_CAP = 100_000
 """Characters of diff in a markdown report; the whole diff is in the run's folder."""
@@ -55,13 +55,19 @@ def markdown(report: RunReport, diff: str) -> str:
         *([f"**{plain(report.error)}**"] if report.error else []),
         _facts(report),
         _table(report),
-        *([f"## Diff\n\n{fenced(cap(inert(diff), DIFF_CAP), 'diff')}"] if diff else []),
+        *(
+            [
+                f"## Diff\n\n{code_block(truncate_middle(strip_control_characters(diff), DIFF_CAP), 'diff')}"
+            ]
+            if diff
+            else []
+        ),
         *(_details(node) for node in report.nodes if node.status != "skipped"),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def given(surfaced: Surfaced, site: str | None) -> str:
+def given(surfaced: SurfacedMemory, site: str | None) -> str:
     """What the run was shown of memory, each with its page on the site; empty for nothing."""
     shown = {
         "playbook": surfaced.playbooks,
@@ -103,7 +109,7 @@ def table_rows(report: RunReport) -> list[dict[str, str]]:
 def tools_line(node: NodeReport) -> str:
     """The tools that an agent used, the most used first, such as `bash 3, read_file 1`."""
     used = sorted(node.tool_calls.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{inert(name)} {count}" for name, count in used)
+    return ", ".join(f"{strip_control_characters(name)} {count}" for name, count in used)
 
 
 def _facts(report: RunReport) -> str:
@@ -148,11 +154,11 @@ def _details(node: NodeReport) -> str:
         for attempt in node.attempts
     ]
     if node.output:
-        lines.append(fenced(cap(node.output, _OUTPUT_CAP)))
+        lines.append(code_block(truncate_middle(node.output, _OUTPUT_CAP)))
     return "\n\n".join(lines)
 
 
 def plain(text: str | None) -> str:
     """One line in which markdown and HTML have no power."""
-    flat = html.escape(" ".join(inert(text or "").split()), quote=False)
+    flat = html.escape(" ".join(strip_control_characters(text or "").split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)

@@ -16,7 +16,7 @@ from contracts.paths import existing_path
 from contracts.text import check_text
 from flows.runs.fields import DESCRIPTIONS
 from memory.scope import ID_LIMIT
-from nodes.types import Agentic, inner
+from nodes.types import Agentic, inner_nodes
 from sandbox.git import redact_url
 
 CONFIGURED: Final = "configured"
@@ -131,7 +131,7 @@ class ResolvedRequest(RunRequest):
 
 def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
     """All nodes of a blueprint that an agent executes, fixes included."""
-    every = (node for top in blueprint.nodes for node in (top, *inner(top)))
+    every = (node for top in blueprint.nodes for node in (top, *inner_nodes(top)))
     return [node for node in every if isinstance(node, Agentic)]
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from contracts.names import without_attempt
 from flows.runs.from_trajectory import Rules, Telling
 from flows.runs.request import ResolvedRequest
 from providers.read_trajectory import parse_event
 
 
-def rules_of(request: ResolvedRequest, bounds: Bounds | None) -> Mapping[str, Rules]:
+def rules_of(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[str, Rules]:
     """What the agent of each node is held to."""
     return {
         node.name: Rules(

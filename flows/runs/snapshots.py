@@ -2,7 +2,7 @@
 
 from time import monotonic, sleep, time
 
-from contracts.sandbox import LastingSandbox, SnapshotId
+from contracts.sandbox import PersistentSandbox, SnapshotId
 
 _TICK_S = 0.02
 """More than the kernel's clock for change times takes to move on."""
@@ -16,7 +16,7 @@ first `_FREE_S` seconds of it."""
 class Files:
     """Follows a sandbox whose files are as `kept` has them; None: as they were put in."""
 
-    def __init__(self, sandbox: LastingSandbox, kept: SnapshotId | None, ttl_s: float) -> None:
+    def __init__(self, sandbox: PersistentSandbox, kept: SnapshotId | None, ttl_s: float) -> None:
         sleep(_TICK_S)
         self.kept = kept
         self._sandbox = sandbox

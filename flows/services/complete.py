@@ -9,7 +9,7 @@ from threading import Lock
 
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import BudgetExceeded
-from contracts.gate import BUDGET_EXCEEDED, OURSELVES, Gate, OpenGate, Terms
+from contracts.gate import BUDGET_EXCEEDED, INTERNAL_AGENT, ModelAccess, OpenModelAccess, TokenSpec
 from flows.config.settings import Settings
 from flows.services.gateway import gateway_run
 
@@ -41,17 +41,17 @@ def complete_through_gateway(
     run_id = f"{purpose}-{token_hex(4)}"
     path = trajectory or _own_file(settings, run_id)
     with ExitStack() as stack:
-        gates: dict[str, Gate] = {}
-        runs: list[OpenGate] = []
+        gates: dict[str, ModelAccess] = {}
+        runs: list[OpenModelAccess] = []
         opening = Lock()
 
-        def gate(model: str) -> Gate:
+        def gate(model: str) -> ModelAccess:
             with opening:
                 if not runs:
                     opened = gateway_run(settings, run_id, path, budget_usd=budget_usd)
                     runs.append(stack.enter_context(opened).open_gate)
                 if model not in gates:
-                    terms = Terms(node=purpose, agent=OURSELVES, model=model)
+                    terms = TokenSpec(node=purpose, agent=INTERNAL_AGENT, model=model)
                     gates[model] = stack.enter_context(runs[0](terms))
                 return gates[model]
 

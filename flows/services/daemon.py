@@ -20,13 +20,13 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from contracts.errors import Unavailable
-from contracts.whole_file import write_whole
+from contracts.whole_file import write_atomically
 from flows.config.environment import environment
 from flows.services.detached import start_detached
 from flows.services.listening import listens
 from flows.services.ports import bound
 from flows.services.waiting import Waiting
-from nodes.text import redactor
+from nodes.text import make_redactor
 from sandbox.process import process_label
 
 STOP_TIMEOUT_S = 15.0
@@ -179,7 +179,7 @@ def _as_wanted(kept: Kept, running: Running) -> bool:
 
 
 def _noted(kept: Kept, running: Running) -> Running:
-    write_whole(kept.state, json.dumps(asdict(running)), private=True)
+    write_atomically(kept.state, json.dumps(asdict(running)), private=True)
     return running
 
 
@@ -248,7 +248,7 @@ def _last_lines(log: Path, after: int) -> str:
     """What was printed last, without the secrets of this environment."""
     with log.open("rb") as file:
         file.seek(max(after, _size(log) - _MOST_SHOWN))
-        text = redactor(environment())(file.read().decode("utf-8", "replace"))
+        text = make_redactor(environment())(file.read().decode("utf-8", "replace"))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"It printed last: {' | '.join(lines[-3:])}" if lines else "It printed nothing."
 

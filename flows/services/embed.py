@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 
 from contracts.chat import Embed
-from contracts.gate import OURSELVES, Terms
+from contracts.gate import INTERNAL_AGENT, TokenSpec
 from flows.config.settings import Settings
 from flows.services.gateway import gateway_run
 from providers.embed import EmbeddingRequest
@@ -41,7 +41,7 @@ def embed_through_gateway(
             harness_api_key=api_key,
             harness_api_base=api_base,
         )
-        terms = Terms(node=PURPOSE, agent=OURSELVES, model=model)
+        terms = TokenSpec(node=PURPOSE, agent=INTERNAL_AGENT, model=model)
         with (
             gateway_run(settings, f"{PURPOSE}-{token_hex(4)}", path) as run,
             run.open_gate(terms) as gate,

@@ -16,14 +16,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import OpenGate
+from contracts.gate import OpenModelAccess
 from flows.config.environment import environment
 from flows.config.settings import Settings
 from flows.runs.owner import drawn_once
 from flows.services import daemon
 from flows.services.daemon import Kept, Launch, Running
 from flows.services.fingerprint import KEYS, ROOT, origin
-from nodes.text import secrets_in
+from nodes.text import secret_values
 from providers.client import Gateway, OnWait
 from providers.run_account import RunTerms
 from sandbox.process import process_label
@@ -38,7 +38,7 @@ class OpenRun(NamedTuple):
     """A run that the gateway knows: where it is, and how agents get their tokens."""
 
     gateway: Gateway
-    open_gate: OpenGate
+    open_gate: OpenModelAccess
 
 
 def up(settings: Settings) -> Running:
@@ -125,7 +125,7 @@ def gateway_run(
         replies_given=said,
         spent_usd=spent_usd,
         replay=replay,
-        secrets=secrets_in(environment()),
+        secrets=secret_values(environment()),
         process=process_label(os.getpid()),
     )
     with gateway(settings) as client, client.run(terms) as open_gate:

@@ -15,7 +15,7 @@ from typing import cast
 
 from contracts.errors import WebhookRefused
 from flows.config.settings import WebhookRule, WebhookSettings
-from nodes.text import cap, inert
+from nodes.text import strip_control_characters, truncate_middle
 
 OURS = "harness/"
 """Branches that runs made. A failed check there starts nothing: it would never end."""
@@ -81,7 +81,7 @@ class Deliveries:
             note.unlink(missing_ok=True)
         try:
             with note.open("x") as file:
-                file.write(inert(delivery)[:200])
+                file.write(strip_control_characters(delivery)[:200])
         except FileExistsError as error:
             what = "the same commit" if once else "this delivery"
             raise WebhookRefused(f"{what} was taken before: nothing is started") from error
@@ -155,7 +155,7 @@ def _of_check(payload: Payload) -> dict[str, object] | None:
 
 def quoted(words: str, source: str) -> str:
     """Words of strangers as data: marked on every line, so that they can pose as nothing else."""
-    lines = cap(inert(words), QUOTE_CAP).splitlines()
+    lines = truncate_middle(strip_control_characters(words), QUOTE_CAP).splitlines()
     if len(lines) > QUOTE_LINES:
         lines[QUOTE_LINES:] = [f"[… {len(lines) - QUOTE_LINES} lines left out …]"]
     marked = "\n".join(f"| {line}" for line in lines)

@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 from memory.content import checked, content_json, storable
 from memory.errors import PlaybookInvalid
 from memory.playbooks.lessons import LESSON_LIMIT
@@ -150,7 +150,7 @@ def execution_line(execution: Execution) -> str:
 
 
 def _check_format(document: object) -> None:
-    found = mapping_in(document).get("format")
+    found = as_mapping(document).get("format")
     if isinstance(found, int) and not 1 <= found <= FORMAT:
         raise PlaybookInvalid(
             f"it has format {found}, and this Harness reads up to {FORMAT}: update Harness"

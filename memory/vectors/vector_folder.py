@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import TimeoutExpired, run
 from uuid import uuid4
 
-from contracts.whole_file import write_whole
+from contracts.whole_file import write_atomically
 from memory.lock_file import hold
 from memory.vectors.chroma import VectorsAway
 
@@ -75,7 +75,7 @@ class VectorFolder:
         """A new generation. Before the write: a writer that dies must be noticed as well."""
         new = uuid4().hex
         with _writable():
-            write_whole(self.path / "generation", new)
+            write_atomically(self.path / "generation", new)
         return new
 
     def start_anew(self) -> str:
@@ -83,7 +83,7 @@ class VectorFolder:
         with _writable():
             shutil.rmtree(self.data, ignore_errors=True)
             # A new name: chromadb remembers a folder that it failed to open, and fails again.
-            write_whole(self.path / "current", f"chroma-{uuid4().hex[:8]}")
+            write_atomically(self.path / "current", f"chroma-{uuid4().hex[:8]}")
         generation = self.change()
         self.trust()
         return generation

@@ -16,18 +16,18 @@ from types import MappingProxyType
 
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS
 from nodes.agents.command_tools import Bash
 from nodes.agents.tools import CallMalformed, native_tools, parse_call
 
-PLAYBOOKS = "playbooks"
+PLAYBOOKS_WORD = "playbooks"
 """The word for the tools that are done on the host; settings say whether there are any."""
 
-WORDS = ("read", "write", "edit", "search", "shell", PLAYBOOKS)
+TOOL_WORDS = ("read", "write", "edit", "search", "shell", PLAYBOOKS_WORD)
 
-TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+AGENT_TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         NATIVE: {
             "bash": "shell",
@@ -35,7 +35,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "write_file": "write",
             "edit_file": "edit",
             "search": "search",
-            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS),
+            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS_WORD),
         },
         "claude-code": {
             "Bash": "shell",
@@ -47,7 +47,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "Grep": "search",
             "Glob": "search",
             "LS": "search",
-            **{f"mcp__playbooks__{name}": PLAYBOOKS for name in PLAYBOOK_TOOLS},
+            **{f"mcp__playbooks__{name}": PLAYBOOKS_WORD for name in PLAYBOOK_TOOLS},
         },
         "pi": {
             "bash": "shell",
@@ -57,7 +57,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "grep": "search",
             "find": "search",
             "ls": "search",
-            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS),
+            **dict.fromkeys(PLAYBOOK_TOOLS, PLAYBOOKS_WORD),
         },
     }
 )
@@ -77,7 +77,7 @@ class AllowedTools:
     commands: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        named = [word for word in WORDS if word in self.words]
+        named = [word for word in TOOL_WORDS if word in self.words]
         return ", ".join([*named, *(f"shell({c})" for c in self.commands)]) or "no tools"
 
     def allows_command(self, command: str) -> bool:
@@ -87,14 +87,14 @@ class AllowedTools:
         )
 
 
-def parse_allowed(allowed: Sequence[str] | None) -> AllowedTools:
+def parse_allowed_tools(allowed: Sequence[str] | None) -> AllowedTools:
     """Read a node's allowed tools; None allows all, an empty list none.
 
     Raises:
         BlueprintInvalid: an unknown word, or a pattern on anything but `shell`.
     """
     if allowed is None:
-        return AllowedTools(frozenset(WORDS))
+        return AllowedTools(frozenset(TOOL_WORDS))
     words: set[str] = set()
     commands: list[str] = []
     for entry in allowed:
@@ -106,33 +106,33 @@ def parse_allowed(allowed: Sequence[str] | None) -> AllowedTools:
     return AllowedTools(frozenset(words), tuple(commands))
 
 
-def tools_for(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
+def allowed_native_tools(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
     """The native tools to offer: those of which at least some use is allowed."""
-    may = parse_allowed(allowed)
+    may = parse_allowed_tools(allowed)
     words = may.words | ({"shell"} if may.commands else set())
-    return tuple(tool for tool in native_tools() if TOOLS[NATIVE][tool.name] in words)
+    return tuple(tool for tool in native_tools() if AGENT_TOOLS[NATIVE][tool.name] in words)
 
 
-def names_for(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
+def allowed_tool_names(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
     """The names of an agent's own tools of which at least some use is allowed."""
-    may = parse_allowed(allowed)
-    words = may.words - {PLAYBOOKS} | ({"shell"} if may.commands else set())
-    return tuple(name for name, word in TOOLS[agent].items() if word in words)
+    may = parse_allowed_tools(allowed)
+    words = may.words - {PLAYBOOKS_WORD} | ({"shell"} if may.commands else set())
+    return tuple(name for name, word in AGENT_TOOLS[agent].items() if word in words)
 
 
-def guard_for(allowed: Sequence[str] | None, agent: str = NATIVE) -> Guard:
+def allowed_tools_guard(allowed: Sequence[str] | None, agent: str = NATIVE) -> Guard:
     """Decides about calls of this agent's tools; what no rule allows is denied.
 
     Raises:
         BlueprintInvalid: as `parse_allowed`, or no such agent.
     """
-    check_allowed(agent, allowed)
-    may = parse_allowed(allowed)
+    check_allowed_tools(agent, allowed)
+    may = parse_allowed_tools(allowed)
     command = _native_command if agent == NATIVE else _plain_command
-    return lambda call: _decide(may, call, TOOLS[agent].get(call.name), command)
+    return lambda call: _decide(may, call, AGENT_TOOLS[agent].get(call.name), command)
 
 
-def check_allowed(agent: str, allowed: Sequence[str] | None) -> None:
+def check_allowed_tools(agent: str, allowed: Sequence[str] | None) -> None:
     """Refuse what nobody could enforce for this agent, before anything runs.
 
     All words and all shell patterns are enforced for every agent that is known: by the
@@ -141,9 +141,9 @@ def check_allowed(agent: str, allowed: Sequence[str] | None) -> None:
     Raises:
         BlueprintInvalid: an unknown agent, an unknown word, a pattern on anything but shell.
     """
-    if agent not in TOOLS:
-        raise BlueprintInvalid(f"unknown agent {agent!r}; known: {', '.join(TOOLS)}")
-    parse_allowed(allowed)
+    if agent not in AGENT_TOOLS:
+        raise BlueprintInvalid(f"unknown agent {agent!r}; known: {', '.join(AGENT_TOOLS)}")
+    parse_allowed_tools(allowed)
 
 
 _Command = Callable[[ToolCall], str]
@@ -181,7 +181,7 @@ def _plain_command(call: ToolCall) -> str:
         found = json.loads(call.arguments)
     except (ValueError, RecursionError) as error:
         raise CallMalformed(f"bad arguments for {call.name}: {error}") from error
-    command = mapping_in(found).get("command")
+    command = as_mapping(found).get("command")
     if not isinstance(command, str):
         raise CallMalformed(f"bad arguments for {call.name}: no command in them")
     return command
@@ -190,9 +190,9 @@ def _plain_command(call: ToolCall) -> str:
 def _entry(entry: str) -> tuple[str, str | None]:
     match = _ENTRY.fullmatch(entry.strip())
     word = match["word"] if match else entry
-    if match is None or word not in WORDS:
+    if match is None or word not in TOOL_WORDS:
         raise BlueprintInvalid(
-            f"unknown allowed tool {entry!r}; known: {', '.join(WORDS)}, "
+            f"unknown allowed tool {entry!r}; known: {', '.join(TOOL_WORDS)}, "
             "and shell(<pattern>) such as 'shell(git diff*)'"
         )
     pattern = match["pattern"]

@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from contracts.sandbox import Command, ExecResult, Sandbox
-from nodes.node_sandbox import quiet
+from nodes.node_sandbox import discard_output
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class ToolContext:
     """The sandbox as a tool sees it. `left_s` tells the seconds until the agent must end."""
 
     sandbox: Sandbox
@@ -20,7 +20,7 @@ class Bench:
     def run(self, *argv: str, timeout_s: float) -> ExecResult:
         """Run argv, without live output, for `timeout_s` or what is left, if that is less."""
         timeout_s = max(0.1, min(timeout_s, self.left_s()))
-        return self.sandbox.exec(Command(argv=argv, timeout_s=timeout_s), quiet)
+        return self.sandbox.exec(Command(argv=argv, timeout_s=timeout_s), discard_output)
 
 
 @dataclass(frozen=True)
@@ -47,5 +47,5 @@ def _no_nul(text: str) -> str:
     return text
 
 
-Word = Annotated[str, AfterValidator(_no_nul)]
+NoNulText = Annotated[str, AfterValidator(_no_nul)]
 """Text that can be part of a command line."""

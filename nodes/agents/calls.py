@@ -9,17 +9,17 @@ from pydantic import BaseModel, ValidationError
 from contracts.gate import DENIED_TOOL
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
 from contracts.toolbox import Toolbox
-from nodes.agents.bench import Bench
-from nodes.agents.history import too_long
+from nodes.agents.bench import ToolContext
+from nodes.agents.history import arguments_too_long
 from nodes.agents.lines import one_line, tool_line
-from nodes.agents.meter import Meter
+from nodes.agents.meter import UsageMeter
 from nodes.agents.tools import TOOL_OUTPUT_CAP, AnyArgs, CallMalformed, parse_call, run_tool
 from nodes.agents.types import OnLine
-from nodes.text import cap
+from nodes.text import truncate_middle
 
 
 @dataclass(frozen=True)
-class CallResult:
+class ToolCallResult:
     """What the model is told. `malformed` when the call made no sense at all."""
 
     text: str
@@ -27,16 +27,16 @@ class CallResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Caller:
+class ToolCallRunner:
     """Runs calls on a bench, as far as every guard allows."""
 
-    bench: Bench
+    bench: ToolContext
     guards: Sequence[Guard]
-    meter: Meter
+    meter: UsageMeter
     on_line: OnLine
     toolbox: Toolbox | None = None
 
-    def run(self, call: ToolCall) -> CallResult:
+    def run(self, call: ToolCall) -> ToolCallResult:
         """Do one call; whatever is wrong with it is the result.
 
         Raises:
@@ -51,36 +51,36 @@ class Caller:
             args = _args(call)
         except CallMalformed as error:
             self.on_line(tool_line(call.name, "", "malformed", 0.0))
-            return CallResult(cap(f"error: {error}", 2000), malformed=True)
+            return ToolCallResult(truncate_middle(f"error: {error}", 2000), malformed=True)
         decision = self._decide(call)
         self.meter.count_decision(decision)
         if isinstance(decision, Denied):
             self.on_line(tool_line(call.name, args.subject, "denied", 0.0))
-            return CallResult(f"denied: {decision.reason}")
-        return CallResult(self._do(call.name, args))
+            return ToolCallResult(f"denied: {decision.reason}")
+        return ToolCallResult(self._do(call.name, args))
 
-    def _on_host(self, call: ToolCall, toolbox: Toolbox) -> CallResult:
+    def _on_host(self, call: ToolCall, toolbox: Toolbox) -> ToolCallResult:
         """A call of a tool that is not the sandbox's; its arguments are the toolbox's matter."""
         decision = self._decide(call)
         self.meter.count_decision(decision)
         if isinstance(decision, Denied):
             self.on_line(tool_line(call.name, "", "denied", 0.0))
-            return CallResult(f"denied: {decision.reason}")
+            return ToolCallResult(f"denied: {decision.reason}")
         began = time.monotonic()
-        text = "error: too long" if too_long(call) else toolbox.run(call)
+        text = "error: too long" if arguments_too_long(call) else toolbox.run(call)
         self.on_line(tool_line(call.name, "", "done", time.monotonic() - began))
-        return CallResult(cap(text, TOOL_OUTPUT_CAP))
+        return ToolCallResult(truncate_middle(text, TOOL_OUTPUT_CAP))
 
-    def _denied_before(self, call: ToolCall) -> CallResult:
+    def _denied_before(self, call: ToolCall) -> ToolCallResult:
         """Tell of a call that the gateway has denied."""
         try:
             said = _Denial.model_validate_json(call.arguments)
         except ValidationError:
-            return CallResult("error: nobody can call that", malformed=True)
+            return ToolCallResult("error: nobody can call that", malformed=True)
         self.meter.count_call(one_line(said.call, 64))
         self.meter.count_decision(Denied(reason=said.reason))
         self.on_line(tool_line(said.call, "", "denied", 0.0))
-        return CallResult(f"denied: {said.reason}")
+        return ToolCallResult(f"denied: {said.reason}")
 
     def _do(self, name: str, args: AnyArgs) -> str:
         began = time.monotonic()
@@ -99,6 +99,6 @@ class _Denial(BaseModel, frozen=True, extra="forbid"):
 
 
 def _args(call: ToolCall) -> AnyArgs:
-    if too_long(call):
+    if arguments_too_long(call):
         raise CallMalformed(f"{len(call.arguments)} characters of arguments are too many")
     return parse_call(call)

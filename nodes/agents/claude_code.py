@@ -9,15 +9,15 @@ is one, the other flags have to do.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from contracts.gate import OpenGate
-from contracts.json import text_in
-from nodes.agents.allowed import names_for
-from nodes.agents.cli import GATEWAY_PORT, Cli, LaunchOrder, cli_agent
-from nodes.agents.events import Event, blocks, result_of
+from contracts.gate import OpenModelAccess
+from contracts.json import text_at
+from nodes.agents.allowed import allowed_tool_names
+from nodes.agents.cli import GATEWAY_PORT, AgentProgram, LaunchContext, cli_agent
+from nodes.agents.events import Event, content_blocks, result_marker
 from nodes.agents.lines import one_line
-from nodes.agents.session import Launch
-from nodes.agents.story import LiveStory
-from nodes.agents.toolbox import SERVER
+from nodes.agents.session import LaunchCommand
+from nodes.agents.story import AgentActivity
+from nodes.agents.toolbox import MCP_SERVER_NAME
 from nodes.agents.types import Agent, OnLine
 
 _FLAGS = (
@@ -38,25 +38,25 @@ _MODEL = "sonnet"
 
 
 def claude_code(
-    open_gate: OpenGate, *, port: int = GATEWAY_PORT, on_line: OnLine = lambda _: None
+    open_gate: OpenModelAccess, *, port: int = GATEWAY_PORT, on_line: OnLine = lambda _: None
 ) -> Agent:
     """The agent `claude-code`; see `cli_agent`."""
     return cli_agent(CLAUDE_CODE, open_gate, port=port, on_line=on_line)
 
 
-def _launch(order: LaunchOrder) -> Launch:
+def _launch(order: LaunchContext) -> LaunchCommand:
     task = order.task
-    own = names_for("claude-code", task.allowed_tools)
+    own = allowed_tool_names("claude-code", task.allowed_tools)
     led = order.toolbox.tools if order.toolbox else ()
-    named = [*own, *(f"mcp__{SERVER}__{tool.name}" for tool in led)]
+    named = [*own, *(f"mcp__{MCP_SERVER_NAME}__{tool.name}" for tool in led)]
     offered = ("--tools", ",".join(own), "--allowedTools", ",".join(named))
     system, mcp = f"{order.home}/system.md", f"{order.home}/mcp.json"
     closed = ("--mcp-config", mcp) if order.toolbox else ("--safe-mode",)
     files = {system: order.system} if order.system else {}
-    session = ("--resume" if order.goes_on else "--session-id", order.session)
+    session = ("--resume" if order.resumes else "--session-id", order.session)
     turns = () if task.limits.turns is None else ("--max-turns", str(task.limits.turns))
     added = ("--append-system-prompt-file", system) if order.system else ()
-    return Launch(
+    return LaunchCommand(
         argv=("claude", *_FLAGS, *session, *closed, *offered, "--model", _MODEL, *turns, *added),
         env={
             **_ENV,
@@ -72,7 +72,7 @@ def _launch(order: LaunchOrder) -> Launch:
 class _Reading:
     """Understands stream-json."""
 
-    def __init__(self, story: LiveStory) -> None:
+    def __init__(self, story: AgentActivity) -> None:
         self._story = story
         self._result: Event | None = None
         self.denied = 0
@@ -97,30 +97,30 @@ class _Reading:
         """Success is a result that says so; its exit code says nothing."""
         if self._result is None:
             return "claude ended without a result"
-        subtype = text_in(self._result, "subtype")
+        subtype = text_at(self._result, "subtype")
         if subtype == "success" and self._result.get("is_error") is False:
             return None
         if subtype == "error_max_turns":
             return "turn limit reached"
-        said = one_line(text_in(self._result, "result") or self._story.output, 300)
+        said = one_line(text_at(self._result, "result") or self._story.output, 300)
         return f"claude failed: {subtype if subtype != 'success' else 'error'}: {said}"
 
     def _said(self, event: Event) -> None:
-        for block in blocks(event.get("message")):
+        for block in content_blocks(event.get("message")):
             if block.get("type") == "text":
-                self._story.said(text_in(block, "text"))
+                self._story.on_text(text_at(block, "text"))
             elif block.get("type") == "tool_use":
-                name = text_in(block, "name")
-                self._story.began(text_in(block, "id"), name, block.get("input"))
+                name = text_at(block, "name")
+                self._story.on_tool_start(text_at(block, "id"), name, block.get("input"))
 
     def _done(self, event: Event) -> None:
-        for block in blocks(event.get("message")):
+        for block in content_blocks(event.get("message")):
             if block.get("type") == "tool_result":
                 note = "error" if block.get("is_error") is True else "ok"
-                self._story.ended(text_in(block, "tool_use_id"), note)
-                last = not self._story.under_way
-                call = text_in(block, "tool_use_id")
-                self.rests = result_of("tool_use_id", call) if last else None
+                self._story.on_tool_end(text_at(block, "tool_use_id"), note)
+                last = not self._story.unfinished_calls
+                call = text_at(block, "tool_use_id")
+                self.rests = result_marker("tool_use_id", call) if last else None
 
 
-CLAUDE_CODE = Cli(name="claude-code", launch=_launch, reading=_Reading)
+CLAUDE_CODE = AgentProgram(name="claude-code", launch=_launch, reading=_Reading)

@@ -7,15 +7,15 @@ from hashlib import sha256
 from uuid import uuid4
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import Gate, OpenGate, Spent, spent_line
-from contracts.run import Decisions
+from contracts.gate import AgentUsage, ModelAccess, OpenModelAccess, describe_usage
+from contracts.run import DecisionCounts
 from contracts.sandbox import ExecResult, Sandbox
-from nodes.agents.allowed import check_allowed
-from nodes.agents.session import FIRST_BYTE_S, Launch, Reading, Session
-from nodes.agents.story import LiveStory
-from nodes.agents.talk import Talk
-from nodes.agents.toolbox import LedToolbox, lead_toolbox
-from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
+from nodes.agents.allowed import check_allowed_tools
+from nodes.agents.session import FIRST_OUTPUT_TIMEOUT_S, AgentProcess, EventParser, LaunchCommand
+from nodes.agents.story import AgentActivity
+from nodes.agents.talk import Conversation
+from nodes.agents.toolbox import ForwardedToolbox, forward_toolbox
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, token_spec
 
 GATEWAY_PORT = 4180
 """The port inside a sandbox that leads to the gateway."""
@@ -27,7 +27,7 @@ _GO_ON = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchOrder:
+class LaunchContext:
     """What an agent is launched with: its task, and its way to the model.
 
     `home` is a folder of its own, outside the workspace. There it keeps its conversation as
@@ -39,42 +39,44 @@ class LaunchOrder:
     url: str
     home: str
     session: str
-    toolbox: LedToolbox | None = None
+    toolbox: ForwardedToolbox | None = None
 
     @property
-    def goes_on(self) -> bool:
-        return self.task.so_far is not None
+    def resumes(self) -> bool:
+        return self.task.conversation is not None
 
     @property
     def prompt(self) -> str:
         """What it is asked: its task, or to go on with it."""
-        so_far = self.task.so_far
+        so_far = self.task.conversation
         return self.task.prompt if so_far is None else so_far.told or _GO_ON
 
     @property
     def system(self) -> str:
         """What is added to the agent's own system prompt."""
         return "\n".join(
-            part for part in (self.task.system, self.toolbox and self.toolbox.says) if part
+            part
+            for part in (self.task.system, self.toolbox and self.toolbox.prompt_section)
+            if part
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cli:
+class AgentProgram:
     """One command-line agent."""
 
     name: str
-    launch: Callable[[LaunchOrder], Launch]
-    reading: Callable[[LiveStory], Reading]
+    launch: Callable[[LaunchContext], LaunchCommand]
+    reading: Callable[[AgentActivity], EventParser]
 
 
 def cli_agent(
-    cli: Cli,
-    open_gate: OpenGate,
+    cli: AgentProgram,
+    open_gate: OpenModelAccess,
     *,
     port: int = GATEWAY_PORT,
     on_line: OnLine = lambda _: None,
-    first_byte_s: float = FIRST_BYTE_S,
+    first_byte_s: float = FIRST_OUTPUT_TIMEOUT_S,
 ) -> Agent:
     """The agent that `cli` describes; `port` leads from inside the sandbox to the gateway.
 
@@ -85,11 +87,11 @@ def cli_agent(
     """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-        check_allowed(cli.name, task.allowed_tools)
+        check_allowed_tools(cli.name, task.allowed_tools)
         began = time.monotonic()
-        before = task.so_far or Talk(session=str(uuid4()), model=task.model)
-        with open_gate(terms(cli.name, task)) as gate:
-            story = LiveStory(on_line)
+        before = task.conversation or Conversation(session=str(uuid4()), model=task.model)
+        with open_gate(token_spec(cli.name, task)) as gate:
+            story = AgentActivity(on_line)
             ongoing = _Ongoing(
                 cli=cli,
                 task=task,
@@ -99,9 +101,11 @@ def cli_agent(
                 before=before,
                 began=began,
             )
-            session = Session(sandbox, ongoing.home, cli.reading(story), first_byte_s, ongoing.keep)
+            session = AgentProcess(
+                sandbox, ongoing.home, cli.reading(story), first_byte_s, ongoing.keep
+            )
             ended = session.run(cli.launch(ongoing.order(port)), ongoing.left_s)
-            spent = before.spent + gate.settled()
+            spent = before.spent + gate.final_usage()
         return ongoing.result(ended, session, spent)
 
     return work
@@ -111,12 +115,12 @@ def cli_agent(
 class _Ongoing:
     """One task under way, from its launch to its result; `began` is by the monotonic clock."""
 
-    cli: Cli
+    cli: AgentProgram
     task: AgentTask
     sandbox: Sandbox
-    gate: Gate
-    story: LiveStory
-    before: Talk
+    gate: ModelAccess
+    story: AgentActivity
+    before: Conversation
     began: float
 
     @property
@@ -130,29 +134,29 @@ class _Ongoing:
         limit_s = self.task.limits.time_s
         return None if limit_s is None else limit_s - self.before.elapsed_s
 
-    def order(self, port: int) -> LaunchOrder:
-        return LaunchOrder(
+    def order(self, port: int) -> LaunchContext:
+        return LaunchContext(
             task=self.task,
             token=self.gate.token,
             url=f"http://127.0.0.1:{port}",
             home=self.home,
             session=self.before.session,
-            toolbox=lead_toolbox(self.task, self.sandbox),
+            toolbox=forward_toolbox(self.task, self.sandbox),
         )
 
     def is_still(self) -> bool:
         """Whether the model has not asked for more; the gateway knows it first."""
-        return sum(self.gate.spent().tool_calls.values()) == self.story.done
+        return sum(self.gate.current_usage().tool_calls.values()) == self.story.finished_calls
 
     def keep(self) -> None:
         """Hand out the conversation so far, if no tool is at work."""
         if self.is_still():
-            spent = self.before.spent + self.gate.spent()
-            self.task.keep(
+            spent = self.before.spent + self.gate.current_usage()
+            self.task.save_conversation(
                 replace(self._talk, spent=spent, elapsed_s=self._elapsed_s), self.is_still
             )
 
-    def result(self, ended: ExecResult, session: Session, spent: Spent) -> AgentResult:
+    def result(self, ended: ExecResult, session: AgentProcess, spent: AgentUsage) -> AgentResult:
         """How it ended.
 
         Raises:
@@ -163,7 +167,7 @@ class _Ongoing:
         if not waits:
             session.clear()
         if error is not None:
-            error = _with_spending(error, self.story.under_way, spent)
+            error = _with_spending(error, self.story.unfinished_calls, spent)
             _raise_if_outage(error, spent)
         return AgentResult(
             status="success" if error is None else "failure",
@@ -173,12 +177,12 @@ class _Ongoing:
             usage=spent.usage,
             duration_ms=round(self._elapsed_s * 1000),
             tool_calls=spent.tool_calls,
-            decisions=spent.decisions + Decisions(denied=session.reading.denied),
-            talk=self._talk if waits else None,
+            decisions=spent.decisions + DecisionCounts(denied=session.reading.denied),
+            conversation=self._talk if waits else None,
         )
 
     @property
-    def _talk(self) -> Talk:
+    def _talk(self) -> Conversation:
         return replace(self.before, told="")
 
     @property
@@ -186,13 +190,13 @@ class _Ongoing:
         return self.before.elapsed_s + time.monotonic() - self.began
 
 
-def _raise_if_outage(error: str, spent: Spent) -> None:
+def _raise_if_outage(error: str, spent: AgentUsage) -> None:
     """An agent that failed because nobody answered did not fail: the run stops, as an outage."""
     if spent.outage and not spent.stopped:
         raise ModelUnavailable(error)
 
 
-def _with_spending(error: str, under_way: str, spent: Spent) -> str:
+def _with_spending(error: str, under_way: str, spent: AgentUsage) -> str:
     """The reason, what was under way and what was spent, in one line."""
     doing = f"; under way: {under_way}" if under_way else ""
-    return f"{error}{doing}; {spent_line(spent.turns, spent.usage)}"
+    return f"{error}{doing}; {describe_usage(spent.turns, spent.usage)}"

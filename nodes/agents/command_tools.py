@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from contracts.sandbox import ExecResult
-from nodes.agents.bench import Bench, ToolArgs, ToolOutput, ToolRefused, Word
+from nodes.agents.bench import NoNulText, ToolArgs, ToolContext, ToolOutput, ToolRefused
 
 _SEARCH_TIMEOUT_S = 60.0
 _NO_PROGRAM = 127
@@ -13,36 +13,36 @@ class Bash(ToolArgs):
     """Run a command with bash in the workspace and wait for it. Output and errors come
     together. Nothing may be left running in the background; nobody can answer a prompt."""
 
-    command: Word = Field(min_length=1)
+    command: NoNulText = Field(min_length=1)
     timeout_s: float = Field(default=120, gt=0, le=1800)
 
     @property
     def subject(self) -> str:
         return self.command
 
-    def run(self, bench: Bench) -> ToolOutput:
+    def run(self, bench: ToolContext) -> ToolOutput:
         result = self._start("bash", bench)
         if result.exit_code == _NO_PROGRAM and result.launch_error:
             result = self._start("sh", bench)
         return ToolOutput(f"{_ending(result)}\n{result.text or '(no output)'}", _note(result))
 
-    def _start(self, shell: str, bench: Bench) -> ExecResult:
+    def _start(self, shell: str, bench: ToolContext) -> ExecResult:
         # No login shell: /etc/profile would put back a PATH of its own.
         return bench.run(shell, "-c", f"exec 2>&1\n{self.command}", timeout_s=self.timeout_s)
 
 
-class Search(ToolArgs):
+class SearchFiles(ToolArgs):
     """Search the text of files by an extended regular expression. Gives path:line:text."""
 
-    pattern: Word = Field(min_length=1)
-    path: Word = Field(default=".", min_length=1, description="File or folder to search in.")
-    glob: Word | None = Field(default=None, description="Only files so named, such as *.py.")
+    pattern: NoNulText = Field(min_length=1)
+    path: NoNulText = Field(default=".", min_length=1, description="File or folder to search in.")
+    glob: NoNulText | None = Field(default=None, description="Only files so named, such as *.py.")
 
     @property
     def subject(self) -> str:
         return f"{self.pattern} in {self.path}"
 
-    def run(self, bench: Bench) -> ToolOutput:
+    def run(self, bench: ToolContext) -> ToolOutput:
         result = bench.run(*self._ripgrep(), timeout_s=_SEARCH_TIMEOUT_S)
         if result.exit_code == _NO_PROGRAM and result.launch_error:
             result = bench.run(*self._grep(), timeout_s=_SEARCH_TIMEOUT_S)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from contracts.json import mapping_in, mappings_in
+from contracts.json import as_mapping, as_mappings
 from contracts.sandbox import Stream
 
 Event = Mapping[str, object]
@@ -72,18 +72,18 @@ class JsonLines:
         self.last_garbage = [*self.last_garbage, shown][-_KEPT_GARBAGE:]
 
 
-def result_of(name: str, call: str) -> str | None:
+def result_marker(name: str, call: str) -> str | None:
     """The words by which a session names the result of this call; None when nobody can look for
     them: the agent makes its ids up, and they may hold anything."""
     return f'"{name}":"{call}"' if _ID.fullmatch(call) else None
 
 
-def subject(args: object) -> str:
+def call_subject(args: object) -> str:
     """What a call is about: its command, else its path, else its pattern."""
-    given = mapping_in(args)
+    given = as_mapping(args)
     return next((str(given[name]) for name in _SUBJECTS if given.get(name)), "")
 
 
-def blocks(message: object) -> list[Event]:
+def content_blocks(message: object) -> list[Event]:
     """The parts of a message's content."""
-    return mappings_in(mapping_in(message).get("content"))
+    return as_mappings(as_mapping(message).get("content"))

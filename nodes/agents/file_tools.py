@@ -4,7 +4,7 @@ from itertools import islice
 
 from pydantic import Field
 
-from nodes.agents.bench import Bench, ToolArgs, ToolOutput, ToolRefused, Word
+from nodes.agents.bench import NoNulText, ToolArgs, ToolContext, ToolOutput, ToolRefused
 
 _LINE_CAP = 2000
 _BINARY_PROBE = 8192
@@ -13,7 +13,7 @@ _BINARY_PROBE = 8192
 class ReadFile(ToolArgs):
     """Read a text file. Each line comes with its number and a tab before it."""
 
-    path: Word = Field(min_length=1, description="Absolute, or relative to the workspace.")
+    path: NoNulText = Field(min_length=1, description="Absolute, or relative to the workspace.")
     offset: int = Field(default=1, ge=1, description="First line to give.")
     limit: int = Field(default=1000, ge=1, le=5000, description="How many lines to give.")
 
@@ -21,7 +21,7 @@ class ReadFile(ToolArgs):
     def subject(self) -> str:
         return self.path
 
-    def run(self, bench: Bench) -> ToolOutput:
+    def run(self, bench: ToolContext) -> ToolOutput:
         data = bench.sandbox.read_file(self.path)
         if b"\0" in data[:_BINARY_PROBE]:
             raise ToolRefused(f"{self.path!r} is binary ({len(data)} bytes): look at it with bash")
@@ -44,14 +44,14 @@ class ReadFile(ToolArgs):
 class WriteFile(ToolArgs):
     """Write a file whole. An old one is replaced, missing folders are made."""
 
-    path: Word = Field(min_length=1)
+    path: NoNulText = Field(min_length=1)
     content: str
 
     @property
     def subject(self) -> str:
         return self.path
 
-    def run(self, bench: Bench) -> ToolOutput:
+    def run(self, bench: ToolContext) -> ToolOutput:
         data = self.content.encode()
         bench.sandbox.write_file(self.path, data)
         return ToolOutput(f"wrote {len(data)} bytes to {self.path}", f"{len(data)} bytes")
@@ -61,7 +61,7 @@ class EditFile(ToolArgs):
     """Replace one piece of a file. `old` must stand in the file exactly once, white space
     included; give enough lines around it, without the line numbers of read_file."""
 
-    path: Word = Field(min_length=1)
+    path: NoNulText = Field(min_length=1)
     old: str = Field(min_length=1)
     new: str
 
@@ -69,7 +69,7 @@ class EditFile(ToolArgs):
     def subject(self) -> str:
         return self.path
 
-    def run(self, bench: Bench) -> ToolOutput:
+    def run(self, bench: ToolContext) -> ToolOutput:
         if self.old == self.new:
             raise ToolRefused("old and new are the same: nothing to do")
         data = bench.sandbox.read_file(self.path)

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from contracts.chat import Message
 from contracts.tool import ToolCall
-from nodes.text import cap
+from nodes.text import truncate_middle
 
 _SAID_CAP = 100_000
 _ARGUMENTS_CAP = 2_000_000
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def keepable(message: Message) -> Message:
+def provider_safe(message: Message) -> Message:
     """The message in a form that every provider takes back.
 
     Very long text is shortened. A call whose arguments are no JSON object keeps none,
@@ -21,10 +21,10 @@ def keepable(message: Message) -> Message:
     conversation for less. Calls have ids.
     """
     calls = tuple(_keepable_call(c, place) for place, c in enumerate(message.tool_calls, start=1))
-    return replace(message, content=cap(message.content, _SAID_CAP), tool_calls=calls)
+    return replace(message, content=truncate_middle(message.content, _SAID_CAP), tool_calls=calls)
 
 
-def too_long(call: ToolCall) -> bool:
+def arguments_too_long(call: ToolCall) -> bool:
     """True for a call with more arguments than a conversation can carry."""
     return len(call.arguments) > _ARGUMENTS_CAP
 
@@ -38,7 +38,7 @@ def _keepable_call(call: ToolCall, place: int) -> ToolCall:
 
 
 def _is_object(call: ToolCall) -> bool:
-    if too_long(call):
+    if arguments_too_long(call):
         return False
     try:
         return isinstance(json.loads(call.arguments), dict)

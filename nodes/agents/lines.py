@@ -1,13 +1,15 @@
 """Short live lines about what an agent says and does."""
 
-from nodes.text import inert
+from nodes.text import strip_control_characters
 
 _LONGEST = 120
 
 
 def one_line(text: str, limit: int = _LONGEST) -> str:
     """The first line that says something, inert, at most `limit` characters."""
-    lines = (" ".join(inert(line).split()) for line in text[:10_000].splitlines())
+    lines = (
+        " ".join(strip_control_characters(line).split()) for line in text[:10_000].splitlines()
+    )
     first = next((line for line in lines if line), "")
     return first if len(first) <= limit else first[: limit - 1] + "…"
 

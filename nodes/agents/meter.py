@@ -6,23 +6,23 @@ from math import inf
 from types import MappingProxyType
 
 from contracts.chat import Usage
-from contracts.gate import Spent, spent_line
-from contracts.run import Decisions
+from contracts.gate import AgentUsage, describe_usage
+from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied
-from nodes.agents.talk import Talk
+from nodes.agents.talk import Conversation
 from nodes.agents.types import AgentLimits, AgentResult
 
 
-class Meter:
+class UsageMeter:
     """Turns, usage, calls and time of one agent; the clock starts when it is made.
 
     `so_far` is what a conversation that goes on had taken before.
     """
 
     def __init__(
-        self, limits: AgentLimits, clock: Callable[[], float], so_far: Talk | None = None
+        self, limits: AgentLimits, clock: Callable[[], float], so_far: Conversation | None = None
     ) -> None:
-        before = so_far or Talk()
+        before = so_far or Conversation()
         self._limits = limits
         self._clock = clock
         self._started = clock() - before.elapsed_s
@@ -40,7 +40,7 @@ class Meter:
 
     def count_decision(self, decision: Decision) -> None:
         denied = isinstance(decision, Denied)
-        self._decisions += Decisions(allowed=int(not denied), denied=int(denied))
+        self._decisions += DecisionCounts(allowed=int(not denied), denied=int(denied))
 
     @property
     def elapsed_s(self) -> float:
@@ -48,9 +48,9 @@ class Meter:
         return self._clock() - self._started
 
     @property
-    def counted(self) -> Spent:
+    def counted(self) -> AgentUsage:
         """All that was counted so far."""
-        return Spent(
+        return AgentUsage(
             turns=self._turns,
             usage=self._usage,
             tool_calls=dict(self._calls),
@@ -68,7 +68,7 @@ class Meter:
 
     def spent(self) -> str:
         """What was spent so far, in words."""
-        return spent_line(self._turns, self._usage)
+        return describe_usage(self._turns, self._usage)
 
     def result(self, *, output: str, error: str | None) -> AgentResult:
         """How the agent ended, with all that was counted."""

@@ -7,21 +7,21 @@ from dataclasses import replace
 from contracts.agents import NATIVE
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import ModelUnavailable
-from contracts.gate import BUDGET_EXCEEDED, OpenGate
+from contracts.gate import BUDGET_EXCEEDED, OpenModelAccess
 from contracts.sandbox import Sandbox
 from contracts.tool import Allowed, Guard
-from nodes.agents.allowed import guard_for, parse_allowed, tools_for
-from nodes.agents.bench import Bench
-from nodes.agents.calls import Caller
-from nodes.agents.history import keepable
+from nodes.agents.allowed import allowed_native_tools, allowed_tools_guard, parse_allowed_tools
+from nodes.agents.bench import ToolContext
+from nodes.agents.calls import ToolCallRunner
+from nodes.agents.history import provider_safe
 from nodes.agents.lines import one_line
-from nodes.agents.meter import Meter
+from nodes.agents.meter import UsageMeter
 from nodes.agents.prompts import system_prompt
-from nodes.agents.stuck import Streaks
-from nodes.agents.talk import Talk
-from nodes.agents.toolbox import offered
-from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, terms
-from nodes.text import cap
+from nodes.agents.stuck import StuckDetector
+from nodes.agents.talk import Conversation
+from nodes.agents.toolbox import offered_tools
+from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, token_spec
+from nodes.text import truncate_middle
 
 _CALL_TIMEOUT_S = 600.0
 _OUTPUT_CAP = 256 * 1024
@@ -30,8 +30,8 @@ _WITHHELD = {"content_filter", "refusal"}
 _CUT_OFF = "Your answer was cut off at its longest. Go on in smaller pieces."
 
 
-def gated_native(
-    open_gate: OpenGate,
+def gateway_native_agent(
+    open_gate: OpenModelAccess,
     *,
     on_line: OnLine = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
@@ -39,7 +39,7 @@ def gated_native(
     """The native agent, asking through a gateway, whose guard decides before it does."""
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-        with open_gate(terms(NATIVE, task)) as gate:
+        with open_gate(token_spec(NATIVE, task)) as gate:
             return native_agent(gate.complete, on_line=on_line, clock=clock)(task, sandbox)
 
     return work
@@ -59,10 +59,10 @@ def native_agent(
     """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-        meter = Meter(task.limits, clock, task.so_far)
-        caller = Caller(
-            bench=Bench(sandbox=sandbox, left_s=meter.left_s),
-            guards=(guard_for(task.allowed_tools), guard),
+        meter = UsageMeter(task.limits, clock, task.conversation)
+        caller = ToolCallRunner(
+            bench=ToolContext(sandbox=sandbox, left_s=meter.left_s),
+            guards=(allowed_tools_guard(task.allowed_tools), guard),
             meter=meter,
             on_line=on_line,
             toolbox=task.toolbox,
@@ -79,17 +79,19 @@ class _Stop(Exception):
 class _Conversation:
     """One task at work: what was said so far, and whether it gets anywhere."""
 
-    def __init__(self, task: AgentTask, *, complete: Complete, caller: Caller) -> None:
+    def __init__(self, task: AgentTask, *, complete: Complete, caller: ToolCallRunner) -> None:
         self._task = task
         self._complete = complete
         self._caller = caller
         self._meter = caller.meter
-        self._host_tools = offered(task.toolbox, task.allowed_tools)
-        self._tools = (*tools_for(task.allowed_tools), *self._host_tools)
-        self._messages = list(task.so_far.messages if task.so_far else self._beginning())
-        if task.so_far and task.so_far.told:
-            self._tell(task.so_far.told)
-        self._streaks = Streaks()
+        self._host_tools = offered_tools(task.toolbox, task.allowed_tools)
+        self._tools = (*allowed_native_tools(task.allowed_tools), *self._host_tools)
+        self._messages = list(
+            task.conversation.messages if task.conversation else self._beginning()
+        )
+        if task.conversation and task.conversation.told:
+            self._tell(task.conversation.told)
+        self._streaks = StuckDetector()
         said = (m.content for m in reversed(self._messages) if m.role == "assistant")
         self._output = next(filter(str.strip, said), "")
 
@@ -104,11 +106,11 @@ class _Conversation:
         return replace(done, talk=self._talk) if done.decisions.denied else done
 
     def _keep(self) -> None:
-        self._task.keep(self._talk, lambda: True)
+        self._task.save_conversation(self._talk, lambda: True)
 
     @property
-    def _talk(self) -> Talk:
-        return Talk(
+    def _talk(self) -> Conversation:
+        return Conversation(
             model=self._task.model,
             messages=tuple(self._messages),
             spent=self._meter.counted,
@@ -119,14 +121,16 @@ class _Conversation:
         """Call the model once and do what it asks; True when that was its answer."""
         reply = self._ask()
         said = reply.message
-        self._output = cap(said.content, _OUTPUT_CAP) if said.content.strip() else self._output
+        self._output = (
+            truncate_middle(said.content, _OUTPUT_CAP) if said.content.strip() else self._output
+        )
         if reply.stop_reason in _WITHHELD:
             raise _Stop(f"the model refused, or its answer was filtered ({reply.stop_reason})")
         if not said.tool_calls and not said.content.strip():
             _stop_if(self._streaks.empty(reply.stop_reason))
             self._tell(_EMPTY)
             return False
-        self._messages.append(keepable(said))
+        self._messages.append(provider_safe(said))
         if said.tool_calls:
             self._run_calls(said)
             return False
@@ -175,7 +179,7 @@ class _Conversation:
         """The system message; a suggestion that is gone by now is in it no more."""
         if self._task.toolbox is None or not self._host_tools:
             return self._messages[0]
-        says = self._task.toolbox.suggest(self._task.node, self._task.prompt)
+        says = self._task.toolbox.prompt_section(self._task.node, self._task.prompt)
         return replace(self._messages[0], content=f"{self._messages[0].content}\n{says}\n")
 
     def _beginning(self) -> tuple[Message, ...]:
@@ -192,7 +196,7 @@ class _Conversation:
             work_dir=self._caller.bench.sandbox.work_dir,
             online=self._task.online,
             tools=[tool.name for tool in self._tools],
-            allowed=str(parse_allowed(self._task.allowed_tools)),
+            allowed=str(parse_allowed_tools(self._task.allowed_tools)),
             system=self._task.system,
         )
 

@@ -7,10 +7,10 @@ from threading import Lock
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
-from nodes.agents.talk import NO_TALKS, Talk, Talks
+from nodes.agents.talk import NO_CONVERSATIONS, Conversation, ConversationStore
 from nodes.agents.types import DEFAULT_TIME_S, Agent, AgentLimits, AgentTask, OnLine
 from nodes.execute import RunAgent
-from nodes.projects.find import is_online
+from nodes.projects.find import has_network
 from nodes.types import Agentic
 
 MakeAgent = Callable[[OnLine], Agent]
@@ -21,10 +21,10 @@ def agent_runner(
     *,
     budget_usd: float | None = None,
     spent_usd: float = 0.0,
-    tell: Callable[[str, str], None],
+    on_line: Callable[[str, str], None],
     toolbox: Callable[[], Toolbox | None] = lambda: None,
-    talks: Talks = NO_TALKS,
-    read: Callable[[str], tuple[str, ...]] = lambda _: (),
+    conversations: ConversationStore = NO_CONVERSATIONS,
+    secret_files_read: Callable[[str], tuple[str, ...]] = lambda _: (),
 ) -> RunAgent:
     """A `RunAgent` over the named agents; `tell` takes a node's name and a line as it happens.
 
@@ -43,8 +43,8 @@ def agent_runner(
             return NodeResult.failure(
                 f"budget exceeded: ${spent_usd:.4f} of ${budget_usd:g} are spent"
             )
-        so_far = talks.read(node.name)
-        before_usd = (so_far or Talk()).spent.usage.cost_usd
+        so_far = conversations.load(node.name)
+        before_usd = (so_far or Conversation()).spent.usage.cost_usd
         task = AgentTask(
             node=node.name,
             prompt=node.prompt(ctx),
@@ -52,18 +52,18 @@ def agent_runner(
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
             limits=_limits(node, None if left is None else left + before_usd),
-            online=is_online(ctx),
+            online=has_network(ctx),
             toolbox=toolbox(),
-            so_far=so_far,
-            read=read(node.name) if so_far else (),
-            keep=partial(talks.keep, node.name),
+            conversation=so_far,
+            secret_files_read=secret_files_read(node.name) if so_far else (),
+            save_conversation=partial(conversations.save, node.name),
         )
-        agent = agents[node.agent or ctx.agent](lambda line: tell(node.name, line))
+        agent = agents[node.agent or ctx.agent](lambda line: on_line(node.name, line))
         result = agent(task, sandbox)
         with purse:  # agents in lanes spend at the same time
             spent_usd += result.usage.cost_usd - before_usd
-        if result.talk is not None:
-            talks.end(node.name, result.talk)
+        if result.conversation is not None:
+            conversations.finish(node.name, result.conversation)
         return result.as_node_result()
 
     return run_agent

@@ -8,13 +8,13 @@ from types import MappingProxyType
 from typing import Protocol
 
 from contracts.errors import SandboxLost
-from contracts.gate import Spent
+from contracts.gate import AgentUsage
 from contracts.sandbox import Command, ExecResult, Sandbox, Stream
 from nodes.agents.events import Event, JsonLines
 from nodes.agents.lines import one_line
-from nodes.node_sandbox import quiet
+from nodes.node_sandbox import discard_output
 
-FIRST_BYTE_S = 600.0
+FIRST_OUTPUT_TIMEOUT_S = 600.0
 """An agent that has said nothing at all after this long hangs: both say who they are at once."""
 
 _WRITTEN = 'for i in $(seq 40); do grep -rqsF -e "$1" "$2" && exit; sleep 0.05; done; exit 1'
@@ -23,7 +23,7 @@ _END = 'kill -TERM "$(cat "$1")"; sleep 3; kill -KILL "$(cat "$1")"'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Launch:
+class LaunchCommand:
     """How to start an agent. What it is asked comes by `stdin` and `files`, never by `argv`."""
 
     argv: tuple[str, ...]
@@ -32,7 +32,7 @@ class Launch:
     files: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-class Reading(Protocol):
+class EventParser(Protocol):
     """Understands the events of one agent."""
 
     def take(self, event: Event) -> None:
@@ -54,14 +54,14 @@ class Reading(Protocol):
         ...
 
 
-class Session:
+class AgentProcess:
     """One start of an agent, watched until it has ended."""
 
     def __init__(
         self,
         sandbox: Sandbox,
         home: str,
-        reading: Reading,
+        reading: EventParser,
         first_byte_s: float,
         keep: Callable[[], None],
     ) -> None:
@@ -74,7 +74,7 @@ class Session:
         self.reading = reading
         self.lines = JsonLines(self._take)
 
-    def run(self, launch: Launch, limit_s: float | None) -> ExecResult:
+    def run(self, launch: LaunchCommand, limit_s: float | None) -> ExecResult:
         """Start it and wait for it; it is killed when its first byte or its end is overdue."""
         self._limit_s = limit_s
         pid_file = f"{self._home}/pid"
@@ -106,7 +106,7 @@ class Session:
 
     def clear(self) -> None:
         """Leave nothing of it behind: nobody goes on with this conversation."""
-        self._sandbox.exec(Command(argv=("rm", "-rf", self._home)), quiet)
+        self._sandbox.exec(Command(argv=("rm", "-rf", self._home)), discard_output)
 
     def _take(self, event: Event) -> None:
         self.reading.take(event)
@@ -116,9 +116,9 @@ class Session:
     def _has_written(self, words: str) -> bool:
         """Whether its session has these words; what is said reaches the disk a little later."""
         look = Command(argv=("sh", "-c", _WRITTEN, "sh", words, self._home), timeout_s=10.0)
-        return self._sandbox.exec(look, quiet).ok
+        return self._sandbox.exec(look, discard_output).ok
 
-    def why(self, ended: ExecResult, spent: Spent) -> str | None:
+    def why(self, ended: ExecResult, spent: AgentUsage) -> str | None:
         """Why the agent failed, the surest reason first; None when it did not."""
         failure = self.reading.failure()
         if failure is None and not (self._hung or ended.timed_out):
@@ -144,7 +144,7 @@ class Session:
     def _kill(self, pid_file: str) -> None:
         self._hung = True
         with suppress(SandboxLost):  # it is gone, and with it the agent; `exec` tells
-            self._sandbox.exec(Command(argv=("sh", "-c", _END, "sh", pid_file)), quiet)
+            self._sandbox.exec(Command(argv=("sh", "-c", _END, "sh", pid_file)), discard_output)
 
 
 def _ran_out(ended: ExecResult) -> str | None:

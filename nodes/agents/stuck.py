@@ -15,7 +15,7 @@ _DURATION = re.compile(r"(?<!\d)\d+(\.\d+)?\s?(ms|s|seconds?)\b")
 
 
 @dataclass
-class Streaks:
+class StuckDetector:
     """What happened in a row so far; each method gives the reason to stop, or None."""
 
     bad_turns: int = 0

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from contracts.chat import Message
-from contracts.gate import Spent
+from contracts.gate import AgentUsage
 
 
 @dataclass(frozen=True, kw_only=True)
-class Talk:
+class Conversation:
     """A conversation at a moment at which no tool is at work, and what it took so far.
 
     `messages` are those of an agent that calls the model itself; a program in the sandbox keeps
@@ -21,52 +21,52 @@ class Talk:
     messages: tuple[Message, ...] = ()
     session: str = ""
     told: str = ""
-    spent: Spent = field(default_factory=Spent)
+    spent: AgentUsage = field(default_factory=AgentUsage)
     elapsed_s: float = 0.0
 
 
-Still = Callable[[], bool]
+StillCurrent = Callable[[], bool]
 """Whether nothing was done since the conversation was as it is to be kept."""
 
-KeepTalk = Callable[[Talk, Still], None]
+SaveConversation = Callable[[Conversation, StillCurrent], None]
 """Keeps a conversation, and the files as they are with it; asks `Still` once it has the files."""
 
 
-class Talks(NamedTuple):
+class ConversationStore(NamedTuple):
     """Where conversations are kept, each under its node's name; `end` takes a finished one."""
 
-    read: Callable[[str], Talk | None]
-    keep: Callable[[str, Talk, Still], None]
-    end: Callable[[str, Talk], None]
+    load: Callable[[str], Conversation | None]
+    save: Callable[[str, Conversation, StillCurrent], None]
+    finish: Callable[[str, Conversation], None]
 
 
-def redacting(talks: Talks, redact: Callable[[str], str]) -> Talks:
+def redacted_store(talks: ConversationStore, redact: Callable[[str], str]) -> ConversationStore:
     """The same, which keeps no secret."""
 
-    def keep(node: str, talk: Talk, still: Still) -> None:
-        talks.keep(node, without(talk), still)
+    def keep(node: str, talk: Conversation, still: StillCurrent) -> None:
+        talks.save(node, without(talk), still)
 
-    def without(talk: Talk) -> Talk:
+    def without(talk: Conversation) -> Conversation:
         return replace(talk, messages=tuple(map(bare, talk.messages)))
 
     def bare(message: Message) -> Message:
         calls = (replace(call, arguments=redact(call.arguments)) for call in message.tool_calls)
         return replace(message, content=redact(message.content), tool_calls=tuple(calls))
 
-    return Talks(talks.read, keep, lambda node, talk: talks.end(node, without(talk)))
+    return ConversationStore(talks.load, keep, lambda node, talk: talks.finish(node, without(talk)))
 
 
-def _nothing(_: str) -> Talk | None:
+def _nothing(_: str) -> Conversation | None:
     return None
 
 
-def _forget(_: str, __: Talk, ___: Still) -> None:
+def _forget(_: str, __: Conversation, ___: StillCurrent) -> None:
     pass
 
 
-def _forget_end(_: str, __: Talk) -> None:
+def _forget_end(_: str, __: Conversation) -> None:
     pass
 
 
-NO_TALKS = Talks(_nothing, _forget, _forget_end)
+NO_CONVERSATIONS = ConversationStore(_nothing, _forget, _forget_end)
 """Keeps nothing."""

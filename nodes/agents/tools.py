@@ -7,22 +7,22 @@ from pydantic import ValidationError
 
 from contracts.errors import SandboxFileError
 from contracts.tool import Tool, ToolCall
-from nodes.agents.bench import Bench, ToolOutput, ToolRefused
-from nodes.agents.command_tools import Bash, Search
+from nodes.agents.bench import ToolContext, ToolOutput, ToolRefused
+from nodes.agents.command_tools import Bash, SearchFiles
 from nodes.agents.file_tools import EditFile, ReadFile, WriteFile
-from nodes.text import cap
+from nodes.text import truncate_middle
 
 TOOL_OUTPUT_CAP = 30_000
 """Characters of one tool's output that the model sees."""
 
-AnyArgs = Bash | ReadFile | WriteFile | EditFile | Search
+AnyArgs = Bash | ReadFile | WriteFile | EditFile | SearchFiles
 
 _ARGS: Mapping[str, type[AnyArgs]] = {
     "bash": Bash,
     "read_file": ReadFile,
     "write_file": WriteFile,
     "edit_file": EditFile,
-    "search": Search,
+    "search": SearchFiles,
 }
 
 
@@ -50,7 +50,7 @@ def parse_call(call: ToolCall) -> AnyArgs:
         raise CallMalformed(f"bad arguments for {call.name}: {_faults(error)}") from error
 
 
-def run_tool(args: AnyArgs, bench: Bench) -> ToolOutput:
+def run_tool(args: AnyArgs, bench: ToolContext) -> ToolOutput:
     """Do what was asked; what goes wrong is told to the model as the tool's output.
 
     Raises:
@@ -60,7 +60,7 @@ def run_tool(args: AnyArgs, bench: Bench) -> ToolOutput:
         output = args.run(bench)
     except (SandboxFileError, ToolRefused) as error:
         output = ToolOutput(f"error: {error}", "error")
-    return replace(output, text=cap(output.text, TOOL_OUTPUT_CAP))
+    return replace(output, text=truncate_middle(output.text, TOOL_OUTPUT_CAP))
 
 
 def _tool(name: str, args: type[AnyArgs]) -> Tool:

@@ -6,11 +6,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from contracts.chat import Usage
-from contracts.gate import Terms, limit_reached, spent_line
-from contracts.run import Decisions, NodeResult
+from contracts.gate import TokenSpec, describe_usage, limit_reached
+from contracts.run import DecisionCounts, NodeResult
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
-from nodes.agents.talk import KeepTalk, Still, Talk
+from nodes.agents.talk import Conversation, SaveConversation, StillCurrent
 from nodes.types import DEFAULT_MAX_TURNS
 
 DEFAULT_TIME_S = 1800.0
@@ -32,11 +32,11 @@ class AgentLimits:
         """The first limit that is reached and what was spent, or None while there is room."""
         reached = limit_reached(self, turns, usage)
         if reached is None and self.time_s is not None and elapsed_s >= self.time_s:
-            reached = f"time limit of {self.time_s:g} s reached: {spent_line(turns, usage)}"
+            reached = f"time limit of {self.time_s:g} s reached: {describe_usage(turns, usage)}"
         return None if reached is None else f"{reached}, {elapsed_s:.1f} s"
 
 
-def _forget(_: Talk, __: Still) -> None:
+def _forget(_: Conversation, __: StillCurrent) -> None:
     pass
 
 
@@ -58,11 +58,11 @@ class AgentTask:
     """Whether its commands have a way out of the sandbox."""
     toolbox: Toolbox | None = None
     """Tools from the host, offered as far as `allowed_tools` says `playbooks`."""
-    so_far: Talk | None = None
+    conversation: Conversation | None = None
     """The conversation to go on with; `limits` hold for all of it. None begins one."""
-    read: tuple[str, ...] = ()
+    secret_files_read: tuple[str, ...] = ()
     """Files with secrets that this conversation showed before."""
-    keep: KeepTalk = _forget
+    save_conversation: SaveConversation = _forget
     """Is given the conversation whenever no tool is at work."""
 
 
@@ -81,8 +81,8 @@ class AgentResult:
     usage: Usage = field(default_factory=Usage)
     duration_ms: int = 0
     tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    decisions: Decisions = field(default_factory=Decisions)
-    talk: Talk | None = None
+    decisions: DecisionCounts = field(default_factory=DecisionCounts)
+    conversation: Conversation | None = None
     """The conversation, if the agent finished but was denied a call that a person may still
     approve; else None."""
 
@@ -100,16 +100,16 @@ class AgentResult:
         )
 
 
-def terms(agent: str, task: AgentTask) -> Terms:
+def token_spec(agent: str, task: AgentTask) -> TokenSpec:
     """What the token for this task is worth: what a conversation took before is off its limits."""
     limits, allowed = task.limits, task.allowed_tools
-    before = (task.so_far or Talk()).spent
-    return Terms(
+    before = (task.conversation or Conversation()).spent
+    return TokenSpec(
         node=task.node,
         agent=agent,
         model=task.model,
         allowed_tools=None if allowed is None else tuple(allowed),
-        read=task.read,
+        read=task.secret_files_read,
         turns=None if limits.turns is None else limits.turns - before.turns,
         tokens=None if limits.tokens is None else limits.tokens - before.usage.total,
         cost_usd=None if limits.cost_usd is None else limits.cost_usd - before.usage.cost_usd,

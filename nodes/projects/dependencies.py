@@ -4,8 +4,8 @@ import re
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
-from nodes.commands import to_result
-from nodes.node_sandbox import quiet
+from nodes.commands import command_result
+from nodes.node_sandbox import discard_output
 
 _LIST = ("git", "ls-files", "-z")
 _FILE = re.compile(
@@ -19,9 +19,9 @@ _VENDORED = re.compile(r"(^|/)(node_modules|vendor|third_party|testdata|fixtures
 
 def find_dependency_files(_: RunContext, sandbox: Sandbox) -> NodeResult:
     """Preflight: the tracked files that name dependencies, one a line; a failure without any."""
-    result = sandbox.exec(Command(argv=_LIST, output_limit=4 * 1024 * 1024), quiet)
+    result = sandbox.exec(Command(argv=_LIST, output_limit=4 * 1024 * 1024), discard_output)
     if not result.ok:
-        return to_result(result, _LIST)
+        return command_result(result, _LIST)
     names = result.stdout.decode("utf-8", "replace").split("\0")
     found = [name for name in names if _names_dependencies(name)]
     if not found:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from contracts.sandbox import Command
-from nodes.node_sandbox import quiet
+from nodes.node_sandbox import discard_output
 from nodes.projects.files import ProjectFiles
 
 TEST_FILE = re.compile(r"test_\w*\.py|\w+_test\.py|tests?\.py")
@@ -20,12 +20,12 @@ _LIST = Command(
 )
 
 
-def discover_all(files: ProjectFiles) -> tuple[str, ...] | None:
+def unittest_discover_command(files: ProjectFiles) -> tuple[str, ...] | None:
     """Runs every file of tests, however deep; None where unittest would pass one over.
 
     It looks for one pattern of names, and into packages only.
     """
-    listed = files.sandbox.exec(_LIST, quiet)
+    listed = files.sandbox.exec(_LIST, discard_output)
     paths = {PurePosixPath(name) for name in listed.stdout.decode("utf-8", "replace").split("\0")}
     tests = [path for path in paths if TEST_FILE.fullmatch(path.name)]
     packages = {path.parent for path in paths if path.name == "__init__.py"}

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from contracts.errors import SandboxFileError
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 from contracts.sandbox import Command, Sandbox
-from nodes.node_sandbox import quiet
+from nodes.node_sandbox import discard_output
 
-TEXT_LIMIT = 256 * 1024
+MAX_TEXT_BYTES = 256 * 1024
 """Bytes: a larger file is taken as not there."""
 
 _LIST = ("find", ".", "-mindepth", "1", "-maxdepth", "2", "-not", "-path", "./.git/*", "-not")
 _LISTING = Command(argv=(*_LIST, "-path", "./node_modules/*", "-print0"), output_limit=1024 * 1024)
 
-Table = Mapping[str, object]
+ParsedTable = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,30 @@ class ProjectFiles:
     @cached_property
     def names(self) -> frozenset[str]:
         """Paths relative to the workspace, from one listing; `.git` itself, but nothing in it."""
-        listed = self.sandbox.exec(_LISTING, quiet).stdout.decode("utf-8", "replace").split("\0")
+        listed = (
+            self.sandbox.exec(_LISTING, discard_output)
+            .stdout.decode("utf-8", "replace")
+            .split("\0")
+        )
         return frozenset(name.removeprefix("./") for name in listed if name)
 
     def text(self, name: str) -> str:
         if name not in self.names:
             return ""
         try:
-            return self.sandbox.read_file(name, TEXT_LIMIT).decode("utf-8", "replace")
+            return self.sandbox.read_file(name, MAX_TEXT_BYTES).decode("utf-8", "replace")
         except SandboxFileError:
             return ""
 
-    def toml(self, name: str) -> Table:
+    def toml(self, name: str) -> ParsedTable:
         try:
             return tomllib.loads(self.text(name))
         except (ValueError, RecursionError):
             return {}
 
-    def json(self, name: str) -> Table:
+    def json(self, name: str) -> ParsedTable:
         try:
-            return table(json.loads(self.text(name)))
+            return table_at(json.loads(self.text(name)))
         except (ValueError, RecursionError):
             return {}
 
@@ -66,8 +70,8 @@ class ProjectFiles:
         return parser
 
 
-def table(data: object, *keys: str) -> Table:
+def table_at(data: object, *keys: str) -> ParsedTable:
     """The table found by following `keys`; empty when there is none on the way."""
     for key in keys:
-        data = mapping_in(data).get(key)
-    return mapping_in(data)
+        data = as_mapping(data).get(key)
+    return as_mapping(data)

@@ -9,11 +9,11 @@ from contracts.sandbox import Sandbox
 from nodes.projects.files import ProjectFiles
 from nodes.projects.make import make_project
 from nodes.projects.node import node_project
-from nodes.projects.options import option_argv
-from nodes.projects.python import python_project, says_python
+from nodes.projects.options import command_option
+from nodes.projects.python import is_clearly_python, python_project
 from nodes.projects.types import Project
 
-FACT = "project"
+PROJECT_FACT = "project"
 """Under which a preflight tells later nodes what it found."""
 
 _NOTHING = Project(kind="unknown", why="no pyproject.toml, setup.py, package.json or makefile")
@@ -31,11 +31,15 @@ def find_project(ctx: RunContext, sandbox: Sandbox) -> Project:
         OptionInvalid: an option's quotes are not closed.
     """
     files = ProjectFiles(sandbox)
-    python = python_project(files, sandbox.work_dir, online=is_online(ctx))
+    python = python_project(files, sandbox.work_dir, online=has_network(ctx))
     node, make = node_project(files), make_project(files)
-    looked = (python, node, make) if says_python(files) else (node, python, make)
+    looked = (python, node, make) if is_clearly_python(files) else (node, python, make)
     kinds = [project for project in looked if project is not None] or [_NOTHING]
-    facts = (result.facts[FACT] for result in ctx.results.values() if FACT in result.facts)
+    facts = (
+        result.facts[PROJECT_FACT]
+        for result in ctx.results.values()
+        if PROJECT_FACT in result.facts
+    )
     found = next(facts, None)
     return _as_told(_first(kinds) if found is None else _as_found(found, kinds), ctx.options)
 
@@ -57,16 +61,16 @@ def _as_found(fact: str, kinds: Sequence[Project]) -> Project:
     )
 
 
-def is_online(ctx: RunContext) -> bool:
+def has_network(ctx: RunContext) -> bool:
     """Whether the run's commands have a way out of the sandbox."""
     return "HTTPS_PROXY" in ctx.env
 
 
 def _as_told(project: Project, options: Mapping[str, str]) -> Project:
     if "install" in options:
-        install = option_argv(options["install"])
+        install = command_option(options["install"])
         project = replace(project, install=install, install_optional=False)
     if "test" in options:
         told = f"{project.why}; test was given"
-        project = replace(project, test=option_argv(options["test"]), why=told)
+        project = replace(project, test=command_option(options["test"]), why=told)
     return project

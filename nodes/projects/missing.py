@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from contracts.sandbox import ExecResult, Sandbox
-from nodes.checks import missing_among, missing_tools
+from nodes.checks import missing_programs_among, missing_tools_message
 from nodes.projects.types import Project
-from nodes.text import inert
+from nodes.text import strip_control_characters
 
 _NAME = r"(/?[\w+][\w.+/-]*)"
 _QUOTE = "[\"'`\u2018\u2019]?"
@@ -71,14 +71,18 @@ def missing_programs(result: ExecResult, project: Project, sandbox: Sandbox) -> 
     if result.ok or result.timed_out or result.out_of_memory:
         return None
     named = dict.fromkeys(_named(result))
-    missing = missing_among(sandbox, *named) if named else ()
+    missing = missing_programs_among(sandbox, *named) if named else ()
     if not missing:
         return None
-    return _not_installed(missing, project) if project.kind == "node" else missing_tools(*missing)
+    return (
+        _not_installed(missing, project)
+        if project.kind == "node"
+        else missing_tools_message(*missing)
+    )
 
 
 def _named(result: ExecResult) -> Iterator[str]:
-    text = inert(result.text).strip()
+    text = strip_control_characters(result.text).strip()
     says_127 = result.exit_code == _NOT_FOUND or re.search(_SAYS_127, text, re.MULTILINE)
     for line, agrees, program in _SIGNS:
         if says_127 if agrees is None else re.search(agrees, text, re.MULTILINE):

@@ -6,7 +6,7 @@ Pip is given the requirements, not the groups: the one in an image may be too ol
 import re
 from collections.abc import Iterator
 
-from nodes.projects.files import ProjectFiles, Table, table
+from nodes.projects.files import ParsedTable, ProjectFiles, table_at
 
 _FOR_TESTS = ("test", "tests", "testing", "dev")
 _WORD = "|".join(_FOR_TESTS)
@@ -20,7 +20,7 @@ _POETRY_RANGE = re.compile(r"([\^~])\s*(\d+(?:\.\d+)*)")
 _PIP_RANGE = re.compile(r"[<>=!~][<>=!~\d\s.,*\w]*")
 
 
-def needs_of_tests(files: ProjectFiles) -> Iterator[str]:
+def requirements_for_tests(files: ProjectFiles) -> Iterator[str]:
     """Arguments for pip: requirements files, and what groups for tests and tox ask for."""
     listed = sorted(filter(_FILE.fullmatch, files.names))
     lines = list(_tox_lines(files))
@@ -34,7 +34,7 @@ def needs_of_tests(files: ProjectFiles) -> Iterator[str]:
 
 def extras_for_tests(files: ProjectFiles) -> list[str]:
     """The extras of the package that are there for its tests."""
-    declared = table(files.toml("pyproject.toml"), "project", "optional-dependencies")
+    declared = table_at(files.toml("pyproject.toml"), "project", "optional-dependencies")
     return [name for name in _FOR_TESTS if name in declared]
 
 
@@ -43,13 +43,13 @@ def _tox_lines(files: ProjectFiles) -> Iterator[str]:
         yield line.partition(" #")[0].strip()
 
 
-def _groups(pyproject: Table) -> Iterator[str]:
-    declared = table(pyproject, "dependency-groups")
+def _groups(pyproject: ParsedTable) -> Iterator[str]:
+    declared = table_at(pyproject, "dependency-groups")
     groups = {_plain(name): group for name, group in declared.items() if isinstance(group, list)}
     wanted = list(_FOR_TESTS)
     for name in wanted:  # it grows by what a group includes
         for entry in groups.get(name, ()):
-            included = _plain(table(entry).get("include-group"))
+            included = _plain(table_at(entry).get("include-group"))
             if isinstance(entry, str):
                 yield entry
             elif included not in wanted:
@@ -60,10 +60,10 @@ def _plain(name: object) -> str:
     return re.sub(r"[-_.]+", "-", str(name)).lower()
 
 
-def _poetry_groups(pyproject: Table) -> Iterator[str]:
-    poetry = table(pyproject, "tool", "poetry")
-    groups = [table(poetry, "group", name, "dependencies") for name in _FOR_TESTS]
-    for group in (*groups, table(poetry, "dev-dependencies")):
+def _poetry_groups(pyproject: ParsedTable) -> Iterator[str]:
+    poetry = table_at(pyproject, "tool", "poetry")
+    groups = [table_at(poetry, "group", name, "dependencies") for name in _FOR_TESTS]
+    for group in (*groups, table_at(poetry, "dev-dependencies")):
         for name, wanted in group.items():
             about = wanted if isinstance(wanted, dict) else {"version": wanted}
             if "version" in about:  # else it lies at a path or an address of its own

@@ -1,6 +1,6 @@
 """Node projects: package.json says how to test, the lock file says who installs."""
 
-from nodes.projects.files import ProjectFiles, Table, table
+from nodes.projects.files import ParsedTable, ProjectFiles, table_at
 from nodes.projects.types import Project
 
 _INSTALL = {
@@ -27,7 +27,7 @@ def node_project(files: ProjectFiles) -> Project | None:
     package = files.json("package.json")
     lock = next((name for name in _INSTALL if name in files.names), None)
     install = _INSTALL[lock] if lock else _INSTALL_UNLOCKED
-    script = table(package, "scripts").get("test")
+    script = table_at(package, "scripts").get("test")
     has_test = isinstance(script, str) and bool(script.strip()) and _NO_TESTS_YET not in script
     return Project(
         kind="node",
@@ -38,5 +38,5 @@ def node_project(files: ProjectFiles) -> Project | None:
     )
 
 
-def _needs_install(package: Table) -> bool:
+def _needs_install(package: ParsedTable) -> bool:
     return any(package.get(key) for key in _NEEDS)

@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 
 from contracts.errors import OptionInvalid
-from nodes.commands import line_argv
+from nodes.commands import parse_command_line
 
 TEST_TIMEOUT_S = 600.0
 """Seconds that one run of the tests may take, unless the option `test_timeout` says otherwise."""
 
-MOST_TEST_TIMEOUT_S = 24 * 3600.0
+MAX_TEST_TIMEOUT_S = 24 * 3600.0
 
 _TEST_TIMEOUT = "test_timeout"
 
-OPTIONS = {
+PROJECT_OPTIONS = {
     "install": "the command that installs the project; empty: install nothing",
     "test": "the command that tests the project; empty: there are no tests",
     _TEST_TIMEOUT: f"seconds that one run of the tests may take; default {TEST_TIMEOUT_S:g}",
@@ -29,7 +29,7 @@ def check_option(name: str, value: str) -> None:
     if name == _TEST_TIMEOUT:
         time_limit_s({name: value})
     else:
-        option_argv(value)
+        command_option(value)
 
 
 def time_limit_s(options: Mapping[str, str]) -> float:
@@ -45,18 +45,18 @@ def time_limit_s(options: Mapping[str, str]) -> float:
         limit_s = float(told)
     except ValueError:
         limit_s = 0.0
-    if 0 < limit_s <= MOST_TEST_TIMEOUT_S:
+    if 0 < limit_s <= MAX_TEST_TIMEOUT_S:
         return limit_s
     raise OptionInvalid(
         f"--set {_TEST_TIMEOUT}={told}: it must be a number of seconds above 0 and at most "
-        f"{MOST_TEST_TIMEOUT_S:g}"
+        f"{MAX_TEST_TIMEOUT_S:g}"
     )
 
 
-def option_argv(line: str) -> tuple[str, ...] | None:
+def command_option(line: str) -> tuple[str, ...] | None:
     """The argv for one of them; None where it is empty.
 
     Raises:
         OptionInvalid: its quotes are not closed.
     """
-    return line_argv(line) if line.strip() else None
+    return parse_command_line(line) if line.strip() else None

@@ -2,7 +2,7 @@
 
 import shlex
 
-from nodes.projects.files import ProjectFiles, table
+from nodes.projects.files import ProjectFiles, table_at
 
 _INI = (("pytest.ini", "pytest"), (".pytest.ini", "pytest"))
 _INI_AFTER = (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"))
@@ -28,7 +28,7 @@ def _addopts(files: ProjectFiles) -> list[str]:
     for name, section in _INI:
         if name in files.names:
             return _words(files.ini(name).get(section, "addopts", fallback=""))
-    options = table(files.toml("pyproject.toml"), "tool", "pytest", "ini_options")
+    options = table_at(files.toml("pyproject.toml"), "tool", "pytest", "ini_options")
     if options:
         return _words(options.get("addopts"))
     for name, section in _INI_AFTER:

@@ -11,9 +11,9 @@ there it cannot land in the branch, survives a snapshot, and no site-packages is
 import re
 from collections.abc import Iterator
 
-from nodes.projects.discover import TEST_FILE, discover_all
-from nodes.projects.files import ProjectFiles, table
-from nodes.projects.needs import extras_for_tests, needs_of_tests
+from nodes.projects.discover import TEST_FILE, unittest_discover_command
+from nodes.projects.files import ProjectFiles, table_at
+from nodes.projects.needs import extras_for_tests, requirements_for_tests
 from nodes.projects.pytest_options import pytest_options
 from nodes.projects.types import Project
 
@@ -39,7 +39,7 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
         return None
     test, why = _test(files, tests)
     package = _installable(files)
-    needs = tuple(needs_of_tests(files)) if online else ()
+    needs = tuple(requirements_for_tests(files)) if online else ()
     extras = f"[{','.join(found)}]" if online and (found := extras_for_tests(files)) else ""
     installable = ".git" in files.names and (package or bool(needs))
     source = f"{work_dir}/src" if _src_layout(files) else work_dir
@@ -57,7 +57,7 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
     )
 
 
-def says_python(files: ProjectFiles) -> bool:
+def is_clearly_python(files: ProjectFiles) -> bool:
     """Whether more than the name of a test file says that this is a Python project."""
     read = map(files.text, _tests(files)[:_TEST_FILES_READ])
     return _has_marker(files) or any(map(_IMPORTS_TESTS.search, read))
@@ -73,7 +73,7 @@ def _test(files: ProjectFiles, tests: list[str]) -> tuple[tuple[str, ...] | None
         return _pytest(files), f"{named} names pytest"
     if "manage.py" in files.names:
         return ("python3", "manage.py", "test"), "manage.py is Django's"
-    if tests and _plain_unittest(files, tests) and (command := discover_all(files)):
+    if tests and _plain_unittest(files, tests) and (command := unittest_discover_command(files)):
         return command, f"{tests[0]} uses unittest"
     found = tests or sorted(name for name in files.names if _TEST_FOLDER.fullmatch(name))
     if found:
@@ -104,7 +104,7 @@ def _has_marker(files: ProjectFiles) -> bool:
 def _installable(files: ProjectFiles) -> bool:
     pyproject = files.toml("pyproject.toml")
     declared = "build-system" in pyproject or "project" in pyproject
-    return declared or bool(table(pyproject, "tool", "poetry")) or "setup.py" in files.names
+    return declared or bool(table_at(pyproject, "tool", "poetry")) or "setup.py" in files.names
 
 
 def _src_layout(files: ProjectFiles) -> bool:

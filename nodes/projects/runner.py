@@ -3,14 +3,14 @@
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from nodes.checks import has_tools
-from nodes.node_sandbox import quiet
+from nodes.node_sandbox import discard_output
 from nodes.projects.types import Project
 
 _MODULES = ("pytest", "tox", "nox")
 """Run as `python -m NAME`; where it is missing, Python ends as tests that fail do."""
 
 
-def without_runner(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
+def missing_test_runner(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
     """The failure that names what runs the tests and is not there; None where it is."""
     if project.test is None:
         return None
@@ -21,15 +21,15 @@ def without_runner(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeR
     if module is None:
         return None
     look = Command(argv=(program, "-c", f"import {module}"), env=project.env)
-    found = sandbox.exec(look, quiet)
+    found = sandbox.exec(look, discard_output)
     told = f"the sandbox has no {module}: use an image that has it, or say --set test=…"
     return None if found.ok else NodeResult.failure(told, found.text)
 
 
-def without_installer(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
+def missing_installer(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
     """The same before an install: what it may bring is not missed, only what installs."""
     if project.install is None or project.install_optional:
-        return without_runner(project, ctx, sandbox)
+        return missing_test_runner(project, ctx, sandbox)
     return _missing(project.install[0], ctx, sandbox)
 
 

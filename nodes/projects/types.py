@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-Kind = Literal["python", "node", "make", "unknown"]
+ProjectKind = Literal["python", "node", "make", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class Project:
     with both. `install_optional`: the tests can run from the source tree when it fails.
     """
 
-    kind: Kind
+    kind: ProjectKind
     why: str
     install: tuple[str, ...] | None = None
     test: tuple[str, ...] | None = None

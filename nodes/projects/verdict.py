@@ -6,7 +6,7 @@ Tests that hang, crash or run out of memory are failing tests: an agent can fix 
 import re
 
 from contracts.sandbox import ExecResult
-from nodes.commands import to_result
+from nodes.commands import command_result
 
 _SHELL_NOT_RUNNABLE = (126, 127)
 _PYTEST_USAGE = 4
@@ -17,16 +17,16 @@ _PLUGIN_MISSING = re.compile(r"Error importing plugin \"\S+\": No module named \
 _UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z")
 
 
-def not_run(result: ExecResult, limit_s: float) -> str | None:
+def no_verdict_reason(result: ExecResult, limit_s: float) -> str | None:
     """Why this is no verdict of the tests at all; None when they passed or failed.
 
     Tests fail when they do not end within their own limit of `limit_s`. When they were stopped
     before, the time of their node was over.
     """
-    if result.out_of_memory or did_not_end(result, limit_s):
+    if result.out_of_memory or hit_time_limit(result, limit_s):
         return None
     if result.launch_error or result.timed_out or result.out_of_disk:
-        return to_result(result, ("the test command",)).error
+        return command_result(result, ("the test command",)).error
     if result.exit_code in _SHELL_NOT_RUNNABLE:
         return f"a program is missing or not executable (exit code {result.exit_code})"
     text = result.text
@@ -37,7 +37,7 @@ def not_run(result: ExecResult, limit_s: float) -> str | None:
     return None if result.ok else _refused(result.exit_code, text)
 
 
-def did_not_end(result: ExecResult, limit_s: float) -> bool:
+def hit_time_limit(result: ExecResult, limit_s: float) -> bool:
     """True if the tests were stopped because they ran for `limit_s`."""
     return result.timed_out and result.duration_ms >= round(limit_s * 1000)
 

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, ExecResult, Sandbox
-from nodes.commands import to_result
-from nodes.node_sandbox import quiet
-from nodes.projects.find import FACT, find_project, is_online
+from nodes.commands import command_result
+from nodes.node_sandbox import discard_output
+from nodes.projects.find import PROJECT_FACT, find_project, has_network
 from nodes.projects.missing import missing_programs
 from nodes.projects.options import time_limit_s
-from nodes.projects.runner import without_installer, without_runner
+from nodes.projects.runner import missing_installer, missing_test_runner
 from nodes.projects.types import Project
-from nodes.projects.verdict import did_not_end, not_run
+from nodes.projects.verdict import hit_time_limit, no_verdict_reason
 
 INSTALL_TIMEOUT_S = 1800.0
 """Seconds that one install may take."""
@@ -64,15 +64,15 @@ def _install(ctx: RunContext, sandbox: Sandbox, *, must: bool) -> NodeResult:
         Command(argv=project.install, env=project.env, timeout_s=INSTALL_TIMEOUT_S)
     )
     if result.ok:
-        lacking = None if project.install_optional else without_runner(project, ctx, sandbox)
+        lacking = None if project.install_optional else missing_test_runner(project, ctx, sandbox)
         return lacking or NodeResult.success(result.text)
     missing = missing_programs(result, project, sandbox)
     if project.install_optional and not must and missing is None:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
-    failed = to_result(result, project.install)
+    failed = command_result(result, project.install)
     if missing is not None:
         return NodeResult.failure(f"{failed.error}: {missing} ({_SAY})", failed.output)
-    hint = _SAY if is_online(ctx) else _OFFLINE
+    hint = _SAY if has_network(ctx) else _OFFLINE
     return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 
 
@@ -81,47 +81,47 @@ def run_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
     return exec_tests(ctx, sandbox).result
 
 
-class RanTests(NamedTuple):
+class ProjectTestResult(NamedTuple):
     """How a test command ended, and whether that says anything about the tests."""
 
     result: NodeResult
     verdict: bool
 
 
-def exec_tests(ctx: RunContext, sandbox: Sandbox) -> RanTests:
+def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
     """Run the project's tests; no verdict when the command could not really run them.
 
     Tests that hang, crash or run out of memory fail.
     """
     project = find_project(ctx, sandbox)
     if project.test is None:
-        return RanTests(NodeResult.failure(_none(project)), verdict=False)
+        return ProjectTestResult(NodeResult.failure(_none(project)), verdict=False)
     limit_s = time_limit_s(ctx.options)
     result = sandbox.exec(Command(argv=project.test, env=project.env, timeout_s=limit_s))
-    if reason := missing_programs(result, project, sandbox) or not_run(result, limit_s):
+    if reason := missing_programs(result, project, sandbox) or no_verdict_reason(result, limit_s):
         told = f"the tests could not be run: {reason}"
-        return RanTests(NodeResult.failure(told, result.text), verdict=False)
+        return ProjectTestResult(NodeResult.failure(told, result.text), verdict=False)
     if error := _stopped(result, limit_s, sandbox):
         told = f"{error}: {shlex.join(project.test)!r} was killed"
-        return RanTests(NodeResult.failure(told, result.text), verdict=True)
-    return RanTests(to_result(result, project.test), verdict=True)
+        return ProjectTestResult(NodeResult.failure(told, result.text), verdict=True)
+    return ProjectTestResult(command_result(result, project.test), verdict=True)
 
 
 def _stopped(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
     """Which limit the tests went over; None if they ended by themselves."""
-    if did_not_end(result, limit_s):
+    if hit_time_limit(result, limit_s):
         return f"the tests did not end within {limit_s:g} s"
     return f"the tests ran out of memory{_limit(sandbox)}" if result.out_of_memory else None
 
 
 def _limit(sandbox: Sandbox) -> str:
-    told = sandbox.exec(Command(argv=_MEMORY_LIMIT), quiet).stdout.strip()
+    told = sandbox.exec(Command(argv=_MEMORY_LIMIT), discard_output).stdout.strip()
     return f" (limit {int(told) / 2**30:.3g} GiB)" if told.isdigit() else ""
 
 
 def _runnable(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    found = replace(NodeResult.success(str(project)), facts={FACT: project.fact})
-    return without_installer(project, ctx, sandbox) or found
+    found = replace(NodeResult.success(str(project)), facts={PROJECT_FACT: project.fact})
+    return missing_installer(project, ctx, sandbox) or found
 
 
 def _none(project: Project) -> str:

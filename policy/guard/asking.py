@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from contracts.errors import Unavailable
-from contracts.gate import Terms
-from contracts.json import Json, canonical, digest
+from contracts.gate import TokenSpec
+from contracts.json import Json, canonical_json, json_digest
 from contracts.names import without_attempt
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from policy.errors import LogDamaged
@@ -40,7 +40,7 @@ class ApprovalGuard:
     guard: AgentGuard
     approvals: "Callable[[], Approvals]"
     run_id: str
-    terms: Terms
+    terms: TokenSpec
     redact: Callable[[str], str]
 
     def __call__(self, call: ToolCall) -> Decision:
@@ -63,7 +63,7 @@ class ApprovalGuard:
         match answer.status:
             case "approved" if approvals.consume(question):
                 self.guard.remember_allowed(call)
-                return Allowed(despite=replace(denied, approval=answer.approval))
+                return Allowed(lifted_denial=replace(denied, approval=answer.approval))
             case "denied":
                 return replace(denied, answer=f"A person refused it: {answer.reason}")
             case _:
@@ -81,14 +81,14 @@ class ApprovalGuard:
             "node": node,
             "agent": self.terms.agent,
             "tool": call.name,
-            "arguments": canonical(arguments),
+            "arguments": canonical_json(arguments),
             "caps": sorted(label.caps),
             "taint": sorted(label.taint),
-            "denied": [[one.rule, one.argument, sorted(one.tags)] for one in denied.each],
+            "denied": [[one.rule, one.argument, sorted(one.tags)] for one in denied.denials],
             "policy": GUARD_VERSION,
         }
         return ApprovalRequest(
-            action=digest(action),
+            action=json_digest(action),
             run_id=self.run_id,
             step=0,
             op=call.name,

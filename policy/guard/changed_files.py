@@ -9,8 +9,8 @@ from functools import partial
 from hashlib import sha1, sha256
 from typing import NamedTuple
 
-from contracts.gate import Bounds
-from contracts.json import Json, digest
+from contracts.gate import GuardBounds
+from contracts.json import Json, json_digest
 from contracts.tool import Denied
 from policy.errors import TooManyLinks
 from policy.guard.guard import (
@@ -55,7 +55,7 @@ class ForbiddenChange(NamedTuple):
 
 
 def forbidden_changes(
-    changes: Iterable[ChangedFile], bounds: Bounds, links: SymbolicLinks
+    changes: Iterable[ChangedFile], bounds: GuardBounds, links: SymbolicLinks
 ) -> tuple[ForbiddenChange, ...]:
     """The changes of protected files that neither `--allow-change` nor the blueprint permits."""
     found = (_unpermitted(change, bounds, links) for change in changes)
@@ -63,7 +63,7 @@ def forbidden_changes(
 
 
 def _unpermitted(
-    change: ChangedFile, bounds: Bounds, links: SymbolicLinks
+    change: ChangedFile, bounds: GuardBounds, links: SymbolicLinks
 ) -> ForbiddenChange | None:
     """None where the path is permitted, or every name of the file that is protected is.
 
@@ -116,7 +116,7 @@ def _git_name(content: str, *, like: str) -> str:
 
 
 def change_request(
-    found: ForbiddenChange, bounds: Bounds, *, run_id: str, diff: str
+    found: ForbiddenChange, bounds: GuardBounds, *, run_id: str, diff: str
 ) -> ApprovalRequest:
     """May exactly this content be there, in the place of exactly that? `diff` is to look at."""
     taint, change = frozenset(bounds.taint), found.change
@@ -130,7 +130,7 @@ def change_request(
         provenance=(*sorted(taint), "what the run saw", COLLECTED_WORK),
     )
     return ApprovalRequest(
-        action=digest({"run": run_id, "op": _OP, "policy": GUARD_VERSION, **exact}),
+        action=json_digest({"run": run_id, "op": _OP, "policy": GUARD_VERSION, **exact}),
         run_id=run_id,
         step=0,
         op=_OP,

@@ -14,8 +14,8 @@ from posixpath import basename, normpath
 from typing import Annotated
 from urllib.parse import unquote
 
-from contracts.entity import CLEAN, Entity, Label, derived
-from contracts.gate import Bounds
+from contracts.entity import EMPTY_LABEL, Entity, Label, derive
+from contracts.gate import GuardBounds
 from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
 from policy.authority import Authority
@@ -90,7 +90,7 @@ class AgentGuard:
 
     def __init__(
         self,
-        bounds: Bounds,
+        bounds: GuardBounds,
         tool_kind: Callable[[str], str | None],
         secrets_read: Iterable[str] = (),
     ) -> None:
@@ -136,7 +136,7 @@ class AgentGuard:
     @property
     def label(self) -> Label:
         """The label of whatever the agent does now: the tags of all that it saw."""
-        return derived(None, origin="", of=self._seen).label
+        return derive(None, origin="", sources=self._seen).label
 
     def _steps(
         self, word: str | None, arguments: Mapping[str, Json]
@@ -164,8 +164,8 @@ class AgentGuard:
 
     def _denials(self, step: PlanStep, why: str) -> Sequence[Denied]:
         plan = Plan(steps=(step,), prompt="")
-        seen = derived(None, origin="what the agent saw", of=self._seen)
-        inside = Entity(content=None, label=CLEAN, origin="sandbox")
+        seen = derive(None, origin="what the agent saw", sources=self._seen)
+        inside = Entity(content=None, label=EMPTY_LABEL, origin="sandbox")
         world = PolicyContext(
             registry=_REGISTRY,
             authority=Authority(grants=_GRANTED),
@@ -174,7 +174,7 @@ class AgentGuard:
             entities={entity.id: entity for entity in self._seen},
         )
         decision = check_step(StepCall(plan=plan, index=0), world)
-        each = decision.each if isinstance(decision, Denied) else ()
+        each = decision.denials if isinstance(decision, Denied) else ()
         return [
             replace(one, also=(), reason=why if why and one.rule == "C4" else one.reason)
             for one in each
@@ -198,7 +198,7 @@ class AgentGuard:
         return any(_covers(allowed, host) for allowed in self._bounds.hosts)
 
 
-def is_protected(path: str, bounds: Bounds) -> bool:
+def is_protected(path: str, bounds: GuardBounds) -> bool:
     """Whether the file is a protected one, or stands in the place of a folder of such files."""
     plain = workspace_path(path)
     return matches_any(bounds.protected, plain) or matches_any(
@@ -206,7 +206,7 @@ def is_protected(path: str, bounds: Bounds) -> bool:
     )
 
 
-def is_permitted(path: str, bounds: Bounds) -> bool:
+def is_permitted(path: str, bounds: GuardBounds) -> bool:
     """Whether `--allow-change` or the blueprint's `changes` permits a change of this file."""
     return matches_any(bounds.changes, workspace_path(path))
 

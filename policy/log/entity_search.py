@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 
 from contracts.entity import Entity
-from contracts.json import canonical
+from contracts.json import canonical_json
 from policy.database import read_transaction
 from policy.errors import EntityNotFound
 from policy.log.event_log import EventLog
@@ -118,6 +118,6 @@ def _newest_first(engine: Engine) -> list[str]:
 
 def _contains(entity: Entity, words: Sequence[str]) -> bool:
     content = entity.content
-    text = content if isinstance(content, str) else canonical(content)
+    text = content if isinstance(content, str) else canonical_json(content)
     searched = f"{entity.origin}\n{text}".casefold()
     return all(word in searched for word in words)

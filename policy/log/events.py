@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from contracts.entity import Entity, Label
-from contracts.json import Json, canonical, frozen
+from contracts.json import Json, canonical_json, deep_freeze
 
 Kind = Literal[
     "prompt",
@@ -74,9 +74,9 @@ class Event:
     def __post_init__(self) -> None:
         if self.at.tzinfo is None:
             raise ValueError(f"an event's moment needs a time zone, got {self.at!r}")
-        object.__setattr__(self, "body", frozen(self.body))
+        object.__setattr__(self, "body", deep_freeze(self.body))
         object.__setattr__(self, "clock", MappingProxyType(dict(self.clock)))
-        object.__setattr__(self, "line", canonical(self.as_json()))
+        object.__setattr__(self, "line", canonical_json(self.as_json()))
         object.__setattr__(self, "id", line_digest(self.line))
 
     def __hash__(self) -> int:
@@ -166,7 +166,7 @@ def event_from_line(line: str) -> Event:
 
 def entity_line(entity: Entity) -> str:
     """The canonical JSON of an entity; the entity's id is its SHA-256."""
-    return canonical(entity.as_json())
+    return canonical_json(entity.as_json())
 
 
 def entity_from_line(line: str) -> Entity:

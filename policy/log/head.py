@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from contracts.json import canonical
+from contracts.json import canonical_json
 from policy.errors import LogDamaged, LogUnavailable
 from policy.log.events import Clock
 
@@ -70,7 +70,7 @@ class HeadFile:
         It is written over in one go: to put a new file in its place makes some file systems
         write the old one out first, which takes ten times as long as all the rest of an append.
         """
-        new = canonical({"heads": sorted(heads), "clock": dict(clock)}).encode()
+        new = canonical_json({"heads": sorted(heads), "clock": dict(clock)}).encode()
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             os.pwrite(file, new.ljust(os.fstat(file).st_size), 0)

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 from pydantic import AwareDatetime, BaseModel, Field, JsonValue, ValidationError
 
 from contracts.entity import Entity, Label
-from contracts.json import Json, canonical
+from contracts.json import Json, canonical_json
 from policy.errors import EventsInvalid
 from policy.log.events import Event, Kind, entity_line
 from policy.log.integrity import CausalityCheck
@@ -24,7 +24,7 @@ MAX_LINE = 8 * 1024 * 1024
 def export_lines(history: History) -> Iterator[str]:
     """A first line that tells how it ends, then every entity and every event."""
     heads: Json = sorted(history.heads)
-    yield canonical({"format": FORMAT, "heads": heads, "clock": dict(history.clock)})
+    yield canonical_json({"format": FORMAT, "heads": heads, "clock": dict(history.clock)})
     for name in sorted(history.entities):
         yield f'{{"entity":{entity_line(history.entities[name])}}}'
     for event in history.in_order():

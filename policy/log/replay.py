@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from contracts.json import Json, canonical
+from contracts.json import Json, canonical_json
 from contracts.tool import Decision, Denied
 from policy.log.events import Event
 from policy.log.merge import History
@@ -70,7 +70,7 @@ def _decision(event: Event, policies: Mapping[str, Decide]) -> Iterator[Differen
     try:
         now = _words(decide(question if isinstance(question, Mapping) else {}))
     except ValueError as error:
-        yield _differs(event, "the question", canonical(question), f"no question: {error}")
+        yield _differs(event, "the question", canonical_json(question), f"no question: {error}")
         return
     for what, before, after in zip(
         ("the verdict", "the rule", "the reason"), was, now, strict=True

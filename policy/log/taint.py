@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from contracts.entity import Label, joined
+from contracts.entity import Label, join_labels
 from policy.log.approval_state import was_approved_before
 from policy.log.events import Event
 from policy.log.merge import History
@@ -187,13 +187,13 @@ class _Labels:
         makers = self._made_by.get(name, ())
         label = self._labels[name]
         for event in makers:
-            view = joined(self._labels[other] for other in event.consumes)
+            view = join_labels(self._labels[other] for other in event.consumes)
             label = label.join(self._passed(view, event.id in self._endorsements))
         entity = self._history.entities.get(name)
         sources = entity.sources if entity is not None else ()
         if sources:
             endorsed = any(event.id in self._endorsements for event in makers)
-            view = joined(self._labels.get(source, UNKNOWN_LABEL) for source in sources)
+            view = join_labels(self._labels.get(source, UNKNOWN_LABEL) for source in sources)
             label = label.join(self._passed(view, endorsed))
         return label
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import or_
 
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 from policy.log.events import Event
 from policy.log.merge import History
 from policy.log.taint import DataFlow, data_flow
@@ -155,7 +155,7 @@ def _asked(event: Event) -> str:
     if not isinstance(question, Mapping):
         return _said(event, "op")
     asked = question.get("call") or question.get("operation")
-    return _inert(str(mapping_in(asked).get("name") or ""))
+    return _inert(str(as_mapping(asked).get("name") or ""))
 
 
 def _said(event: Event, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from contracts.entity import CLEAN, Entity, Label, derived
+from contracts.entity import EMPTY_LABEL, Entity, Label, derive
 from contracts.json import Json
 from contracts.tool import Allowed, Decision, Denied
 from policy.plan.references import ReferenceMissing
@@ -26,7 +26,9 @@ def run_operation(resolved: ResolvedCall, index: int) -> Entity:
     operation, arguments = resolved.operation, resolved.arguments
     content = operation.call(arguments)
     also = operation.label_of(arguments)
-    made = derived(content, origin=step_origin(resolved.step, index), of=resolved.used, also=also)
+    made = derive(
+        content, origin=step_origin(resolved.step, index), sources=resolved.used, extra=also
+    )
     return _vouched(made) if operation.vouched else made
 
 
@@ -35,9 +37,9 @@ def skipped_result(resolved: ResolvedCall, index: int) -> Entity:
     try:
         also = resolved.operation.label_of(resolved.arguments)
     except ReferenceMissing:
-        also = CLEAN
+        also = EMPTY_LABEL
     name = f"{step_origin(resolved.step, index)}, skipped"
-    return derived(None, origin=name, of=resolved.used, also=also)
+    return derive(None, origin=name, sources=resolved.used, extra=also)
 
 
 def check_result(entity: Entity, step: PlanStep) -> Decision:
@@ -57,7 +59,7 @@ def check_result(entity: Entity, step: PlanStep) -> Decision:
 def foreach_result(made: Sequence[Entity], *, of: Sequence[Entity], origin: str) -> Entity:
     """One list of the results of a `foreach` over what `of` holds."""
     contents: list[Json] = [entity.content for entity in made]
-    return derived(contents, origin=origin, of=[*of, *made])
+    return derive(contents, origin=origin, sources=[*of, *made])
 
 
 def step_origin(step: PlanStep, index: int) -> str:

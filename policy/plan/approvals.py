@@ -10,7 +10,7 @@ from secrets import token_hex
 from sqlalchemy import Connection, Engine, Row, or_, select, update
 
 from contracts.errors import ApprovalDecided, ApprovalNotFound, OptionInvalid
-from contracts.json import canonical
+from contracts.json import canonical_json
 from policy.database import read_transaction, write_transaction
 from policy.denial_json import denial_from_json, denial_to_json
 from policy.log.events import Draft
@@ -148,7 +148,7 @@ class Approvals:
             "run_id": question.run_id,
             "step": question.step,
             "op": question.op,
-            "arguments": json.loads(canonical(question.arguments)),
+            "arguments": json.loads(canonical_json(question.arguments)),
             "denied": denial_to_json(question.denied),
             "status": "pending",
             "asked_at": _text(now),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from contracts.json import digest
+from contracts.json import json_digest
 from contracts.tool import Denied
 from policy.errors import OperationFailed, WaitingForPerson
 from policy.plan.approvals import Approvals
@@ -20,7 +20,7 @@ def ask_person_through(approvals: Approvals, run_id: str) -> Callable[[str], str
 
     def ask(question: str) -> str:
         asked = ApprovalRequest(
-            action=digest({"run": run_id, "op": "ask_person", "question": question}),
+            action=json_digest({"run": run_id, "op": "ask_person", "question": question}),
             run_id=run_id,
             step=0,
             op="ask_person",

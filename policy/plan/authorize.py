@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from contracts.entity import Entity, derived
+from contracts.entity import Entity, derive
 from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
@@ -117,7 +117,7 @@ class StepAuthorizer:
                 if not left or isinstance(error, ResultNotSaved):
                     raise
                 name = f"step{call.index} failed"
-                why = derived(str(error), origin=name, of=resolved.used)
+                why = derive(str(error), origin=name, sources=resolved.used)
                 self._log.record_failure(call.index, number, why)
                 call = replace(call, earlier=(*call.failed_attempts, self._kept(why)))
                 ready = self._permitted(call)
@@ -171,7 +171,7 @@ class StepAuthorizer:
         if not self._person.consume(question):
             raise StepStopped("waiting", question.denied, "the approval is not there any more")
         named = {**resolved.control_entities, **resolved.argument_entities}
-        for argument in dict.fromkeys(one.argument for one in question.denied.each):
+        for argument in dict.fromkeys(one.argument for one in question.denied.denials):
             for entity in named.get(argument.removeprefix("/"), ()):
                 if entity.label.taint:
                     self._log.record_endorsement(
@@ -196,7 +196,7 @@ class StepAuthorizer:
             resolved = self._resolved(call)
             args = self._propose(call.step, resolved.operation, resolved.arguments)
             name = f"step{call.index} composed"
-            written = self._kept(derived(dict(args), origin=name, of=resolved.used))
+            written = self._kept(derive(dict(args), origin=name, sources=resolved.used))
             self._log.record_composed(call.index, number, written)
         if not isinstance(written.content, Mapping):
             raise OperationFailed(f"what was composed for step {call.index} is no arguments")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from contracts.chat import ChatRequest, Complete, Message
-from contracts.json import Json, parsed
+from contracts.json import Json, parse_json
 from contracts.tool import Tool, ToolCall
 from policy.errors import OperationFailed
 from policy.plan.authorize import Compose
@@ -49,7 +49,7 @@ def _asked(step: PlanStep, arguments: Mapping[str, Json]) -> str:
 
 def _arguments(call: ToolCall, model: str) -> Mapping[str, Json]:
     try:
-        found = parsed(call.arguments)
+        found = parse_json(call.arguments)
     except ValueError as error:
         raise OperationFailed(f"{model} called {call.name} with no JSON: {error}") from error
     if not isinstance(found, dict):

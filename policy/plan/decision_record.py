@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from contracts.entity import Entity, Label
 from contracts.errors import PlanInvalid
-from contracts.json import Json, canonical
+from contracts.json import Json, canonical_json
 from contracts.tool import Decision
 from policy.authority import Authority
 from policy.plan.plan_json import MAX_STEPS, parse_step
@@ -50,7 +50,9 @@ def redecide(question: Mapping[str, Json]) -> Decision:
     """
     try:
         asked = _Question.model_validate(plain_json(question))
-        steps = {int(index): parse_step(canonical(step)) for index, step in asked.steps.items()}
+        steps = {
+            int(index): parse_step(canonical_json(step)) for index, step in asked.steps.items()
+        }
         _check_order(steps, asked.index)
         plan = Plan(steps=tuple(steps.get(i, _GAP) for i in range(asked.index + 1)), prompt="")
     except (ValidationError, PlanInvalid) as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, cast
 
-from contracts.entity import Entity, Label, derived
+from contracts.entity import Entity, Label, derive
 from contracts.errors import HarnessError
 from contracts.tool import Denied
 from policy.authority import Authority
@@ -167,7 +167,7 @@ class PlanRun:
         ref = call.step.foreach
         whole = self._value(ref) if ref else None
         if whole is not None:
-            call = replace(call, item=self._kept(derived(None, origin=str(ref), of=[whole])))
+            call = replace(call, item=self._kept(derive(None, origin=str(ref), sources=[whole])))
         denied = self._permit.policy_denial(call)
         if denied is not None:
             return StepOutcome(index=index, status="denied", reason=denied.reason, denied=denied)
@@ -185,7 +185,7 @@ class PlanRun:
         if whole is None:
             self._permit.policy_denial(call)
             raise OperationFailed(f"{ref} leads nowhere")
-        nothing = self._kept(derived(None, origin=str(ref), of=[whole]))
+        nothing = self._kept(derive(None, origin=str(ref), sources=[whole]))
         denied = (
             self._permit.policy_denial(replace(call, item=nothing)) if whole.label.taint else None
         )
@@ -199,7 +199,8 @@ class PlanRun:
         if isinstance(content, str) or not isinstance(content, Sequence):
             raise OperationFailed(f"{ref} is no list, so there is nothing to do for each of it")
         parts = (
-            derived(one, origin=f"{ref}/{number}", of=[whole]) for number, one in enumerate(content)
+            derive(one, origin=f"{ref}/{number}", sources=[whole])
+            for number, one in enumerate(content)
         )
         return [self._kept(replace(part, part_of=whole.id)) for part in parts]
 

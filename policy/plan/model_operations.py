@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from contracts.chat import ChatRequest, Complete, Message
-from contracts.json import Json, parsed
+from contracts.json import Json, parse_json
 from policy.errors import OperationFailed
 from policy.plan.registry import Operation, operation
 from policy.plan.workspace_operations import to_text
@@ -66,7 +66,7 @@ def _schema(fields: Sequence[str]) -> Json:
 
 def _fields(said: str, fields: Sequence[str], model: str) -> Json:
     try:
-        found = parsed(said)
+        found = parse_json(said)
     except ValueError as error:
         raise OperationFailed(f"{model} gave no JSON: {error}") from error
     if not isinstance(found, dict):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from contracts.json import canonical
+from contracts.json import canonical_json
 from contracts.tool import Allowed, Decision, Denied
 from policy.authority import Authority
 from policy.plan.references import refs_in
@@ -55,7 +55,7 @@ def _operation(step: PlanStep, registry: Registry) -> Problems:
     if step.tool_caps != operation.requires:
         needs = ", ".join(sorted(operation.requires))
         yield "/tool_caps", f"{step.op} requires exactly {needs}"
-    if len(canonical(step.args)) > MAX_STEP_CHARS:
+    if len(canonical_json(step.args)) > MAX_STEP_CHARS:
         yield "/args", f"the arguments have more than {MAX_STEP_CHARS} characters"
 
 

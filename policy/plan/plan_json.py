@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from contracts.errors import PlanInvalid
-from contracts.json import Json, Pairs, parsed
+from contracts.json import Json, ObjectPairs, parse_json
 from policy.plan.references import normalized_refs, parse_ref
 from policy.types import Plan, PlanStep, Ref
 
@@ -85,12 +85,12 @@ def _document(text: str) -> Json:
         raise PlanInvalid(f"the plan has {len(text)} characters, more than {MAX_CHARS}")
     try:
         text.encode("utf-8")
-        return parsed(text, _once)
+        return parse_json(text, _once)
     except ValueError as error:
         raise PlanInvalid(f"the plan is not JSON: {error}") from error
 
 
-def _once(pairs: Pairs) -> Json:
+def _once(pairs: ObjectPairs) -> Json:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from contracts.entity import Entity, endorsed
+from contracts.entity import Entity, endorse
 from contracts.json import Json
 from contracts.tool import Decision, Denied
 from policy.denial_json import denial_to_json
@@ -83,7 +83,7 @@ class PlanLog:
             "argument": argument,
             "by": answer.by,
         }
-        self._note("endorsement", body, (entity.id,), endorsed(entity, by=answer.by))
+        self._note("endorsement", body, (entity.id,), endorse(entity, by=answer.by))
 
     def record_start(self, index: int, number: int, resolved: ResolvedCall) -> None:
         """Something that is not to be done twice is about to be done."""

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.errors import PlanInvalid
-from contracts.json import mapping_in
+from contracts.json import as_mapping
 from contracts.tool import Denied
 from policy.authority import Authority
 from policy.plan.plan_check import check_plan
@@ -92,7 +92,7 @@ def _asked(asked: UserPrompt, brief: PlannerInput) -> str:
 
 
 def _described(operation: Operation) -> dict[str, object]:
-    named = mapping_in(operation.parameters.get("properties"))
+    named = as_mapping(operation.parameters.get("properties"))
     return {
         "name": operation.name,
         "about": " ".join(operation.description.split()),

@@ -9,7 +9,7 @@ from typing import Annotated, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from contracts.entity import CLEAN, Label
+from contracts.entity import EMPTY_LABEL, Label
 from contracts.errors import OperationInvalid
 from contracts.json import Json
 from policy.types import Effect, Role, ToolCap
@@ -51,7 +51,7 @@ class Operation:
     roles: Mapping[str, Role]
     arguments: type[BaseModel]
     run: RunOperation
-    label_of: LabelOf = field(default=lambda _: CLEAN)
+    label_of: LabelOf = field(default=lambda _: EMPTY_LABEL)
     place: str | None = None
     vouched: bool = False
 
@@ -149,7 +149,7 @@ def operation(
             roles=MappingProxyType(_roles(run)),
             arguments=_model(run),
             run=run,
-            label_of=label_of or (lambda _: CLEAN),
+            label_of=label_of or (lambda _: EMPTY_LABEL),
             place=place,
             vouched=vouched,
         )

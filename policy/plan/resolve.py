@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
 
-from contracts.entity import Entity, Label, joined
-from contracts.json import Json, canonical
+from contracts.entity import Entity, Label, join_labels
+from contracts.json import Json, canonical_json
 from contracts.tool import Denied
 from policy.authority import Authority
 from policy.plan.references import ReferenceMissing, filled_refs, refs_in, value_at
@@ -84,7 +84,7 @@ class ResolvedCall:
 
     def label(self, name: str) -> Label:
         """The label of one argument."""
-        return joined(entity.label for entity in self.argument_entities.get(name, ()))
+        return join_labels(entity.label for entity in self.argument_entities.get(name, ()))
 
     def argument(self, name: str) -> Json:
         """The value of one argument, None when it is not given.
@@ -204,6 +204,6 @@ def _proposed(proposed: Mapping[str, Json], engine: ResolvedCall) -> ResolvedCal
 def differs_from_plan(value: Json, engine: ResolvedCall, name: str) -> bool:
     """True when a model's argument is not the one that the plan gives."""
     try:
-        return canonical(value) != canonical(engine.planned(name))
+        return canonical_json(value) != canonical_json(engine.planned(name))
     except (ReferenceMissing, ValueError):
         return True

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import chain
 
 from contracts.entity import Entity
-from contracts.json import Json, digest
+from contracts.json import Json, json_digest
 from contracts.tool import Allowed, Decision, Denied
 from policy.authority import addresses_in
 from policy.plan.references import ReferenceMissing
@@ -48,7 +48,7 @@ def action_digest(resolved: ResolvedCall, version: str) -> str:
         entity.id: [sorted(entity.label.caps), sorted(entity.label.taint)]
         for entity in resolved.used
     }
-    return digest(
+    return json_digest(
         {
             "step": resolved.step.as_json(),
             "arguments": resolved.arguments,
@@ -61,7 +61,7 @@ def action_digest(resolved: ResolvedCall, version: str) -> str:
 def policy_version(world: PolicyContext) -> str:
     """Names the rules, the registry and the authority that decisions are made by."""
     made_of: Json = {"registry": world.registry.as_json(), "authority": world.authority.as_json()}
-    return f"{RULES_VERSION}-{digest(made_of)[:16]}"
+    return f"{RULES_VERSION}-{json_digest(made_of)[:16]}"
 
 
 def _denials(call: StepCall, resolved: ResolvedCall, world: PolicyContext) -> Iterator[Denied]:

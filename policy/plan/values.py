@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from contracts.entity import CLEAN, Entity, Label, derived
+from contracts.entity import EMPTY_LABEL, Entity, Label, derive
 
 
 class RunValues:
@@ -60,11 +60,13 @@ class RunValues:
             yield
 
     def add_to_place(
-        self, place: str, made_of: Iterable[Entity], *, origin: str, also: Label = CLEAN
+        self, place: str, made_of: Iterable[Entity], *, origin: str, also: Label = EMPTY_LABEL
     ) -> None:
         """Let the place carry the tags of all that goes into it, and `also` these."""
         name = f"place.{place}"
         before = self.values()[name]
         new = [e for e in made_of if e.id != before.id and not before.label.covers(e.label)]
         if new or not before.label.covers(also):
-            self.add(name, derived(before.content, origin=origin, of=[before, *new], also=also))
+            self.add(
+                name, derive(before.content, origin=origin, sources=[before, *new], extra=also)
+            )

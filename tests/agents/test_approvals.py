@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from contracts.agents import AGENTS
-from contracts.gate import Bounds, Spent
-from contracts.run import Decisions
+from contracts.gate import AgentUsage, GuardBounds
+from contracts.run import DecisionCounts
 from flows.audit.event_log import event_log
 from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
@@ -44,8 +44,8 @@ def repository(agents_sandbox: DockerSandbox) -> None:
     set_up_hostile_repository(agents_sandbox)
 
 
-def bounds(wait_s: float) -> Bounds:
-    return Bounds(
+def bounds(wait_s: float) -> GuardBounds:
+    return GuardBounds(
         taint=("repo:shop",), protected=PROTECTED, secret=SECRET_FILES, ask=True, wait_s=wait_s
     )
 
@@ -62,7 +62,7 @@ def test_an_agent_waits_for_a_person_and_goes_on_by_their_word(
             bounds=bounds(wait_s=LONG_S),
         )
     assert result.error is None
-    assert result.decisions == Decisions(allowed=1)
+    assert result.decisions == DecisionCounts(allowed=1)
     assert inside(bench.sandbox, f"cat {CI}") == f"on: push # {agent}"
     (used,) = [one for one in approvals.list() if one.agent == agent and one.status == "used"]
     assert (used.node, used.op) == ("fix", NAMES[agent]["write"])
@@ -102,13 +102,15 @@ def test_an_agent_goes_on_with_its_conversation_once_somebody_decided(
     inside(bench.sandbox, "rm -rf /tmp/harness-agent")  # conversations of other tests
     asks = reply("", write(agent, CI, f"on: later # {agent}\n"))
     first = bench(agent, asks, reply("Later."), bounds=bounds(wait_s=0))
-    assert first.talk is not None
+    assert first.conversation is not None
     approvals.decide(approvals.list(pending=True)[0].id, "approved", by="ann")
     before = len(bench.events("request"))
-    talk = replace(first.talk, told="Now it is approved.", spent=Spent(), elapsed_s=0.0)
+    talk = replace(
+        first.conversation, told="Now it is approved.", spent=AgentUsage(), elapsed_s=0.0
+    )
     result = bench(agent, asks, reply("Done."), so_far=talk, bounds=bounds(wait_s=0))
-    assert (result.error, result.output, result.talk) == (None, "Done.", None)
-    assert result.decisions == Decisions(allowed=1)
+    assert (result.error, result.output, result.conversation) == (None, "Done.", None)
+    assert result.decisions == DecisionCounts(allowed=1)
     asked = str(bench.events("request")[before]["messages"])
     assert "Now it is approved." in asked
     assert "SECRET-PROMPT" not in asked, "that was said before"

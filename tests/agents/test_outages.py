@@ -13,7 +13,7 @@ from contracts.errors import ModelUnavailable
 from flows.config.settings import load_settings
 from flows.services import gateway
 from nodes.agents.claude_code import claude_code
-from nodes.agents.native import gated_native
+from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
 from nodes.agents.types import AgentLimits, AgentTask
 from providers.read_trajectory import first_difference
@@ -166,6 +166,6 @@ def test_a_gateway_that_goes_away_is_an_outage(
         port = agents_sandbox.forward(0, run.gateway.connect)
         work = {"claude-code": claude_code, "pi": pi}
         if agent == "native":
-            gated_native(run.open_gate, on_line=kill)(task, agents_sandbox)
+            gateway_native_agent(run.open_gate, on_line=kill)(task, agents_sandbox)
         else:
             work[agent](run.open_gate, port=port, on_line=kill)(task, agents_sandbox)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contracts.run import Decisions
+from contracts.run import DecisionCounts
 from contracts.toolbox import Toolbox
 from flows.config.memory import EmbeddingSettings, MemorySettings
 from flows.recall.tools import toolbox
@@ -59,7 +59,7 @@ def test_an_agent_searches_and_keeps_playbooks(
         toolbox=box,
     )
     assert result.error is None
-    assert result.decisions == Decisions(allowed=2)
+    assert result.decisions == DecisionCounts(allowed=2)
     kept = store.get("mend-hours")
     assert (kept.status, kept.source) == ("draft", "run r1")
     assert TITLE in str(bench.events("result")[0])
@@ -73,7 +73,7 @@ def test_a_node_that_does_not_allow_them_has_none(
 ) -> None:
     asked = call(f"{PREFIX[agent]}playbook_create", {"title": "mend hours", "use_case": "x"})
     result = bench(agent, reply("", asked), reply("So be it."), toolbox=box, allowed=("read",))
-    assert result.decisions == Decisions(denied=1)
+    assert result.decisions == DecisionCounts(denied=1)
     assert [playbook.title for playbook in store.list()] == [TITLE]
     assert "playbook" not in json.dumps(bench.events("request")[0]["messages"])
 
@@ -82,4 +82,4 @@ def test_a_node_that_does_not_allow_them_has_none(
 def test_the_token_is_in_no_argv(bench: Bench, box: Toolbox, agent: str) -> None:
     look = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' > seen"
     bench(agent, reply("", shell(agent, look)), reply("Looked."), toolbox=box)
-    assert box.door().token not in inside(bench.sandbox, "cat seen")
+    assert box.mcp_endpoint().token not in inside(bench.sandbox, "cat seen")

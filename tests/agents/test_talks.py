@@ -7,7 +7,7 @@ import pytest
 
 from contracts.errors import SandboxLost
 from nodes.agents.cli import GATEWAY_PORT
-from nodes.agents.talk import Still, Talk
+from nodes.agents.talk import Conversation, StillCurrent
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
@@ -41,9 +41,9 @@ def moved(bench: Bench, gateway: Gateway) -> Iterator[Callable[[], None]]:
 def test_an_agent_that_was_cut_off_goes_on_elsewhere_with_what_was_said(
     bench: Bench, agent: str, moved: Callable[[], None]
 ) -> None:
-    kept: list[Talk] = []
+    kept: list[Conversation] = []
 
-    def dies(talk: Talk, still: Still) -> None:
+    def dies(talk: Conversation, still: StillCurrent) -> None:
         moved()
         assert still()
         kept.append(talk)

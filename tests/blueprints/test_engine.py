@@ -11,7 +11,7 @@ from blueprints.engine import NodeRunner, execute_blueprint, run_nodes
 from contracts.errors import NodeBroken, SandboxLost
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from nodes.blame import blame
+from nodes.blame import describe_node_error
 from nodes.commands import command
 from nodes.types import Agentic, Node
 from sandbox.scripted import ScriptedSandbox
@@ -138,7 +138,7 @@ def test_what_a_step_raises_says_which_it_was_and_where(sandbox: ScriptedSandbox
     with pytest.raises(ZeroDivisionError) as raised:
         run(sandbox, check(broken))
     line = broken.__code__.co_firstlineno + 1
-    assert blame(raised.value) == (
+    assert describe_node_error(raised.value) == (
         "node 'check/test (attempt 1)' of the blueprint raised ZeroDivisionError: "
         f"integer division or modulo by zero ({__file__}:{line})"
     )
@@ -180,7 +180,7 @@ def test_nodes_are_performed_in_the_way_given(sandbox: ScriptedSandbox) -> None:
         performed.append(node.name)
         return execute()
 
-    run_node = NodeRunner(sandbox, agent_writes, perform=perform)
+    run_node = NodeRunner(sandbox, agent_writes, wrap=perform)
     run_nodes([check(FIXED)], context(sandbox), run_node)
     assert performed == [
         "check",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blueprints.find import find_blueprint, known_blueprints, known_names
+from blueprints.find import find_blueprint, installed_blueprints, installed_names
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
 
@@ -62,12 +62,12 @@ def test_a_built_in_blueprint_is_found_by_its_name(name: str) -> None:
 
 
 def test_all_known_blueprints_can_be_had() -> None:
-    assert known_blueprints().keys() >= {"fix-tests", "implement", "review"}
+    assert installed_blueprints().keys() >= {"fix-tests", "implement", "review"}
 
 
 def test_names_are_known_without_an_import(packages: Path) -> None:
     install(packages, "acme_a", "mine = acme_a:rollback", "raise RuntimeError")
-    assert "mine" in known_names()
+    assert "mine" in installed_names()
 
 
 def test_a_blueprint_in_a_file_is_found(deploy: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_broken_installed_package_is_told_in_one_line(packages: Path) -> None:
 
 def test_a_broken_installed_package_does_not_hide_the_others(packages: Path) -> None:
     install(packages, "acme_e", "mine = acme_e:rollback", "raise RuntimeError('broken')")
-    known = known_blueprints()
+    known = installed_blueprints()
     assert isinstance(known["fix-tests"], Blueprint)
     assert str(known["mine"]) == refused("mine")
 

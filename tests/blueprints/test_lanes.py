@@ -6,12 +6,12 @@ import pytest
 
 from blueprints.dry_run import dry_run
 from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel, step, validate
-from blueprints.engine import Lanes, NodeRunner, execute_blueprint, run_nodes
+from blueprints.engine import LaneHooks, NodeRunner, execute_blueprint, run_nodes
 from contracts.errors import BlueprintInvalid, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
-from contracts.sandbox import Command, LastingSandbox, Sandbox
+from contracts.sandbox import Command, PersistentSandbox, Sandbox
 from nodes.commands import command, shell
-from nodes.types import Agentic, Compete, Entry, Node
+from nodes.types import Agentic, Compete, CompeteEntry, Node
 from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import LONG_S
 
@@ -122,7 +122,7 @@ def test_no_agent_wins_by_hiding_what_it_changed(started: ScriptedSandbox, hide:
 
 
 def test_a_judge_may_choose_another(started: ScriptedSandbox) -> None:
-    def largest(_: RunContext, entries: Sequence[Entry]) -> str:
+    def largest(_: RunContext, entries: Sequence[CompeteEntry]) -> str:
         return max(entries, key=lambda entry: entry.lines).name
 
     run(started, trying(judge=largest))
@@ -150,10 +150,10 @@ def test_when_nobody_passes_the_files_stay_as_they_were(started: ScriptedSandbox
 def test_those_that_did_not_win_are_kept(started: ScriptedSandbox) -> None:
     kept: dict[str, bytes] = {}
 
-    def keep(name: str, fork: LastingSandbox) -> None:
+    def keep(name: str, fork: PersistentSandbox) -> None:
         kept[name] = fork.read_file("answer.txt")
 
-    runner = NodeRunner(started, agent_writes, lanes=Lanes(keep=keep))
+    runner = NodeRunner(started, agent_writes, lane_hooks=LaneHooks(save_work=keep))
     ctx = RunContext(run_id="abcd1234", work_dir=started.work_dir)
     run_nodes([trying()], ctx, runner)
     assert kept == {"try-1": b"42\n" * 5, "try-3": b"no\n"}

@@ -1,11 +1,11 @@
 """What the engine does to every node: time limits, env, inert and redacted output."""
 
 from blueprints.dsl import blueprint, deterministic
-from blueprints.engine import NodeRunner, Watch, execute_blueprint
+from blueprints.engine import NodeRunner, RunListener, execute_blueprint
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.commands import command, shell
-from nodes.text import redactor
+from nodes.text import make_redactor
 from sandbox.scripted import ScriptedSandbox
 from tests.support.small_nodes import agent_done, fails, run
 from tests.support.waiting import LONG_S
@@ -59,7 +59,7 @@ SECRET = "sk-a-very-long-secret"
 
 
 def test_secrets_are_blanked_out_in_output_and_errors(sandbox: ScriptedSandbox) -> None:
-    run_node = NodeRunner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}))
+    run_node = NodeRunner(sandbox, agent_done, redact=make_redactor({"A_KEY": SECRET}))
     node = deterministic("a", "", shell(f"echo {SECRET}; exit 1"))
     result = run_node(node, context(sandbox))
     assert SECRET not in f"{result.output} {result.error}"
@@ -67,7 +67,9 @@ def test_secrets_are_blanked_out_in_output_and_errors(sandbox: ScriptedSandbox) 
 
 def test_secrets_are_blanked_out_in_live_lines(sandbox: ScriptedSandbox) -> None:
     lines: list[str] = []
-    watch = Watch(on_line=lambda name, line: lines.append(line))
-    run_node = NodeRunner(sandbox, agent_done, redact=redactor({"A_KEY": SECRET}), watch=watch)
+    watch = RunListener(on_line=lambda name, line: lines.append(line))
+    run_node = NodeRunner(
+        sandbox, agent_done, redact=make_redactor({"A_KEY": SECRET}), listener=watch
+    )
     run_node(deterministic("a", "", command("echo", SECRET)), context(sandbox))
     assert lines == ["[redacted]"]

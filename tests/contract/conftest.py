@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contracts.sandbox import LastingSandbox
+from contracts.sandbox import PersistentSandbox
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
 from sandbox.flags import SandboxSpec
@@ -15,7 +15,7 @@ from sandbox.scripted import ScriptedSandbox
 @pytest.fixture(
     scope="module", params=["scripted", pytest.param("docker", marks=pytest.mark.docker)]
 )
-def sandbox(request: pytest.FixtureRequest) -> Iterator[LastingSandbox]:
+def sandbox(request: pytest.FixtureRequest) -> Iterator[PersistentSandbox]:
     """One sandbox for a module's tests: what one test does must not disturb the next."""
     if request.param == "scripted":
         with ScriptedSandbox() as scripted:

@@ -4,17 +4,17 @@ import time
 
 import pytest
 
-from contracts.sandbox import Command, LastingSandbox
+from contracts.sandbox import Command, PersistentSandbox
 
 TICK_S = 0.03
 """Longer than the kernel's clock for change times takes to move on."""
 
 
-def sh(sandbox: LastingSandbox, line: str) -> None:
+def sh(sandbox: PersistentSandbox, line: str) -> None:
     assert sandbox.exec(Command(argv=("sh", "-c", line))).ok
 
 
-def moment(sandbox: LastingSandbox) -> float:
+def moment(sandbox: PersistentSandbox) -> float:
     """Now, with everything before it surely earlier and everything after it surely later."""
     time.sleep(TICK_S)
     now = sandbox.now()
@@ -22,7 +22,7 @@ def moment(sandbox: LastingSandbox) -> float:
     return now
 
 
-def test_looking_changes_nothing(sandbox: LastingSandbox) -> None:
+def test_looking_changes_nothing(sandbox: PersistentSandbox) -> None:
     sh(sandbox, "mkdir -p seen/deep && echo 1 > seen/deep/file")
     since = moment(sandbox)
     sh(sandbox, "cat seen/deep/file && ls -la seen")
@@ -42,7 +42,7 @@ def test_looking_changes_nothing(sandbox: LastingSandbox) -> None:
         "mkdir there/locked && chmod 000 there/locked",
     ],
 )
-def test_every_change_is_seen(sandbox: LastingSandbox, line: str) -> None:
+def test_every_change_is_seen(sandbox: PersistentSandbox, line: str) -> None:
     sh(sandbox, "mkdir -p there && echo 1 > there/file")
     since = moment(sandbox)
     sh(sandbox, line)
@@ -50,7 +50,7 @@ def test_every_change_is_seen(sandbox: LastingSandbox, line: str) -> None:
     sh(sandbox, "chmod -R u+rwx there; rm -rf there made")
 
 
-def test_a_fork_has_the_files_and_a_life_of_its_own(sandbox: LastingSandbox) -> None:
+def test_a_fork_has_the_files_and_a_life_of_its_own(sandbox: PersistentSandbox) -> None:
     sandbox.write_file("shared", b"before")
     fork = sandbox.fork(sandbox.snapshot())
     try:

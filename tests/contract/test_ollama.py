@@ -15,7 +15,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Message
 from contracts.errors import ModelUnavailable
-from contracts.gate import OURSELVES, Gate, Terms
+from contracts.gate import INTERNAL_AGENT, ModelAccess, TokenSpec
 from contracts.tool import Tool
 from providers.client import Gateway
 from providers.embed import EmbeddingRequest
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Item '.*' on TypedDict"),
 ]
 
-Open = Callable[..., Gate]
+Open = Callable[..., ModelAccess]
 REAL = os.environ.get("HARNESS_TEST_OLLAMA", "")
 MODEL = "ollama/qwen3:4b"
 HELLO = Message(role="user", content="Say hello. /no_think")
@@ -72,14 +72,14 @@ def open_gate(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
     run = RunTerms(run_id="r", trajectory=tmp_path / "t.jsonl")
     with gateway.run(run) as open_run, ExitStack() as stack:
 
-        def open_(model: str = MODEL) -> Gate:
-            terms = Terms(node="n", agent=OURSELVES, model=model)
+        def open_(model: str = MODEL) -> ModelAccess:
+            terms = TokenSpec(node="n", agent=INTERNAL_AGENT, model=model)
             return stack.enter_context(open_run(terms))
 
         yield open_
 
 
-def stream(gateway: Gateway, gate: Gate, **more: object) -> list[dict[str, object]]:
+def stream(gateway: Gateway, gate: ModelAccess, **more: object) -> list[dict[str, object]]:
     turn = {"role": "user", "content": HELLO.content}
     body = {"messages": [turn], "max_tokens": 500, "stream": True, **more}
     headers = {"x-api-key": gate.token}
@@ -101,8 +101,8 @@ def test_it_answers_in_a_stream(served: Ollama, gateway: Gateway, open_gate: Ope
     deltas = [e["delta"] for e in events if e["type"] == "content_block_delta"]
     assert len(deltas) > 1
     assert events[-1] == {"type": "message_stop"}
-    assert gate.spent().usage.input > 0
-    assert gate.spent().usage.output > 0
+    assert gate.current_usage().usage.input > 0
+    assert gate.current_usage().usage.output > 0
 
 
 def test_it_keeps_a_json_schema(served: Ollama, open_gate: Open) -> None:
@@ -137,7 +137,7 @@ def test_it_makes_vectors(served: Ollama, gateway: Gateway, open_gate: Open) -> 
     vectors = gateway.embed(gate.token, EmbeddingRequest(input=["one", "two words", "three"]))
     assert len(vectors) == 3
     assert len({len(vector) for vector in vectors}) == 1
-    assert gate.spent().usage.input > 0
+    assert gate.current_usage().usage.input > 0
 
 
 @pytest.mark.parametrize(

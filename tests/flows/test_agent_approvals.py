@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contracts.gate import Bounds, Terms
+from contracts.gate import GuardBounds, TokenSpec
 from contracts.run import RunReport
 from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
@@ -107,7 +107,7 @@ def test_a_person_is_asked_about_all_that_a_line_does_and_the_log_tells_all(
     go: Callable[..., RunReport], approvals: Approvals, log: EventLog
 ) -> None:
     go(tool("bash", command=f"curl https://evil.example; cp x {CI}"), DONE)
-    assert [one.argument for one in only(approvals).denied.each] == ["/host", "/path"]
+    assert [one.argument for one in only(approvals).denied.denials] == ["/host", "/path"]
     (decision,) = log.events(RUN, kind="decision")
     said = (
         f"the agent would change {CI!r}, which is a protected file: to permit it, rerun with "
@@ -249,9 +249,11 @@ def test_all_calls_of_one_answer_share_the_wait(
     """While a person is waited for, the agent gets a ping each second."""
     calls = [{"id": f"c{n}", "function": {"name": "Write", "arguments": json.dumps(
         {"file_path": CI, "content": str(n)})}} for n in range(4)]  # fmt: skip
-    bounds = Bounds(taint=("repo:x",), protected=PROTECTED, secret=SECRET_FILES, ask=True, wait_s=3)
+    bounds = GuardBounds(
+        taint=("repo:x",), protected=PROTECTED, secret=SECRET_FILES, ask=True, wait_s=3
+    )
     name = model({"content": "", "tool_calls": calls})
-    terms = Terms(node="work", agent="claude-code", model=name, bounds=bounds)
+    terms = TokenSpec(node="work", agent="claude-code", model=name, bounds=bounds)
     body = {"messages": [{"role": "user", "content": "go"}], "stream": True}
     with (
         running_gateway(approvals=lambda: approvals) as gateway,

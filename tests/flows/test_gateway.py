@@ -12,7 +12,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Message
 from contracts.errors import BudgetExceeded, ModelRefused, ModelUnavailable
-from contracts.gate import Terms
+from contracts.gate import TokenSpec
 from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
@@ -69,7 +69,7 @@ def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_pat
 def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model
 ) -> None:
-    terms = Terms(node="n", agent="native", model=model({"content": "still here"}))
+    terms = TokenSpec(node="n", agent="native", model=model({"content": "still here"}))
     with gateway.gateway_run(settings, "a", tmp_path / "a") as old:
         first = gateway.up(settings)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")

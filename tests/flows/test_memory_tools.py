@@ -96,7 +96,7 @@ def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) ->
         assert "only a person" in str(call(box, "playbook_delete", id="rotate-keys"))
         assert call(box, "playbook_update", id=made["id"], notes="n")["notes"] == "n"
         assert box is not None
-        assert str(made["id"]) not in box.suggest("p", "rotate keys")
+        assert str(made["id"]) not in box.prompt_section("p", "rotate keys")
     assert "keys better" not in memory(WORDS).surface("r2", "rotate keys").text
     assert "better" in str(opened.list())
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from contracts.entity import CLEAN, Entity
+from contracts.entity import EMPTY_LABEL, Entity
 from contracts.errors import RunNotFound
 from contracts.json import Json
 from flows.plans.request import PlanRequest, note_plan, noted_plan
@@ -64,7 +64,7 @@ def test_a_plan_of_an_older_version_may_push_no_protected_file(open_log: OpenLog
 def test_a_result_that_came_from_another_log_is_none_of_a_run_here(open_log: OpenLog) -> None:
     log, theirs = open_log(), open_log("theirs")
     note_plan(log, "r1", PlanRequest(prompt="ours"), plan("q2.md"), agreed=True)
-    made = Entity(content="eve@example.net", label=CLEAN, origin="step0")
+    made = Entity(content="eve@example.net", label=EMPTY_LABEL, origin="step0")
     body: dict[str, Json] = {"step": 0, "item": 0, "made": made.id}
     theirs.append([Draft(kind="tool_call", run_id="r1", body=body, produces=(made,))])
     log.merge(read_export(export_lines(theirs.history())))

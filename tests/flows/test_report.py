@@ -1,9 +1,9 @@
 from dataclasses import replace
 
 from contracts.chat import Usage
-from contracts.run import Attempt, NodeReport, NodeResult, RunReport, Surfaced
+from contracts.run import Attempt, NodeReport, NodeResult, RunReport, SurfacedMemory
 from flows.runs.report import dumps, given, loads, markdown, table_rows, to_json
-from nodes.text import fenced
+from nodes.text import code_block
 
 CONTRACT = {
     "run_id", "flow_run_id", "blueprint", "repo", "intent", "agent", "model", "status", "nodes",
@@ -38,12 +38,12 @@ def test_the_json_has_every_field_of_the_contract() -> None:
 
 
 def test_what_memory_gave_leads_to_its_pages_where_these_are_up() -> None:
-    shown = Surfaced(playbooks=("p1",), notes=("n1",), examples=("e1",))
+    shown = SurfacedMemory(playbooks=("p1",), notes=("n1",), examples=("e1",))
     linked = given(shown, "http://127.0.0.1:4280/")
     for kind, ref in (("playbook", "p1"), ("note", "n1"), ("example", "e1")):
         assert f"- {kind} [`{ref}`](http://127.0.0.1:4280/{kind}s/{ref})" in linked
     assert "- note `n1`" in given(shown, None)
-    assert given(Surfaced(), None) == ""
+    assert given(SurfacedMemory(), None) == ""
 
 
 def test_token_usage_holds_tokens_only() -> None:
@@ -63,7 +63,7 @@ def test_a_field_of_a_newer_version_is_left_out() -> None:
 
 
 def test_a_code_block_cannot_be_closed_from_inside() -> None:
-    assert fenced("a\n````\nb").startswith("`````\n")
+    assert code_block("a\n````\nb").startswith("`````\n")
 
 
 def test_markup_in_an_error_is_inert() -> None:

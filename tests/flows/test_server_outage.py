@@ -10,7 +10,7 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from blueprints.dsl import blueprint, deterministic
-from blueprints.engine import Watch
+from blueprints.engine import RunListener
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
@@ -46,7 +46,9 @@ def run(
     """Runs a blueprint in the test's own server, with a scripted sandbox."""
     monkeypatch.setattr(start, "workshop", lambda *_, **__: scripted_shop())
 
-    def begin(made: Blueprint, run_id: str, watch: Watch, tell: Callable[[str], None]) -> RunReport:
+    def begin(
+        made: Blueprint, run_id: str, watch: RunListener, tell: Callable[[str], None]
+    ) -> RunReport:
         url = local.up(own_server).url
         with temporary_settings({PREFECT_API_URL: url}):
             return start.run_in_prefect(
@@ -95,7 +97,7 @@ def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of
         deterministic("work", "work", works),
         deterministic("fails", "fails", command("false")),
     ]
-    watch = Watch(on_node_start=begins, on_node_complete=ends)
+    watch = RunListener(on_node_start=begins, on_node_complete=ends)
     report = run(blueprint("two", "Two nodes", nodes), "c1", watch, tell)
     assert [node.status for node in report.nodes] == ["success", "failure"]
     assert report.status == "failure"
@@ -126,7 +128,7 @@ def test_a_server_that_answers_again_during_the_run_hears_of_its_end_at_once(
         return NodeResult.success()
 
     one = blueprint("one", "One node", [deterministic("work", "work", works)])
-    report = run(one, "c2", Watch(), lambda _: away.set())
+    report = run(one, "c2", RunListener(), lambda _: away.set())
     assert report.status == "success"
     assert states(back[0])["the run"] == "COMPLETED"
 
@@ -144,6 +146,6 @@ def test_a_blueprint_that_fails_by_itself_is_no_outage(
     one = blueprint("one", "One node", [deterministic("work", "work", raises)])
     said: list[str] = []
     with pytest.raises(Exception, match="the author's own server"):
-        run(one, "c3", Watch(), said.append)
+        run(one, "c3", RunListener(), said.append)
     assert said == []
     assert states(local.up(own_server).url)["the run"] == "FAILED"

@@ -11,7 +11,7 @@ import pytest
 from prefect import get_client
 
 from blueprints.dsl import agentic, blueprint, deterministic
-from blueprints.engine import Watch
+from blueprints.engine import RunListener
 from contracts.errors import PrefectUnavailable, RepoInvalid
 from flows.config.settings import load_settings
 from flows.execution.dependencies import Workshop
@@ -89,7 +89,7 @@ def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_serve
     with git_server(tmp_path / "served", user="ada", password="correct-horse") as place:
         asked = ask(look, repo=f"http://ada:correct-horse@{place}/notes.git").changed(ref="gone")
         with prefect_at(prefect_api), pytest.raises(RepoInvalid, match="gone"):
-            run_in_prefect(asked, load_settings(), run_id="b4", watch=Watch())
+            run_in_prefect(asked, load_settings(), run_id="b4", watch=RunListener())
     with asking(prefect_api) as client:
         known = [run for run in client.read_flow_runs() if run.name.endswith("· b4")]
     assert [run.parameters["repo"] for run in known] == [f"http://***@{place}/notes.git"]
@@ -119,7 +119,7 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
         )
         settings = load_settings()
         report = run_in_prefect(
-            request, settings, run_id="b3", watch=Watch(), flow_run_id=str(begun.id)
+            request, settings, run_id="b3", watch=RunListener(), flow_run_id=str(begun.id)
         )
     assert report.status == "success"
     assert [path.name[:8] for path in own_home.glob("gateway*")] == ["gateway-"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from blueprints.dsl import agentic, blueprint, deterministic
-from blueprints.engine import call
+from blueprints.engine import call_directly
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from flows.config.settings import TelemetrySettings
@@ -30,7 +30,9 @@ def collector() -> Iterator[Collector]:
 def run_traced(shop: Workshop, request: ResolvedRequest, endpoint: str | None) -> str:
     with traced(TelemetrySettings(endpoint=endpoint), request, "abcd1234") as trace:
         tools = trace.workshop(shop)
-        report = run_blueprint(request, tools, run_id="abcd1234", perform=trace.perform(call))
+        report = run_blueprint(
+            request, tools, run_id="abcd1234", perform=trace.perform(call_directly)
+        )
         trace.ended(report, shop.runs / "abcd1234" / "trajectory.jsonl")
     return report.status
 

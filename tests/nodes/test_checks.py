@@ -3,15 +3,15 @@
 from pathlib import Path
 
 from contracts.run import NodeResult
-from nodes.changes import commit_now, commit_since, head, same_as, unchanged_since
+from nodes.changes import commit_since, current_commit, head_hash, unchanged_from, unchanged_since
 from nodes.checks import has_tools, work_tree_clean
-from nodes.types import Work
+from nodes.types import NodeFunction
 from sandbox.scripted import ScriptedSandbox
 from tests.support.git_repos import run_git
 from tests.support.workspace import context, folder, put_repo
 
 
-def run(work: Work, sandbox: ScriptedSandbox) -> NodeResult:
+def run(work: NodeFunction, sandbox: ScriptedSandbox) -> NodeResult:
     return work(context(sandbox), sandbox)
 
 
@@ -57,19 +57,19 @@ def put_dos_lines(sandbox: ScriptedSandbox) -> Path:
 
 def test_a_file_whose_bytes_are_those_of_the_commit_is_unchanged(sandbox: ScriptedSandbox) -> None:
     repo = put_dos_lines(sandbox)
-    before = commit_now(sandbox)
-    base = {"base": head(context(sandbox), sandbox)}
+    before = head_hash(sandbox)
+    base = {"base": current_commit(context(sandbox), sandbox)}
     assert run(work_tree_clean, sandbox).status == "success"
     assert unchanged_since("base")(context(sandbox, results=base), sandbox).status == "success"
-    assert same_as(before, sandbox)
+    assert unchanged_from(before, sandbox)
     (repo / "dos.txt").write_bytes(b"a\r\nc\r\n")
     assert run(work_tree_clean, sandbox).output == " M dos.txt"
-    assert not same_as(before, sandbox)
+    assert not unchanged_from(before, sandbox)
 
 
 def test_only_what_was_changed_is_committed(sandbox: ScriptedSandbox) -> None:
     repo = put_dos_lines(sandbox)
-    base = {"base": head(context(sandbox), sandbox)}
+    base = {"base": current_commit(context(sandbox), sandbox)}
     commit = commit_since("base")
     assert commit(context(sandbox, results=base), sandbox).error == (
         "nothing was changed: there is nothing to commit"

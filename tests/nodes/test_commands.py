@@ -5,13 +5,13 @@ import pytest
 from contracts.errors import OptionInvalid
 from contracts.run import NodeResult
 from contracts.sandbox import ExecResult
-from nodes.commands import command, line_argv, shell, to_result
-from nodes.types import Work
+from nodes.commands import command, command_result, parse_command_line, shell
+from nodes.types import NodeFunction
 from sandbox.scripted import ScriptedSandbox
 from tests.support.workspace import context, folder
 
 
-def run(work: Work, sandbox: ScriptedSandbox) -> NodeResult:
+def run(work: NodeFunction, sandbox: ScriptedSandbox) -> NodeResult:
     return work(context(sandbox), sandbox)
 
 
@@ -41,19 +41,19 @@ def test_a_command_that_takes_too_long_timed_out(sandbox: ScriptedSandbox) -> No
 
 
 def test_a_command_killed_for_memory_says_so() -> None:
-    result = to_result(ExecResult(exit_code=137, out_of_memory=True), ("make", "test"))
+    result = command_result(ExecResult(exit_code=137, out_of_memory=True), ("make", "test"))
     assert result.error == "'make test' was killed: the sandbox is out of memory"
 
 
 def test_a_command_killed_for_the_disk_says_so() -> None:
-    result = to_result(ExecResult(exit_code=137, out_of_disk=True), ("make", "test"))
+    result = command_result(ExecResult(exit_code=137, out_of_disk=True), ("make", "test"))
     assert result.error == "'make test' was killed: the sandbox is out of disk"
 
 
 @pytest.mark.parametrize("timed_out", [True, False])
 def test_a_command_that_met_the_limit_of_processes_says_so(timed_out: bool) -> None:
     ended = ExecResult(exit_code=137, timed_out=timed_out, out_of_processes=True)
-    error = to_result(ended, ("make", "test")).error or ""
+    error = command_result(ended, ("make", "test")).error or ""
     assert error.endswith(": the sandbox's limit of processes was reached")
 
 
@@ -94,10 +94,10 @@ def test_no_words_at_all_are_refused() -> None:
     ],
 )
 def test_a_line_needs_a_shell_only_for_shell_syntax(line: str, argv: tuple[str, ...]) -> None:
-    assert line_argv(line) == argv
+    assert parse_command_line(line) == argv
 
 
 @pytest.mark.parametrize("line", ["", "   ", "echo 'open", "''"])
 def test_a_line_that_is_no_command_is_refused(line: str) -> None:
     with pytest.raises(OptionInvalid):
-        line_argv(line)
+        parse_command_line(line)

@@ -12,7 +12,15 @@ from contracts.errors import NodeBroken
 from contracts.run import NodeResult, NodeStatus, RunContext
 from contracts.sandbox import Sandbox
 from nodes.execute import execute_node
-from nodes.types import Agentic, Deterministic, Node, Preflight, Step, Validate, Work
+from nodes.types import (
+    Agentic,
+    Deterministic,
+    Node,
+    NodeFunction,
+    Preflight,
+    Validate,
+    ValidationStep,
+)
 from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import LONG_S
 from tests.support.workspace import context
@@ -49,17 +57,17 @@ class Runner:
         return self.fix
 
 
-def always(result: NodeResult) -> Work:
+def always(result: NodeResult) -> NodeFunction:
     return lambda ctx, sandbox: result
 
 
-def in_turn(*results: NodeResult) -> Work:
+def in_turn(*results: NodeResult) -> NodeFunction:
     """Gives the results one after the other, the last one for ever."""
     left: Iterator[NodeResult] = chain(results, repeat(results[-1]))
     return lambda ctx, sandbox: next(left)
 
 
-def check(*steps: Step, max_retries: int = 2, timeout_s: float | None = None) -> Validate:
+def check(*steps: ValidationStep, max_retries: int = 2, timeout_s: float | None = None) -> Validate:
     fix = Agentic(name="fix", description="", prompt=lambda ctx: "fix it")
     return Validate(
         name="check",
@@ -104,58 +112,74 @@ def test_a_node_is_timed(sandbox: ScriptedSandbox) -> None:
 
 def test_steps_that_pass_need_no_fix(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="test", exec=always(OK))))
+    run(check(ValidationStep(name="test", exec=always(OK))))
     assert run.ran == ["check", "check/test (attempt 1)"]
 
 
 def test_all_steps_run_although_the_first_one_fails(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="a", exec=always(BAD)), Step(name="b", exec=always(OK)), max_retries=0))
+    run(
+        check(
+            ValidationStep(name="a", exec=always(BAD)),
+            ValidationStep(name="b", exec=always(OK)),
+            max_retries=0,
+        )
+    )
     assert run.ran == ["check", "check/a (attempt 1)", "check/b (attempt 1)"]
 
 
 def test_after_a_fix_all_steps_run_again(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="a", exec=in_turn(BAD, OK)), Step(name="b", exec=always(OK))))
+    run(
+        check(
+            ValidationStep(name="a", exec=in_turn(BAD, OK)),
+            ValidationStep(name="b", exec=always(OK)),
+        )
+    )
     assert run.ran[3:] == ["fix (attempt 1)", "check/a (attempt 2)", "check/b (attempt 2)"]
 
 
 def test_by_default_steps_run_up_to_three_times(sandbox: ScriptedSandbox) -> None:
-    result = Runner(sandbox)(check(Step(name="test", exec=always(BAD))))
+    result = Runner(sandbox)(check(ValidationStep(name="test", exec=always(BAD))))
     assert [attempt.number for attempt in result.attempts] == [1, 2, 3]
 
 
 def test_no_fix_follows_the_last_round(sandbox: ScriptedSandbox) -> None:
-    result = Runner(sandbox)(check(Step(name="test", exec=always(BAD))))
+    result = Runner(sandbox)(check(ValidationStep(name="test", exec=always(BAD))))
     assert [attempt.fix is not None for attempt in result.attempts] == [True, True, False]
 
 
 def test_without_retries_nothing_is_fixed(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="test", exec=always(BAD)), max_retries=0))
+    run(check(ValidationStep(name="test", exec=always(BAD)), max_retries=0))
     assert "fix (attempt 1)" not in run.ran
 
 
 def test_exhausted_retries_are_told_with_the_step_that_fails(sandbox: ScriptedSandbox) -> None:
-    result = Runner(sandbox)(check(Step(name="test", exec=always(BAD))))
+    result = Runner(sandbox)(check(ValidationStep(name="test", exec=always(BAD))))
     assert result.error == "test still failed after 3 attempts of 3"
 
 
 def test_a_failed_fix_still_gets_its_steps_run_again(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox, fix=BAD)
-    result = run(check(Step(name="test", exec=in_turn(BAD, OK))))
+    result = run(check(ValidationStep(name="test", exec=in_turn(BAD, OK))))
     assert result.status == "success"
 
 
 def test_the_fix_sees_what_failed_under_the_validate_nodes_name(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="test", exec=in_turn(BAD, OK))))
+    run(check(ValidationStep(name="test", exec=in_turn(BAD, OK))))
     assert "the output of what failed" in run.seen[0].results["check"].output
 
 
 def test_the_fix_sees_each_steps_result(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="a", exec=in_turn(BAD, OK)), Step(name="b", exec=always(OK))))
+    run(
+        check(
+            ValidationStep(name="a", exec=in_turn(BAD, OK)),
+            ValidationStep(name="b", exec=always(OK)),
+        )
+    )
     statuses = [run.seen[0].results[f"check/{name}"].status for name in ("a", "b")]
     assert statuses == ["failure", "success"]
 
@@ -163,18 +187,18 @@ def test_the_fix_sees_each_steps_result(sandbox: ScriptedSandbox) -> None:
 def test_each_fix_sees_the_newest_failure(sandbox: ScriptedSandbox) -> None:
     first, second = NodeResult.failure("e", "first"), NodeResult.failure("e", "second")
     run = Runner(sandbox)
-    run(check(Step(name="test", exec=in_turn(first, second, OK))))
+    run(check(ValidationStep(name="test", exec=in_turn(first, second, OK))))
     assert [ctx.results["check/test"].output for ctx in run.seen] == ["first", "second"]
 
 
 def test_a_skipped_step_is_no_failure(sandbox: ScriptedSandbox) -> None:
-    result = Runner(sandbox)(check(Step(name="test", exec=always(NodeResult.skipped()))))
+    result = Runner(sandbox)(check(ValidationStep(name="test", exec=always(NodeResult.skipped()))))
     assert result.status == "success"
 
 
 def test_the_time_of_a_validate_node_is_shared_by_its_rounds(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
-    run(check(Step(name="test", exec=in_turn(BAD, OK)), timeout_s=LONG_S))
+    run(check(ValidationStep(name="test", exec=in_turn(BAD, OK)), timeout_s=LONG_S))
     assert all(limit is not None and limit <= LONG_S for limit in run.limits)
 
 
@@ -183,7 +207,7 @@ def test_a_validate_node_out_of_time_starts_no_further_round(sandbox: ScriptedSa
         sleep(0.05)
         return BAD
 
-    result = Runner(sandbox)(check(Step(name="test", exec=slow), timeout_s=0.01))
+    result = Runner(sandbox)(check(ValidationStep(name="test", exec=slow), timeout_s=0.01))
     assert len(result.attempts) == 1
 
 
@@ -196,7 +220,13 @@ def test_the_time_of_a_validate_node_is_shared_by_its_steps(
         return OK
 
     run = Runner(sandbox)
-    result = run(check(Step(name="a", exec=slow), Step(name="b", exec=slow), timeout_s=timeout_s))
+    result = run(
+        check(
+            ValidationStep(name="a", exec=slow),
+            ValidationStep(name="b", exec=slow),
+            timeout_s=timeout_s,
+        )
+    )
     if timeout_s == LONG_S:
         _, first, second = run.limits
         assert first is not None
@@ -213,4 +243,4 @@ def test_what_a_node_raises_goes_through(sandbox: ScriptedSandbox) -> None:
         raise ZeroDivisionError("a bug")
 
     with pytest.raises(ZeroDivisionError, match="a bug"):
-        Runner(sandbox)(check(Step(name="test", exec=broken)))
+        Runner(sandbox)(check(ValidationStep(name="test", exec=broken)))

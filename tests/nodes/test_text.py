@@ -4,39 +4,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.text import cap, inert, redactor, visible
+from nodes.text import escape_invisible, make_redactor, strip_control_characters, truncate_middle
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_capped_text_keeps_at_most_the_limit_and_one_line(text: str, limit: int) -> None:
-    assert len(cap(text, limit)) <= limit + 60
+    assert len(truncate_middle(text, limit)) <= limit + 60
 
 
 @given(st.text(max_size=50))
 def test_short_text_is_left_as_it_is(text: str) -> None:
-    assert cap(text, 50) == text
+    assert truncate_middle(text, 50) == text
 
 
 @given(st.text(min_size=21), st.integers(min_value=4, max_value=20))
 def test_capped_text_keeps_how_it_began_and_how_it_ended(text: str, limit: int) -> None:
-    capped = cap(text, limit)
+    capped = truncate_middle(text, limit)
     head = limit // 4
     assert (capped[:head], capped[head - limit :]) == (text[:head], text[head - limit :])
 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_inert_text_holds_no_control_character_but_tab_and_newline(text: str) -> None:
-    assert all(char in "\t\n" or 32 <= ord(char) < 127 or ord(char) > 159 for char in inert(text))
+    assert all(
+        char in "\t\n" or 32 <= ord(char) < 127 or ord(char) > 159
+        for char in strip_control_characters(text)
+    )
 
 
 @given(st.text())
 def test_making_inert_twice_changes_nothing_more(text: str) -> None:
-    assert inert(inert(text)) == inert(text)
+    assert strip_control_characters(strip_control_characters(text)) == strip_control_characters(
+        text
+    )
 
 
 @given(st.text(st.sampled_from("\x1b[]0;m\x07\\aP\n\u202e")))
 def test_no_mix_of_escape_parts_leaves_an_escape(text: str) -> None:
-    assert not set(inert(text)) & {"\x1b", "\x07", "\u202e"}
+    assert not set(strip_control_characters(text)) & {"\x1b", "\x07", "\u202e"}
 
 
 @pytest.mark.parametrize(
@@ -53,48 +58,52 @@ def test_no_mix_of_escape_parts_leaves_an_escape(text: str) -> None:
     ],
 )
 def test_terminal_escapes_are_taken_out(hostile: str, harmless: str) -> None:
-    assert inert(hostile) == harmless
+    assert strip_control_characters(hostile) == harmless
 
 
 @pytest.mark.parametrize("opening", ["\x1b]", "\x1bP", "\x1b[0", "\x1b["])
 def test_unfinished_escapes_do_not_take_long(opening: str) -> None:
-    assert "\n." in inert(opening * 500_000 + "\n.")
+    assert "\n." in strip_control_characters(opening * 500_000 + "\n.")
 
 
 def test_the_value_of_a_secret_is_blanked_out() -> None:
-    assert redactor({"API_KEY": "hunter2-hunter2"})("say hunter2-hunter2") == "say [redacted]"
+    assert make_redactor({"API_KEY": "hunter2-hunter2"})("say hunter2-hunter2") == "say [redacted]"
 
 
 def test_a_value_under_a_harmless_name_stays() -> None:
-    assert redactor({"EDITOR": "hunter2-hunter2"})("hunter2-hunter2") == "hunter2-hunter2"
+    assert make_redactor({"EDITOR": "hunter2-hunter2"})("hunter2-hunter2") == "hunter2-hunter2"
 
 
 def test_the_longer_of_two_overlapping_secrets_is_blanked_whole() -> None:
-    redact = redactor({"A_TOKEN": "12345678", "B_TOKEN": "12345678-and-more"})
+    redact = make_redactor({"A_TOKEN": "12345678", "B_TOKEN": "12345678-and-more"})
     assert redact("12345678-and-more") == "[redacted]"
 
 
 def test_a_secret_too_short_to_redact_stays() -> None:
-    assert redactor({"A_TOKEN": "true"})("true") == "true"
+    assert make_redactor({"A_TOKEN": "true"})("true") == "true"
 
 
 def test_who_decides_sees_all_of_a_text_with_what_hides_spelled_out() -> None:
     hidden = "echo ok \x1b]; curl x\r\n\ta\u202eb\u200b\u3164é 日本 😀"
-    assert visible(hidden) == "echo ok \\x1b]; curl x\\r\n\ta\\u202eb\\u200b\\u3164é 日本 😀"
+    assert (
+        escape_invisible(hidden) == "echo ok \\x1b]; curl x\\r\n\ta\\u202eb\\u200b\\u3164é 日本 😀"
+    )
 
 
 def test_the_mark_that_has_a_sign_in_colour_stays_where_it_is_one() -> None:
-    assert visible("\u26a0\ufe0f careful") == "\u26a0\ufe0f careful"
-    assert visible("\u26a0\ufe0f\ufe0f") == "\u26a0\ufe0f\\ufe0f"
+    assert escape_invisible("\u26a0\ufe0f careful") == "\u26a0\ufe0f careful"
+    assert escape_invisible("\u26a0\ufe0f\ufe0f") == "\u26a0\ufe0f\\ufe0f"
 
 
 @pytest.mark.parametrize("mark", ["\ufe0f", "\ufe00", "\u180b", "\U000e0101"])
 def test_a_text_hidden_in_marks_of_shape_is_spelled_out(mark: str) -> None:
-    assert visible(f"a{mark}b") == f"a{mark.encode('unicode_escape').decode()}b"
+    assert escape_invisible(f"a{mark}b") == f"a{mark.encode('unicode_escape').decode()}b"
 
 
 @given(st.text())
 def test_nothing_is_left_out_of_a_visible_text(text: str) -> None:
-    assert visible(text).encode("ascii", "backslashreplace").count(b"\\") >= text.count("\\")
-    assert all(char.isprintable() or char in "\n\t" for char in visible(text))
-    assert len(visible(text)) >= len(text)
+    assert escape_invisible(text).encode("ascii", "backslashreplace").count(b"\\") >= text.count(
+        "\\"
+    )
+    assert all(char.isprintable() or char in "\n\t" for char in escape_invisible(text))
+    assert len(escape_invisible(text)) >= len(text)

@@ -26,7 +26,7 @@ def test_all_that_a_call_breaks_is_kept_with_the_question(kept: Approvals) -> No
     also = replace(WHY, rule="C3", provenance=("a page", "step0"))
     kept.ask(replace(MAIL, denied=replace(WHY, also=(also,))))
     (found,) = kept.list()
-    assert found.denied.each == (replace(WHY, also=(also,)), also)
+    assert found.denied.denials == (replace(WHY, also=(also,)), also)
 
 
 def test_an_approval_is_used_once(kept: Approvals) -> None:

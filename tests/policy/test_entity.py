@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.entity import CLEAN, Entity, Label, derived, endorsed, joined
-from contracts.json import canonical, digest
+from contracts.entity import EMPTY_LABEL, Entity, Label, derive, endorse, join_labels
+from contracts.json import canonical_json, json_digest
 
 tags = st.frozensets(st.sampled_from(["pii", "share_with:bob", "repo:notes", "web:a.example"]))
 labels = st.builds(Label, caps=tags, taint=tags)
@@ -16,29 +16,29 @@ def test_a_join_is_commutative_associative_and_idempotent(a: Label, b: Label, c:
     assert a.join(b) == b.join(a)
     assert a.join(b).join(c) == a.join(b.join(c))
     assert a.join(a) == a
-    assert a.join(CLEAN) == a
+    assert a.join(EMPTY_LABEL) == a
 
 
 @given(st.lists(labels))
 def test_what_is_made_from_things_carries_every_tag_of_each(found: list[Label]) -> None:
-    made = derived(
-        "text", origin="step1", of=[Entity(content=1, label=x, origin="step0") for x in found]
+    made = derive(
+        "text", origin="step1", sources=[Entity(content=1, label=x, origin="step0") for x in found]
     )
     assert all(made.label.covers(label) for label in found)
-    assert made.label == joined(found)
+    assert made.label == join_labels(found)
 
 
 def test_an_entity_is_named_by_its_content_its_label_and_where_it_is_from() -> None:
-    one = Entity(content={"a": [1]}, label=CLEAN, origin="prompt")
-    assert one.id == Entity(content={"a": (1,)}, label=CLEAN, origin="prompt").id
-    assert one.id != Entity(content={"a": [1]}, label=CLEAN, origin="step0").id
+    one = Entity(content={"a": [1]}, label=EMPTY_LABEL, origin="prompt")
+    assert one.id == Entity(content={"a": (1,)}, label=EMPTY_LABEL, origin="prompt").id
+    assert one.id != Entity(content={"a": [1]}, label=EMPTY_LABEL, origin="step0").id
     assert one.id != Entity(content={"a": [1]}, label=Label(caps=frozenset({"pii"})), origin="p").id
 
 
 def test_endorsing_makes_a_new_entity_and_keeps_its_restrictions() -> None:
     label = Label(caps=frozenset({"pii"}), taint=frozenset({"repo:notes"}))
     note = Entity(content="send it to bob", label=label, origin="notes/q2.md")
-    vouched = endorsed(note, by="ann")
+    vouched = endorse(note, by="ann")
     assert vouched.label == Label(caps=frozenset({"pii"}))
     assert vouched.id != note.id
     assert vouched.sources == (note.id,)
@@ -46,14 +46,14 @@ def test_endorsing_makes_a_new_entity_and_keeps_its_restrictions() -> None:
 
 
 def test_nobody_changes_the_content_of_an_entity() -> None:
-    note = Entity(content={"to": ["bob"]}, label=CLEAN, origin="prompt")
+    note = Entity(content={"to": ["bob"]}, label=EMPTY_LABEL, origin="prompt")
     assert isinstance(note.content, Mapping)
     with pytest.raises(TypeError):
         note.content["to"] = "eve"  # type: ignore[index]  # that is what is tried
 
 
 def test_one_value_has_one_spelling() -> None:
-    assert canonical({"b": 1, "a": ("é", None)}) == '{"a":["é",null],"b":1}'
-    assert digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})
+    assert canonical_json({"b": 1, "a": ("é", None)}) == '{"a":["é",null],"b":1}'
+    assert json_digest({"b": 1, "a": 2}) == json_digest({"a": 2, "b": 1})
     with pytest.raises(ValueError, match="not JSON compliant"):
-        canonical(float("nan"))
+        canonical_json(float("nan"))

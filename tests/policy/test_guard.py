@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, ToolCall
-from nodes.agents.allowed import TOOLS
+from nodes.agents.allowed import AGENT_TOOLS
 from policy.guard.guard import SECRET_FILES, AgentGuard
 from policy.guard.protected import PROTECTED
 from policy.guard.shell_reader import shell_effects
 
 README = "repo:my-project"
-BOUNDS = Bounds(
+BOUNDS = GuardBounds(
     taint=(README,),
     protected=PROTECTED,
     secret=SECRET_FILES,
@@ -23,8 +23,8 @@ BOUNDS = Bounds(
 )
 
 
-def guard(agent: str = "native", bounds: Bounds = BOUNDS) -> AgentGuard:
-    return AgentGuard(bounds, TOOLS[agent].get)
+def guard(agent: str = "native", bounds: GuardBounds = BOUNDS) -> AgentGuard:
+    return AgentGuard(bounds, AGENT_TOOLS[agent].get)
 
 
 def call(name: str, **arguments: object) -> ToolCall:
@@ -149,7 +149,7 @@ def test_a_line_that_changes_a_thousand_protected_files_is_refused_in_a_few_word
     denied = guard()(bash("touch " + " ".join(f"{n}/uv.lock" for n in range(1_000))))
     assert isinstance(denied, Denied)
     assert "and 990 more, which are protected files" in denied.reason
-    assert len(denied.each) == 1
+    assert len(denied.denials) == 1
 
 
 def test_a_permitted_file_that_may_hold_a_secret_is_written_by_a_shell_line_too() -> None:
@@ -205,7 +205,9 @@ def test_it_is_the_same_for_every_agent(agent: str, shell: str, write: str, key:
 
 
 def test_a_refusal_names_every_untrusted_place() -> None:
-    tainted = Bounds(taint=(README, "intent:issue.md"), protected=PROTECTED, secret=SECRET_FILES)
+    tainted = GuardBounds(
+        taint=(README, "intent:issue.md"), protected=PROTECTED, secret=SECRET_FILES
+    )
     decision = guard(bounds=tainted)(call("write_file", path=".github/workflows/ci.yml"))
     assert isinstance(decision, Denied)
     assert decision.tags == {README, "intent:issue.md"}
@@ -228,7 +230,7 @@ def test_arguments_with_a_number_that_is_none_are_denied_and_put_to_nobody(numbe
     arguments = f'{{"command": "curl https://evil.example", "x": [{number}]}}'
     decision = guard()(ToolCall(id="1", name="bash", arguments=arguments))
     assert isinstance(decision, Denied)
-    assert decision.told.startswith(f"the arguments hold {number}")
+    assert decision.message.startswith(f"the arguments hold {number}")
     assert decision.rule == ""
 
 
@@ -245,8 +247,8 @@ def test_a_path_is_read_as_any_agent_may_read_it(before: str) -> None:
 def test_every_rule_that_some_part_of_a_line_breaks_is_told() -> None:
     denied = guard()(bash("curl https://evil.example; cp x .github/workflows/x.yml"))
     assert isinstance(denied, Denied)
-    assert [one.argument for one in denied.each] == ["/host", "/path"]
-    assert denied.told == (
+    assert [one.argument for one in denied.denials] == ["/host", "/path"]
+    assert denied.message == (
         f"{README} would decide /host of reach; the agent would change "
         "'.github/workflows/x.yml', which is a protected file: to permit it, rerun with "
         "--allow-change '.github/workflows/x.yml'"

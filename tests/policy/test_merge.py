@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts.entity import Entity, Label, endorsed
+from contracts.entity import Entity, Label, endorse
 from policy.log.approval_state import was_approved_before
 from policy.log.events import Draft, Kind, joined_clock, place_drafts
 from policy.log.find import within_steps
@@ -52,7 +52,7 @@ def drafts(draw: st.DrawFn, known: History, number: int) -> Draft:
     made = Entity(content=number, label=Label(taint=taint), origin="test")
     repeats, endorses = draw(st.booleans()), draw(st.booleans())
     again = [known.entities[draw(st.sampled_from(there))]] if there and repeats else []
-    clean = [endorsed(known.entities[uses[0]], by="me")] if uses and endorses else []
+    clean = [endorse(known.entities[uses[0]], by="me")] if uses and endorses else []
     return Draft(
         kind=draw(st.sampled_from(KINDS)),
         run_id="run",

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.entity import CLEAN, Entity, Label
+from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json
 from contracts.sandbox import Command
 from contracts.tool import Allowed, Denied
@@ -53,7 +53,7 @@ def around(
     made: StepCall, label: Label = UNTRUSTED, authority: Authority = GRANTED
 ) -> PolicyContext:
     web = Entity(content="bob@example.com", label=label, origin="web")
-    place = Entity(content="files", label=CLEAN, origin="workspace")
+    place = Entity(content="files", label=EMPTY_LABEL, origin="workspace")
     return PolicyContext(
         registry=SHAPES,
         authority=authority,
@@ -67,7 +67,7 @@ def test_each_parameter_takes_trusted_values_and_untrusted_ones_as_its_role_says
     operation: Operation, name: str, role: Role
 ) -> None:
     made = call(operation, tainted=name)
-    assert check_step(made, around(made, CLEAN)) == Allowed()
+    assert check_step(made, around(made, EMPTY_LABEL)) == Allowed()
     decision = check_step(made, around(made))
     if role in STEERING:
         assert isinstance(decision, Denied)

@@ -3,8 +3,8 @@
 import json
 import random
 
-from contracts.entity import Entity, Label, joined
-from contracts.json import Json, canonical
+from contracts.entity import Entity, Label, join_labels
+from contracts.json import Json, canonical_json
 from contracts.tool import Denied
 from policy.plan.decision_record import redecide
 from policy.types import Plan
@@ -59,7 +59,7 @@ def test_labels_only_grow() -> None:
         world = told.run.context()
         for entity in world.entities.values():
             sources = [world.entities[source].label for source in entity.sources]
-            assert entity.label.covers(joined(sources))
+            assert entity.label.covers(join_labels(sources))
 
 
 def test_every_decision_is_made_again_from_its_note_alone() -> None:
@@ -67,7 +67,7 @@ def test_every_decision_is_made_again_from_its_note_alone() -> None:
         told = run(plan, inputs(random.Random(number)), grants)  # noqa: S311
         for draft in told.drafts:
             if draft.kind == "decision":
-                question = json.loads(canonical(draft.body["question"]))
+                question = json.loads(canonical_json(draft.body["question"]))
                 again = redecide(question)
                 denied = again if isinstance(again, Denied) else Denied(reason="")
                 assert (denied.rule, denied.reason) == (

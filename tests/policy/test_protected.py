@@ -2,13 +2,13 @@
 
 import pytest
 
-from contracts.gate import Bounds
+from contracts.gate import GuardBounds
 from policy.guard.changed_files import ChangedFile, forbidden_changes
 from policy.guard.guard import is_protected
 from policy.guard.links import SymbolicLinks
 from policy.guard.protected import PROTECTED
 
-BOUNDS = Bounds(taint=("repo:shop",), protected=PROTECTED)
+BOUNDS = GuardBounds(taint=("repo:shop",), protected=PROTECTED)
 
 EXECUTED_OR_OBEYED = """
 .github/workflows/ci.yml .github/dependabot.yml .gitea/workflows/x.yml .forgejo/workflows/x.yml
@@ -72,7 +72,7 @@ def test_a_link_or_file_in_the_place_of_a_protected_folder_is_protected(path: st
 
 
 def test_a_pattern_of_ones_own_protects_its_folders_and_nothing_beside_them() -> None:
-    own = Bounds(protected=("deploy/prod/*.yml", "src/*/generated.py"))
+    own = GuardBounds(protected=("deploy/prod/*.yml", "src/*/generated.py"))
     assert is_protected("deploy/prod", own)
     assert is_protected("deploy", own)
     assert is_protected("src", own)
@@ -80,7 +80,9 @@ def test_a_pattern_of_ones_own_protects_its_folders_and_nothing_beside_them() ->
     assert not is_protected("src/main.py", own)
 
 
-def unpermitted_paths(bounds: Bounds, *paths: str, links: SymbolicLinks | None = None) -> list[str]:
+def unpermitted_paths(
+    bounds: GuardBounds, *paths: str, links: SymbolicLinks | None = None
+) -> list[str]:
     changes = [ChangedFile(path, "0", "1") for path in paths]
     return [
         one.change.path for one in forbidden_changes(changes, bounds, links or SymbolicLinks({}))
@@ -88,7 +90,7 @@ def unpermitted_paths(bounds: Bounds, *paths: str, links: SymbolicLinks | None =
 
 
 def test_allow_change_permits_the_files_that_it_matches_and_no_others() -> None:
-    bounds = Bounds(protected=PROTECTED, changes=(".github/workflows/*", "uv.lock"))
+    bounds = GuardBounds(protected=PROTECTED, changes=(".github/workflows/*", "uv.lock"))
     paths = (".github/workflows/ci.yml", ".github/dependabot.yml", "a/uv.lock", ".npmrc", "x.py")
     assert unpermitted_paths(bounds, *paths) == [".github/dependabot.yml", ".npmrc"]
 
@@ -104,12 +106,12 @@ def test_a_file_that_a_link_makes_a_protected_one_is_protected() -> None:
 
 @pytest.mark.parametrize("pattern", [".husky/**", "tools/husky/**"])
 def test_either_name_of_a_linked_file_permits_it(pattern: str) -> None:
-    bounds = Bounds(protected=PROTECTED, changes=(pattern,))
+    bounds = GuardBounds(protected=PROTECTED, changes=(pattern,))
     assert unpermitted_paths(bounds, "tools/husky/pre-commit", links=HUSKY) == []
 
 
 def test_a_link_with_a_permitted_name_permits_no_other_protected_file() -> None:
-    bounds = Bounds(protected=PROTECTED, changes=("*.lock", "docs/**"))
+    bounds = GuardBounds(protected=PROTECTED, changes=("*.lock", "docs/**"))
     links = SymbolicLinks({"x.lock": ".github/workflows/ci.yml", "docs/ci": "../.github"})
     ci = ".github/workflows/ci.yml"
     assert unpermitted_paths(bounds, ci, links=links) == [ci]

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contracts.gate import Terms
+from contracts.gate import TokenSpec
 from providers.client import Gateway
 from providers.run_account import RunTerms
 from tests.support.gateway import AgentClient, Open, Script
@@ -39,7 +39,9 @@ def agent(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
             trajectory = tmp_path / f"{run_id}.jsonl"
             fields = {"run_id": run_id, "trajectory": trajectory, **run}
             open_gate = stack.enter_context(gateway.run(RunTerms.model_validate(fields)))
-            terms = Terms(node="fix", agent=name, model=model, allowed_tools=allowed, turns=turns)
+            terms = TokenSpec(
+                node="fix", agent=name, model=model, allowed_tools=allowed, turns=turns
+            )
             gate = stack.enter_context(open_gate(terms))
             http = stack.enter_context(httpx.Client(base_url=gateway.url, timeout=LONG_S))
             return AgentClient(gate, http, trajectory)

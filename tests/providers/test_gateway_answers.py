@@ -3,7 +3,7 @@
 import pytest
 
 from contracts.chat import ChatRequest, Usage
-from contracts.run import Decisions
+from contracts.run import DecisionCounts
 from contracts.tool import Tool
 from tests.support.gateway import ASK, LS, USAGE, Open, Script, read_events
 
@@ -74,7 +74,7 @@ def test_tokens_are_counted_before_they_are_sent(agent: Open, script: Script) ->
     turn = {"role": "user", "content": "x" * 4000}
     counted = client.post("/v1/messages/count_tokens?beta=true", {"messages": [turn]}).json()
     assert 1000 <= counted["input_tokens"] <= 1020
-    assert client.gate.spent().turns == 0
+    assert client.gate.current_usage().turns == 0
 
 
 def test_an_image_is_as_many_tokens_as_it_is_shown_as(agent: Open, script: Script) -> None:
@@ -139,7 +139,7 @@ def test_a_denied_call_becomes_a_refusal_and_the_model_learns_why(
     texts = [str(event["text"]) for event in client.events("result")]
     assert texts[0].startswith("denied: this command is not allowed here; allowed: read, shell(ls*")
     assert texts[1] == "a.py"
-    assert client.gate.spent().decisions == Decisions(allowed=1, denied=1)
+    assert client.gate.current_usage().decisions == DecisionCounts(allowed=1, denied=1)
     verdicts = [(event["call"], event["verdict"]) for event in client.events("decision")]
     assert verdicts == [("c2", "denied"), ("c1", "allowed")]
 

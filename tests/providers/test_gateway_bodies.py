@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from contracts.gate import Terms
+from contracts.gate import TokenSpec
 from contracts.tool import Allowed
 from providers.account import MAX_CONCURRENT, MAX_PENDING_BYTES, Account
 from providers.gateway import MAX_BODY_BYTES, gateway_app
@@ -78,7 +78,9 @@ def _until(client: AgentClient, status: int) -> str:
 def test_what_is_no_turn_is_asked_so_often_at_once_and_no_more(tmp_path: Path) -> None:
     ledger = OpenRuns(make_guard=lambda _, __: lambda _: Allowed(), redact=str)
     ledger.open_run(RunTerms(run_id="r", trajectory=tmp_path / "t.jsonl"))
-    tokens = [ledger.open_token("r", Terms(node="n", agent="pi", model="scripted/x")) for _ in "ab"]
+    tokens = [
+        ledger.open_token("r", TokenSpec(node="n", agent="pi", model="scripted/x")) for _ in "ab"
+    ]
     app = gateway_app(ledger, secret="s", check_model=lambda _: None)
 
     def statuses(token: str) -> list[int]:

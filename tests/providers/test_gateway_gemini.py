@@ -54,7 +54,7 @@ def test_a_stream_comes_through(agent: Open, monkeypatch: pytest.MonkeyPatch) ->
         events = read_events(client.messages(stream=True))
     texts = [e["delta"]["text"] for e in events if e["type"] == "content_block_delta"]  # type: ignore[index]  # plain JSON
     assert texts == ["one ", "two"]
-    usage = client.gate.spent().usage
+    usage = client.gate.current_usage().usage
     assert (usage.input, usage.cache_read, usage.output) == (400, 600, 10)
     assert usage.cost_usd == pytest.approx(400 * 1.25e-6 + 600 * 1.25e-7 + 10 * 1e-5)
     assert served.requests[0]["contents"] == [{"role": "user", "parts": [{"text": "hello"}]}]

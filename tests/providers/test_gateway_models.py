@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import OURSELVES
+from contracts.gate import INTERNAL_AGENT
 from providers.account import MAX_CONSECUTIVE_FAILURES
 from providers.client import Gateway
 from tests.support import openai_events
@@ -55,7 +55,7 @@ def test_a_rate_limit_is_waited_out_before_the_first_byte(
         client = agent(MODEL)
         assert "hi" in client.messages(stream=True).text
     assert pauses == [1.0, 2.0]
-    assert client.gate.spent().turns == 1
+    assert client.gate.current_usage().turns == 1
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -85,14 +85,14 @@ def test_a_model_that_does_not_answer_is_one_clear_error(
     assert response.status_code == 400
     assert told in response.json()["error"]["message"]
     assert KEY not in response.text
-    assert told in str(client.gate.spent().outage)
+    assert told in str(client.gate.current_usage().outage)
     assert KEY not in client.trajectory.read_text()
-    assert client.gate.spent().turns == 0
+    assert client.gate.current_usage().turns == 0
 
 
 @pytest.mark.parametrize(
     ("name", "status", "asked"),
-    [("claude-code", 401, 1), ("claude-code", 429, 6), ("pi", 400, 2), (OURSELVES, 401, 2)],
+    [("claude-code", 401, 1), ("claude-code", 429, 6), ("pi", 400, 2), (INTERNAL_AGENT, 401, 2)],
 )
 def test_an_agent_that_asks_again_and_again_gets_the_same_outage_at_once(
     agent: Open, monkeypatch: pytest.MonkeyPatch, pauses: list[float],
@@ -151,7 +151,7 @@ def test_a_conversation_too_long_is_an_error_that_agents_know(
     assert error["type"] == "invalid_request_error"
     assert error["message"].startswith("prompt is too long: ")
     assert chat.json()["choices"][0]["finish_reason"] == "context_window"
-    assert client.gate.spent().outage is None
+    assert client.gate.current_usage().outage is None
     assert client.events("reply")[0]["stop_reason"] == "context_window"
 
 
@@ -162,7 +162,7 @@ def test_a_price_of_ones_own_goes_before_the_map(
         use_as_openai(served, monkeypatch)
         client = agent(MODEL, prices={MODEL: {"input": 1000.0}})
         client.messages(stream=True)
-    assert client.gate.spent().usage.cost_usd == pytest.approx(1.0)
+    assert client.gate.current_usage().usage.cost_usd == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -177,7 +177,10 @@ def test_a_model_that_nobody_can_price_is_counted(
         client = agent("openai/deepseek-chat", turns=1)
         assert "hi" in client.messages(stream=stream).text
         assert client.messages(stream=stream).status_code == 400
-    assert (client.gate.spent().turns, client.gate.spent().usage.cost_usd) == (1, 0.0)
+    assert (client.gate.current_usage().turns, client.gate.current_usage().usage.cost_usd) == (
+        1,
+        0.0,
+    )
     assert len(client.events("reply")) == 1
 
 

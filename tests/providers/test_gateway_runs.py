@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from contracts.errors import ModelUnavailable, OptionInvalid
-from contracts.gate import BUDGET_EXCEEDED, Terms
+from contracts.gate import BUDGET_EXCEEDED, TokenSpec
 from providers import gateway_admin, litellm_door
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
@@ -56,7 +56,7 @@ def test_a_run_spends_its_budget_and_no_more(agent: Open, script: Script) -> Non
     error = said[-1].json()["error"]
     assert error["message"] == "budget exceeded: $0.0120 of $0.01, 57 tokens"
     assert said[-1].headers["x-should-retry"] == "false"
-    spent = client.gate.spent()
+    spent = client.gate.current_usage()
     assert spent.stopped == error["message"]
     assert spent.turns == 3
     assert spent.usage.cost_usd == pytest.approx(0.012)
@@ -74,7 +74,7 @@ def test_a_run_that_goes_on_has_said_and_spent_before(agent: Open, script: Scrip
 def test_turns_are_a_limit_of_the_token(agent: Open, script: Script) -> None:
     client = agent(script({"content": "a"}, {"content": "b"}, {"content": "c"}), turns=2)
     assert [client.messages().status_code for _ in range(3)] == [200, 200, 400]
-    assert str(client.gate.spent().stopped).startswith("turn limit of 2 reached")
+    assert str(client.gate.current_usage().stopped).startswith("turn limit of 2 reached")
 
 
 def test_only_a_token_opens_and_only_while_its_run_lives(
@@ -87,13 +87,13 @@ def test_only_a_token_opens_and_only_while_its_run_lives(
         return http.post("/v1/messages", json=body, headers={"x-api-key": token}).status_code
 
     with gateway.run(RunTerms(run_id="r9", trajectory=tmp_path / "t")) as open_gate:
-        with open_gate(Terms(node="n", agent="pi", model=model)) as gate:
+        with open_gate(TokenSpec(node="n", agent="pi", model=model)) as gate:
             assert [status(""), status("hrn-guess"), status(gate.token)] == [401, 401, 200]
         assert status(gate.token) == 401
-        with open_gate(Terms(node="n", agent="pi", model=model)) as gate:
+        with open_gate(TokenSpec(node="n", agent="pi", model=model)) as gate:
             pass
     with pytest.raises(ModelUnavailable, match="run 'r9' is not open here"):
-        open_gate(Terms(node="n", agent="pi", model=model)).__enter__()
+        open_gate(TokenSpec(node="n", agent="pi", model=model)).__enter__()
     http.close()
 
 
@@ -125,7 +125,7 @@ def test_runs_do_not_see_each_other(agent: Open, script: Script) -> None:
     assert first.messages().json()["content"][0]["text"] == "one"
     assert first.messages().status_code == 400
     assert second.messages().json()["content"][0]["text"] == "one"
-    assert second.gate.spent().turns == 1
+    assert second.gate.current_usage().turns == 1
 
 
 def test_a_model_that_cannot_answer_is_known_before(gateway: Gateway, script: Script) -> None:
@@ -209,8 +209,8 @@ def test_many_agents_at_one_time_lose_nothing(agent: Open, script: Script) -> No
     with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
         said = list(pool.map(lambda n: client.messages(stream=n % 2 == 0).text, range(200)))
     assert all(sum(f"{n:03}" in text for text in said) >= 1 for n in range(200))
-    assert client.gate.spent().turns == 200
-    assert client.gate.spent().usage.input == 2000
+    assert client.gate.current_usage().turns == 200
+    assert client.gate.current_usage().usage.input == 2000
     assert len(client.events("reply")) == 200
 
 
@@ -254,9 +254,9 @@ def test_an_answer_that_broke_off_is_replayed_as_it_was(
     first = client.messages(stream=stream)
     assert "the line was cut" in first.text
     assert ("I see th" in first.text) == stream
-    assert client.gate.spent().outage == "the line was cut"
+    assert client.gate.current_usage().outage == "the line was cut"
     assert "I see that." in client.messages(stream=stream).text
-    assert client.gate.spent().outage is None
+    assert client.gate.current_usage().outage is None
     (broken,) = client.events("broken")
     assert {key: broken[key] for key in cut} == cut
 

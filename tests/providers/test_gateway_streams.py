@@ -61,7 +61,7 @@ def test_a_stream_comes_through_with_usage_and_money(
         "cache_read_input_tokens": 0,
         "cache_creation_input_tokens": 0,
     }
-    assert client.gate.spent().usage.cost_usd == pytest.approx(PRICE)
+    assert client.gate.current_usage().usage.cost_usd == pytest.approx(PRICE)
     assert served.requests[0]["stream_options"] == {"include_usage": True}
 
 
@@ -120,7 +120,7 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
         ask = client.messages if path == "messages" else client.chat
         last = read_events(ask(stream=True))[-1]
     assert "the answer of 'openai/gpt-4o' broke off" in str(last["error"])
-    spent = client.gate.spent()
+    spent = client.gate.current_usage()
     assert spent.usage.output == 1001
     assert spent.usage.cost_usd > 0
     assert "broke off" in str(spent.outage)
@@ -135,8 +135,8 @@ def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.Monk
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
         with begun(client):
-            assert client.gate.spent().turns == 0
-        settled = client.gate.settled()
+            assert client.gate.current_usage().turns == 0
+        settled = client.gate.final_usage()
         assert (settled.turns, settled.usage.output > 0) == (1, True)
         wait_until(lambda: client.events("broken"))
     assert client.events("broken")[0]["why"] == "the agent hung up"
@@ -166,7 +166,7 @@ def test_an_agent_asks_so_often_at_once_and_no_more(
             for refused in (messages, chat):
                 assert refused.json()["error"]["type"] == "rate_limit_error"
         wait_until(lambda: begins(client))
-    assert client.gate.spent().stopped is None
+    assert client.gate.current_usage().stopped is None
 
 
 def test_ten_megabytes_come_through(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_ten_megabytes_come_through(agent: Open, monkeypatch: pytest.MonkeyPatch
     assert "".join(texts) == "".join(parts)
     (reply,) = client.events("reply")
     assert reply["cut"] is True
-    assert client.gate.spent().usage.output == 10
+    assert client.gate.current_usage().usage.output == 10
 
 
 def test_a_model_that_repeats_one_chunk_is_stopped(

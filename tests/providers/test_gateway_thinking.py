@@ -85,7 +85,7 @@ def test_thoughts_come_through_with_their_signatures(agent: Open, served: Provid
     assert said[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
     assert served.requests[0]["thinking"] == THINKING
     assert served.requests[0]["stream"] is True
-    spent = client.gate.spent()
+    spent = client.gate.current_usage()
     assert spent.usage == Usage(
         input=40, output=25, cache_read=900, cache_write=60, cost_usd=spent.usage.cost_usd
     )

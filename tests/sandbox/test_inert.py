@@ -8,7 +8,7 @@ from contracts.run import NodeReport, RunReport
 from contracts.sandbox import Command, ExecResult
 from flows.runs.report import markdown, table_rows
 from nodes.node_sandbox import NodeSandbox
-from nodes.text import inert
+from nodes.text import strip_control_characters
 from sandbox.diffs import diff
 from sandbox.git import error_text
 from sandbox.repos import fetch_base
@@ -36,7 +36,11 @@ def is_inert(text: str) -> bool:
 
 def report_of(text: str) -> RunReport:
     node = NodeReport(
-        name="verify", type="validate", status="failure", error=inert(text), output=inert(text)
+        name="verify",
+        type="validate",
+        status="failure",
+        error=strip_control_characters(text),
+        output=strip_control_characters(text),
     )
     return RunReport(
         run_id="r", blueprint="b", status="failure", nodes=(node,), error=text, notices=(text,)

@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from contracts.gate import Bounds, OpenGate
+from contracts.gate import GuardBounds, OpenModelAccess
 from contracts.toolbox import Toolbox
 from flows.execution.agents import bounded
 from nodes.agents.claude_code import claude_code
-from nodes.agents.native import gated_native
+from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
-from nodes.agents.talk import KeepTalk, Talk
+from nodes.agents.talk import Conversation, SaveConversation
 from nodes.agents.types import Agent, AgentLimits, AgentResult, AgentTask, OnLine
 from nodes.node_sandbox import NodeSandbox
 from providers.client import Gateway
@@ -21,13 +21,13 @@ from tests.support.waiting import LONG_S
 _NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-MakeAgent = Callable[[OpenGate, OnLine], Agent]
+MakeAgent = Callable[[OpenModelAccess, OnLine], Agent]
 
 
 AGENTS: dict[str, MakeAgent] = {
     "claude-code": lambda gate, on_line: claude_code(gate, on_line=on_line),
     "pi": lambda gate, on_line: pi(gate, on_line=on_line),
-    "native": lambda gate, on_line: gated_native(gate, on_line=on_line),
+    "native": lambda gate, on_line: gateway_native_agent(gate, on_line=on_line),
 }
 
 
@@ -50,9 +50,9 @@ class Bench:
         limits: AgentLimits | None = None,
         model: str | None = None,
         toolbox: Toolbox | None = None,
-        bounds: Bounds | None = None,
-        so_far: Talk | None = None,
-        keep: KeepTalk = lambda _, __: None,
+        bounds: GuardBounds | None = None,
+        so_far: Conversation | None = None,
+        keep: SaveConversation = lambda _, __: None,
     ) -> AgentResult:
         script = self._folder / "replies.jsonl"
         script.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
@@ -65,8 +65,8 @@ class Bench:
             allowed_tools=allowed,
             limits=limits or AgentLimits(time_s=LONG_S),
             toolbox=toolbox,
-            so_far=so_far,
-            keep=keep,
+            conversation=so_far,
+            save_conversation=keep,
         )
         with self._gateway.run(terms) as open_gate:
             inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)

@@ -16,7 +16,7 @@ from contracts.errors import (
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from nodes.commands import command, shell
-from nodes.types import Work
+from nodes.types import NodeFunction
 
 WRITE_42 = {
     "content": "",
@@ -50,7 +50,7 @@ class Outage:
         self.left = times
         self.done: list[str] = []
 
-    def adds(self, line: str, *, breaks: bool = False) -> Work:
+    def adds(self, line: str, *, breaks: bool = False) -> NodeFunction:
         def work(_: RunContext, sandbox: Sandbox) -> NodeResult:
             self.done.append(line)
             sandbox.exec(Command(argv=("sh", "-c", f"echo {line} >> lines.txt")))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contracts.errors import SandboxFileMissing, SandboxNotAFile
-from contracts.sandbox import FILE_LIMIT, Command, Connect, ExecResult, OnOutput, SnapshotId
+from contracts.sandbox import DEFAULT_FILE_LIMIT, Command, Connect, ExecResult, OnOutput, SnapshotId
 
 
 class FolderSandbox:
@@ -37,7 +37,7 @@ class FolderSandbox:
             return ExecResult(exit_code=137, timed_out=True, stdout=stdout, duration_ms=spent)
         return ExecResult(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
-    def read_file(self, path: str, limit: int = FILE_LIMIT) -> bytes:
+    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
         found = self._root / path
         if found.is_dir():
             raise SandboxNotAFile(f"{path!r} is a directory")

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from contracts.chat import ChatRequest, Message
-from contracts.gate import Gate
+from contracts.gate import ModelAccess
 from tests.support.fake_provider import Answer
 
 
@@ -16,7 +16,7 @@ from tests.support.fake_provider import Answer
 class AgentClient:
     """What an agent does: posts JSON with its token, reads JSON or events."""
 
-    gate: Gate
+    gate: ModelAccess
     http: httpx.Client
     trajectory: Path
 

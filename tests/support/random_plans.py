@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Annotated
 
 from contracts.entity import Entity, Label
-from contracts.json import Json, canonical, digest
+from contracts.json import Json, canonical_json, json_digest
 from policy.authority import Authority
 from policy.log.events import Draft
 from policy.plan.executor import PlanRun
@@ -44,27 +44,27 @@ _DONE: Done = []
 @operation(effect="read", requires=["READ"])
 def look(at: Annotated[object, "content"], what: Annotated[object, "query"] = None) -> Json:
     """Look."""
-    return shaped(lambda: digest(f"{at}{what}")[:6])
+    return shaped(lambda: json_digest(f"{at}{what}")[:6])
 
 
 @operation(effect="read", requires=["READ"], label_of=lambda _: WEB)
 def browse(url: Annotated[object, "authority"]) -> Json:
     """Browse."""
-    _DONE.append(("browse", canonical(f"{url}")))
-    return shaped(lambda: digest(f"{url}")[:6])
+    _DONE.append(("browse", canonical_json(f"{url}")))
+    return shaped(lambda: json_digest(f"{url}")[:6])
 
 
 @operation(effect="write", requires=["WRITE"], place="shelf")
 def put(where: Annotated[object, "authority"], what: Annotated[object, "content"]) -> Json:
     """Put."""
     _DONE.append(("put", f"{where}"))
-    return shaped(lambda: digest(f"{where}")[:6])
+    return shaped(lambda: json_digest(f"{where}")[:6])
 
 
 @operation(effect="read", requires=["READ"], place="shelf")
 def take(what: Annotated[object, "query"] = None) -> Json:
     """Take."""
-    return shaped(lambda: digest(f"{what}")[:6])
+    return shaped(lambda: json_digest(f"{what}")[:6])
 
 
 @operation(effect="egress", requires=["SEND"])

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint
-from contracts.run import DiffStat, NodeReport, RunReport, Surfaced
+from contracts.run import DiffStat, NodeReport, RunReport, SurfacedMemory
 from flows.runs.run_record import write_record
 from flows.runs.runs import finish
 from tests.support.requested import requested
@@ -29,6 +29,6 @@ def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "
         branch=f"harness/{run_id}/mend",
         pull_request="https://forge.example/shop/pulls/7",
         diff_stat=DiffStat(files=1, insertions=1, deletions=1),
-        surfaced=Surfaced(playbooks=(shown,) if shown else ()),
+        surfaced=SurfacedMemory(playbooks=(shown,) if shown else ()),
     )
     finish(own, report, "--- a/x\n+++ b/x\n-old line\n+new line\n")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contracts.run import NodeResult, RunContext
-from nodes.types import Work
+from nodes.types import NodeFunction
 from sandbox.scripted import ScriptedSandbox
 from tests.support.git_repos import commit_files, run_git
 
@@ -49,7 +49,7 @@ def put_repo(sandbox: ScriptedSandbox, files: Mapping[str, str] | None = None) -
 
 
 def do(
-    work: Work, sandbox: ScriptedSandbox, files: Mapping[str, str], **options: str
+    work: NodeFunction, sandbox: ScriptedSandbox, files: Mapping[str, str], **options: str
 ) -> NodeResult:
     """What a node's work gives once these files are there."""
     write(sandbox, files)

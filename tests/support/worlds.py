@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from contracts.entity import CLEAN, Entity, Label
+from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json
 from policy.authority import Authority
 from policy.plan.plan_json import parse_plan
@@ -86,7 +86,7 @@ SEED = """[
 """The seed's own example, word for word."""
 
 
-def entity(content: Json, label: Label = CLEAN, origin: str = "step0") -> Entity:
+def entity(content: Json, label: Label = EMPTY_LABEL, origin: str = "step0") -> Entity:
     return Entity(content=content, label=label, origin=origin)
 
 

@@ -8,12 +8,12 @@ from contracts.agents import AGENTS
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Denied, ToolCall
 from nodes.agents.allowed import (
-    TOOLS,
-    check_allowed,
-    guard_for,
-    names_for,
-    parse_allowed,
-    tools_for,
+    AGENT_TOOLS,
+    allowed_native_tools,
+    allowed_tool_names,
+    allowed_tools_guard,
+    check_allowed_tools,
+    parse_allowed_tools,
 )
 
 PATTERN = ["shell(git diff*)"]
@@ -34,27 +34,27 @@ def call(tool: str, **arguments: object) -> ToolCall:
     ],
 )
 def test_only_allowed_tools_are_offered(allowed: list[str] | None, offered: list[str]) -> None:
-    assert [tool.name for tool in tools_for(allowed)] == offered
+    assert [tool.name for tool in allowed_native_tools(allowed)] == offered
 
 
 def test_what_is_not_allowed_is_denied_with_what_is() -> None:
-    decision = guard_for(["read", *PATTERN])(call("write_file", path="a", content="b"))
+    decision = allowed_tools_guard(["read", *PATTERN])(call("write_file", path="a", content="b"))
     assert decision == Denied(
         reason="write_file is not allowed here; allowed: read, shell(git diff*)"
     )
 
 
 def test_a_tool_without_a_rule_is_denied() -> None:
-    assert isinstance(guard_for(None)(call("send_email")), Denied)
+    assert isinstance(allowed_tools_guard(None)(call("send_email")), Denied)
 
 
 def test_shell_alone_allows_every_command() -> None:
-    assert guard_for(["shell"])(call("bash", command="a | b; c > d")) == Allowed()
+    assert allowed_tools_guard(["shell"])(call("bash", command="a | b; c > d")) == Allowed()
 
 
 @pytest.mark.parametrize("command", ["git diff", "git diff --stat", "  git diff 'a b' \n"])
 def test_a_matching_command_is_allowed(command: str) -> None:
-    assert guard_for(PATTERN)(call("bash", command=command)) == Allowed()
+    assert allowed_tools_guard(PATTERN)(call("bash", command=command)) == Allowed()
 
 
 SNEAKY = [
@@ -81,7 +81,7 @@ SNEAKY = [
 
 @pytest.mark.parametrize("command", SNEAKY)
 def test_a_pattern_is_not_bypassed(command: str) -> None:
-    decision = guard_for(PATTERN)(call("bash", command=command))
+    decision = allowed_tools_guard(PATTERN)(call("bash", command=command))
     assert isinstance(decision, Denied)
 
 
@@ -96,13 +96,13 @@ def test_the_sneaky_commands_would_have_done_it(tmp_path: Path) -> None:
 
 
 def test_a_denied_command_is_told_how_to_write_it() -> None:
-    decision = guard_for(PATTERN)(call("bash", command="git diff | cat"))
+    decision = allowed_tools_guard(PATTERN)(call("bash", command="git diff | cat"))
     assert isinstance(decision, Denied)
     assert "Write one plain command without ; & |" in decision.reason
 
 
 def test_a_pattern_may_name_its_own_pipe() -> None:
-    guard = guard_for(["shell(git log * | head)"])
+    guard = allowed_tools_guard(["shell(git log * | head)"])
     assert guard(call("bash", command="git log -p | head")) == Allowed()
     assert isinstance(guard(call("bash", command="git log | sh | head")), Denied)
 
@@ -119,20 +119,20 @@ def test_a_pattern_may_name_its_own_pipe() -> None:
     ],
 )
 def test_many_stars_stand_for_whatever_they_can(pattern: str, command: str) -> None:
-    guard = guard_for([f"shell({pattern})"])
+    guard = allowed_tools_guard([f"shell({pattern})"])
     assert guard(call("bash", command=command)) == Allowed()
     assert isinstance(guard(call("bash", command=f"{command}|{command}")), Denied)
 
 
 def test_a_command_of_a_megabyte_is_matched_at_once() -> None:
-    guard = guard_for(["shell(a*b*b*c)"])
+    guard = allowed_tools_guard(["shell(a*b*b*c)"])
     assert isinstance(guard(call("bash", command="ab" * 500_000)), Denied)
     assert guard(call("bash", command="ab" * 500_000 + "c")) == Allowed()
 
 
 def test_doubled_keys_do_not_fool_the_guard() -> None:
     twice = '{"command": "git diff", "command": "touch pwned"}'
-    decision = guard_for(PATTERN)(ToolCall(id="c", name="bash", arguments=twice))
+    decision = allowed_tools_guard(PATTERN)(ToolCall(id="c", name="bash", arguments=twice))
     assert isinstance(decision, Denied)
 
 
@@ -149,13 +149,13 @@ def test_doubled_keys_do_not_fool_the_guard() -> None:
 )
 def test_an_entry_that_means_nothing_is_refused(entry: str, told: str) -> None:
     with pytest.raises(BlueprintInvalid) as caught:
-        parse_allowed([entry])
+        parse_allowed_tools([entry])
     assert told in str(caught.value)
 
 
 @pytest.mark.parametrize(("agent", "tool"), [("claude-code", "Bash"), ("pi", "bash")])
 def test_patterns_hold_for_every_agent(agent: str, tool: str) -> None:
-    guard = guard_for(PATTERN, agent)
+    guard = allowed_tools_guard(PATTERN, agent)
     assert guard(call(tool, command="git diff --stat", description="d")) == Allowed()
     for command in SNEAKY:
         assert isinstance(guard(call(tool, command=command)), Denied)
@@ -176,18 +176,18 @@ def test_patterns_hold_for_every_agent(agent: str, tool: str) -> None:
 def test_each_agent_is_offered_its_own_names(
     agent: str, allowed: list[str], names: tuple[str, ...]
 ) -> None:
-    assert names_for(agent, allowed) == names
+    assert allowed_tool_names(agent, allowed) == names
 
 
 def test_a_tool_of_another_agent_is_denied() -> None:
-    assert isinstance(guard_for(None, "claude-code")(call("bash", command="ls")), Denied)
-    assert isinstance(guard_for(None, "claude-code")(call("WebFetch", url="x")), Denied)
+    assert isinstance(allowed_tools_guard(None, "claude-code")(call("bash", command="ls")), Denied)
+    assert isinstance(allowed_tools_guard(None, "claude-code")(call("WebFetch", url="x")), Denied)
 
 
 def test_every_agent_that_can_be_asked_for_has_its_tools_named() -> None:
-    assert set(TOOLS) == set(AGENTS)
+    assert set(AGENT_TOOLS) == set(AGENTS)
 
 
 def test_an_agent_that_nobody_knows_is_refused() -> None:
     with pytest.raises(BlueprintInvalid, match="unknown agent 'codex'; known: native, claude-code"):
-        check_allowed("codex", None)
+        check_allowed_tools("codex", None)

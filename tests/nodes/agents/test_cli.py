@@ -9,17 +9,17 @@ import pytest
 
 from contracts.chat import ChatRequest, Reply, Usage
 from contracts.errors import BlueprintInvalid, ModelUnavailable, SandboxFileMissing
-from contracts.gate import Gate, Spent, Terms
+from contracts.gate import AgentUsage, ModelAccess, TokenSpec
 from nodes.agents.claude_code import CLAUDE_CODE
-from nodes.agents.cli import Cli, LaunchOrder, cli_agent
+from nodes.agents.cli import AgentProgram, LaunchContext, cli_agent
 from nodes.agents.pi import PI
-from nodes.agents.session import Launch
+from nodes.agents.session import LaunchCommand
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
 from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import LONG_S, growing_limits
 
 RESULT = {"type": "result", "subtype": "success", "is_error": False, "result": "Fixed."}
-SPENT = Spent(turns=2, usage=Usage(input=100, output=7, cost_usd=0.25))
+SPENT = AgentUsage(turns=2, usage=Usage(input=100, output=7, cost_usd=0.25))
 
 
 @pytest.fixture
@@ -34,21 +34,23 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
     """Runs a shell script in the place of an agent's program."""
 
     def run(
-        cli: Cli,
+        cli: AgentProgram,
         script: str,
         *,
-        spent: Spent = SPENT,
+        spent: AgentUsage = SPENT,
         limits: AgentLimits | None = None,
         first_byte_s: float = LONG_S,
         lines: list[str] | None = None,
     ) -> AgentResult:
-        def launch(order: LaunchOrder) -> Launch:
+        def launch(order: LaunchContext) -> LaunchCommand:
             real = cli.launch(order)
             return replace(real, argv=("sh", "-c", script))
 
         @contextmanager
-        def open_gate(_: Terms) -> Iterator[Gate]:
-            yield Gate(token="t", complete=_nobody, spent=lambda: spent, settled=lambda: spent)
+        def open_gate(_: TokenSpec) -> Iterator[ModelAccess]:
+            yield ModelAccess(
+                token="t", complete=_nobody, current_usage=lambda: spent, final_usage=lambda: spent
+            )
 
         told = lines if lines is not None else []
         agent = cli_agent(
@@ -77,7 +79,7 @@ def pi_end(reason: str, **more: object) -> dict[str, object]:
 
 @pytest.mark.parametrize(("cli", "event"), [(CLAUDE_CODE, RESULT), (PI, pi_end("stop"))])
 def test_a_result_that_says_success_is_one(
-    play: Callable[..., AgentResult], cli: Cli, event: object
+    play: Callable[..., AgentResult], cli: AgentProgram, event: object
 ) -> None:
     result = play(cli, say(event))
     assert (result.status, result.error) == ("success", None)
@@ -104,7 +106,7 @@ def test_a_result_that_says_success_is_one(
     ],
 )
 def test_an_agent_that_fails_says_why_and_what_it_spent(
-    play: Callable[..., AgentResult], cli: Cli, script: str, told: str
+    play: Callable[..., AgentResult], cli: AgentProgram, script: str, told: str
 ) -> None:
     result = play(cli, script)
     assert result.status == "failure"
@@ -215,12 +217,12 @@ def test_claudes_own_denials_count(play: Callable[..., AgentResult]) -> None:
 
 
 @pytest.mark.parametrize("cli", [CLAUDE_CODE, PI])
-def test_what_is_asked_is_in_no_argv(cli: Cli) -> None:
+def test_what_is_asked_is_in_no_argv(cli: AgentProgram) -> None:
     task = AgentTask(
         node="n", prompt="PROMPT", system="SYSTEM", model="m", allowed_tools=["read", "shell(ls)"]
     )
     url = "http://127.0.0.1:4180"
-    launch = cli.launch(LaunchOrder(task=task, token="TOKEN", url=url, home="/h", session="S"))
+    launch = cli.launch(LaunchContext(task=task, token="TOKEN", url=url, home="/h", session="S"))
     assert launch.stdin == "PROMPT"
     assert "SYSTEM" in launch.files.values()
     assert not any(word in " ".join(launch.argv) for word in ("PROMPT", "SYSTEM", "TOKEN"))
@@ -229,7 +231,7 @@ def test_what_is_asked_is_in_no_argv(cli: Cli) -> None:
 
 
 def test_unknown_words_are_refused_before_anything_starts(sandbox: ScriptedSandbox) -> None:
-    def never(_: Terms) -> AbstractContextManager[Gate]:
+    def never(_: TokenSpec) -> AbstractContextManager[ModelAccess]:
         raise AssertionError("opened")
 
     task = AgentTask(node="n", prompt="p", model="m", allowed_tools=["read(src/*)"])

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Complete, Message, Reply, Usage
 from contracts.errors import BlueprintInvalid, ModelUnavailable, SandboxLost
-from contracts.run import Decisions
+from contracts.run import DecisionCounts
 from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import Denied
 from nodes.agents.native import native_agent
@@ -98,7 +98,7 @@ def test_it_fixes_a_bug_and_answers(play: Play, work_dir: Path) -> None:
     assert (work_dir / "calc.py").read_text() == BUG.replace("-", "+")
     assert result.turns == 4
     assert result.tool_calls == {"bash": 2, "edit_file": 1}
-    assert result.decisions == Decisions(allowed=3, denied=0)
+    assert result.decisions == DecisionCounts(allowed=3, denied=0)
 
 
 def test_the_model_is_told_place_tools_and_task(play: Play, work_dir: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_denied_call_is_told_and_not_run(play: Play, work_dir: Path) -> None:
     result = play(bash("touch pwned"), {"content": "ok"}, allowed=["read"])
     assert play.told == ["denied: bash is not allowed here; allowed: read"]
     assert not (work_dir / "pwned").exists()
-    assert result.decisions == Decisions(denied=1)
+    assert result.decisions == DecisionCounts(denied=1)
     assert play.lines == ["bash touch pwned · denied · 0.0 s"]
 
 
@@ -269,7 +269,7 @@ def test_a_guard_of_the_caller_can_deny_what_the_node_allows(
     script.write_text(json.dumps(bash("touch pwned")) + '\n{"content": "ok"}\n')
     agent = native_agent(scripted_complete(script), guard=lambda _: Denied(reason="tainted"))
     result = agent(AgentTask(node="n", prompt="p", model="m"), sandbox)
-    assert result.decisions == Decisions(denied=1)
+    assert result.decisions == DecisionCounts(denied=1)
     assert not (work_dir / "pwned").exists()
 
 

@@ -27,7 +27,7 @@ def test_an_agent_is_told_whether_there_is_a_way_out(
         return Reply(message=Message(role="assistant", content="Done."))
 
     run_agent = agent_runner(
-        {"native": lambda _: native_agent(complete)}, tell=lambda node, line: None
+        {"native": lambda _: native_agent(complete)}, on_line=lambda node, line: None
     )
     node = Agentic(name="upgrade", description="", prompt=lambda _: "Upgrade.", agent="native")
     run_agent(node, RunContext(run_id="r-1", work_dir=sandbox.work_dir, env=env), sandbox)

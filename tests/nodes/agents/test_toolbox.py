@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from contracts.chat import ChatRequest, Message, Reply
-from contracts.run import Decisions
+from contracts.run import DecisionCounts
 from contracts.tool import Tool, ToolCall
-from contracts.toolbox import Door, Toolbox
+from contracts.toolbox import McpEndpoint, Toolbox
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentResult, AgentTask
 from tests.support.folder_sandbox import FolderSandbox
@@ -23,7 +23,9 @@ class Shelf:
         self.prompts: list[tuple[str, str]] = []
 
     def toolbox(self) -> Toolbox:
-        return Toolbox(tools=(SEARCH,), run=self._run, suggest=self._suggest, door=_no_door)
+        return Toolbox(
+            tools=(SEARCH,), run=self._run, prompt_section=self._suggest, mcp_endpoint=_no_door
+        )
 
     def _run(self, call: ToolCall) -> str:
         self.calls.append(call)
@@ -34,7 +36,7 @@ class Shelf:
         return f"Suggested {len(self.prompts)}"
 
 
-def _no_door() -> Door:
+def _no_door() -> McpEndpoint:
     raise AssertionError("the native agent needs no door")
 
 
@@ -66,7 +68,7 @@ def test_a_tool_of_the_host_is_offered_and_done(
     assert [call.arguments for call in shelf.calls] == ['{"query": "keys"}']
     assert asked[1].messages[-1].content == '{"playbooks": []}'
     assert SEARCH in asked[0].tools
-    assert result.decisions == Decisions(allowed=1)
+    assert result.decisions == DecisionCounts(allowed=1)
     assert dict(result.tool_calls) == {"playbook_search": 1}
 
 
@@ -79,7 +81,7 @@ def test_a_node_that_does_not_allow_it_is_neither_offered_nor_given_it(
     assert shelf.calls == []
     assert shelf.prompts == []
     assert asked[1].messages[-1].content.startswith("denied: ")
-    assert result.decisions == Decisions(denied=1)
+    assert result.decisions == DecisionCounts(denied=1)
 
 
 def test_each_call_of_the_model_holds_what_is_suggested_by_then(sandbox: FolderSandbox) -> None:

@@ -7,7 +7,7 @@ import pytest
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import ToolCall
-from nodes.agents.bench import Bench
+from nodes.agents.bench import ToolContext
 from nodes.agents.tools import CallMalformed, native_tools, parse_call, run_tool
 from nodes.node_sandbox import NodeSandbox
 from tests.support.folder_sandbox import FolderSandbox
@@ -15,10 +15,10 @@ from tests.support.waiting import growing_limits
 
 
 def do(sandbox: FolderSandbox, tool: str, **arguments: object) -> str:
-    return run(Bench(sandbox=sandbox, left_s=lambda: inf), tool, arguments)
+    return run(ToolContext(sandbox=sandbox, left_s=lambda: inf), tool, arguments)
 
 
-def run(bench: Bench, tool: str, arguments: dict[str, object]) -> str:
+def run(bench: ToolContext, tool: str, arguments: dict[str, object]) -> str:
     call = ToolCall(id="c", name=tool, arguments=json.dumps(arguments))
     return run_tool(parse_call(call), bench).text
 
@@ -40,7 +40,7 @@ def test_bash_tells_exit_code_and_both_streams_in_order(sandbox: FolderSandbox) 
 def test_bash_keeps_the_path_that_the_node_gives(sandbox: FolderSandbox) -> None:
     env = {"PATH": "/odd:/usr/bin:/bin"}
     inside = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda _: None)
-    bench = Bench(sandbox=inside, left_s=lambda: inf)
+    bench = ToolContext(sandbox=inside, left_s=lambda: inf)
     assert run(bench, "bash", {"command": "echo $PATH"}) == "exit 0\n/odd:/usr/bin:/bin"
 
 
@@ -57,7 +57,7 @@ def test_a_command_over_its_time_is_stopped(sandbox: FolderSandbox) -> None:
 
 
 def test_no_command_outlives_the_agent(sandbox: FolderSandbox) -> None:
-    bench = Bench(sandbox=sandbox, left_s=lambda: 0.3)
+    bench = ToolContext(sandbox=sandbox, left_s=lambda: 0.3)
     said = run(bench, "bash", {"command": "sleep 900", "timeout_s": 600})
     assert said.startswith("stopped")
 
