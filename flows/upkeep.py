@@ -17,7 +17,7 @@ from flows.plans.reconcile import withdraw_cancelled_plans
 from flows.plans.wiring import plan_shop
 from flows.recall.curation import ago, curate_new, curate_run, curate_since
 from flows.recall.library import library, notebook
-from memory.curation.curate import Curated
+from memory.curation.curate import CurationResult
 from sandbox.reap import reap
 
 
@@ -103,7 +103,7 @@ def curate_one(run: str, once: bool = False) -> None:
         _tell(curated)
 
 
-def _tell(curated: Curated) -> None:
+def _tell(curated: CurationResult) -> None:
     publish_taught(curated)
     get_run_logger().info(
         "run %s: %d proposed, %d known already, %d refused%s",
@@ -111,5 +111,5 @@ def _tell(curated: Curated) -> None:
         len(curated.written),
         len(curated.merged),
         len(curated.refused),
-        f": {curated.fault}" if curated.fault else "",
+        f": {curated.error}" if curated.error else "",
     )

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from memory.types import Contrast, Contrasted, Outcome, Reflection
+from memory.types import GroupedResults, GroupThresholds, Outcome, Reflection
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surfacing:
+class RecallOptions:
     """How much memory a run is shown, and what is searched for it."""
 
     limit: int = 5
@@ -20,22 +20,22 @@ class Surfacing:
     """0 ranks by text alone, 1 by confidence alone."""
     holdout_share: float = 0.1
     """This share of runs is shown no playbook, so that the others can be compared with it."""
-    contrast: Contrast = field(default_factory=Contrast)
+    contrast: GroupThresholds = field(default_factory=GroupThresholds)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recall:
+class RecallResult:
     """What memory had for a run. `text` is for the prompt: empty when held out or nothing fits."""
 
     run_id: str
     text: str
     shown: tuple[str, ...]
     held_out: bool
-    found: Contrasted
+    results: GroupedResults
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedRun:
     """What was kept of a run. The reflection waits for a person."""
 
     outcome: Outcome

@@ -25,10 +25,10 @@ def wilson(successes: int, failures: int, z: float = Z95) -> Interval:
     return Interval(max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale))
 
 
-RECENT = 10
+RECENT_EXECUTIONS = 10
 """How many of a playbook's latest executions decide whether it fails."""
 
-FAILURES_NEEDED = 3
+MIN_FAILURES = 3
 """Failures among them that it takes."""
 
 
@@ -39,7 +39,7 @@ def is_failing(successes: int, failures: int) -> bool:
     playbook that succeeds nine times in ten has one within seven runs half of the time. Older
     outcomes do not count: the playbook or what it is used on has changed since.
     """
-    return failures >= FAILURES_NEEDED and failures > successes
+    return failures >= MIN_FAILURES and failures > successes
 
 
 def wilson_lower_bound(successes: int, failures: int) -> float:

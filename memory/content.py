@@ -9,13 +9,13 @@ from math import isfinite
 from pydantic import TypeAdapter, ValidationError
 
 from memory.errors import PlaybookInvalid
-from memory.types import Content, Playbook, Step
+from memory.types import Playbook, PlaybookContent, PlaybookStep
 
 TITLE_LIMIT = 255
 TEXT_LIMIT = 100_000
 """Characters that one text of a playbook may have."""
 
-WHOLE_LIMIT = 500_000
+CONTENT_LIMIT = 500_000
 """Characters that all its texts together may have."""
 
 _STEPS = 200
@@ -23,10 +23,10 @@ _TAGS = 50
 _DEEPEST = 50
 _LONGEST_BITS = 1_024
 _PLAIN = re.compile(r"[^a-z0-9]+")
-_CONTENT = TypeAdapter(Content)
+_CONTENT = TypeAdapter(PlaybookContent)
 
 
-def checked(content: Content) -> Content:
+def validate_content(content: PlaybookContent) -> PlaybookContent:
     """The content as it will be kept: trimmed, tags in order and once.
 
     Raises:
@@ -35,7 +35,7 @@ def checked(content: Content) -> Content:
     texts = _texts(content)
     for place, text, limit in texts:
         _check_text(place, text, limit)
-    _check_text("all of a playbook", "".join(text for _, text, _ in texts), WHOLE_LIMIT)
+    _check_text("all of a playbook", "".join(text for _, text, _ in texts), CONTENT_LIMIT)
     if not content.title.strip():
         raise PlaybookInvalid("a playbook needs a title that says what it is for; got an empty one")
     if len(content.steps) > _STEPS or len(content.tags) > _TAGS:
@@ -53,12 +53,12 @@ def checked(content: Content) -> Content:
     )
 
 
-def characters(content: Content) -> int:
+def content_length(content: PlaybookContent) -> int:
     """How many all its texts have together."""
     return sum(len(text) for _, text, _ in _texts(content))
 
 
-def parse_content(document: object) -> Content:
+def parse_content(document: object) -> PlaybookContent:
     """Content from outside: a file, an editor, an agent's call.
 
     Raises:
@@ -72,36 +72,38 @@ def parse_content(document: object) -> Content:
         raise PlaybookInvalid(f"not a playbook: {place!r}: {first['msg']}") from error
 
 
-def content_json(content: Content) -> dict[str, object]:
+def content_json(content: PlaybookContent) -> dict[str, object]:
     """The content as a JSON object; `parse_content` reads it back."""
-    own = Content(**{name: getattr(content, name) for name in Content.__dataclass_fields__})
+    own = PlaybookContent(
+        **{name: getattr(content, name) for name in PlaybookContent.__dataclass_fields__}
+    )
     document = _CONTENT.dump_python(own, mode="json")
     assert isinstance(document, dict)  # noqa: S101 - tells the type checker
     return document
 
 
-def content_of(playbook: Playbook) -> Content:
+def content_of(playbook: Playbook) -> PlaybookContent:
     """The part of a playbook that people and agents write."""
     return parse_content(content_json(playbook))
 
 
-def slug(title: str) -> str:
+def slugify(title: str) -> str:
     """The title as it looks in an address; never empty."""
     return _PLAIN.sub("-", title.lower()).strip("-")[:100] or "playbook"
 
 
-def embedded_text(title: str, use_case: str) -> str:
+def embedding_text(title: str, use_case: str) -> str:
     """What a playbook is found by."""
     return f"{title} — {use_case}" if use_case else title
 
 
-def digest(text: str) -> str:
+def normalized_digest(text: str) -> str:
     """A fingerprint that is the same for restatements that differ in case, space and marks."""
     words = re.findall(r"\w+", text.lower())
     return hashlib.sha256(" ".join(words or [text]).encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def exact_digest(text: str) -> str:
+def lesson_digest(text: str) -> str:
     """A fingerprint that is the same for texts that differ in case, space and the mark at the end.
 
     A sign anywhere else may be what matters: -1, C++, < 60.
@@ -110,17 +112,17 @@ def exact_digest(text: str) -> str:
     return hashlib.sha256((words.rstrip(".,;:!?… ") or words).encode()).hexdigest()[:32]
 
 
-def storable(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """Text of a program or a model, made fit for every database: no NUL, valid Unicode."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
 
 
-def _in_order(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def _in_order(steps: tuple[PlaybookStep, ...]) -> tuple[PlaybookStep, ...]:
     placed = sorted(enumerate(steps, 1), key=lambda pair: pair[1].order or pair[0])
     return tuple(replace(step, order=number) for number, (_, step) in enumerate(placed, 1))
 
 
-def _texts(content: Content) -> list[tuple[str, str, int]]:
+def _texts(content: PlaybookContent) -> list[tuple[str, str, int]]:
     texts = [
         ("title", content.title, TITLE_LIMIT),
         ("category", content.category, TITLE_LIMIT),
@@ -134,7 +136,7 @@ def _texts(content: Content) -> list[tuple[str, str, int]]:
     return texts
 
 
-def _step_texts(number: int, step: Step) -> list[tuple[str, str, int]]:
+def _step_texts(number: int, step: PlaybookStep) -> list[tuple[str, str, int]]:
     parts = {
         "action": step.action,
         "tool": step.tool,
@@ -177,7 +179,7 @@ def _check_text(place: str, text: str, limit: int) -> None:
         raise PlaybookInvalid(
             f"{place} has {len(text):,} characters; at most {limit:,} fit. Keep what is needed"
         )
-    if "\0" in text or text != storable(text):
+    if "\0" in text or text != sanitize_text(text):
         raise PlaybookInvalid(
             f"{place} holds a NUL byte or half a character: {text[:40]!r}. Remove it"
         )

@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, Operati
 from contracts.errors import SettingsInvalid
 from memory.errors import StoreBusy, StoreCorrupt, StoreTooNew, StoreUnavailable
 from memory.sqlite import sqlite_engine
-from memory.tables import MomentDamaged
+from memory.tables import InvalidTimestamp
 
 REVISION = "0009"
 """The newest migration that this program knows."""
@@ -31,7 +31,7 @@ REVISION = "0009"
 _HOLD = text("SELECT pg_advisory_xact_lock(:n)")
 
 
-def open_database(where: str | Path) -> Engine:
+def open_database(location: str | Path) -> Engine:
     """An engine on a migrated database; a SQLite file is made when it is not there.
 
     Raises:
@@ -40,10 +40,10 @@ def open_database(where: str | Path) -> Engine:
         StoreCorrupt: the file is damaged; the message names it and how to go on.
         StoreTooNew: a newer Harness has migrated it.
     """
-    url = _url(where)
+    url = _url(location)
     engine = _engine(url)
     try:
-        with reading_errors(url):
+        with translated_errors(url):
             with engine.connect() as connection:
                 found = _revision(connection)
             if found != REVISION:
@@ -55,10 +55,10 @@ def open_database(where: str | Path) -> Engine:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def write_transaction(engine: Engine) -> Iterator[Connection]:
     """One transaction that writes; it waits for its turn at the beginning, never in the middle."""
     with (
-        reading_errors(engine.url),
+        translated_errors(engine.url),
         engine.connect().execution_options(writes=True) as connection,
         connection.begin(),
     ):
@@ -66,24 +66,24 @@ def writing(engine: Engine) -> Iterator[Connection]:
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
+def read_transaction(engine: Engine) -> Iterator[Connection]:
     """One transaction that sees the database at one moment."""
     one_moment = {} if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
     with (
-        reading_errors(engine.url),
+        translated_errors(engine.url),
         engine.connect().execution_options(**one_moment) as connection,
     ):
         yield connection
 
 
 @contextmanager
-def reading_errors(url: URL) -> Iterator[None]:
+def translated_errors(url: URL) -> Iterator[None]:
     """Turn what a database says of its own state into errors for a person."""
     try:
         yield
     except IntegrityError:
         raise  # says nothing of the database: what was written is wrong
-    except (JSONDecodeError, MomentDamaged, ValidationError) as error:
+    except (JSONDecodeError, InvalidTimestamp, ValidationError) as error:
         said = str(error).splitlines()[0]
         raise StoreCorrupt(f"a row of database {_name(url)} cannot be read: {said}") from error
     except DatabaseError as error:
@@ -92,22 +92,22 @@ def reading_errors(url: URL) -> Iterator[None]:
         raise StoreUnavailable(f"database {_name(url)} cannot be used: {_said(error)}") from error
 
 
-def hold(connection: Connection, what: str) -> None:
+def lock_until_commit(connection: Connection, name: str) -> None:
     """Wait until no other transaction holds `what`, and hold it until this one ends."""
     if connection.dialect.name != "sqlite":  # there who writes is alone anyway
-        connection.execute(_HOLD, {"n": _number(what)})
+        connection.execute(_HOLD, {"n": _number(name)})
 
 
 @contextmanager
-def alone(engine: Engine, what: str, *, wait_s: float | None = None) -> Iterator[None]:
+def exclusive_lock(engine: Engine, name: str, *, wait_s: float | None = None) -> Iterator[None]:
     """Hold off every other process that wants to do `what` on this database.
 
     Raises:
         StoreBusy: another does it, and is not done after `wait_s`. None: wait as long as it takes.
     """
-    busy = f"another process does {what!r} on database {_name(engine.url)}"
+    busy = f"another process does {name!r} on database {_name(engine.url)}"
     if engine.dialect.name == "sqlite":
-        path = f"{engine.url.database}.{what}.lock"
+        path = f"{engine.url.database}.{name}.lock"
         try:
             held = FileLock(path, poll_interval=0.005).acquire(-1 if wait_s is None else wait_s)
         except Timeout as error:  # an OSError too
@@ -121,19 +121,19 @@ def alone(engine: Engine, what: str, *, wait_s: float | None = None) -> Iterator
         bound = text("SELECT set_config('lock_timeout', :ms, true)")
         connection.execute(bound, {"ms": str(round((wait_s or 0) * 1_000))})  # 0: no bound
         try:
-            connection.execute(_HOLD, {"n": _number(what)})
+            connection.execute(_HOLD, {"n": _number(name)})
         except OperationalError as error:
             raise StoreBusy(f"{busy}: {_said(error)}") from error
         yield
 
 
-def database_file(where: str | Path) -> Path | None:
+def database_file(location: str | Path) -> Path | None:
     """The SQLite file that is meant, whether it is there or not; None when it is no file.
 
     Raises:
         SettingsInvalid: `where` is a URL that SQLAlchemy cannot use.
     """
-    url = _url(where)
+    url = _url(location)
     is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
     return Path(url.database or "") if is_file else None
 
@@ -223,7 +223,7 @@ def _migrate(engine: Engine, url: URL) -> None:
     config = Config()
     config.set_main_option("script_location", str(_migrations()).replace("%", "%%"))
     with (
-        alone(engine, "migrate"),
+        exclusive_lock(engine, "migrate"),
         engine.connect().execution_options(writes=True) as connection,
     ):
         found = _revision(connection)

@@ -43,7 +43,7 @@ class StaleUpdate(HarnessError):
     """What was to be changed is no longer at the version that the change was made from."""
 
 
-class ImportStopped(HarnessError):
+class ImportIncomplete(HarnessError):
     """An import ended before the end of its file; the message says how far it came, and why."""
 
 

@@ -7,7 +7,7 @@ from time import monotonic, sleep
 _AGAIN_S = 0.002
 
 
-def hold(lock: TextIOWrapper, within_s: float) -> bool:
+def acquire_lock(lock: TextIOWrapper, within_s: float) -> bool:
     """Lock an open file; False when another held it for all of `within_s`. Closing it lets go."""
     until = monotonic() + within_s
     while True:

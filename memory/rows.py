@@ -10,28 +10,28 @@ from sqlalchemy.exc import OperationalError
 from memory.content import parse_content
 from memory.errors import PlaybookInvalid, StoreCorrupt
 from memory.tables import lessons, playbooks
-from memory.types import Content, Counts, Lesson, Playbook
+from memory.types import Lesson, OutcomeCounts, Playbook, PlaybookContent
 
-AT_ONCE = 5_000
+KEYS_PER_STATEMENT = 5_000
 """Keys that one statement names; databases take no more than some ten thousand."""
 
-KEYS = bindparam("keys", type_=Integer, expanding=True)
+KEYS_PARAMETER = bindparam("keys", type_=Integer, expanding=True)
 
 _LESSONS = (
     select(lessons.c.id, lessons.c.playbook_key, lessons.c.text, lessons.c.run_id, lessons.c.at)
-    .where(lessons.c.playbook_key.in_(KEYS))
+    .where(lessons.c.playbook_key.in_(KEYS_PARAMETER))
     .order_by(lessons.c.id)
 )
-_NAMES = Content.__dataclass_fields__
+_NAMES = PlaybookContent.__dataclass_fields__
 
-Query = Select[tuple[object, ...]]
+PlaybookSelect = Select[tuple[object, ...]]
 _Row = Row[tuple[object, ...]]
 
 _log = logging.getLogger(__name__)
 
 
-def read_all(
-    connection: Connection, query: Query, given: Mapping[str, object] | None = None
+def read_playbooks(
+    connection: Connection, query: PlaybookSelect, given: Mapping[str, object] | None = None
 ) -> list[Playbook]:
     """The playbooks of a query over `playbooks`; those that are damaged left out, told of once."""
     found, damaged = _read(connection, query, given)
@@ -40,7 +40,7 @@ def read_all(
     return found
 
 
-def read_whole(connection: Connection, query: Query) -> list[Playbook]:
+def read_playbooks_strictly(connection: Connection, query: PlaybookSelect) -> list[Playbook]:
     """The same, all of them.
 
     Raises:
@@ -52,13 +52,13 @@ def read_whole(connection: Connection, query: Query) -> list[Playbook]:
     return found
 
 
-def damaged_rows(connection: Connection) -> list[str]:
+def describe_damaged_rows(connection: Connection) -> list[str]:
     """What is wrong with each playbook that cannot be read."""
     return [str(error) for error in _read(connection, select(playbooks), None)[1]]
 
 
 def _read(
-    connection: Connection, query: Query, given: Mapping[str, object] | None
+    connection: Connection, query: PlaybookSelect, given: Mapping[str, object] | None
 ) -> tuple[list[Playbook], list[StoreCorrupt]]:
     rows, damaged = _rows(connection, query, given)
     taught = _lessons(connection, [row.key for row in rows])
@@ -72,7 +72,7 @@ def _read(
 
 
 def _rows(
-    connection: Connection, query: Query, given: Mapping[str, object] | None
+    connection: Connection, query: PlaybookSelect, given: Mapping[str, object] | None
 ) -> tuple[Sequence[_Row], list[StoreCorrupt]]:
     try:
         return connection.execute(query, given).all(), []
@@ -113,8 +113,8 @@ def _tell(message: str) -> None:
 
 def _lessons(connection: Connection, keys: Sequence[int]) -> dict[int, list[Lesson]]:
     found: dict[int, list[Lesson]] = {}
-    for start in range(0, len(keys), AT_ONCE):
-        for row in connection.execute(_LESSONS, {"keys": keys[start : start + AT_ONCE]}):
+    for start in range(0, len(keys), KEYS_PER_STATEMENT):
+        for row in connection.execute(_LESSONS, {"keys": keys[start : start + KEYS_PER_STATEMENT]}):
             lesson = Lesson(id=row.id, text=row.text, run_id=row.run_id, at=row.at)
             found.setdefault(row.playbook_key, []).append(lesson)
     return found
@@ -128,7 +128,7 @@ def _playbook(row: _Row, taught: tuple[Lesson, ...]) -> Playbook:
         key=row.key,
         slug=row.slug,
         version=row.version,
-        counts=Counts(successes=row.successes, partials=row.partials, failures=row.failures),
+        counts=OutcomeCounts(successes=row.successes, partials=row.partials, failures=row.failures),
         lessons=taught,
         created_at=row.created_at,
         updated_at=row.updated_at,

@@ -29,7 +29,7 @@ class Scope:
 EVERYONE = Scope()
 
 
-class Level(NamedTuple):
+class ScopeLevel(NamedTuple):
     """One row of the table: which of the three ids a scope names."""
 
     agent: bool
@@ -38,25 +38,25 @@ class Level(NamedTuple):
 
 
 LEVELS = (
-    Level(agent=True, user=True, company=True),
-    Level(agent=True, user=True, company=False),
-    Level(agent=True, user=False, company=True),
-    Level(agent=False, user=True, company=True),
-    Level(agent=True, user=False, company=False),
-    Level(agent=False, user=True, company=False),
-    Level(agent=False, user=False, company=True),
-    Level(agent=False, user=False, company=False),
+    ScopeLevel(agent=True, user=True, company=True),
+    ScopeLevel(agent=True, user=True, company=False),
+    ScopeLevel(agent=True, user=False, company=True),
+    ScopeLevel(agent=False, user=True, company=True),
+    ScopeLevel(agent=True, user=False, company=False),
+    ScopeLevel(agent=False, user=True, company=False),
+    ScopeLevel(agent=False, user=False, company=True),
+    ScopeLevel(agent=False, user=False, company=False),
 )
 """All levels, the most specific first."""
 
 
-def level(scope: Scope) -> int:
+def scope_level(scope: Scope) -> int:
     """The scope's place among `LEVELS`, from 1 for the most specific to 8 for everyone."""
-    named = Level(scope.agent is not None, scope.user is not None, scope.company is not None)
+    named = ScopeLevel(scope.agent is not None, scope.user is not None, scope.company is not None)
     return LEVELS.index(named) + 1
 
 
-def visible(viewer: Scope) -> tuple[Scope, ...]:
+def visible_scopes(viewer: Scope) -> tuple[Scope, ...]:
     """Every scope that this viewer may see, the most specific first; never empty."""
     made = (
         Scope(
@@ -69,19 +69,19 @@ def visible(viewer: Scope) -> tuple[Scope, ...]:
     return tuple(dict.fromkeys(made))
 
 
-def key(scope: Scope) -> str:
+def scope_key(scope: Scope) -> str:
     """What a scope is kept and looked up under; two scopes have the same key only when equal."""
     ids = json.dumps([scope.agent, scope.user, scope.company])
     return sha256(ids.encode()).hexdigest()[:32]
 
 
-def label(scope: Scope) -> str:
+def scope_label(scope: Scope) -> str:
     """The scope in words: `agent native, user ann`, or `everyone`."""
     named = {"agent": scope.agent, "user": scope.user, "company": scope.company}
     return ", ".join(f"{what} {who}" for what, who in named.items() if who) or "everyone"
 
 
-def checked(scope: Scope) -> Scope:
+def validate_scope(scope: Scope) -> Scope:
     """The scope as it is kept: ids trimmed, in one Unicode form; an empty id is none.
 
     Raises:

@@ -14,9 +14,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from memory.errors import StoreUnavailable
-from memory.lock_file import hold
+from memory.lock_file import acquire_lock
 
-BUSY_S = 60
+WRITE_LOCK_WAIT_S = 60
 """How long a writer waits for its turn."""
 
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "mmap_size=268435456")
@@ -34,7 +34,9 @@ def sqlite_engine(url: URL) -> Engine:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreUnavailable(f"cannot make {path.parent}: {error.strerror}") from error
-    engine = create_engine(url, connect_args={"timeout": BUSY_S, "isolation_level": None})
+    engine = create_engine(
+        url, connect_args={"timeout": WRITE_LOCK_WAIT_S, "isolation_level": None}
+    )
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
     event.listen(engine, "checkin", _end_turn)
@@ -62,8 +64,8 @@ def _take_turn(connection: Connection) -> None:
     except OSError as error:
         raise StoreUnavailable(f"cannot write {path}: {error.strerror}") from error
     connection.info[_TURN] = lock
-    if not hold(lock, BUSY_S):
-        raise StoreUnavailable(f"{path} is held by another for {BUSY_S} s")
+    if not acquire_lock(lock, WRITE_LOCK_WAIT_S):
+        raise StoreUnavailable(f"{path} is held by another for {WRITE_LOCK_WAIT_S} s")
 
 
 def _end_turn(_: object, entry: ConnectionPoolEntry) -> None:

@@ -14,7 +14,7 @@ class Retention:
     min_confidence: float = 0.3
 
 
-def why_stale(playbook: Playbook, retention: Retention, now: datetime) -> str | None:
+def stale_reason(playbook: Playbook, retention: Retention, now: datetime) -> str | None:
     """The reason to archive a playbook, or None to keep it."""
     if playbook.status == "archived":
         return None

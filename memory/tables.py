@@ -24,11 +24,11 @@ from sqlalchemy.types import TypeDecorator
 metadata = MetaData()
 
 
-class MomentDamaged(ValueError):
+class InvalidTimestamp(ValueError):
     """What is kept is no moment."""
 
 
-class Moment(TypeDecorator[datetime]):
+class Timestamp(TypeDecorator[datetime]):
     """An aware moment, kept as text that sorts by time in every database."""
 
     impl = String(32)
@@ -43,16 +43,16 @@ class Moment(TypeDecorator[datetime]):
         try:
             return datetime.fromisoformat(value) if value else None
         except ValueError as error:
-            raise MomentDamaged(f"{value!r} is no moment") from error
+            raise InvalidTimestamp(f"{value!r} is no moment") from error
 
 
-def owner_key(name: str, owner: str, *, primary: bool = True) -> "Column[int]":
+def owner_column(name: str, owner: str, *, primary: bool = True) -> "Column[int]":
     """A column that names the owner of a row; the row is deleted with its owner."""
     key = ForeignKey(owner, ondelete="CASCADE")
     return Column(name, Integer, key, primary_key=primary, nullable=False)
 
 
-_playbook_key = partial(owner_key, "playbook_key", "playbooks.key")
+_playbook_key = partial(owner_column, "playbook_key", "playbooks.key")
 
 playbooks = Table(
     "playbooks",
@@ -73,9 +73,9 @@ playbooks = Table(
     Column("partials", Integer, nullable=False, default=0),
     Column("failures", Integer, nullable=False, default=0),
     Column("source", String(255), nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
-    Column("last_used_at", Moment),
+    Column("created_at", Timestamp, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
+    Column("last_used_at", Timestamp),
     sqlite_autoincrement=True,  # a key is never used twice: the vector index would mix them up
 )
 
@@ -91,7 +91,7 @@ versions = Table(
     metadata,
     _playbook_key(),
     Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
     Column("source", String(255), nullable=False),
     Column("content", JSON, nullable=False),
 )
@@ -104,7 +104,7 @@ lessons = Table(
     Column("text", Text, nullable=False),
     Column("digest", String(32), nullable=False),
     Column("run_id", String(64)),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
     Column("model", String(255)),
     Column("vector", LargeBinary),
     UniqueConstraint("playbook_key", "digest", name="one_lesson_once"),
@@ -120,16 +120,16 @@ executions = Table(
     Column("agent", String(255), nullable=False),
     Column("task", Text, nullable=False),
     Column("outcome", String(16), nullable=False, index=True),
-    Column("started_at", Moment),
-    Column("completed_at", Moment, nullable=False),
-    Column("expires_at", Moment),
+    Column("started_at", Timestamp),
+    Column("completed_at", Timestamp, nullable=False),
+    Column("expires_at", Timestamp),
     Column("step_results", JSON, nullable=False),
     Column("reflection", JSON),
     Column("reflection_applied", Boolean, nullable=False, default=False),
     UniqueConstraint("run_id", "playbook_key", name="one_execution_a_run"),
 )
 
-vectors = Table(
+playbook_vectors = Table(
     "vectors",
     metadata,
     _playbook_key(),
@@ -140,7 +140,7 @@ vectors = Table(
     Index("vectors_by_model", "model", "dimensions"),
 )
 
-words = Table(
+playbook_words = Table(
     "words",
     metadata,
     Column("word", String(64), primary_key=True),
@@ -151,7 +151,7 @@ words = Table(
     sqlite_with_rowid=False,
 )
 
-outdated = Table(
+outdated_playbooks = Table(
     "outdated",
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=True),
@@ -171,14 +171,14 @@ last_changes = Table(
 An index that was brought up to a number lacks what comes after it.
 """
 
-store = Table("store", metadata, Column("id", String(36), primary_key=True))
+store_ids = Table("store", metadata, Column("id", String(36), primary_key=True))
 """One row: what an index is named after, wherever the database is moved or copied to."""
 
 recalls = Table(
     "recalls",
     metadata,
     Column("run_id", String(64), primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
     Column("task", Text, nullable=False),
     Column("held_out", Boolean, nullable=False),
     Column("share", Float),
@@ -194,7 +194,7 @@ run_writes = Table(
 )
 """How often a run wrote through the playbook tools, and how many playbooks it made."""
 
-recalled = Table(
+recalled_playbooks = Table(
     "recalled",
     metadata,
     Column("run_id", String(64), ForeignKey("recalls.run_id"), primary_key=True),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 
-def filled_in(template: str, **values: object) -> str:
+def render_template(template: str, **values: object) -> str:
     """The prompt with these values, none of which is taken for a template itself."""
     # Few runs ask a model, and every run pays for what is imported above.
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

@@ -9,14 +9,14 @@ from typing import Literal, NamedTuple
 from contracts.chat import Embed
 from memory.confidence import wilson_lower_bound
 
-Status = Literal["draft", "active", "archived"]
+PlaybookStatus = Literal["draft", "active", "archived"]
 Outcome = Literal["success", "partial", "failure", "pending", "neutral"]
-Group = Literal["proven", "mixed", "untested", "failed"]
-Arm = Literal["words", "vectors"]
+ResultGroup = Literal["proven", "mixed", "untested", "failed"]
+SearchArm = Literal["words", "vectors"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class PlaybookStep:
     """One step of a procedure; `fallback` says what to do when `expected` does not happen.
 
     `order` counts from 1. Steps are kept in its order; 0 means the place in the list.
@@ -31,7 +31,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class PlaybookContent:
     """What a person or an agent writes of a playbook; all of it can be changed and undone.
 
     `title` and `use_case` say when to use it: they alone are embedded. The procedure is
@@ -41,11 +41,11 @@ class Content:
     title: str
     use_case: str = ""
     process: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlaybookStep, ...] = ()
     notes: str = ""
     category: str = ""
     tags: tuple[str, ...] = ()
-    status: Status = "active"
+    status: PlaybookStatus = "active"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Lesson:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts:
+class OutcomeCounts:
     """How often a playbook led where. A partial success counts as a success."""
 
     successes: int = 0
@@ -67,30 +67,30 @@ class Counts:
     failures: int = 0
 
     @property
-    def good(self) -> int:
+    def succeeded(self) -> int:
         """Executions that count as successes."""
         return self.successes + self.partials
 
     @property
     def total(self) -> int:
         """Executions with a verdict."""
-        return self.good + self.failures
+        return self.succeeded + self.failures
 
     @property
     def confidence(self) -> float:
         """Wilson lower bound of the share of successes, 0 to 1."""
-        return wilson_lower_bound(self.good, self.failures)
+        return wilson_lower_bound(self.succeeded, self.failures)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Playbook(Content):
+class Playbook(PlaybookContent):
     """A playbook as it is kept. `version` grows with each change of its content."""
 
     id: str
     key: int
     slug: str
     version: int
-    counts: Counts
+    counts: OutcomeCounts
     lessons: tuple[Lesson, ...] = ()
     created_at: datetime
     updated_at: datetime
@@ -105,13 +105,13 @@ class Playbook(Content):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Version:
+class PlaybookVersion:
     """A playbook's content as it once was."""
 
     version: int
     at: datetime
     source: str
-    content: Content
+    content: PlaybookContent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ class Execution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Filter:
+class PlaybookFilter:
     """Which playbooks are meant. All of `tags` must be there."""
 
     category: str | None = None
@@ -168,27 +168,27 @@ class Filter:
     """Archived ones too."""
     drafts: bool = True
     """Drafts too, which no person stands for."""
-    own: str = ""
+    own_source: str = ""
     """Without `drafts`, those of this source all the same."""
 
-    def takes(self, status: Status, source: str) -> bool:
+    def matches(self, status: PlaybookStatus, source: str) -> bool:
         """Whether a playbook of this status and source is meant."""
         match status:
             case "archived":
                 return self.archived
             case "draft":
-                return self.drafts or source == self.own
+                return self.drafts or source == self.own_source
             case "active":
                 return True
 
 
 @dataclass(frozen=True, kw_only=True)
-class Query:
+class PlaybookQuery:
     """What to look for. All limits apply to both arms alike."""
 
     text: str
     limit: int = 10
-    filter: Filter = Filter()
+    filter: PlaybookFilter = PlaybookFilter()
     min_score: float = 0.0
     max_distance: float | None = None
     """Cosine distance past which vectors find nothing. None: the embedder's own limit."""
@@ -196,7 +196,7 @@ class Query:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
+class GroupThresholds:
     """How search results are grouped, see `ranking.group`."""
 
     proven_min: float = 0.5
@@ -205,7 +205,7 @@ class Contrast:
     """Confidence, by its latest executions alone, up to which one that fails is called failed."""
 
 
-class Place(NamedTuple):
+class ArmRank(NamedTuple):
     """Where one arm of the search put a playbook: rank from 1, and BM25 score or distance."""
 
     rank: int
@@ -213,35 +213,35 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hit:
+class SearchResult:
     """One playbook found. `score` is what it was ranked by, 0 to 1."""
 
     playbook: Playbook
     score: float
     relevance: float
     """Both arms fused, 0 to 1, before confidence is blended in."""
-    places: Mapping[Arm, Place]
+    arm_ranks: Mapping[SearchArm, ArmRank]
     lessons: tuple[str, ...] = ()
     """The playbook's lessons, those that fit the query first."""
-    what_failed: tuple[str, ...] = ()
+    failure_texts: tuple[str, ...] = ()
     """What its latest failed executions say, as far as a person let it; filled where results are
     told apart, as is `tainted`."""
-    tainted: bool = False
+    has_run_text: bool = False
     """Whether anybody but a person wrote any of what is shown of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrasted:
+class GroupedResults:
     """Search results by their group."""
 
     query: str
-    proven: tuple[Hit, ...] = ()
-    mixed: tuple[Hit, ...] = ()
-    untested: tuple[Hit, ...] = ()
-    failed: tuple[Hit, ...] = ()
+    proven: tuple[SearchResult, ...] = ()
+    mixed: tuple[SearchResult, ...] = ()
+    untested: tuple[SearchResult, ...] = ()
+    failed: tuple[SearchResult, ...] = ()
 
     @property
-    def groups(self) -> Mapping[Group, tuple[Hit, ...]]:
+    def groups(self) -> Mapping[ResultGroup, tuple[SearchResult, ...]]:
         """The results of each group, in the order in which groups are shown."""
         return {
             "proven": self.proven,
@@ -251,7 +251,7 @@ class Contrasted:
         }
 
     @property
-    def hits(self) -> tuple[Hit, ...]:
+    def hits(self) -> tuple[SearchResult, ...]:
         """All of them, in the order of the groups."""
         return tuple(chain.from_iterable(self.groups.values()))
 
@@ -268,7 +268,7 @@ class Embedder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stats:
+class StoreStats:
     """Totals over the store."""
 
     playbooks: int

@@ -3,14 +3,14 @@
 import re
 from collections import Counter
 
-from memory.types import Content
+from memory.types import PlaybookContent
 
 K1 = 1.2
 B = 0.75
 TYPICAL_LENGTH = 60.0
 """BM25's average length, held fixed so that one playbook's impacts never depend on the others."""
 
-QUERY_WORDS = 24
+MAX_QUERY_WORDS = 24
 _LONGEST = 40
 _MOST = 2_000
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힣]|[^\W_]+")
@@ -23,7 +23,7 @@ _STOP = frozenset(_STOP_WORDS.split())
 _ENDINGS = (("ies", "y"), ("ing", ""), ("edly", ""), ("ed", ""), ("ly", ""), ("es", ""), ("s", ""))
 
 
-def split(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """The words of a text, each cut to its stem; scripts without spaces give single signs."""
     found = (_WORD.findall(text[: _MOST * 10].lower()))[:_MOST]
     return [_stem(word[:_LONGEST]) for word in found if word not in _STOP]
@@ -31,17 +31,17 @@ def split(text: str) -> list[str]:
 
 def query_words(text: str) -> list[str]:
     """The first distinct words of a query."""
-    return list(dict.fromkeys(split(text)))[:QUERY_WORDS]
+    return list(dict.fromkeys(tokenize(text)))[:MAX_QUERY_WORDS]
 
 
-def impacts(content: Content) -> dict[str, float]:
+def word_impacts(content: PlaybookContent) -> dict[str, float]:
     """Each word of a playbook and BM25's share that does not depend on other playbooks.
 
     A word in the title weighs three times, in use case and tags twice, elsewhere once.
     """
     counts: Counter[str] = Counter()
     for weight, text in _fields(content):
-        for word in split(text):
+        for word in tokenize(text):
             counts[word] += weight
     length = B * counts.total() / TYPICAL_LENGTH
     return {
@@ -50,7 +50,7 @@ def impacts(content: Content) -> dict[str, float]:
     }
 
 
-def _fields(content: Content) -> list[tuple[int, str]]:
+def _fields(content: PlaybookContent) -> list[tuple[int, str]]:
     steps = " ".join(f"{step.action} {step.tool} {step.expected}" for step in content.steps)
     return [
         (3, content.title),

@@ -10,7 +10,7 @@ from app.terminal.out import show, show_json
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
-    from memory.curation.curate import Curated
+    from memory.curation.curate import CurationResult
 
 
 def curate(
@@ -40,11 +40,11 @@ def curate(
         show("no run since then earned a look: `harness runs rate R 0..100` says which were good")
 
 
-def _show(one: "Curated") -> None:
+def _show(one: "CurationResult") -> None:
     from memory.notes.content import kind_of, searched_text
 
-    if one.fault:
-        show(f"run {one.run_id}: {one.fault}")
+    if one.error:
+        show(f"run {one.run_id}: {one.error}")
     for entry in one.written:
         said = " ".join(searched_text(entry).split())[:70]
         show(f"{entry.status}: {kind_of(entry)} {entry.id} ({entry.confidence} of 100): {said}")
@@ -54,11 +54,11 @@ def _show(one: "Curated") -> None:
         show(f"known already: {known}")
     for refused in one.refused:
         show(f"refused: {refused.words[:70]}: {refused.why}")
-    if not (one.fault or one.written or one.merged or one.refused):
+    if not (one.error or one.written or one.merged or one.refused):
         show(f"run {one.run_id} taught nothing")
 
 
-def _json(one: "Curated") -> dict[str, object]:
+def _json(one: "CurationResult") -> dict[str, object]:
     from memory.notes.as_json import full
 
     return {
@@ -66,5 +66,5 @@ def _json(one: "Curated") -> dict[str, object]:
         "written": [full(entry) for entry in one.written],
         "merged": list(one.merged),
         "refused": [{"words": each.words, "why": each.why} for each in one.refused],
-        "fault": one.fault,
+        "fault": one.error,
     }

@@ -64,9 +64,9 @@ def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
     """One note or example that was just changed."""
     from memory.notes.as_json import full
     from memory.notes.content import kind_of
-    from memory.scope import label
+    from memory.scope import scope_label
 
-    known = f"{_state(entry)}, version {entry.version}, for {label(entry.scope)}"
+    known = f"{_state(entry)}, version {entry.version}, for {scope_label(entry.scope)}"
     tell(full(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
 
 
@@ -79,7 +79,7 @@ def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
     from flows.recall.library import notebook
     from memory.notes.as_json import full
     from memory.notes.types import Note, Where
-    from memory.scope import label
+    from memory.scope import scope_label
 
     for name, value in (("user", where.user), ("company", where.company)):
         if value is not None and not value.strip():
@@ -100,7 +100,7 @@ def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
             entry.id[:8],
             _state(entry),
             entry.note_type if isinstance(entry, Note) else str(entry.score),
-            label(entry.scope),
+            scope_label(entry.scope),
             _short(entry),
         )
         for entry in found
@@ -221,11 +221,11 @@ def _with(before: "Entry", wanted: "Content", version: int | None) -> "Entry":
 def _facts(entry: "Entry") -> list[str]:
     from memory.notes.content import kind_of
     from memory.notes.types import Note
-    from memory.scope import label
+    from memory.scope import scope_label
 
     what = f"[{entry.note_type}]" if isinstance(entry, Note) else f"[score {entry.score}]"
     lines = [f"{kind_of(entry)} {entry.id}, version {entry.version}: {_state(entry)} {what}"]
-    lines.append(f"for {label(entry.scope)}; {entry.protection}")
+    lines.append(f"for {scope_label(entry.scope)}; {entry.protection}")
     lines.append(f"by {entry.author.kind} {entry.author.name}, {entry.created_at:%Y-%m-%d %H:%M}")
     if entry.source_run:
         lines.append(f"from run {entry.source_run}, confidence {entry.confidence}")

@@ -16,7 +16,7 @@ from contracts.errors import OptionInvalid
 from nodes.text import escape_invisible
 
 if TYPE_CHECKING:
-    from memory.types import Hit, Playbook
+    from memory.types import Playbook, SearchResult
 
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
 Category = Annotated[str | None, typer.Option(help="Only this category.")]
@@ -60,11 +60,11 @@ def add(
     """Keep a new playbook."""
     from flows.recall.library import library
     from memory.content import parse_content
-    from memory.playbooks.editing import read_document
-    from memory.playbooks.tools import full
+    from memory.playbooks.editing import parse_json
+    from memory.playbooks.tools import playbook_json
 
     if file is not None:
-        document = read_document(read_file(file))
+        document = parse_json(read_file(file))
     else:
         document = {
             "title": title,
@@ -78,7 +78,7 @@ def add(
         }
     with library() as opened:
         made = opened.create(parse_content(document))
-    tell(full(made), f"kept {made.slug} ({made.id})", as_json)
+    tell(playbook_json(made), f"kept {made.slug} ({made.id})", as_json)
 
 
 @app.command("list")
@@ -91,14 +91,14 @@ def list_(
 ) -> None:
     """List playbooks, the newest change first."""
     from flows.recall.library import library
-    from memory.playbooks.tools import full
-    from memory.types import Filter
+    from memory.playbooks.tools import playbook_json
+    from memory.types import PlaybookFilter
 
-    where = Filter(category=category, tags=tuple(tags or ()), archived=archived)
+    where = PlaybookFilter(category=category, tags=tuple(tags or ()), archived=archived)
     with library() as opened:
         found = opened.list(where, limit=limit)
     if as_json:
-        show_json([full(playbook) for playbook in found])
+        show_json([playbook_json(playbook) for playbook in found])
     elif not found:
         narrowed = category is not None or bool(tags) or limit == 0
         show("no playbook matches" if narrowed else NO_PLAYBOOKS)
@@ -117,17 +117,17 @@ def show_(
 ) -> None:
     """Show one playbook."""
     from flows.recall.library import library
-    from memory.playbooks.editing import as_text
-    from memory.playbooks.tools import full
+    from memory.playbooks.editing import playbook_to_text
+    from memory.playbooks.tools import playbook_json
 
     with library() as opened:
         found = opened.get(playbook)
         versions = opened.history(playbook) if history else []
     if as_json:
         past = [asdict(version) for version in versions]
-        show_json({**full(found), **({"history": past} if history else {})})
+        show_json({**playbook_json(found), **({"history": past} if history else {})})
         return
-    show(escape_invisible(as_text(found)))
+    show(escape_invisible(playbook_to_text(found)))
     for version in versions:
         by = escape_invisible(version.source)
         show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {by}")
@@ -159,13 +159,15 @@ def search(
         raise OptionInvalid("the text to search for is empty: say what you want to do")
     from flows.config.memory import load_memory_settings
     from flows.recall.library import library
-    from memory.playbooks.render import render
-    from memory.types import Filter, Query
+    from memory.playbooks.render import render_playbooks
+    from memory.types import PlaybookFilter, PlaybookQuery
 
     options = load_memory_settings()
-    usual = options.surfacing if context else Query(text=text)
-    where = Filter(category=category, tags=tuple(tags or ()), archived=archived, drafts=not context)
-    query = Query(
+    usual = options.surfacing if context else PlaybookQuery(text=text)
+    where = PlaybookFilter(
+        category=category, tags=tuple(tags or ()), archived=archived, drafts=not context
+    )
+    query = PlaybookQuery(
         text=text,
         limit=usual.limit if limit is None else limit,
         filter=where,
@@ -178,7 +180,7 @@ def search(
     with library() as opened:
         if context:
             found = opened.search_with_context(query, options.contrast)
-            text = render(found, budget_tokens=options.budget_tokens).text
+            text = render_playbooks(found, budget_tokens=options.budget_tokens).text
             tell({"context": text}, text, as_json)
             return
         hits = opened.search(query)
@@ -201,8 +203,8 @@ def edit(
 ) -> None:
     """Change a playbook in $EDITOR."""
     from flows.recall.library import library
-    from memory.playbooks.editing import as_document, changes_from
-    from memory.playbooks.tools import full
+    from memory.playbooks.editing import parse_changes, playbook_to_json
+    from memory.playbooks.tools import playbook_json
 
     if to is not None and not undo:
         raise OptionInvalid("--to says how far --undo goes back: give both")
@@ -211,14 +213,14 @@ def edit(
             after = opened.undo(playbook, to=to)
         else:
             before = opened.get(playbook)
-            text = edited(as_document(before))
+            text = edited(playbook_to_json(before))
             if text is None:
-                tell(full(before), f"{before.slug} is unchanged", as_json)
+                tell(playbook_json(before), f"{before.slug} is unchanged", as_json)
                 return
             with kept_when_refused(text, f"{before.slug}-from-version-{before.version}.json"):
-                changes = changes_from(text)
+                changes = parse_changes(text)
                 after = opened.update(before.id, changes, expected_version=before.version)
-    tell(full(after), f"{after.slug} is at version {after.version}", as_json)
+    tell(playbook_json(after), f"{after.slug} is at version {after.version}", as_json)
 
 
 @app.command("rm")
@@ -230,11 +232,11 @@ def rm(
     """Delete a playbook for good, or archive it."""
     from flows.recall.library import library
     from memory.errors import PlaybookNotFound
-    from memory.playbooks.changes import Changes
+    from memory.playbooks.changes import PlaybookChanges
 
     with library() as opened:
         if archive:
-            slug = opened.update(playbook, Changes(status="archived")).slug
+            slug = opened.update(playbook, PlaybookChanges(status="archived")).slug
             tell({"archived": slug}, f"archived {slug}", as_json)
             return
         if not opened.delete(playbook):
@@ -246,17 +248,17 @@ def _known(playbook: "Playbook") -> tuple[str, str]:
     return f"{playbook.confidence:.0%}", str(playbook.counts.total)
 
 
-def _hit(hit: "Hit") -> dict[str, object]:
-    from memory.playbooks.tools import full
+def _hit(hit: "SearchResult") -> dict[str, object]:
+    from memory.playbooks.tools import playbook_json
 
-    places = {arm: {"rank": at.rank, "score": at.score} for arm, at in hit.places.items()}
+    places = {arm: {"rank": at.rank, "score": at.score} for arm, at in hit.arm_ranks.items()}
     return {
         "score": hit.score,
         "relevance": hit.relevance,
         "found_by": places,
-        **full(hit.playbook),
+        **playbook_json(hit.playbook),
     }
 
 
-def _why(hit: "Hit") -> str:
-    return ", ".join(f"{arm}: rank {at.rank}, {at.score:.3f}" for arm, at in hit.places.items())
+def _why(hit: "SearchResult") -> str:
+    return ", ".join(f"{arm}: rank {at.rank}, {at.score:.3f}" for arm, at in hit.arm_ranks.items())

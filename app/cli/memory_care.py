@@ -39,8 +39,8 @@ def record(
     from flows.config.settings import load_settings
     from flows.recall.library import library
     from flows.runs.runs import is_known
-    from memory.playbooks.feedback import give_verdict
-    from memory.playbooks.tools import full
+    from memory.playbooks.feedback import record_feedback
+    from memory.playbooks.tools import playbook_json
     from memory.types import Execution, Reflection
 
     for option, texts in (("--failed", failed), ("--lesson", lesson)):
@@ -56,17 +56,17 @@ def record(
         reflection=words if failed or lesson else None,
     )
     with library() as opened:
-        verdict = give_verdict(opened, playbook, said)
+        verdict = record_feedback(opened, playbook, said)
         after = opened.get(playbook)
     told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
-    tell(full(after), told if verdict.counted else f"{told} (recorded before)", as_json)
+    tell(playbook_json(after), told if verdict.counted else f"{told} (recorded before)", as_json)
     if run_id and not is_known(load_settings().runs, run_id):
         say(f"note: run {run!r} is not known here; it counts, and settles no run that is")
     if verdict.held_out:
         say(f"note: run {run!r} was shown no playbook, to compare: its outcome counts for none")
     if verdict.outcome != outcome:
         say(f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}")
-    for text, why in verdict.taught.dropped:
+    for text, why in verdict.lessons.rejected:
         say(f"note: lesson {text[:60]!r} was not kept: {escape_invisible(why)}")
 
 
@@ -206,11 +206,11 @@ def export(
 
     from flows.recall.library import library
     from memory.playbooks.portable import export as lines_of
-    from memory.types import Filter
+    from memory.types import PlaybookFilter
 
     with library() as opened:
         lines = list(lines_of(opened))
-        number = len(opened.list(Filter(archived=True)))
+        number = len(opened.list(PlaybookFilter(archived=True)))
     if file is not None:
         write_file(file, "".join(f"{line}\n" for line in lines))
         told = {"file": str(file), "playbooks": number, "executions": len(lines) - number}

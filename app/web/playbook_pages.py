@@ -14,10 +14,10 @@ from app.web.pages import back, page
 from app.web.typed import Typed, Version, as_typed
 from flows.recall.library import library
 from memory.errors import StaleUpdate
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import Filter, Playbook, Status
-from memory.types import Query as Search
+from memory.types import Playbook, PlaybookFilter, PlaybookStatus
+from memory.types import PlaybookQuery as Search
 
 LISTED = 200
 
@@ -51,12 +51,12 @@ class PlaybookForm(BaseModel, frozen=True):
     notes: str = ""
     category: str = ""
     tags: str = ""
-    status: Status = "active"
+    status: PlaybookStatus = "active"
     version: Version
 
-    def changes(self) -> Changes:
+    def changes(self) -> PlaybookChanges:
         """The whole content as one change; browsers send lines with CR."""
-        return Changes(
+        return PlaybookChanges(
             title=self.title,
             use_case=self.use_case.replace("\r\n", "\n"),
             process=self.process.replace("\r\n", "\n"),
@@ -86,14 +86,14 @@ def list_playbooks(request: Request, asked: Annotated[PlaybookFilter, Query()]) 
 @router.post("/playbooks/status")
 def set_status(
     request: Request,
-    status: Annotated[Status, Form()],
+    status: Annotated[PlaybookStatus, Form()],
     chosen: Chosen = (),
 ) -> Response:
     """Give another status to those of the chosen playbooks that nobody changed since."""
     with library() as opened:
 
         def judge(ref: str, version: int) -> None:
-            opened.update(ref, Changes(status=status), expected_version=version)
+            opened.update(ref, PlaybookChanges(status=status), expected_version=version)
 
         change_each(chosen, judge, lambda ref: opened.get(ref).title)
     return back(request, "/playbooks")
@@ -151,7 +151,7 @@ def _form(
 
 
 def _found(opened: Library, asked: PlaybookFilter) -> Sequence[Playbook]:
-    where = Filter(category=asked.category or None, archived=asked.archived)
+    where = PlaybookFilter(category=asked.category or None, archived=asked.archived)
     if asked.text:
         hits = opened.search(Search(text=asked.text, limit=LISTED, filter=where))
         return [hit.playbook for hit in hits]

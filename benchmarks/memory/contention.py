@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.row import Row
 from memory.playbooks.library import Library, open_library
-from memory.types import Content, Query
+from memory.types import PlaybookContent, PlaybookQuery
 from tests.support.memory import WordEmbedder
 
 PROCESSES = 8
@@ -75,7 +75,7 @@ def _open(folder: Path) -> AbstractContextManager[Library]:
 
 def _start(folder: Path) -> str:
     with _open(folder) as library:
-        return library.create(Content(title="shared by all")).id
+        return library.create(PlaybookContent(title="shared by all")).id
 
 
 def _worker(folder: Path, number: int, rounds: int, shared: str) -> "subprocess.Popen[str]":
@@ -95,7 +95,7 @@ def _lost(folder: Path, told: str, shared: str, *, spare: int) -> tuple[int, int
         for line in lines:
             if line.startswith("created"):
                 _, id_, name = line.split()
-                found = library.search(Query(text=f"{name} alpha", limit=3))
+                found = library.search(PlaybookQuery(text=f"{name} alpha", limit=3))
                 lost += id_ not in [hit.playbook.id for hit in found]
         lost += sum(not finding.ok for finding in library.doctor())
     return lost, len(lines)

@@ -10,14 +10,14 @@ from uuid import uuid4
 import numpy as np
 from sqlalchemy import insert
 
-from memory.content import content_json, embedded_text, slug
-from memory.database import writing
+from memory.content import content_json, embedding_text, slugify
+from memory.database import write_transaction
 from memory.playbooks.library import Library
-from memory.tables import outdated, playbooks, versions, words
-from memory.tables import vectors as vector_table
-from memory.types import Content, Step
+from memory.tables import outdated_playbooks, playbook_words, playbooks, versions
+from memory.tables import playbook_vectors as vector_table
+from memory.types import PlaybookContent, PlaybookStep
 from memory.vectors.stored_vectors import text_digest
-from memory.words import impacts
+from memory.words import word_impacts
 from providers import mpnet
 
 VERBS = [
@@ -93,13 +93,13 @@ APART = 0.4
 """How far around, as a length."""
 
 
-def contents(count: int, seed: int = 0) -> list[Content]:
+def contents(count: int, seed: int = 0) -> list[PlaybookContent]:
     """That many different playbooks; a number makes each one's words its own."""
     lot = random.Random(seed)  # noqa: S311 - the same lots each time, no secret
     return [_content(number, lot) for number in range(count)]
 
 
-def vectors(made: Sequence[Content], seed: int = 0) -> list[Floats]:
+def vectors(made: Sequence[PlaybookContent], seed: int = 0) -> list[Floats]:
     """A unit vector for each."""
     real = _embedded(tuple(text(content) for content in made[:REAL]))
     noise = np.random.default_rng(seed)
@@ -117,13 +117,13 @@ def _embedded(texts: tuple[str, ...]) -> Floats:
     return np.array(mpnet.embed(texts), dtype=np.float32)
 
 
-def fill(library: Library, made: Sequence[Content], made_vectors: Sequence[Floats]) -> None:
+def fill(library: Library, made: Sequence[PlaybookContent], made_vectors: Sequence[Floats]) -> None:
     """Write them all, then let the index learn of them."""
     at = datetime.now(UTC)
     model = library.index.model or ""
     for start in range(0, len(made), 2_000):
         part = list(enumerate(made[start : start + 2_000], start + 1))
-        with writing(library.engine) as connection:
+        with write_transaction(library.engine) as connection:
             connection.execute(insert(playbooks), [_row(key, c, at) for key, c in part])
             history = [
                 {
@@ -139,9 +139,9 @@ def fill(library: Library, made: Sequence[Content], made_vectors: Sequence[Float
             spoken = [
                 {"word": word, "playbook_key": key, "impact": impact}
                 for key, c in part
-                for word, impact in impacts(c).items()
+                for word, impact in word_impacts(c).items()
             ]
-            connection.execute(insert(words), spoken)
+            connection.execute(insert(playbook_words), spoken)
             kept = [
                 {
                     "playbook_key": key,
@@ -153,7 +153,9 @@ def fill(library: Library, made: Sequence[Content], made_vectors: Sequence[Float
                 for key, c in part
             ]
             connection.execute(insert(vector_table), kept)
-            connection.execute(insert(outdated), [{"playbook_key": key} for key, _ in part])
+            connection.execute(
+                insert(outdated_playbooks), [{"playbook_key": key} for key, _ in part]
+            )
     library.index.refresh()
 
 
@@ -162,31 +164,32 @@ def folder_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _content(number: int, lot: random.Random) -> Content:
+def _content(number: int, lot: random.Random) -> PlaybookContent:
     verb, thing, place = lot.choice(VERBS), lot.choice(THINGS), lot.choice(PLACES)
     other, moment = lot.choice(THINGS), lot.choice(WHEN)
-    return Content(
+    return PlaybookContent(
         title=f"{verb.capitalize()} the {place} {thing} {number}",
         use_case=f"Someone must {verb} a {thing} of {place} {moment}, with the {other} in order",
         process=f"Look at the {thing}. Tell the owner of {place}. {verb.capitalize()} it slowly.",
         steps=tuple(
-            Step(order=n, action=f"{lot.choice(VERBS)} the {lot.choice(THINGS)}") for n in (1, 2, 3)
+            PlaybookStep(order=n, action=f"{lot.choice(VERBS)} the {lot.choice(THINGS)}")
+            for n in (1, 2, 3)
         ),
         category=lot.choice(PLACES),
     )
 
 
-def text(content: Content) -> str:
-    return embedded_text(content.title, content.use_case)
+def text(content: PlaybookContent) -> str:
+    return embedding_text(content.title, content.use_case)
 
 
-def _row(key: int, content: Content, at: datetime) -> dict[str, object]:
+def _row(key: int, content: PlaybookContent, at: datetime) -> dict[str, object]:
     lot = random.Random(key)  # noqa: S311 - the same lots each time, no secret
     return {
         **content_json(content),
         "key": key,
         "id": str(uuid4()),
-        "slug": f"{slug(content.title)}-{key}",
+        "slug": f"{slugify(content.title)}-{key}",
         "version": 1,
         "successes": lot.randrange(6),
         "partials": 0,

@@ -16,7 +16,7 @@ from benchmarks.memory.surface import Times, timed, times
 from benchmarks.row import Row
 from contracts.agents import AGENTS, NATIVE
 from memory import scope
-from memory.content import digest
+from memory.content import normalized_digest
 from memory.notes.generation import changing
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.tables import entries, entry_vectors
@@ -126,7 +126,7 @@ def _entry(
         "text": text,
         "output": "" if note else f"done as asked: {text}",
         "score": None if note else lot.randrange(101),
-        "scope": scope.key(whose),
+        "scope": scope.scope_key(whose),
         "agent": whose.agent,
         "user_id": whose.user,
         "company": whose.company,
@@ -135,7 +135,7 @@ def _entry(
         "protection": "Normal",
         "confidence": None,
         "flags": [],
-        "digest": digest(text),
+        "digest": normalized_digest(text),
         "author": "person",
         "author_name": "bench",
         "source_run": None,

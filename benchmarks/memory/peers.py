@@ -14,7 +14,7 @@ from typing import NamedTuple
 from benchmarks.memory import corpus
 from benchmarks.row import Row
 from memory.playbooks.library import open_library
-from memory.types import Embedder, Query
+from memory.types import Embedder, PlaybookQuery
 from providers import mpnet
 
 ADDED = 1_000
@@ -115,7 +115,9 @@ def _ours() -> Taken:
         with open_library(home / "harness.db", index=home / "index", embedder=model) as library:
             return measured(
                 lambda text: library.create(by_text[text]),
-                lambda text: len(library.search(Query(text=text, limit=5, max_distance=2.0))),
+                lambda text: len(
+                    library.search(PlaybookQuery(text=text, limit=5, max_distance=2.0))
+                ),
                 watch,
                 list(by_text),
             )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from benchmarks.row import Row
 from memory.playbooks.library import Library, open_library
-from memory.types import Content, Embedder, Filter, Query
+from memory.types import Embedder, PlaybookContent, PlaybookFilter, PlaybookQuery
 from providers import mpnet
 
 CUT = 5
@@ -45,12 +45,12 @@ def rows() -> Iterator[Row]:
             yield from _rows(library, "both kinds, held out", [*cases[half:], *terse[half:]])
 
 
-def read(path: Path) -> tuple[list[Content], list[Case]]:
+def read(path: Path) -> tuple[list[PlaybookContent], list[Case]]:
     """The procedures, and the question of each."""
     contents, cases = [], []
     for line in path.read_text().splitlines():
         title, use_case, process, question = (part.strip() for part in line.split("|"))
-        contents.append(Content(title=title, use_case=use_case, process=process))
+        contents.append(PlaybookContent(title=title, use_case=use_case, process=process))
         cases.append(Case(question, title))
     return contents, cases
 
@@ -67,9 +67,9 @@ def _rows(library: Library, kind: str, cases: Sequence[Case]) -> Iterator[Row]:
     titles = {playbook.key: playbook.title for playbook in library.list()}
     both, words, vectors = [], [], []
     for question, title in cases:
-        hits = library.search(Query(text=question, limit=CUT, max_distance=2.0))
+        hits = library.search(PlaybookQuery(text=question, limit=CUT, max_distance=2.0))
         both.append(_place([hit.playbook.title for hit in hits], title))
-        found = library.index.find(question, Filter(), depth=CUT, max_distance=2.0)
+        found = library.index.search(question, PlaybookFilter(), depth=CUT, max_distance=2.0)
         words.append(_place([titles[key] for key, _ in found.words], title))
         vectors.append(_place([titles[key] for key, _ in found.vectors or ()], title))
     size = f"{len(cases)} questions, {len(titles)} procedures"

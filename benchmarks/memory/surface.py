@@ -12,8 +12,8 @@ from typing import NamedTuple
 from benchmarks.memory import corpus
 from benchmarks.row import Row
 from memory.playbooks.library import Library, open_library
-from memory.playbooks.render import render
-from memory.types import Content, Embedder, Query
+from memory.playbooks.render import render_playbooks
+from memory.types import Embedder, PlaybookContent, PlaybookQuery
 from providers import mpnet
 
 SIZES = (1_000, 10_000, 100_000)
@@ -57,7 +57,9 @@ def rows() -> Iterator[Row]:
     )
 
 
-def _measure(size: int, made: list[Content], vectors: list[corpus.Floats]) -> tuple[Times, Times]:
+def _measure(
+    size: int, made: list[PlaybookContent], vectors: list[corpus.Floats]
+) -> tuple[Times, Times]:
     with tempfile.TemporaryDirectory(prefix="harness-bench-") as folder:
         home = Path(folder)
         model = Embedder(name=mpnet.NAME, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
@@ -72,9 +74,9 @@ def _measure(size: int, made: list[Content], vectors: list[corpus.Floats]) -> tu
 
 
 def _surface(library: Library, text: str) -> None:
-    query = Query(text=text, limit=5, confidence_weight=0.3)
-    rendered = render(library.search_with_context(query), budget_tokens=2_000)
-    assert rendered.shown, text
+    query = PlaybookQuery(text=text, limit=5, confidence_weight=0.3)
+    rendered = render_playbooks(library.search_with_context(query), budget_tokens=2_000)
+    assert rendered.playbook_ids, text
 
 
 def _queries(count: int) -> list[str]:

@@ -17,7 +17,7 @@ from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, repo_name
 from flows.runs.secret_reads import node_of, rules_of, secrets_read
-from memory.around_run import Recall
+from memory.around_run import RecallResult
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes
 from policy.log.events import Draft, Kind
@@ -93,12 +93,12 @@ class RunEvents:
                 self._draft("source", {"commit": checkpoint.base.commit}, made=(self._workspace,)),
             ]
 
-    def surfaced(self, recall: Recall) -> None:
+    def surfaced(self, recall: RecallResult) -> None:
         """Memory showed this to the run."""
         if not recall.text:
             return
-        hits = [hit for hit in recall.found.hits if hit.playbook.id in recall.shown]
-        taint = frozenset(f"playbook:{hit.playbook.slug}" for hit in hits if hit.tainted)
+        hits = [hit for hit in recall.results.hits if hit.playbook.id in recall.shown]
+        taint = frozenset(f"playbook:{hit.playbook.slug}" for hit in hits if hit.has_run_text)
         said = self._redact(recall.text)
         self._memory = text_entity(said, origin="memory", label=Label(taint=taint))
         shown: list[Json] = [hit.playbook.slug for hit in hits]

@@ -13,9 +13,9 @@ from pydantic_settings import SettingsConfigDict
 
 from flows.config.environment import beside_config
 from flows.config.tables import Table, load_table
-from memory.around_run import Surfacing
+from memory.around_run import RecallOptions
 from memory.stale import Retention
-from memory.types import Contrast
+from memory.types import GroupThresholds
 
 Tools = Literal["off", "read", "draft"]
 Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
@@ -114,14 +114,14 @@ class MemorySettings(Table):
         return Retention(max_age_days=self.max_age_days, min_confidence=self.min_confidence)
 
     @property
-    def contrast(self) -> Contrast:
+    def contrast(self) -> GroupThresholds:
         """How results are told apart."""
-        return Contrast(proven_min=self.proven_min, failed_max=self.failed_max)
+        return GroupThresholds(proven_min=self.proven_min, failed_max=self.failed_max)
 
     @property
-    def surfacing(self) -> Surfacing:
+    def surfacing(self) -> RecallOptions:
         """What a run is shown."""
-        return Surfacing(
+        return RecallOptions(
             limit=self.limit,
             budget_tokens=self.budget_tokens,
             max_distance=self.max_distance,

@@ -17,20 +17,20 @@ from flows.recall.playbooks import Away, Memory
 from flows.runs.report import page_link
 from flows.runs.report import plain as plain_text
 from flows.services.pages import pages_url
-from memory.around_run import Recall, Recorded
-from memory.types import Hit
+from memory.around_run import RecallResult, RecordedRun
+from memory.types import SearchResult
 
 if TYPE_CHECKING:
-    from memory.curation.curate import Curated
+    from memory.curation.curate import CurationResult
 
 
 def memory_in_prefect(plain: Memory) -> Memory:
     """The same, each call a task run of the flow that it is called in, with an artifact."""
 
-    def surface(run_id: str, task: str) -> Recall:
+    def surface(run_id: str, task: str) -> RecallResult:
         return _surface_task(plain, run_id, task)
 
-    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | Away | None:
         return _record_task(plain, report, verdict_later)
 
     return replace(plain, surface=surface, record=record)
@@ -63,7 +63,7 @@ def notes_in_prefect(
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
+def _learn_task(plain: Notes, run_id: str) -> "CurationResult | None":
     curated = plain.learn(run_id)
     if curated is not None:
         publish_taught(curated)
@@ -76,7 +76,7 @@ def _learn_task(plain: Notes, run_id: str) -> "Curated | None":
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
+def _surface_task(plain: Memory, run_id: str, task: str) -> RecallResult:
     shown = plain.surface(run_id, task)
     attach_markdown(
         recall_markdown(shown, pages_url(load_settings())),
@@ -92,7 +92,9 @@ def _surface_task(plain: Memory, run_id: str, task: str) -> Recall:
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+def _record_task(
+    plain: Memory, report: RunReport, verdict_later: bool
+) -> RecordedRun | Away | None:
     recorded = plain.record(report, verdict_later)
     if recorded is not None:
         attach_markdown(
@@ -101,17 +103,17 @@ def _record_task(plain: Memory, report: RunReport, verdict_later: bool) -> Recor
     return recorded
 
 
-def publish_taught(curated: "Curated") -> None:
+def publish_taught(curated: "CurationResult") -> None:
     """Attach what a run taught to the run of Prefect that this is called in."""
     attach_markdown(
         taught(curated), key=f"curated-{curated.run_id}", description="What the run taught"
     )
 
 
-def taught(curated: "Curated") -> str:
+def taught(curated: "CurationResult") -> str:
     """What came of a run, as Markdown."""
-    if curated.fault:
-        return plain_text(curated.fault)
+    if curated.error:
+        return plain_text(curated.error)
     kept = [
         f"- {entry.status}: `{entry.id}` {plain_text(entry.author.kind)}, {entry.confidence} of 100"
         for entry in curated.written
@@ -121,26 +123,26 @@ def taught(curated: "Curated") -> str:
     return "\n".join([*kept, *same, *refused]) or "The run taught nothing."
 
 
-def recall_markdown(shown: Recall, site: str | None = None) -> str:
+def recall_markdown(shown: RecallResult, site: str | None = None) -> str:
     """What a run was shown and why, as Markdown; `site` is where the pages are."""
     if shown.held_out:
         why = "This run was drawn to be shown no playbook, so that the lift can be measured."
     else:
-        why = f"{len(shown.shown)} of {len(shown.found.hits)} found were shown."
-    rows = [_row(hit, hit.playbook.id in shown.shown, site) for hit in shown.found.hits]
+        why = f"{len(shown.shown)} of {len(shown.results.hits)} found were shown."
+    rows = [_row(hit, hit.playbook.id in shown.shown, site) for hit in shown.results.hits]
     head = ["| playbook | shown | score | confidence | found by |", "|---|---|---|---|---|"]
     table = [*head, *rows] if rows else ["Nothing in memory fits this task."]
     return "\n".join([why, "", *table])
 
 
-def _row(hit: Hit, shown: bool, site: str | None) -> str:
-    places = [f"{arm} #{at.rank} ({at.score:.3f})" for arm, at in hit.places.items()]
+def _row(hit: SearchResult, shown: bool, site: str | None) -> str:
+    places = [f"{arm} #{at.rank} ({at.score:.3f})" for arm, at in hit.arm_ranks.items()]
     name = page_link(hit.playbook.slug, site, "playbook", hit.playbook.id)
     known = f"{hit.score:.3f} | {hit.playbook.confidence:.0%}"
     return f"| {name} | {'yes' if shown else 'no'} | {known} | {', '.join(places)} |"
 
 
-def _recorded(recorded: Recorded | Away) -> str:
+def _recorded(recorded: RecordedRun | Away) -> str:
     if isinstance(recorded, Away):
         return f"Nothing yet, memory is told again: {plain_text(recorded.why)}"
     credited = ", ".join(recorded.playbooks) or "no playbook"

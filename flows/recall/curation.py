@@ -16,10 +16,10 @@ from flows.runs.run_record import RunRecord, read_record
 from flows.runs.runs import find_run, read_report, reported_at, reported_since
 from flows.services.complete import complete_through_gateway
 from memory.curation import curate
-from memory.curation.curate import Curated
-from memory.curation.proposals import Story
+from memory.curation.curate import CurationResult
+from memory.curation.proposals import RunTranscript
 from memory.notes.notebook import Notebook
-from memory.scope import Scope, checked
+from memory.scope import Scope, validate_scope
 from providers.read_trajectory import event_line, read_trajectory
 
 RATED_WELL = 80
@@ -30,7 +30,7 @@ _LINE = 600
 _OUTPUT = 2_000
 
 
-def curate_run(run: str, *, model: str | None = None) -> Curated:
+def curate_run(run: str, *, model: str | None = None) -> CurationResult:
     """Look at one run, by its id or the beginning of it, whoever asked and however it ended.
 
     Raises:
@@ -44,7 +44,7 @@ def curate_run(run: str, *, model: str | None = None) -> Curated:
         return curate.curate_run(book, complete, chosen, told)
 
 
-def curate_new(run: str) -> Curated | None:
+def curate_new(run: str) -> CurationResult | None:
     """The same for whom nobody asked: None where somebody looked at it already.
 
     Raises:
@@ -55,7 +55,7 @@ def curate_new(run: str) -> Curated | None:
         return _look(book, run, settings, options)
 
 
-def curate_since(since: datetime) -> Iterator[Curated]:
+def curate_since(since: datetime) -> Iterator[CurationResult]:
     """Look at every run that reported or was rated since then, and earned it, and that nobody
     looked at yet. One that cannot be looked at is told when the others are done.
 
@@ -79,7 +79,7 @@ def curate_since(since: datetime) -> Iterator[Curated]:
     if away and not looked:
         raise away[0]
     for run_id, why in failed.items():
-        yield Curated(run_id=run_id, fault=str(why))
+        yield CurationResult(run_id=run_id, error=str(why))
 
 
 def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
@@ -87,7 +87,7 @@ def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> boo
     return options.curates and _is_waiting(book, report, options)
 
 
-def story(runs: Path, run: str, book: Notebook) -> Story:
+def story(runs: Path, run: str, book: Notebook) -> RunTranscript:
     """A run as the curator reads it: the person's own words apart from all the rest.
 
     A request that came from elsewhere, as from an issue, is some of the rest.
@@ -101,15 +101,15 @@ def story(runs: Path, run: str, book: Notebook) -> Story:
         run_id=own.name, blueprint="", name="", repo="", started_at="", process=""
     )
     rated = book.runs.rating(own.name)
-    return Story(
+    return RunTranscript(
         run_id=own.name,
         status=report.status,
         intent="" if asked.intent_from else report.intent,
-        intent_from=asked.intent_from,
+        intent_source=asked.intent_from,
         agent=report.agent,
-        viewer=checked(Scope(user=asked.user or None, company=asked.company or None)),
+        viewer=validate_scope(Scope(user=asked.user or None, company=asked.company or None)),
         rating=rated.score if rated else None,
-        said=tuple(_said(own / TRAJECTORY, report, asked.intent_from)),
+        transcript=tuple(_said(own / TRAJECTORY, report, asked.intent_from)),
     )
 
 
@@ -124,10 +124,12 @@ def _said(trajectory: Path, report: RunReport, intent_from: str) -> Iterator[str
         yield f"node {node.name}: {node.status}: {ended}"
 
 
-def _look(book: Notebook, run: str, settings: Settings, options: MemorySettings) -> Curated | None:
+def _look(
+    book: Notebook, run: str, settings: Settings, options: MemorySettings
+) -> CurationResult | None:
     with _curator(settings, options) as complete:  # each look has a budget of its own
         told = story(settings.runs, run, book)
-        return curate.curate_new(book, complete, _model(settings, options), told)
+        return curate.curate_once(book, complete, _model(settings, options), told)
 
 
 def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:

@@ -20,7 +20,7 @@ from nodes.execute import RunAgent
 from nodes.types import Agentic
 
 if TYPE_CHECKING:
-    from memory.curation.curate import Curated
+    from memory.curation.curate import CurationResult
     from memory.notes.injection import Injection
     from memory.notes.notebook import Notebook
     from memory.notes.types import Entry
@@ -55,7 +55,7 @@ class Notes:
     """Takes a run's id; gives the ids of all notes and examples that it was given."""
     earned: Callable[[RunReport], bool]
     """Takes a run that has ended; says whether it is to teach something without being asked."""
-    learn: Callable[[str], "Curated | None"]
+    learn: Callable[[str], "CurationResult | None"]
     """Takes a run's id; gives what it taught. None: nobody looked, or somebody had before."""
 
 
@@ -119,7 +119,7 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
         yield known if options.enabled else no_notes()
 
 
-def _learn(run_id: str) -> "Curated | None":
+def _learn(run_id: str) -> "CurationResult | None":
     from flows.recall.curation import curate_new  # brings in SQLAlchemy, as late as can be
 
     try:
@@ -156,11 +156,11 @@ def explain(injection: "Injection", site: str | None = None) -> str:
 
 def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:
     from memory.notes.content import kind_of, searched_text
-    from memory.scope import label
+    from memory.scope import scope_label
 
     distance = injection.distances.get(entry.key)
     away = "" if distance is None else f"{distance:.2f}"
     said = plain(searched_text(entry)[:120])
     kind = kind_of(entry)
     where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
-    return f"| {where} | {said} | {plain(label(entry.scope))} | {plain(shown)} | {away} |"
+    return f"| {where} | {said} | {plain(scope_label(entry.scope))} | {plain(shown)} | {away} |"

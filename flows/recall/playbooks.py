@@ -11,8 +11,8 @@ from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunReport
 from contracts.toolbox import Toolbox
 from flows.config.memory import MemorySettings, load_memory_settings
-from memory.around_run import Recall, Recorded
-from memory.types import Contrasted, Reflection
+from memory.around_run import RecallResult, RecordedRun
+from memory.types import GroupedResults, Reflection
 
 OpenTools = Callable[[str], AbstractContextManager[Callable[[], Toolbox | None]]]
 
@@ -32,11 +32,11 @@ class Memory:
 
     prepare: Callable[[], None]
     """Begins to load what the others need, while the run waits for its sandbox."""
-    surface: Callable[[str, str], Recall]
+    surface: Callable[[str, str], RecallResult]
     """Takes the run's id and its task; gives what the prompt is to hold."""
     shown: Callable[[str], tuple[str, ...]]
     """Takes the run's id; gives the ids of the playbooks that it was shown so far."""
-    record: Callable[[RunReport, bool], Recorded | Away | None]
+    record: Callable[[RunReport, bool], RecordedRun | Away | None]
     """Takes the report, however the run ended, and whether a person's verdict comes later; gives
     None where memory is off."""
     tools: OpenTools
@@ -54,7 +54,7 @@ def memory(options: MemorySettings | None = None, complete: Complete | None = No
         if chosen.enabled:
             Thread(target=_load, name="memory", daemon=True).start()
 
-    def surface(run_id: str, task: str) -> Recall:
+    def surface(run_id: str, task: str) -> RecallResult:
         if not chosen.enabled:
             return _nothing(run_id, task)
         try:
@@ -72,7 +72,7 @@ def memory(options: MemorySettings | None = None, complete: Complete | None = No
             _log.warning("what run %s was shown is not known: %s", run_id, error)
             return ()
 
-    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | Away | None:
         if not chosen.enabled:
             return None
         try:
@@ -99,34 +99,34 @@ def _load() -> None:
     from memory.playbooks import learn, recall  # noqa: F401 - as above
 
 
-def _surface(chosen: MemorySettings, run_id: str, task: str) -> Recall:
+def _surface(chosen: MemorySettings, run_id: str, task: str) -> RecallResult:
     from flows.recall.library import library
     from memory.playbooks import recall
 
     with library(chosen) as opened:
         opened.expire_pending()
-        return recall.surface(opened, run_id=run_id, task=task, options=chosen.surfacing)
+        return recall.recall_playbooks(opened, run_id=run_id, task=task, options=chosen.surfacing)
 
 
 def _shown(chosen: MemorySettings, run_id: str) -> tuple[str, ...]:
     from flows.recall.library import library
-    from memory.database import reading
-    from memory.playbooks.recall import known_to
+    from memory.database import read_transaction
+    from memory.playbooks.recall import playbooks_known_to
 
-    with library(chosen) as opened, reading(opened.engine) as connection:
-        return tuple(one.playbook_id for one in known_to(connection, run_id) if one.shown)
+    with library(chosen) as opened, read_transaction(opened.engine) as connection:
+        return tuple(one.playbook_id for one in playbooks_known_to(connection, run_id) if one.shown)
 
 
 def _record(
     chosen: MemorySettings, report: RunReport, verdict_later: bool, complete: Complete | None
-) -> Recorded:
+) -> RecordedRun:
     from flows.recall.library import library
     from memory.playbooks import learn
 
     with library(chosen) as opened:
-        asks = chosen.reflect_model and learn.can_teach(opened, report)
+        asks = chosen.reflect_model and learn.can_reflect(opened, report)
         reflection = _reflection(report, chosen.reflect_model, complete) if asks else None
-        return learn.record(opened, report, verdict_later=verdict_later, reflection=reflection)
+        return learn.record_run(opened, report, verdict_later=verdict_later, reflection=reflection)
 
 
 def _tools(
@@ -153,5 +153,7 @@ def _reflection(
         return None
 
 
-def _nothing(run_id: str, task: str) -> Recall:
-    return Recall(run_id=run_id, text="", shown=(), held_out=False, found=Contrasted(query=task))
+def _nothing(run_id: str, task: str) -> RecallResult:
+    return RecallResult(
+        run_id=run_id, text="", shown=(), held_out=False, results=GroupedResults(query=task)
+    )

@@ -6,7 +6,7 @@ from contracts.run import SurfacedMemory
 from flows.recall.notes import Notes
 from flows.recall.playbooks import Memory
 from flows.runs.request import ResolvedRequest
-from memory.around_run import Recall
+from memory.around_run import RecallResult
 
 
 class RunRecall:
@@ -23,7 +23,7 @@ class RunRecall:
         self._resumed = resumed
         self._shown: tuple[str, ...] = ()  # by this process
 
-    def recall(self) -> Recall:
+    def recall(self) -> RecallResult:
         """What memory has for this task."""
         task = self._request.intent or self._request.definition.description
         recall = self._memory.surface(self._run_id, task)

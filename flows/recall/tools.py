@@ -11,20 +11,20 @@ from contracts.tool import ToolCall
 from contracts.toolbox import McpEndpoint, Toolbox
 from flows.config.memory import MemorySettings
 from flows.recall.library import library
-from memory.around_run import Surfacing
-from memory.database import reading
+from memory.around_run import RecallOptions
+from memory.database import read_transaction
 from memory.playbooks.library import Library
 from memory.playbooks.mcp import PATH, serve_playbooks
 from memory.playbooks.recall import was_held_out
-from memory.playbooks.suggest import Suggested, suggest
-from memory.playbooks.tools import Access, playbook_tools, run_playbook_tool
+from memory.playbooks.suggest import Suggestion, suggest_playbooks
+from memory.playbooks.tools import ToolAccess, playbook_tools, run_playbook_tool
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
 def toolbox(
-    options: MemorySettings, access: Access, run_id: str
+    options: MemorySettings, access: ToolAccess, run_id: str
 ) -> Iterator[Callable[[], Toolbox | None]]:
     """Gives the run's toolbox when it is asked for; None when held out, or memory is away.
 
@@ -52,7 +52,12 @@ class _Tools:
     """One run's tools on an open library; may be used by several threads."""
 
     def __init__(
-        self, opened: Library, options: Surfacing, access: Access, run_id: str, stack: ExitStack
+        self,
+        opened: Library,
+        options: RecallOptions,
+        access: ToolAccess,
+        run_id: str,
+        stack: ExitStack,
     ) -> None:
         self._library = opened
         self._options = options
@@ -61,10 +66,10 @@ class _Tools:
         self._stack = stack
         self._lock = Lock()
         self._door: McpEndpoint | None = None
-        self._suggested: dict[str, Suggested] = {}
+        self._suggested: dict[str, Suggestion] = {}
 
     def toolbox(self) -> Toolbox | None:
-        with reading(self._library.engine) as connection:
+        with read_transaction(self._library.engine) as connection:
             if was_held_out(connection, self._run_id):
                 return None
         return Toolbox(
@@ -105,7 +110,7 @@ class _Tools:
     def _suggest(self, prompt_id: str, prompt: str) -> str:
         last = self._suggested.get(prompt_id)
         try:
-            text, found = suggest(
+            text, found = suggest_playbooks(
                 self._library,
                 prompt_id=prompt_id,
                 prompt=prompt,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from contracts.errors import BadInput, OptionInvalid
 from contracts.text import check_text
 from flows.runs.request import LONGEST_PATTERN, MOST_PATTERNS, ResolvedRequest, absolute_repo
-from memory.scope import Scope, checked
+from memory.scope import Scope, validate_scope
 from nodes.agents.allowed import check_allowed_tools
 from nodes.projects.options import PROJECT_OPTIONS, check_option
 
@@ -18,7 +18,7 @@ def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) ->
     """
     _check_options(request)
     _check_agents(request, known_agents)
-    checked(Scope(user=request.user or None, company=request.company or None))
+    validate_scope(Scope(user=request.user or None, company=request.company or None))
     for name in ("repo", "intent", "intent_from", "ref", "model"):
         check_text(f"the {name}", getattr(request, name))
     check_text("the repository's path", absolute_repo(request.repo))

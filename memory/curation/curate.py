@@ -11,8 +11,14 @@ from sqlalchemy import delete, insert, select
 from contracts.chat import Complete
 from contracts.errors import BudgetExceeded
 from memory.curation import curator
-from memory.curation.proposals import WRITES_A_RUN, Finding, Refused, Story, judge
-from memory.database import alone, reading, writing
+from memory.curation.proposals import (
+    MAX_PROPOSALS_PER_RUN,
+    CurationFinding,
+    RejectedFinding,
+    RunTranscript,
+    review_finding,
+)
+from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound
 from memory.notes import near_duplicates, store
 from memory.notes.content import searched_text
@@ -20,27 +26,29 @@ from memory.notes.near_duplicates import Neighbour
 from memory.notes.notebook import Notebook
 from memory.notes.tables import curations
 from memory.notes.types import Author, Content, Entry, Flag, Where
-from memory.scope import label
+from memory.scope import scope_label
 
-KNOWN = 30
+MAX_KNOWN_NOTES = 30
 """Kept notes that a curator is told of."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curated:
+class CurationResult:
     """What came of a run. `merged` are entries that said exactly the same already."""
 
     run_id: str
     written: tuple[Entry, ...] = ()
     merged: tuple[str, ...] = ()
-    refused: tuple[Refused, ...] = ()
-    fault: str | None = None
+    refused: tuple[RejectedFinding, ...] = ()
+    error: str | None = None
     """Why nothing could be read out of the run."""
 
 
-def curate_run(book: Notebook, complete: Complete, model: str, story: Story) -> Curated:
+def curate_run(
+    book: Notebook, complete: Complete, model: str, story: RunTranscript
+) -> CurationResult:
     """Ask the model what the run teaches, and keep what holds as Pending.
 
     Doing it twice, or twice at once, adds nothing that is there already, and never more than
@@ -53,7 +61,9 @@ def curate_run(book: Notebook, complete: Complete, model: str, story: Story) -> 
         return _look(book, complete, model, story)
 
 
-def curate_new(book: Notebook, complete: Complete, model: str, story: Story) -> Curated | None:
+def curate_once(
+    book: Notebook, complete: Complete, model: str, story: RunTranscript
+) -> CurationResult | None:
     """The same for a run that nobody asked about: None where somebody looked already.
 
     A look that costs more than it may is a fault of the run, which is not looked at again.
@@ -67,14 +77,14 @@ def curate_new(book: Notebook, complete: Complete, model: str, story: Story) -> 
         try:
             return _look(book, complete, model, story)
         except BudgetExceeded as error:
-            curated = Curated(run_id=story.run_id, fault=str(error))
+            curated = CurationResult(run_id=story.run_id, error=str(error))
             _log_curation(book, curated)
             return curated
 
 
 def is_curated(book: Notebook, run_id: str) -> bool:
     """Whether somebody looked at this run already."""
-    with reading(book.engine) as connection:
+    with read_transaction(book.engine) as connection:
         query = select(curations.c.run_id).where(curations.c.run_id == run_id)
         return connection.execute(query).first() is not None
 
@@ -82,18 +92,20 @@ def is_curated(book: Notebook, run_id: str) -> bool:
 @contextmanager
 def _alone(book: Notebook, run_id: str) -> Iterator[None]:
     """Have nobody else look at this run meanwhile. A few locks are shared by all runs."""
-    with alone(book.engine, f"curate-{run_id[:1]}"):
+    with exclusive_lock(book.engine, f"curate-{run_id[:1]}"):
         yield
 
 
-def _look(book: Notebook, complete: Complete, model: str, story: Story) -> Curated:
+def _look(book: Notebook, complete: Complete, model: str, story: RunTranscript) -> CurationResult:
     known = _known(book, story)
-    found = curator.find(complete, model, story, [_told(entry) for entry in known])
+    found = curator.ask_curator(complete, model, story, [_told(entry) for entry in known])
     if found is None:
-        curated = Curated(run_id=story.run_id, fault=f"model {model} gave no answer of this shape")
+        curated = CurationResult(
+            run_id=story.run_id, error=f"model {model} gave no answer of this shape"
+        )
     else:
         look = _Look(book, story, known, Author("curator", model))
-        with alone(book.engine, "curate"):  # two runs may teach the same at once
+        with exclusive_lock(book.engine, "curate"):  # two runs may teach the same at once
             curated = _keep_all(look, found.findings)
     _log_curation(book, curated)
     return curated
@@ -103,7 +115,7 @@ class _Look(NamedTuple):
     """One look at a run, and where what it found is kept."""
 
     book: Notebook
-    story: Story
+    story: RunTranscript
     known: Sequence[Entry]
     """What the curator was told of, in this order."""
     author: Author
@@ -116,45 +128,49 @@ class _Merged:
     id: str
 
 
-def _keep_all(look: _Look, findings: Sequence[Finding]) -> Curated:
+def _keep_all(look: _Look, findings: Sequence[CurationFinding]) -> CurationResult:
     """Keep each finding that holds, the surest first, while the run has room."""
     written: list[Entry] = []
     merged: list[str] = []
-    refused: list[Refused] = []
+    refused: list[RejectedFinding] = []
     run_id = look.story.run_id
-    room = WRITES_A_RUN - _written_before(look.book, run_id)
+    room = MAX_PROPOSALS_PER_RUN - _written_before(look.book, run_id)
     for finding in sorted(findings, key=lambda one: -one.confidence):
         match _keep(look, finding, has_room=len(written) < room):
             case _Merged(same):
                 merged.append(same)
-            case Refused() as found:
+            case RejectedFinding() as found:
                 _log.info("run %s: not proposed: %r: %s", run_id, found.words[:80], found.why)
                 refused.append(found)
             case entry:
                 written.append(entry)
-    return Curated(
+    return CurationResult(
         run_id=run_id, written=tuple(written), merged=tuple(merged), refused=tuple(refused)
     )
 
 
-def _keep(look: _Look, finding: Finding, *, has_room: bool) -> Entry | _Merged | Refused:
-    content = judge(finding, look.story)
-    if isinstance(content, Refused):
+def _keep(
+    look: _Look, finding: CurationFinding, *, has_room: bool
+) -> Entry | _Merged | RejectedFinding:
+    content = review_finding(finding, look.story)
+    if isinstance(content, RejectedFinding):
         return content
     same = _same(look.book, content)
     if same is not None and same.status == "Revoked":
-        return Refused(finding.words, f"a person revoked the same: {same.id}")
+        return RejectedFinding(finding.summary, f"a person revoked the same: {same.id}")
     if same is not None:
         return _Merged(same.id)
     if not has_room:
-        return Refused(finding.words, f"a run may teach {WRITES_A_RUN} things at most")
+        return RejectedFinding(
+            finding.summary, f"a run may teach {MAX_PROPOSALS_PER_RUN} things at most"
+        )
     try:
         return _propose(look, content, finding)
     except NoteInvalid as error:
-        return Refused(finding.words, str(error))
+        return RejectedFinding(finding.summary, str(error))
 
 
-def _propose(look: _Look, content: Content, finding: Finding) -> Entry:
+def _propose(look: _Look, content: Content, finding: CurationFinding) -> Entry:
     flags = _flags(content, finding, look.book.neighbours(content), look.known)
     made = look.book.add(
         content,
@@ -173,7 +189,7 @@ def _propose(look: _Look, content: Content, finding: Finding) -> Entry:
 def _same(book: Notebook, content: Content) -> Entry | None:
     """What says exactly the same, or said so until a person revoked it; not what is over."""
     now = book.clock()
-    with reading(book.engine) as connection:
+    with read_transaction(book.engine) as connection:
         for one in store.same_as(connection, content):
             if one.status == "Revoked" or one.expires_at is None or one.expires_at > now:
                 return one
@@ -181,7 +197,7 @@ def _same(book: Notebook, content: Content) -> Entry | None:
 
 
 def _flags(
-    content: Content, finding: Finding, near: Sequence[Neighbour], known: Sequence[Entry]
+    content: Content, finding: CurationFinding, near: Sequence[Neighbour], known: Sequence[Entry]
 ) -> list[Flag]:
     flags = {other.entry.id: near_duplicates.flag(content, other) for other in near}
     for number in finding.contradicts:
@@ -191,14 +207,14 @@ def _flags(
     return list(flags.values())
 
 
-def _known(book: Notebook, story: Story) -> list[Entry]:
+def _known(book: Notebook, story: RunTranscript) -> list[Entry]:
     """Notes that the run's viewer sees: contradictions are looked for among these."""
     viewer = replace(story.viewer, agent=story.agent if story.agent in book.agents else None)
-    return list(book.visible_notes(viewer, limit=KNOWN))
+    return list(book.visible_notes(viewer, limit=MAX_KNOWN_NOTES))
 
 
 def _told(entry: Entry) -> str:
-    return f"({label(entry.scope)}) {' '.join(searched_text(entry).split())[:300]}"
+    return f"({scope_label(entry.scope)}) {' '.join(searched_text(entry).split())[:300]}"
 
 
 def _written_before(book: Notebook, run_id: str) -> int:
@@ -206,15 +222,15 @@ def _written_before(book: Notebook, run_id: str) -> int:
     return book.count("note", where) + book.count("example", where)
 
 
-def _log_curation(book: Notebook, curated: Curated) -> None:
+def _log_curation(book: Notebook, curated: CurationResult) -> None:
     """Note that somebody looked at the run, and what came of it; the last look counts."""
     outcome = {
         "written": [entry.id for entry in curated.written],
         "merged": list(curated.merged),
         "refused": [asdict(one) for one in curated.refused],
-        "fault": curated.fault,
+        "fault": curated.error,
     }
     row = {"run_id": curated.run_id, "at": book.clock(), "written": len(curated.written)}
-    with writing(book.engine) as connection:
+    with write_transaction(book.engine) as connection:
         connection.execute(delete(curations).where(curations.c.run_id == curated.run_id))
         connection.execute(insert(curations).values(**row, outcome=outcome))

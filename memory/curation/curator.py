@@ -7,24 +7,26 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from contracts.chat import ChatRequest, Complete, Message
-from memory.curation.proposals import WRITES_A_RUN, Findings, Story
-from memory.templates import filled_in
+from memory.curation.proposals import MAX_PROPOSALS_PER_RUN, CurationFindings, RunTranscript
+from memory.templates import render_template
 
-TRIES = 3
+MAX_ATTEMPTS = 3
 """Answers that a model is asked for before its findings are dropped."""
 
 _log = logging.getLogger(__name__)
 
 
-def find(complete: Complete, model: str, story: Story, known: Sequence[str]) -> Findings | None:
+def ask_curator(
+    complete: Complete, model: str, story: RunTranscript, known: Sequence[str]
+) -> CurationFindings | None:
     """What the model found; None, and a line in the log, when it never answers as asked.
 
     Raises:
         ModelUnavailable: it does not answer at all.
     """
-    messages = [Message(role="user", content=prompt(story, known))]
+    messages = [Message(role="user", content=curation_prompt(story, known))]
     fault = ""
-    for _ in range(TRIES):
+    for _ in range(MAX_ATTEMPTS):
         reply = complete(ChatRequest(model=model, messages=messages)).message
         try:
             return _parse(reply.content)
@@ -40,14 +42,16 @@ def find(complete: Complete, model: str, story: Story, known: Sequence[str]) -> 
     return None
 
 
-def prompt(story: Story, known: Sequence[str]) -> str:
+def curation_prompt(story: RunTranscript, known: Sequence[str]) -> str:
     """The whole question, the same for the same run and notes."""
-    return filled_in("curate.md.j2", story=story, known=known, most=WRITES_A_RUN, schema=_schema())
+    return render_template(
+        "curate.md.j2", story=story, known=known, most=MAX_PROPOSALS_PER_RUN, schema=_schema()
+    )
 
 
-def _parse(text: str) -> Findings:
+def _parse(text: str) -> CurationFindings:
     start, end = text.find("{"), text.rfind("}")
-    return Findings.model_validate(json.loads(text[start : end + 1]))
+    return CurationFindings.model_validate(json.loads(text[start : end + 1]))
 
 
 def _fault(error: ValueError | RecursionError) -> str:
@@ -63,4 +67,4 @@ def _fault(error: ValueError | RecursionError) -> str:
 
 
 def _schema() -> str:
-    return json.dumps(Findings.model_json_schema())
+    return json.dumps(CurationFindings.model_json_schema())

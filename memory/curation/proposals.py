@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field, model_validator
 
 from contracts.agents import NATIVE
 from memory.notes.types import DESCRIPTIVE, Content, ExampleContent, NoteContent, Type
-from memory.playbooks.render import inert
+from memory.playbooks.render import neutralize
 from memory.scope import Scope
-from memory.words import split
+from memory.words import tokenize
 
-WRITES_A_RUN = 5
+MAX_PROPOSALS_PER_RUN = 5
 """Notes and examples that may come of one run."""
 
 _EVIDENCE = 8
@@ -29,18 +29,18 @@ _ORDERS = re.compile(
 )
 
 _FRAME = frozenset(
-    split("the person user they prefer like want wish ask need use uses always must should")
+    tokenize("the person user they prefer like want wish ask need use uses always must should")
 )
 """Words that a rule may be told in though the request put it otherwise."""
 
 _DENIALS = frozenset(
-    split("no not never none without cannot don doesn didn isn aren won mustn shouldn t")
+    tokenize("no not never none without cannot don doesn didn isn aren won mustn shouldn t")
 )
 """One is as good as the other; `don't` is split at its mark."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Story:
+class RunTranscript:
     """One run as a curator reads it. `intent` holds the person's own words, `said` the rest.
 
     `intent_from` names the place that the request came from when no person said it; empty else.
@@ -49,14 +49,14 @@ class Story:
     run_id: str
     status: str
     intent: str = ""
-    intent_from: str = ""
+    intent_source: str = ""
     agent: str = NATIVE
     viewer: Scope = field(default_factory=Scope)
     rating: int | None = None
-    said: tuple[str, ...] = ()
+    transcript: tuple[str, ...] = ()
 
 
-class Finding(BaseModel, frozen=True, extra="forbid"):
+class CurationFinding(BaseModel, frozen=True, extra="forbid"):
     """One thing that a model found."""
 
     type: Type
@@ -69,7 +69,7 @@ class Finding(BaseModel, frozen=True, extra="forbid"):
     contradicts: list[int] = Field(default=[], max_length=20)
 
     @model_validator(mode="after")
-    def _has_its_words(self) -> "Finding":
+    def _has_its_words(self) -> "CurationFinding":
         pair = bool(self.input.strip()) and bool(self.output.strip())
         if self.type == "Example" and not pair:
             raise ValueError("an Example needs input and output")
@@ -78,55 +78,60 @@ class Finding(BaseModel, frozen=True, extra="forbid"):
         return self
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """What it says, in one line."""
-        return inert(self.text or f"{self.input} — {self.output}")
+        return neutralize(self.text or f"{self.input} — {self.output}")
 
 
-class Findings(BaseModel, frozen=True, extra="forbid"):
+class CurationFindings(BaseModel, frozen=True, extra="forbid"):
     """A model's whole answer."""
 
-    findings: list[Finding] = Field(max_length=20)
+    findings: list[CurationFinding] = Field(max_length=20)
 
 
 @dataclass(frozen=True)
-class Refused:
+class RejectedFinding:
     """A finding that is not proposed to anybody, and why."""
 
     words: str
     why: str
 
 
-def judge(finding: Finding, story: Story) -> Content | Refused:
+def review_finding(finding: CurationFinding, story: RunTranscript) -> Content | RejectedFinding:
     """The finding as it may be proposed; Refused when the run does not bear it."""
     scope = _scope(finding, story)
     if scope is None:
-        return Refused(finding.words, f"the run had no {finding.scope} that it could be for")
+        return RejectedFinding(
+            finding.summary, f"the run had no {finding.scope} that it could be for"
+        )
     content = _content(finding, scope, story)
     quote = finding.evidence if _is_quoted(finding.evidence, story.intent) else ""
     if finding.type not in DESCRIPTIVE and not _lies_in(finding.text, quote):
         why = f"a {finding.type} needs a quote from the request that holds all its words"
-        return Refused(finding.words, why)
+        return RejectedFinding(finding.summary, why)
     for part in _parts(content):
         order = _order_in(part)
         if order and not _lies_in(part, quote):
             why = f"it gives an order ({order!r}) that the request did not give"
-            return Refused(finding.words, why)
+            return RejectedFinding(finding.summary, why)
     return content
 
 
-def clean(text: str) -> str:
+def remove_hidden_characters(text: str) -> str:
     """The text without signs that nobody sees, line by line."""
-    return "\n".join(inert(line) for line in text.splitlines()).strip()
+    return "\n".join(neutralize(line) for line in text.splitlines()).strip()
 
 
-def _content(finding: Finding, scope: Scope, story: Story) -> Content:
+def _content(finding: CurationFinding, scope: Scope, story: RunTranscript) -> Content:
     if finding.type == "Example":
         score = 80 if story.rating is None else story.rating
         return ExampleContent(
-            input=clean(finding.input), output=clean(finding.output), score=score, scope=scope
+            input=remove_hidden_characters(finding.input),
+            output=remove_hidden_characters(finding.output),
+            score=score,
+            scope=scope,
         )
-    return NoteContent(text=clean(finding.text), type=finding.type, scope=scope)
+    return NoteContent(text=remove_hidden_characters(finding.text), type=finding.type, scope=scope)
 
 
 def _parts(content: Content) -> tuple[str, ...]:
@@ -140,7 +145,7 @@ def _order_in(text: str) -> str:
     return found[0].lower() if found else ""
 
 
-def _scope(finding: Finding, story: Story) -> Scope | None:
+def _scope(finding: CurationFinding, story: RunTranscript) -> Scope | None:
     match finding.scope:
         case "global":
             return Scope()
@@ -162,5 +167,5 @@ def _lies_in(text: str, quote: str) -> bool:
 
 
 def _meaning(text: str) -> frozenset[str]:
-    words = frozenset(split(text)) - _FRAME
+    words = frozenset(tokenize(text)) - _FRAME
     return words - _DENIALS | {"not"} if words & _DENIALS else words

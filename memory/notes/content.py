@@ -7,7 +7,7 @@ from typing import Literal, TypeVar, get_args
 from pydantic import TypeAdapter
 
 from memory import scope
-from memory.content import digest, storable
+from memory.content import normalized_digest, sanitize_text
 from memory.errors import NoteInvalid
 from memory.notes.types import (
     DESCRIPTIVE,
@@ -48,7 +48,7 @@ def checked(content: C) -> C:
     """
     own = replace(
         content,
-        scope=scope.checked(content.scope),
+        scope=scope.validate_scope(content.scope),
         status=one_of("status", content.status, STATUSES),
         protection=one_of("protection", content.protection, get_args(Protection)),
         expires_at=_aware(content.expires_at),
@@ -108,7 +108,7 @@ def checked_type(given: NoteType) -> NoteType:
         given,
         name=name,
         type=one_of("type", given.type, TYPES),
-        description=storable(given.description),
+        description=sanitize_text(given.description),
     )
 
 
@@ -145,7 +145,7 @@ def text(what: str, given: str, limit: int) -> str:
         raise NoteInvalid(f"{what} cannot be empty: write what an agent should know")
     if len(given) > limit:
         raise NoteInvalid(f"{what} has {len(given):,} characters; at most {limit:,} fit")
-    if "\0" in given or given != storable(given):
+    if "\0" in given or given != sanitize_text(given):
         raise NoteInvalid(f"{what} holds a NUL byte or half a character: {given[:40]!r}. Remove it")
     return given.strip()
 
@@ -169,8 +169,8 @@ def searched_text(content: Content) -> str:
 def fingerprint(content: Content) -> str:
     """The same for exact restatements, which differ in case, space and marks only."""
     if isinstance(content, NoteContent):
-        return digest(content.text)
-    return digest(f"{content.input} {content.output}")
+        return normalized_digest(content.text)
+    return normalized_digest(f"{content.input} {content.output}")
 
 
 def content_json(content: Content) -> dict[str, object]:

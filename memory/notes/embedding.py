@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, Engine
 
 from contracts.errors import ModelUnavailable
-from memory.database import reading
+from memory.database import read_transaction
 from memory.notes import vectors as note_vectors
 from memory.notes.content import searched_text
 from memory.notes.generation import changing
@@ -38,7 +38,7 @@ class NoteEmbedding:
         """The vector that a changed entry needs; None too when the one it has is of its text."""
         if self._embedder is None or wanted.status == "Revoked":
             return None
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             held = note_vectors.text_of(connection, wanted.key, self._embedder.name)
         return None if held == searched_text(wanted) else self.of(wanted)
 
@@ -61,7 +61,7 @@ class NoteEmbedding:
 
         Not for the request path. Gives how many were made; stops when the model does not answer.
         """
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             first = note_vectors.first_text(connection)
         now = self._embed([first]) if first is not None else None
         if now == [()]:
@@ -70,7 +70,7 @@ class NoteEmbedding:
             return 0
         done, last, made_by = 0, 0, Made(self._embedder.name, len(now[0]))
         while True:
-            with reading(self._engine) as connection:
+            with read_transaction(self._engine) as connection:
                 batch = note_vectors.waiting(connection, made_by, after=last, limit=BATCH)
             vectors = self._embed([item.text for item in batch])
             if not vectors:

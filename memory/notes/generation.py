@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, select, update
 
-from memory.database import writing
+from memory.database import write_transaction
 from memory.notes.tables import generation
 
 
@@ -16,7 +16,7 @@ def changing(engine: Engine) -> Iterator[Connection]:
     It grows the generation first, which is one row: so writers take turns on every database, and
     every cache of every process is stale once this commits.
     """
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         connection.execute(update(generation).values(number=generation.c.number + 1))
         yield connection
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine
 
 from contracts.errors import ModelUnavailable
-from memory.content import storable
-from memory.database import reading
+from memory.content import sanitize_text
+from memory.database import read_transaction
 from memory.notes import agent_settings
 from memory.notes import generation as note_generation
 from memory.notes.agent_settings import Injecting
@@ -81,14 +81,14 @@ class Injector:
 
     def inject(self, request: Request) -> Injection:
         """What the viewer is given for the task: the same for the same store and request."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             generation = note_generation.current_generation(connection)
             known = self._results.get(generation, request)
             options = request.options or self._options(connection, generation, request.viewer)
         if known is not None:
             return known
         task = self._understood(request.task, options)
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             search = Search(
                 connection=connection,
                 shelves=self._shelves,
@@ -117,7 +117,7 @@ class Injector:
         by_meaning = (options.inject_notes and options.note_strategy == "Relevant") or (
             options.inject_examples and options.example_strategy == "Semantic"
         )
-        text = storable(said[:TASK_LIMIT].replace("\0", " ")).strip()
+        text = sanitize_text(said[:TASK_LIMIT].replace("\0", " ")).strip()
         if not by_meaning or not text:
             return _Task(None, "the task is empty")
         if self._embedder is None:

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict, Unpack, overload
 from sqlalchemy import Engine
 
 from memory import scope
-from memory.database import open_database, reading
+from memory.database import open_database, read_transaction
 from memory.errors import NoteInvalid
 from memory.notes import agent_settings, listing, near_duplicates, search, store
 from memory.notes import content as note_content
@@ -136,7 +136,7 @@ class Notebook:
         Raises:
             NoteNotFound: there is none of that kind.
         """
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return store.get(connection, ref, kind)
 
     @overload
@@ -147,12 +147,12 @@ class Notebook:
     def list(self, kind: Kind, where: Where = ALL) -> Sequence[Entry]: ...
     def list(self, kind: Kind, where: Where = ALL) -> Sequence[Entry]:
         """Notes or examples that pass the filter, in its order."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return listing.list_all(connection, kind, where)
 
     def count(self, kind: Kind, where: Where = ALL) -> int:
         """How many pass the filter, whatever its limit."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return listing.count(connection, kind, where)
 
     @overload
@@ -187,7 +187,7 @@ class Notebook:
         Raises:
             NoteInvalid, StaleUpdate: it was never changed, or is no longer at version `seen`.
         """
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             now = store.get(connection, ref)
             before = store.before_last(connection, now)
         version = now.version if seen is None else seen
@@ -222,7 +222,7 @@ class Notebook:
 
     def history(self, ref: str) -> Sequence[EntryVersion]:
         """Every version, the newest first."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return store.history(connection, store.get(connection, ref).key)
 
     def neighbours(self, content: Content) -> Sequence[Neighbour]:
@@ -230,7 +230,7 @@ class Notebook:
         made = self.vectors.of(content)
         if made is None or self.embedder is None:
             return ()
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return near_duplicates.neighbours(connection, content, made, self.embedder.name)
 
     def add_flag(self, ref: str, flag: Flag) -> None:
@@ -241,7 +241,7 @@ class Notebook:
 
     def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
         """The notes that a viewer may be given, in the order of strategy Recent."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             keys = search.ordered(
                 connection, "note", viewer, "Recent", at=self.clock(), limit=limit
             )
@@ -254,7 +254,7 @@ class Notebook:
             AgentUnknown: no agent has this name.
         """
         agent_settings.known(name, self.agents)
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return agent_settings.get(connection, name)
 
     def set_agent(self, wanted: AgentSettings) -> AgentSettings:
@@ -276,7 +276,7 @@ class Notebook:
         Raises:
             AgentUnknown, NoteInvalid: the viewer names an agent that there is not, or odd ids.
         """
-        viewer = scope.checked(viewer)
+        viewer = scope.validate_scope(viewer)
         if viewer.agent is not None:
             agent_settings.known(viewer.agent, self.agents)
         return self._injector.inject(Request(viewer, task, options))

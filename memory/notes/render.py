@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from memory import scope
 from memory.notes.types import Entry, Example, Note
-from memory.playbooks.render import inert, tokens
+from memory.playbooks.render import estimate_tokens, neutralize
 
 E = TypeVar("E", Note, Example)
 
@@ -72,7 +72,9 @@ def fits(entry: Entry, budget_tokens: int) -> bool:
 def show(note: Note) -> str:
     """One note with its label."""
     until = f"provisional until {note.expires_at:%Y-%m-%d}" if note.expires_at else ""
-    kind = note.type if note.note_type == note.type else f"{note.type}, {inert(note.note_type)}"
+    kind = (
+        note.type if note.note_type == note.type else f"{note.type}, {neutralize(note.note_type)}"
+    )
     return "\n".join([f"- [{kind}] {_label(note, until)}", *_lines(note.text)])
 
 
@@ -91,7 +93,7 @@ def _with(block: Block, entry: Entry, budget: int) -> Block:
     else:
         examples = (*examples, entry)
     text = _block(notes, examples)
-    needs = tokens(text)
+    needs = estimate_tokens(text)
     if needs <= budget:
         return Block(text=text, notes=notes, examples=examples, left_out=block.left_out)
     why = f"does not fit: the block would take {needs} of {budget} tokens"
@@ -117,9 +119,9 @@ def _section(heading: str, entries: Sequence[E], one: Callable[[E], str]) -> lis
 
 
 def _label(entry: Entry, *more: str) -> str:
-    facts = (f"for {scope.label(entry.scope)}", f"since {entry.created_at:%Y-%m-%d}", *more)
-    return f"({'; '.join(inert(fact) for fact in facts if fact)})"
+    facts = (f"for {scope.scope_label(entry.scope)}", f"since {entry.created_at:%Y-%m-%d}", *more)
+    return f"({'; '.join(neutralize(fact) for fact in facts if fact)})"
 
 
 def _lines(text: str) -> list[str]:
-    return [f"  | {inert(line)}".rstrip() for line in text.splitlines() if line.strip()]
+    return [f"  | {neutralize(line)}".rstrip() for line in text.splitlines() if line.strip()]

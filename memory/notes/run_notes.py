@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Engine
 
-from memory.database import reading, writing
+from memory.database import read_transaction, write_transaction
 from memory.notes import content, rating, shown_log
 from memory.notes.generation import changing
 from memory.notes.injection import Injection
@@ -22,17 +22,17 @@ class RunBook:
 
     def log_shown(self, run_id: str, node: str, injection: Injection) -> None:
         """Note which notes and examples a node of a run was given."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             shown_log.log(connection, run_id, node, injection, self._clock())
 
     def shown_to(self, run_id: str) -> Sequence[Shown]:
         """What a run was given, in the order of its nodes and of their prompts."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return shown_log.of_run(connection, run_id)
 
     def given(self, entry_id: str) -> int:
         """How many runs were given this note or example."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return shown_log.runs_given(connection, entry_id)
 
     def rate(self, run_id: str, score: int, *, by: str = "") -> Rating:
@@ -48,10 +48,10 @@ class RunBook:
 
     def rating(self, run_id: str) -> Rating | None:
         """What a person thinks of a run; None when nobody said."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return rating.get(connection, run_id)
 
     def rated_since(self, at: datetime) -> Sequence[str]:
         """The ids of runs that somebody rated then or later."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return rating.since(connection, at)

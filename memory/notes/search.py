@@ -98,7 +98,7 @@ def ordered(
 
     Recent: the newest first. All: as they were written. Rated: the best score first.
     """
-    levels = {scope.key(one): scope.level(one) for one in scope.visible(viewer)}
+    levels = {scope.scope_key(one): scope.scope_level(one) for one in scope.visible_scopes(viewer)}
     level = case(levels, value=entries.c.scope)
     joined = entries.outerjoin(note_types, note_types.c.name == entries.c.note_type)
     query = (
@@ -113,7 +113,7 @@ def ordered(
 
 def seen(kind: Kind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
     """What a viewer may be shown now, as SQL: Active, not expired, of a scope of theirs."""
-    own = [scope.key(one) for one in scope.visible(viewer)]
+    own = [scope.scope_key(one) for one in scope.visible_scopes(viewer)]
     columns = entries.c
     lasting = or_(columns.expires_at.is_(None), columns.expires_at > at)
     return [columns.kind == kind, columns.scope.in_(own), columns.status == "Active", lasting]

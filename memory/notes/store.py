@@ -118,7 +118,7 @@ def same_as(connection: Connection, content: Content) -> list[Entry]:
     query = every_entry().where(
         entries.c.kind == note_content.kind_of(content),
         entries.c.digest == note_content.fingerprint(content),
-        entries.c.scope == scope.key(content.scope),
+        entries.c.scope == scope.scope_key(content.scope),
     )
     return [entry_of(row) for row in connection.execute(query.order_by(entries.c.key))]
 
@@ -195,7 +195,7 @@ def _columns(content: Content) -> dict[str, object]:
         "text": note_content.searched_text(content),
         "output": "",
         "score": None,
-        "scope": scope.key(whose),
+        "scope": scope.scope_key(whose),
         "agent": whose.agent,
         "user_id": whose.user,
         "company": whose.company,

@@ -12,7 +12,7 @@ from sqlalchemy import (
     Text,
 )
 
-from memory.tables import Moment, metadata, owner_key
+from memory.tables import Timestamp, metadata, owner_column
 
 entries = Table(
     "entries",
@@ -30,7 +30,7 @@ entries = Table(
     Column("user_id", String(255)),
     Column("company", String(255)),
     Column("status", String(16), nullable=False),
-    Column("expires_at", Moment),
+    Column("expires_at", Timestamp),
     Column("protection", String(16), nullable=False),
     Column("confidence", Integer),
     Column("flags", JSON, nullable=False),
@@ -39,8 +39,8 @@ entries = Table(
     Column("author_name", String(255), nullable=False),
     Column("source_run", String(64), index=True),
     Column("version", Integer, nullable=False),
-    Column("created_at", Moment, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("created_at", Timestamp, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
     Index("entries_by_scope", "kind", "scope", "status"),
     Index("entries_by_update", "kind", "updated_at"),
     Index("entries_by_digest", "kind", "digest"),
@@ -53,9 +53,9 @@ the key of (agent, user, company) from `memory.scope`."""
 entry_versions = Table(
     "entry_versions",
     metadata,
-    owner_key("entry_key", "entries.key"),
+    owner_column("entry_key", "entries.key"),
     Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
     Column("author", String(16), nullable=False),
     Column("author_name", String(255), nullable=False),
     Column("content", JSON, nullable=False),
@@ -64,7 +64,7 @@ entry_versions = Table(
 entry_vectors = Table(
     "entry_vectors",
     metadata,
-    owner_key("entry_key", "entries.key"),
+    owner_column("entry_key", "entries.key"),
     Column("model", String(255), nullable=False),
     Column("dimensions", Integer, nullable=False),
     Column("vector", LargeBinary, nullable=False),
@@ -87,7 +87,7 @@ agent_settings = Table(
     Column("agent", String(255), primary_key=True),
     Column("version", Integer, nullable=False),
     Column("settings", JSON, nullable=False),
-    Column("updated_at", Moment, nullable=False),
+    Column("updated_at", Timestamp, nullable=False),
 )
 
 generation = Table(
@@ -106,7 +106,7 @@ shown_entries = Table(
     Column("entry_id", String(36), primary_key=True, index=True),
     Column("entry_version", Integer, nullable=False),
     Column("rank", Integer, nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
 )
 
 ratings = Table(
@@ -115,14 +115,14 @@ ratings = Table(
     Column("run_id", String(64), primary_key=True),
     Column("score", Integer, nullable=False),
     Column("author_name", String(255), nullable=False),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
 )
 
 curations = Table(
     "curations",
     metadata,
     Column("run_id", String(64), primary_key=True),
-    Column("at", Moment, nullable=False),
+    Column("at", Timestamp, nullable=False),
     Column("written", Integer, nullable=False),
     Column("outcome", JSON, nullable=False),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
-from memory.database import reading
+from memory.database import read_transaction
 from memory.notes import content, type_store
 from memory.notes.generation import changing
 from memory.notes.types import NoteType
@@ -18,7 +18,7 @@ class TypeBook:
 
     def list(self) -> Sequence[NoteType]:
         """All note types, the most important first."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return type_store.types(connection)
 
     def put(self, wanted: NoteType) -> NoteType:

@@ -95,8 +95,8 @@ def _measured(
     unit = np.asarray(query.vector, dtype=np.float32)
     unit = unit / (np.linalg.norm(unit) or 1.0)
     wheres = {
-        ShelfKey(query.kind, scope.key(one), query.model, len(unit)): scope.level(one)
-        for one in scope.visible(query.viewer)
+        ShelfKey(query.kind, scope.scope_key(one), query.model, len(unit)): scope.scope_level(one)
+        for one in scope.visible_scopes(query.viewer)
     }
     found = shelves.at(connection, generation, list(wheres))
     for where, level in wheres.items():

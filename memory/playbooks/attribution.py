@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from memory.content import storable
+from memory.content import sanitize_text
 from memory.tables import playbooks, recalls, versions
 from memory.types import Execution
 
@@ -24,7 +24,7 @@ def completed(connection: Connection, key: int | None, execution: Execution) -> 
 
 
 def _shown_at(connection: Connection, run_id: str) -> datetime | None:
-    query = select(recalls.c.at).where(recalls.c.run_id == storable(run_id))
+    query = select(recalls.c.at).where(recalls.c.run_id == sanitize_text(run_id))
     return connection.execute(query).scalar()
 
 

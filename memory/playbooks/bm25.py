@@ -21,39 +21,43 @@ from sqlalchemy import (
     union_all,
 )
 
-from memory.playbooks.store import conditions
-from memory.tables import playbooks, words
-from memory.types import Filter
+from memory.playbooks.store import filter_conditions
+from memory.tables import playbook_words, playbooks
+from memory.types import PlaybookFilter
 from memory.words import K1
 
-MOST = 1_000
+MAX_PLAYBOOKS_PER_WORD = 1_000
 """Playbooks read for each word of a query."""
 
-SILENT = 0.01
+MIN_WEIGHT_SHARE = 0.01
 """A word that weighs less than this share of its query is not read: all playbooks hold it."""
 
 
-class Spoken(NamedTuple):
+class WordMatches(NamedTuple):
     """Keys of playbooks and their BM25 scores, best first; and the best score possible."""
 
-    found: list[tuple[int, float]]
-    most: float
+    scores: list[tuple[int, float]]
+    max_score: float
 
 
-def best(
-    connection: Connection, query: Sequence[str], where: Filter, *, among: int, limit: int
-) -> Spoken:
+def search_words(
+    connection: Connection, query: Sequence[str], where: PlaybookFilter, *, among: int, limit: int
+) -> WordMatches:
     """The playbooks that the query's words speak for; the store holds `among` of them."""
     weights = _weights(connection, query, among) if query else {}
     total = sum(weight for weight, _ in weights.values())
-    heard = {w: weight for w, (weight, held) in weights.items() if held and weight > SILENT * total}
+    heard = {
+        w: weight
+        for w, (weight, held) in weights.items()
+        if held and weight > MIN_WEIGHT_SHARE * total
+    }
     if not heard:
-        return Spoken([], 0.0)
+        return WordMatches([], 0.0)
     given: dict[str, object] = {"limit": limit}
     for number, (word, weight) in enumerate(heard.items()):
         given |= {f"word{number}": word, f"weight{number}": weight}
     rows = connection.execute(_ranked(len(heard), where), given).all()
-    return Spoken([(key, float(score)) for key, score in rows], (K1 + 1) * total)
+    return WordMatches([(key, float(score)) for key, score in rows], (K1 + 1) * total)
 
 
 def _weights(
@@ -68,12 +72,12 @@ def _weights(
 
 def _frequency(number: int, last: int | None, total: int) -> float:
     """Exact below `MOST`; above, as dense among all playbooks as among the first."""
-    return number if last is None or number < MOST else number * total / last
+    return number if last is None or number < MAX_PLAYBOOKS_PER_WORD else number * total / last
 
 
 # Statements are made once for each shape: making one takes longer than running it.
 @lru_cache(maxsize=256)
-def _ranked(count: int, where: Filter) -> "Select[tuple[int, float]]":
+def _ranked(count: int, where: PlaybookFilter) -> "Select[tuple[int, float]]":
     parts = [select(_part(number, where).subquery()) for number in range(count)]
     found = union_all(*parts).subquery()
     score = func.sum(found.c.score).label("score")
@@ -81,12 +85,14 @@ def _ranked(count: int, where: Filter) -> "Select[tuple[int, float]]":
     return ranked.order_by(score.desc(), found.c.playbook_key).limit(bindparam("limit"))
 
 
-def _part(number: int, where: Filter) -> "Select[tuple[int, float]]":
+def _part(number: int, where: PlaybookFilter) -> "Select[tuple[int, float]]":
     weight = bindparam(f"weight{number}", type_=Float)
-    part = select(words.c.playbook_key, (words.c.impact * weight).label("score"))
-    part = part.join(playbooks, playbooks.c.key == words.c.playbook_key)
-    part = part.where(words.c.word == bindparam(f"word{number}"), *conditions(where))
-    return part.order_by(words.c.impact.desc()).limit(MOST)
+    part = select(playbook_words.c.playbook_key, (playbook_words.c.impact * weight).label("score"))
+    part = part.join(playbooks, playbooks.c.key == playbook_words.c.playbook_key)
+    part = part.where(
+        playbook_words.c.word == bindparam(f"word{number}"), *filter_conditions(where)
+    )
+    return part.order_by(playbook_words.c.impact.desc()).limit(MAX_PLAYBOOKS_PER_WORD)
 
 
 @lru_cache(maxsize=64)
@@ -96,8 +102,8 @@ def _counted(count: int) -> "CompoundSelect[tuple[str, int, int]]":
 
 def _count(number: int) -> "Select[tuple[str, int, int]]":
     word = bindparam(f"word{number}", type_=String)
-    seen = select(words.c.playbook_key).where(words.c.word == word)
-    first = seen.order_by(words.c.playbook_key).limit(MOST).subquery()
+    seen = select(playbook_words.c.playbook_key).where(playbook_words.c.word == word)
+    first = seen.order_by(playbook_words.c.playbook_key).limit(MAX_PLAYBOOKS_PER_WORD).subquery()
     return select(
         word.label("word"),
         func.count().label("number"),

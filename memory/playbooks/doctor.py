@@ -6,28 +6,28 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, func, select, text
 
 from memory import rows
-from memory.content import embedded_text
-from memory.database import reading
+from memory.content import embedding_text
+from memory.database import read_transaction
 from memory.playbooks import store
-from memory.playbooks.index import Index
-from memory.tables import outdated, playbooks, words
-from memory.types import Filter, Playbook
+from memory.playbooks.index import PlaybookIndex
+from memory.tables import outdated_playbooks, playbook_words, playbooks
+from memory.types import Playbook, PlaybookFilter
 from memory.vectors import stored_vectors
 from memory.vectors.chroma import VectorsAway, VectorsBroken
-from memory.words import impacts, query_words
+from memory.words import query_words, word_impacts
 
-SELF_RECALL = 200
+SELF_RECALL_SAMPLE = 200
 """Playbooks that `doctor` looks up by their own text."""
 
 _NAMED = 5
 
 
-Find = Callable[[str], Sequence[Playbook]]
+SearchByText = Callable[[str], Sequence[Playbook]]
 """What a search for a text gives, the best first."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class IndexCheck:
     """One thing that `doctor` looked at. `advice` says what to do when it is not ok."""
 
     name: str
@@ -36,31 +36,33 @@ class Finding:
     advice: str = ""
 
 
-def examine(engine: Engine, index: Index, find: Find, *, repair: bool) -> list[Finding]:
+def check_indexes(
+    engine: Engine, index: PlaybookIndex, search: SearchByText, *, repair: bool
+) -> list[IndexCheck]:
     """Compare the indexes with the database; with `repair`, make anew what differs."""
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         truth = [_database(connection), _playbooks(connection), _words(connection)]
         truth.append(_embedded(connection, index))
-    vectors = _vectors(engine, index, find)
+    vectors = _vectors(engine, index, search)
     if repair and not all(finding.ok for finding in vectors):
         index.rebuild()
-        vectors = _vectors(engine, index, find)
-    with reading(engine) as connection:
+        vectors = _vectors(engine, index, search)
+    with read_transaction(engine) as connection:
         waiting = _waiting(connection, index)
     return [*truth, waiting, *vectors]
 
 
-def _database(connection: Connection) -> Finding:
+def _database(connection: Connection) -> IndexCheck:
     if connection.dialect.name != "sqlite":
-        return Finding(name="database", ok=True, seen="it answers")
+        return IndexCheck(name="database", ok=True, seen="it answers")
     said = str(connection.execute(text("PRAGMA quick_check(1)")).scalar())
     advice = "" if said == "ok" else "`harness memory doctor --back-up`, then import an export"
-    return Finding(name="database", ok=said == "ok", seen=said, advice=advice)
+    return IndexCheck(name="database", ok=said == "ok", seen=said, advice=advice)
 
 
-def _playbooks(connection: Connection) -> Finding:
-    damaged = rows.damaged_rows(connection)
-    return Finding(
+def _playbooks(connection: Connection) -> IndexCheck:
+    damaged = rows.describe_damaged_rows(connection)
+    return IndexCheck(
         name="playbooks",
         ok=not damaged,
         seen=f"{len(damaged)} of them cannot be read",
@@ -68,12 +70,14 @@ def _playbooks(connection: Connection) -> Finding:
     )
 
 
-def _words(connection: Connection) -> Finding:
-    known = select(words.c.playbook_key).distinct()
+def _words(connection: Connection) -> IndexCheck:
+    known = select(playbook_words.c.playbook_key).distinct()
     query = select(playbooks.c.key).where(playbooks.c.key.not_in(known))
-    bare = store.by_key(connection, list(connection.execute(query.limit(rows.AT_ONCE)).scalars()))
-    missing = sum(bool(impacts(playbook)) for playbook in bare.values())  # 🚀 has none
-    return Finding(
+    bare = store.by_key(
+        connection, list(connection.execute(query.limit(rows.KEYS_PER_STATEMENT)).scalars())
+    )
+    missing = sum(bool(word_impacts(playbook)) for playbook in bare.values())  # 🚀 has none
+    return IndexCheck(
         name="words",
         ok=missing == 0,
         seen=f"{missing} playbooks without words",
@@ -81,9 +85,9 @@ def _words(connection: Connection) -> Finding:
     )
 
 
-def _embedded(connection: Connection, index: Index) -> Finding:
+def _embedded(connection: Connection, index: PlaybookIndex) -> IndexCheck:
     models = stored_vectors.by_model(connection)
-    unlike = list(index.unlike())
+    unlike = list(index.vector_mismatches())
     if old := stored_vectors.of_old_text(connection):
         unlike.append(f"{len(old)} are of an earlier text: `harness memory reindex`")
     if refused := stored_vectors.refused(connection):
@@ -92,7 +96,7 @@ def _embedded(connection: Connection, index: Index) -> Finding:
             f"the model takes no text of {len(refused)} playbooks, which are found by words only: "
             f"change the title or use case of {named}"
         )
-    return Finding(
+    return IndexCheck(
         name="embeddings",
         ok=not unlike,
         seen=", ".join(f"{n} by {model}" for model, n in sorted(models.items())) or "none",
@@ -100,19 +104,19 @@ def _embedded(connection: Connection, index: Index) -> Finding:
     )
 
 
-def _vectors(engine: Engine, index: Index, find: Find) -> list[Finding]:
+def _vectors(engine: Engine, index: PlaybookIndex, find: SearchByText) -> list[IndexCheck]:
     """What can be told of the vector index; nothing is asked of one that could end this process."""
     if index.is_sound():
         return [_held(engine, index), _recall(engine, index, find)]
     advice = "`harness memory doctor --repair`"
-    return [Finding(name="vectors", ok=False, seen="damaged", advice=advice)]
+    return [IndexCheck(name="vectors", ok=False, seen="damaged", advice=advice)]
 
 
-def _waiting(connection: Connection, index: Index) -> Finding:
+def _waiting(connection: Connection, index: PlaybookIndex) -> IndexCheck:
     """Whether all that the model has to do is done: to be asked after the index was refreshed."""
-    changes = connection.execute(select(func.count()).select_from(outdated)).scalar_one()
+    changes = connection.execute(select(func.count()).select_from(outdated_playbooks)).scalar_one()
     lacking = stored_vectors.lacking(connection) if index.model is not None else 0
-    return Finding(
+    return IndexCheck(
         name="waiting",
         ok=not lacking,
         seen=f"{changes} changes not yet in the vector index, {lacking} playbooks without a vector",
@@ -120,22 +124,24 @@ def _waiting(connection: Connection, index: Index) -> Finding:
     )
 
 
-def _held(engine: Engine, index: Index) -> Finding:
+def _held(engine: Engine, index: PlaybookIndex) -> IndexCheck:
     """Whether the vector index holds exactly what the database has vectors of."""
     index.refresh()
     try:
         held = index.keys()
     except VectorsAway as error:
         advice = "words are searched meanwhile; the next search that can use it completes it"
-        return Finding(name="vectors", ok=False, seen=str(error), advice=advice)
+        return IndexCheck(name="vectors", ok=False, seen=str(error), advice=advice)
     except VectorsBroken as error:
-        return Finding(name="vectors", ok=False, seen=str(error), advice="`harness memory reindex`")
+        return IndexCheck(
+            name="vectors", ok=False, seen=str(error), advice="`harness memory reindex`"
+        )
     if held is None:
-        return Finding(name="vectors", ok=True, seen="no embedding model: words only")
-    with reading(engine) as connection:
+        return IndexCheck(name="vectors", ok=True, seen="no embedding model: words only")
+    with read_transaction(engine) as connection:
         live, archived = stored_vectors.searchable(connection, index.model or "")
     wrong = len(held[0] ^ live) + len(held[1] ^ archived)
-    return Finding(
+    return IndexCheck(
         name="vectors",
         ok=wrong == 0,
         seen=f"{len(held[0])} live, {len(held[1])} archived, {wrong} unlike the database",
@@ -143,12 +149,12 @@ def _held(engine: Engine, index: Index) -> Finding:
     )
 
 
-def _recall(engine: Engine, index: Index, find: Find) -> Finding:
-    with reading(engine) as connection:
-        newest = store.list_all(connection, Filter(), limit=SELF_RECALL)
+def _recall(engine: Engine, index: PlaybookIndex, find: SearchByText) -> IndexCheck:
+    with read_transaction(engine) as connection:
+        newest = store.list_all(connection, PlaybookFilter(), limit=SELF_RECALL_SAMPLE)
     sample = [p for p in newest if index.model or query_words(_text(p))]
     lost = [p for p in sample if _text(p) not in map(_text, find(_text(p)))]
-    return Finding(
+    return IndexCheck(
         name="self-recall",
         ok=not lost,
         seen=f"{len(sample) - len(lost)} of {len(sample)} found by their own text",
@@ -157,4 +163,4 @@ def _recall(engine: Engine, index: Index, find: Find) -> Finding:
 
 
 def _text(playbook: Playbook) -> str:
-    return embedded_text(playbook.title, playbook.use_case)
+    return embedding_text(playbook.title, playbook.use_case)

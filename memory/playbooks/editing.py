@@ -4,17 +4,17 @@ import json
 
 from memory.content import content_json, parse_content
 from memory.errors import PlaybookInvalid
-from memory.playbooks.changes import Changes
-from memory.types import Content, Playbook, Step
+from memory.playbooks.changes import PlaybookChanges
+from memory.types import Playbook, PlaybookContent, PlaybookStep
 
 
-def as_document(playbook: Playbook) -> str:
+def playbook_to_json(playbook: Playbook) -> str:
     """The content as JSON to edit; signs that nobody sees are written as `\\u202e`."""
     text = json.dumps(content_json(playbook), indent=2, ensure_ascii=False) + "\n"
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
-def read_document(text: str) -> object:
+def parse_json(text: str) -> object:
     """What a JSON text holds.
 
     Raises:
@@ -26,23 +26,25 @@ def read_document(text: str) -> object:
         raise PlaybookInvalid(f"not a playbook: {error}. Write it as a JSON object") from error
 
 
-def changes_from(text: str) -> Changes:
+def parse_changes(text: str) -> PlaybookChanges:
     """An edited document as changes of every field.
 
     Raises:
         PlaybookInvalid: it is no playbook any more.
     """
-    content = parse_content(read_document(text))
-    return Changes(**{name: getattr(content, name) for name in Content.__dataclass_fields__})
+    content = parse_content(parse_json(text))
+    return PlaybookChanges(
+        **{name: getattr(content, name) for name in PlaybookContent.__dataclass_fields__}
+    )
 
 
-def as_text(playbook: Playbook) -> str:
+def playbook_to_text(playbook: Playbook) -> str:
     """A playbook for a person, with all that an agent would be told to do."""
     counts = playbook.counts
     lines = [
         f"{playbook.title} ({playbook.slug}, version {playbook.version}, {playbook.status})",
         f"id: {playbook.id}",
-        f"confidence: {playbook.confidence:.0%}, {counts.good} good, {counts.failures} failed",
+        f"confidence: {playbook.confidence:.0%}, {counts.succeeded} good, {counts.failures} failed",
     ]
     if playbook.use_case:
         lines.append(f"when: {playbook.use_case}")
@@ -55,7 +57,7 @@ def as_text(playbook: Playbook) -> str:
     return "\n".join(lines)
 
 
-def _step(step: Step) -> list[str]:
+def _step(step: PlaybookStep) -> list[str]:
     args = json.dumps(step.tool_args, ensure_ascii=False) if step.tool_args else ""
     more = {"tool": f"{step.tool} {args}".strip(), "expect": step.expected}
     more["otherwise"] = step.fallback

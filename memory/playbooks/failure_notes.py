@@ -6,27 +6,29 @@ from sqlalchemy import Connection
 
 from memory.playbooks.journal import list_executions
 
-FAILURES_TOLD = 5
+MAX_FAILURES_SHOWN = 5
 """Failures that a playbook's rendering may name."""
 
 
-class Failures(NamedTuple):
+class FailureTexts(NamedTuple):
     """What the latest failures of a playbook say."""
 
-    said: tuple[str, ...]
-    by_run: bool
+    texts: tuple[str, ...]
+    includes_run_text: bool
     """Whether any of it is in a run's words."""
 
 
-def what_failed(connection: Connection, key: int) -> Failures:
+def failure_texts(connection: Connection, key: int) -> FailureTexts:
     """What a person said or let through, then the steps that failed; each once.
 
     Of a step its name alone: what it printed may be another's, or meant to mislead.
     """
-    latest = list_executions(connection, key, outcome="failure", limit=FAILURES_TOLD)
+    latest = list_executions(connection, key, outcome="failure", limit=MAX_FAILURES_SHOWN)
     reflections = [(e.reflection, e.run_id is not None) for e in latest if e.reflection]
     told = [(text, by_run) for said, by_run in reflections for text in said.told]
     steps = [step for execution in latest for step in execution.step_results]
     told += [(f"{step.name}: failure", False) for step in steps if step.outcome == "failure"]
-    kept = tuple(dict.fromkeys(text for text, _ in told))[:FAILURES_TOLD]
-    return Failures(kept, by_run=any(by_run for text, by_run in told if text in kept))
+    kept = tuple(dict.fromkeys(text for text, _ in told))[:MAX_FAILURES_SHOWN]
+    return FailureTexts(
+        kept, includes_run_text=any(by_run for text, by_run in told if text in kept)
+    )

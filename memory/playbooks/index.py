@@ -25,12 +25,12 @@ from sqlalchemy import (
 )
 
 from contracts.errors import ModelRefused, ModelUnavailable
-from memory.content import embedded_text, storable
-from memory.database import alone, reading, writing
+from memory.content import embedding_text, sanitize_text
+from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
-from memory.tables import last_changes, outdated, playbooks, vectors
-from memory.types import Embedder, Filter, Vector
+from memory.tables import last_changes, outdated_playbooks, playbook_vectors, playbooks
+from memory.types import Embedder, PlaybookFilter, Vector
 from memory.vectors import stored_vectors
 from memory.vectors.chroma import VectorsAway, VectorsBehind, VectorsBroken
 from memory.vectors.collection import Vectors
@@ -41,27 +41,27 @@ from memory.words import query_words
 
 Given = TypeVar("Given")
 
-MANY_CHANGES = 2_000
+SLOW_REFRESH_CHANGES = 2_000
 """Whoever has to wait for more than these, which takes seconds, is told why."""
 
-ASK_AGAIN_S = 60.0
+EMBEDDER_RETRY_S = 60.0
 """For how long no search asks again for vectors that a model did not make."""
 
-WAIT_S = 2.0
+REFRESH_WAIT_S = 2.0
 """How long a search waits for another process that brings the vectors up to date."""
 
-_OURS = and_(vectors.c.model == bindparam("model"), vectors.c.dimensions > 0)
+_OURS = and_(playbook_vectors.c.model == bindparam("model"), playbook_vectors.c.dimensions > 0)
 _STATE = select(
     func.max(playbooks.c.key).label("last"),
-    exists(select(outdated.c.number)).label("is_outdated"),
+    exists(select(outdated_playbooks.c.number)).label("is_outdated"),
     select(func.max(last_changes.c.number)).scalar_subquery().label("number"),
     *(
         part.scalar_subquery().label(name)
         for name, part in {
-            "first_model": select(func.min(vectors.c.model)),
-            "last_model": select(func.max(vectors.c.model)),
-            "shortest": select(func.min(vectors.c.dimensions)).where(_OURS),
-            "longest": select(func.max(vectors.c.dimensions)).where(_OURS),
+            "first_model": select(func.min(playbook_vectors.c.model)),
+            "last_model": select(func.max(playbook_vectors.c.model)),
+            "shortest": select(func.min(playbook_vectors.c.dimensions)).where(_OURS),
+            "longest": select(func.max(playbook_vectors.c.dimensions)).where(_OURS),
         }.items()
     ),
 )
@@ -74,21 +74,21 @@ _FIRST = select(playbooks.c.title, playbooks.c.use_case).order_by(playbooks.c.ke
 _log = logging.getLogger(__name__)
 
 
-class Found(NamedTuple):
+class IndexMatches(NamedTuple):
     """What each arm found, best first: keys with BM25 scores, keys with cosine distances."""
 
     words: list[tuple[int, float]]
     vectors: list[tuple[int, float]] | None
     """None: this arm could not be asked."""
-    most: float
+    max_word_score: float
     """The BM25 score of a playbook that says all of the query as strongly as can be."""
-    farthest: float
+    max_distance: float
     """No playbook that the vectors left out is nearer than this distance."""
-    vector: Vector | None
+    query_vector: Vector | None
     """The query's own, for whoever ranks lessons by it."""
 
 
-class Index:
+class PlaybookIndex:
     """Both arms of the search. Without an embedder only words are searched."""
 
     def __init__(self, engine: Engine, vectors: Vectors | None, embedder: Embedder | None) -> None:
@@ -117,17 +117,19 @@ class Index:
             self._warn_of_no_answer(error)
             return None
 
-    def find(self, text: str, where: Filter, *, depth: int, max_distance: float | None) -> Found:
+    def search(
+        self, text: str, where: PlaybookFilter, *, depth: int, max_distance: float | None
+    ) -> IndexMatches:
         """Ask both arms for their best; the filter holds in each.
 
         Without a `max_distance` the embedder's own limit holds.
         """
         if max_distance is None:
             max_distance = self._embedder.max_distance if self._embedder else 0.0
-        text = storable(text[:TEXT_LIMIT].replace("\0", " ")).strip()
-        with reading(self._engine) as connection:
+        text = sanitize_text(text[:TEXT_LIMIT].replace("\0", " ")).strip()
+        with read_transaction(self._engine) as connection:
             state = self._state(connection)
-            spoken, most = bm25.best(
+            spoken, most = bm25.search_words(
                 connection, query_words(text), where, among=state.last or 0, limit=depth
             )
         # Nothing kept is found without loading a model and Chroma, which takes a second.
@@ -136,11 +138,11 @@ class Index:
         for what, message in unlike.items():
             self._warn(what, message)
         if query is None or "length" in unlike:
-            return Found(spoken, None, most, max_distance, None)
+            return IndexMatches(spoken, None, most, max_distance, None)
         near = self._nearest(query, where, depth, state)
         close = [pair for pair in near if pair[1] <= max_distance] if near is not None else None
         farthest = close[-1][1] if close and len(close) == depth else max_distance
-        return Found(spoken, close, most, farthest, query)
+        return IndexMatches(spoken, close, most, farthest, query)
 
     def refresh(self) -> None:
         """Bring the vectors up to date; embeds what has no vector yet, while the model answers."""
@@ -151,7 +153,7 @@ class Index:
         """Make the vector index anew from the vectors that are kept and whole."""
         self._given_up, self._asks_again = False, 0.0
         if self.model is not None:
-            with writing(self._engine) as connection:
+            with write_transaction(self._engine) as connection:
                 stored_vectors.renew(connection)
         self._tried(lambda into: self._rebuild(into, damaged=True))
 
@@ -160,15 +162,15 @@ class Index:
         self._given_up, self._asks_again = False, 0.0
         now = self._made_now()
         if now is not None and self.model is not None:
-            with writing(self._engine) as connection:
+            with write_transaction(self._engine) as connection:
                 stored_vectors.forget_others(connection, self.model, len(now))
         self._tried(lambda into: self._rebuild(into, progress, damaged=not into.is_sound()))
 
-    def unlike(self) -> Sequence[str]:
+    def vector_mismatches(self) -> Sequence[str]:
         """Why some kept vectors cannot be compared with what the model makes, for a person."""
         if self.model is None:
             return []
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             state = self._state(connection)
         return list(self._unlike(state, self._made_now()).values())
 
@@ -197,9 +199,9 @@ class Index:
 
     def _made_now(self) -> Vector | None:
         """What the model makes of the text of one playbook."""
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             first = connection.execute(_FIRST).one_or_none()
-        return self._understood(embedded_text(*first), PLAIN) if first is not None else None
+        return self._understood(embedding_text(*first), PLAIN) if first is not None else None
 
     def _understood(self, *texts: str) -> Vector | None:
         """The vector of the first of these that the model takes."""
@@ -231,13 +233,13 @@ class Index:
         return found
 
     def _nearest(
-        self, vector: Vector, where: Filter, depth: int, state: Row[tuple[object, ...]]
+        self, vector: Vector, where: PlaybookFilter, depth: int, state: Row[tuple[object, ...]]
     ) -> list[tuple[int, float]] | None:
         def ask(into: Vectors) -> list[tuple[int, float]]:
             if not state.is_outdated:
                 with suppress(VectorsBehind):
                     return into.nearest(vector, where, depth, number=state.number or 0)
-            self._refresh(into, wait_s=WAIT_S)
+            self._refresh(into, wait_s=REFRESH_WAIT_S)
             return into.nearest(vector, where, depth)
 
         return self._tried(ask)
@@ -271,7 +273,7 @@ class Index:
         self._warn("embedder", f"searching by words only until it answers: {error}")
 
     def _rebuild(self, into: Vectors, progress: Progress | None = None, *, damaged: bool) -> None:
-        with alone(self._engine, "index"):
+        with exclusive_lock(self._engine, "index"):
             into.drop(damaged=damaged)
         self._refresh(into, progress)
 
@@ -280,7 +282,7 @@ class Index:
     ) -> None:
         # One at a time, or an old state that one process read could overwrite a newer one.
         told = progress or self._tell_if_long
-        with alone(self._engine, "index", wait_s=wait_s):
+        with exclusive_lock(self._engine, "index", wait_s=wait_s):
             KeepUp(self._engine, self.model or "", self._owed, told).bring(into)
 
     def _owed(self, texts: Sequence[str]) -> list[Vector] | None:
@@ -289,11 +291,11 @@ class Index:
             return None
         made = self.embed(texts)
         if made is None:
-            self._asks_again = monotonic() + ASK_AGAIN_S
+            self._asks_again = monotonic() + EMBEDDER_RETRY_S
         return made
 
     def _tell_if_long(self, done: int, total: int) -> None:
-        if total - done > MANY_CHANGES:
+        if total - done > SLOW_REFRESH_CHANGES:
             self._warn("long", f"bringing {total - done:,} changes into the vector index first")
 
     def _warn(self, what: str, message: str) -> None:

@@ -23,16 +23,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from memory.confidence import RECENT
-from memory.content import storable
-from memory.database import hold
+from memory.confidence import RECENT_EXECUTIONS
+from memory.content import sanitize_text
+from memory.database import lock_until_commit
 from memory.errors import PlaybookInvalid
 from memory.playbooks import lessons
 from memory.playbooks.attribution import completed
 from memory.tables import executions, playbooks
-from memory.types import Counts, Execution, Outcome, Reflection, StepResult
+from memory.types import Execution, Outcome, OutcomeCounts, Reflection, StepResult
 
-OUTPUT_KEPT = 4_000
+OUTPUT_LIMIT = 4_000
 """Characters kept of what a step said: the last ones, where the errors are."""
 
 _STEPS = TypeAdapter(tuple[StepResult, ...])
@@ -43,15 +43,19 @@ _REFLECTED = cast(executions.c.reflection, Text) != "null"
 _OPEN = or_(executions.c.outcome == "pending", _EXPIRED)
 
 
-def record(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
+def record_execution(
+    connection: Connection, key: int | None, execution: Execution, at: datetime
+) -> bool:
     """Keep an execution and count it; False when it was kept before, and nothing is counted."""
-    new = restore(connection, key, completed(connection, key, execution), at)
+    new = import_execution(connection, key, completed(connection, key, execution), at)
     if new and key is not None:
         _count(connection, key, execution.outcome, execution.completed_at or at)
     return new
 
 
-def restore(connection: Connection, key: int | None, execution: Execution, at: datetime) -> bool:
+def import_execution(
+    connection: Connection, key: int | None, execution: Execution, at: datetime
+) -> bool:
     """Keep an execution that is counted already, or is not to be; False when it is there.
 
     Raises:
@@ -60,7 +64,7 @@ def restore(connection: Connection, key: int | None, execution: Execution, at: d
     _check_name("id", execution.id, 36)
     _check_name("run_id", execution.run_id or "", 64)
     if execution.run_id is not None and key is None:  # no constraint holds what has no key
-        hold(connection, f"run {execution.run_id}")
+        lock_until_commit(connection, f"run {execution.run_id}")
     if execution.run_id is not None and _known(connection, key, execution.run_id):
         return False
     try:
@@ -71,13 +75,15 @@ def restore(connection: Connection, key: int | None, execution: Execution, at: d
     return True
 
 
-def withdraw_neutral(connection: Connection, run_id: str) -> None:
+def delete_neutral(connection: Connection, run_id: str) -> None:
     """Forget a run's neutral executions, which count for nothing."""
     of_run = (executions.c.run_id == run_id, executions.c.outcome == "neutral")
     connection.execute(delete(executions).where(*of_run))
 
 
-def settle(connection: Connection, execution_id: str, outcome: Outcome, at: datetime) -> bool:
+def settle_execution(
+    connection: Connection, execution_id: str, outcome: Outcome, at: datetime
+) -> bool:
     """Give an execution that waits, or waited in vain, its verdict; False when it has one."""
     changed = connection.execute(
         update(executions)
@@ -90,7 +96,7 @@ def settle(connection: Connection, execution_id: str, outcome: Outcome, at: date
     return changed is not None
 
 
-def expire(connection: Connection, at: datetime) -> int:
+def expire_pending(connection: Connection, at: datetime) -> int:
     """Pending executions whose time is over end as neutral, which counts for nothing.
 
     They keep the moment, which tells them from those that somebody called neutral.
@@ -111,7 +117,7 @@ def list_executions(
     return _newest(connection, *_of(key), *ended, limit=limit)
 
 
-def recent_counts(connection: Connection, keys: Collection[int]) -> dict[int, Counts]:
+def recent_counts(connection: Connection, keys: Collection[int]) -> dict[int, OutcomeCounts]:
     """Outcomes of the `RECENT` latest executions of each of these playbooks that counted."""
     place = func.row_number().over(
         partition_by=executions.c.playbook_key,
@@ -122,22 +128,22 @@ def recent_counts(connection: Connection, keys: Collection[int]) -> dict[int, Co
     found = latest.where(*counted).subquery()
     query = (
         select(found.c.playbook_key, found.c.outcome, func.count())
-        .where(found.c.place <= RECENT)
+        .where(found.c.place <= RECENT_EXECUTIONS)
         .group_by(found.c.playbook_key, found.c.outcome)
     )
     counts: dict[int, dict[str, int]] = {}
     for key, outcome, number in connection.execute(query) if keys else ():
         counts.setdefault(key, {})[_COUNTERS[outcome]] = number
-    return {key: Counts(**numbers) for key, numbers in counts.items()}
+    return {key: OutcomeCounts(**numbers) for key, numbers in counts.items()}
 
 
-def of_run(connection: Connection, key: int | None, run_id: str) -> Execution | None:
+def execution_of_run(connection: Connection, key: int | None, run_id: str) -> Execution | None:
     """What a run recorded of the playbook with this key, or of itself when it followed none."""
     found = _newest(connection, executions.c.run_id == run_id, _of_key(key))
     return found[0] if found else None
 
 
-def annotate(connection: Connection, execution_id: str, said: Execution) -> None:
+def annotate_execution(connection: Connection, execution_id: str, said: Execution) -> None:
     """Put somebody's task in place of the execution's, and what they say beside what was said."""
     mine = executions.c.id == execution_id
     values: dict[str, object] = {"task": _task(said)} if said.task else {}
@@ -150,11 +156,11 @@ def annotate(connection: Connection, execution_id: str, said: Execution) -> None
         connection.execute(update(executions).where(mine).values(**values))
 
 
-def reflections_applied(connection: Connection, key: int) -> None:
+def mark_reflections_applied(connection: Connection, key: int) -> None:
     """Note which reflections on a playbook wait no more: those whose improvements it all has."""
     waiting = waiting_reflections(connection, key)
     said = {one.id: one.reflection.improvements for one in waiting if one.reflection}
-    missing = lessons.unknown(connection, key, chain.from_iterable(said.values()))
+    missing = lessons.missing_lessons(connection, key, chain.from_iterable(said.values()))
     done = [id_ for id_, improvements in said.items() if missing.isdisjoint(improvements)]
     mine = executions.c.id.in_(done)
     connection.execute(update(executions).where(mine).values(reflection_applied=True))
@@ -169,7 +175,7 @@ def waiting_reflections(connection: Connection, key: int | None = None) -> list[
     return [e for e in _newest(connection, _REFLECTED, *mine) if e.playbook_id and _waits(e)]
 
 
-def let_through(connection: Connection, key: int, texts: Sequence[str]) -> None:
+def approve_failures(connection: Connection, key: int, texts: Sequence[str]) -> None:
     """Other runs may be told these of what failed with a playbook: a person said or read them."""
     query = select(executions.c.id, executions.c.reflection)
     mine = (executions.c.playbook_key == key, _REFLECTED)
@@ -182,7 +188,7 @@ def let_through(connection: Connection, key: int, texts: Sequence[str]) -> None:
 
 
 def _check_name(place: str, name: str, limit: int) -> None:
-    if len(name) > limit or name != storable(name):
+    if len(name) > limit or name != sanitize_text(name):
         raise PlaybookInvalid(
             f"the {place} of an execution has at most {limit} characters, no NUL byte and no half "
             f"a character; got {name[:80]!r}"
@@ -255,7 +261,7 @@ def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, o
         "playbook_key": key,
         "playbook_version": execution.playbook_version,
         "run_id": execution.run_id,
-        "agent": storable(execution.agent)[:255],
+        "agent": sanitize_text(execution.agent)[:255],
         "task": _task(execution),
         "outcome": execution.outcome,
         "started_at": execution.started_at,
@@ -268,14 +274,14 @@ def _columns(key: int | None, execution: Execution, at: datetime) -> dict[str, o
 
 
 def _task(execution: Execution) -> str:
-    return storable(execution.task)[:OUTPUT_KEPT]
+    return sanitize_text(execution.task)[:OUTPUT_LIMIT]
 
 
 def _step(step: StepResult) -> dict[str, object]:
     return {
-        "name": storable(step.name),
+        "name": sanitize_text(step.name),
         "outcome": step.outcome,
-        "output": storable(step.output)[-OUTPUT_KEPT:],
+        "output": sanitize_text(step.output)[-OUTPUT_LIMIT:],
         "duration_ms": step.duration_ms,
     }
 

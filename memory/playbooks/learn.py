@@ -9,15 +9,15 @@ from sqlalchemy import Connection
 
 from contracts.chat import ChatRequest, Complete, Message
 from contracts.run import NodeReport, NodeStatus, RunReport
-from memory.around_run import Recorded
-from memory.database import reading, writing
+from memory.around_run import RecordedRun
+from memory.database import read_transaction, write_transaction
 from memory.playbooks import journal, recall, store
-from memory.playbooks.lessons import LESSONS_A_RUN
+from memory.playbooks.lessons import MAX_LESSONS_PER_RUN
 from memory.playbooks.library import Library
-from memory.templates import filled_in
+from memory.templates import render_template
 from memory.types import Execution, Outcome, Reflection, StepResult
 
-PENDING_FOR = timedelta(hours=24)
+FEEDBACK_TIMEOUT = timedelta(hours=24)
 """How long a verdict may take before it counts as neutral."""
 
 _OUTCOMES: dict[NodeStatus, Outcome] = {
@@ -25,21 +25,21 @@ _OUTCOMES: dict[NodeStatus, Outcome] = {
     "failure": "failure",
     "skipped": "neutral",
 }
-ANSWER_TOKENS = 2_000
-ANSWER_S = 120.0
+REFLECTION_MAX_TOKENS = 2_000
+REFLECTION_TIMEOUT_S = 120.0
 
 _SAID = 1_500
 _ASKED = 4_000
 _NODES = 20
 
 
-def record(
+def record_run(
     library: Library,
     report: RunReport,
     *,
     verdict_later: bool = False,
     reflection: Reflection | None = None,
-) -> Recorded:
+) -> RecordedRun:
     """Record a run that has ended, however it ended; doing it twice counts once.
 
     Credit goes to the playbooks that its agents named, else to those they read, else to the best
@@ -47,8 +47,8 @@ def record(
     any, or in which no agent worked, is recorded too. No playbook is ever made here. A run that
     stopped, was recorded as neutral and went on is recorded anew. A verdict that it has stands.
     """
-    with writing(library.engine) as connection:
-        journal.withdraw_neutral(connection, report.run_id)
+    with write_transaction(library.engine) as connection:
+        journal.delete_neutral(connection, report.run_id)
     ended = outcome_of(report)
     outcome = "pending" if verdict_later and ended == "success" else ended
     credited = _credit(library, report)
@@ -61,15 +61,15 @@ def record(
                 task=report.intent,
                 outcome=outcome,
                 started_at=datetime.fromisoformat(report.started_at) if report.started_at else None,
-                expires_at=library.clock() + PENDING_FOR if outcome == "pending" else None,
+                expires_at=library.clock() + FEEDBACK_TIMEOUT if outcome == "pending" else None,
                 step_results=tuple(_step(node) for node in report.nodes),
                 reflection=None if place else reflection,
             )
         )
-    with writing(library.engine) as connection:
+    with write_transaction(library.engine) as connection:
         stands = _outcome(connection, report.run_id, credited) or outcome
-        recall.close(connection, report.run_id, stands)
-    return Recorded(
+        recall.set_outcome(connection, report.run_id, stands)
+    return RecordedRun(
         outcome=stands,
         playbooks=credited,
         reflection=reflection,
@@ -92,7 +92,7 @@ def outcome_of(report: RunReport) -> Outcome:
             return "neutral"
 
 
-def can_teach(library: Library, report: RunReport) -> bool:
+def can_reflect(library: Library, report: RunReport) -> bool:
     """Whether there is anything to reflect on: a playbook that was followed, and where to."""
     return outcome_of(report) != "neutral" and bool(_credit(library, report))
 
@@ -107,7 +107,10 @@ def reflect(complete: Complete, model: str, report: RunReport) -> Reflection | N
     """
     said = Message(role="user", content=_prompt(report))
     request = ChatRequest(
-        model=model, messages=[said], max_tokens=ANSWER_TOKENS, timeout_s=ANSWER_S
+        model=model,
+        messages=[said],
+        max_tokens=REFLECTION_MAX_TOKENS,
+        timeout_s=REFLECTION_TIMEOUT_S,
     )
     return parse_reflection(complete(request).message.content)
 
@@ -133,7 +136,9 @@ class _Said(BaseModel, frozen=True, extra="ignore"):
 
 
 def _few(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(" ".join(text.split())[:500] for text in texts if text.strip())[:LESSONS_A_RUN]
+    return tuple(" ".join(text.split())[:500] for text in texts if text.strip())[
+        :MAX_LESSONS_PER_RUN
+    ]
 
 
 def _prompt(report: RunReport) -> str:
@@ -141,7 +146,7 @@ def _prompt(report: RunReport) -> str:
         {"name": n.name, "status": n.status, "said": (n.error or n.output)[-_SAID:]}
         for n in report.nodes[-_NODES:]
     ]
-    return filled_in(
+    return render_template(
         "reflect.md.j2",
         blueprint=report.blueprint,
         status=report.status,
@@ -158,16 +163,16 @@ def _credit(library: Library, report: RunReport) -> tuple[str, ...]:
     """The ids of the playbooks that are credited, the best of the search first."""
     if not _agents_worked(report):
         return ()
-    with reading(library.engine) as connection:
-        known = recall.known_to(connection, report.run_id)
+    with read_transaction(library.engine) as connection:
+        known = recall.playbooks_known_to(connection, report.run_id)
         there = store.by_id(connection, [one.playbook_id for one in known])
     kept = [one for one in known if one.playbook_id in there]
     said = "\n".join(_agents_said(report))
     slugs = {id_: f"[playbook:{playbook.slug}]" for id_, playbook in there.items()}
     ids = [one.playbook_id for one in kept]
     named = [id_ for id_ in ids if slugs[id_] in said or id_ in said]
-    with writing(library.engine) as connection:
-        recall.cite(connection, report.run_id, named)
+    with write_transaction(library.engine) as connection:
+        recall.mark_cited(connection, report.run_id, named)
     read = [one.playbook_id for one in kept if one.cited]
     shown = [one.playbook_id for one in kept if one.shown]
     return tuple(named or read or shown[:1])
@@ -185,7 +190,7 @@ def _outcome(connection: Connection, run_id: str, credited: Sequence[str]) -> Ou
     """What is kept of how the run ended; a verdict on one playbook is one on the run."""
     found = store.by_id(connection, credited)
     keys: list[int | None] = [found[id_].key for id_ in credited if id_ in found]
-    kept = [journal.of_run(connection, key, run_id) for key in keys or [None]]
+    kept = [journal.execution_of_run(connection, key, run_id) for key in keys or [None]]
     outcomes = [execution.outcome for execution in kept if execution]
     judged = [outcome for outcome in outcomes if outcome not in ("pending", "neutral")]
     return next(iter(judged or outcomes), None)

@@ -2,13 +2,13 @@
 
 from sqlalchemy import Engine
 
-from memory.database import reading, writing
+from memory.database import read_transaction, write_transaction
 from memory.playbooks import store
-from memory.playbooks.index import Index
+from memory.playbooks.index import PlaybookIndex
 from memory.vectors import stored_vectors
 
 
-def embed_lessons(engine: Engine, index: Index, ref: str) -> None:
+def embed_lessons(engine: Engine, index: PlaybookIndex, ref: str) -> None:
     """Make the vectors that a playbook's lessons lack, if there is a model and it answers.
 
     Raises:
@@ -17,10 +17,10 @@ def embed_lessons(engine: Engine, index: Index, ref: str) -> None:
     model = index.model
     if model is None:
         return
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         key = store.get(connection, ref).key
         waiting = stored_vectors.unembedded_lessons(connection, model, key)
     made = index.embed([item.text for item in waiting])
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         for item, vector in zip(waiting, made or (), strict=bool(made)):
             stored_vectors.put_lesson(connection, item.key, model, vector)

@@ -7,29 +7,29 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from memory.content import exact_digest, storable
-from memory.database import hold
+from memory.content import lesson_digest, sanitize_text
+from memory.database import lock_until_commit
 from memory.tables import lessons
 
-LESSONS_A_RUN = 3
+MAX_LESSONS_PER_RUN = 3
 """Lessons that one run, or one reflection, may leave behind."""
 
 LESSON_LIMIT = 1_000
 """Characters that a lesson keeps."""
 
 
-class Dropped(NamedTuple):
+class RejectedLesson(NamedTuple):
     """A lesson, or the end of one, that was not kept, and why."""
 
     text: str
-    why: str
+    reason: str
 
 
-class Taught(NamedTuple):
+class AddedLessons(NamedTuple):
     """What came of lessons that were given."""
 
-    new: list[str]
-    dropped: list[Dropped]
+    added: list[str]
+    rejected: list[RejectedLesson]
 
 
 def add_lessons(
@@ -40,7 +40,7 @@ def add_lessons(
     run_id: str | None,
     at: datetime,
     asked: bool = False,
-) -> Taught:
+) -> AddedLessons:
     """Add lessons that are not there yet.
 
     A run adds three at most, over all its reflections, unless somebody asked for these. A
@@ -48,31 +48,35 @@ def add_lessons(
     other may be a correction.
     """
     if run_id is not None:
-        hold(connection, f"run {run_id}")
+        lock_until_commit(connection, f"run {run_id}")
     bound = run_id is not None and not asked
-    free = LESSONS_A_RUN - _taught(connection, run_id) if bound else LESSONS_A_RUN
+    free = MAX_LESSONS_PER_RUN - _taught(connection, run_id) if bound else MAX_LESSONS_PER_RUN
     whose = f"of run {run_id!r}" if bound else "at a time"
-    taught = Taught([], [])
+    taught = AddedLessons([], [])
     known = _known(connection, key)
     for given in texts:
-        whole = storable(given).strip()
+        whole = sanitize_text(given).strip()
         text, rest = whole[:LESSON_LIMIT], whole[LESSON_LIMIT:]
-        if len(taught.new) >= free:
-            taught.dropped.append(Dropped(whole, f"at most {LESSONS_A_RUN} are, {whose}"))
+        if len(taught.added) >= free:
+            taught.rejected.append(
+                RejectedLesson(whole, f"at most {MAX_LESSONS_PER_RUN} are, {whose}")
+            )
         elif not text or not _add_lesson(connection, key, text, known, run_id, at):
-            taught.dropped.append(Dropped(whole, "it is known" if text else "it is empty"))
+            taught.rejected.append(RejectedLesson(whole, "it is known" if text else "it is empty"))
         else:
-            taught.new.append(text)
+            taught.added.append(text)
             if rest:
-                taught.dropped.append(Dropped(rest, f"a lesson has {LESSON_LIMIT:,} characters"))
+                taught.rejected.append(
+                    RejectedLesson(rest, f"a lesson has {LESSON_LIMIT:,} characters")
+                )
     return taught
 
 
-def unknown(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
+def missing_lessons(connection: Connection, key: int, texts: Iterable[str]) -> set[str]:
     """Those of these texts that are no lessons of the playbook."""
     held = _known(connection, key)
-    kept = {text: storable(text).strip()[:LESSON_LIMIT] for text in texts}
-    return {text for text, lesson in kept.items() if lesson and exact_digest(lesson) not in held}
+    kept = {text: sanitize_text(text).strip()[:LESSON_LIMIT] for text in texts}
+    return {text for text, lesson in kept.items() if lesson and lesson_digest(lesson) not in held}
 
 
 def restore_lessons(
@@ -81,16 +85,16 @@ def restore_lessons(
     """Add lessons that another store held, with the runs that they came from."""
     known = _known(connection, key) if taught else set()
     for text, run_id in taught:
-        _add_lesson(connection, key, storable(text)[:LESSON_LIMIT], known, run_id, at)
+        _add_lesson(connection, key, sanitize_text(text)[:LESSON_LIMIT], known, run_id, at)
 
 
 def _add_lesson(
     connection: Connection, key: int, text: str, known: set[str], run_id: str | None, at: datetime
 ) -> bool:
-    values = {"text": text, "digest": exact_digest(text), "run_id": run_id, "at": at}
+    values = {"text": text, "digest": lesson_digest(text), "run_id": run_id, "at": at}
     if values["digest"] in known:
         return False
-    known.add(exact_digest(text))
+    known.add(lesson_digest(text))
     try:
         with connection.begin_nested():
             connection.execute(insert(lessons).values(playbook_key=key, **values))
@@ -102,7 +106,7 @@ def _add_lesson(
 def _known(connection: Connection, key: int) -> set[str]:
     """Of the texts: what an older Harness kept beside them took `C` and `C++` for the same."""
     texts = connection.execute(select(lessons.c.text).where(lessons.c.playbook_key == key))
-    return {exact_digest(text) for text in texts.scalars()}
+    return {lesson_digest(text) for text in texts.scalars()}
 
 
 def _taught(connection: Connection, run_id: str | None) -> int:

@@ -8,30 +8,30 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from memory.database import open_database, reading, writing
+from memory.database import open_database, read_transaction, write_transaction
 from memory.errors import PlaybookInvalid
 from memory.playbooks import doctor, journal, search, store, upkeep
 from memory.playbooks import write as writes
-from memory.playbooks.changes import Changes
-from memory.playbooks.index import Index
+from memory.playbooks.changes import PlaybookChanges
+from memory.playbooks.index import PlaybookIndex
 from memory.playbooks.lesson_vectors import embed_lessons
 from memory.playbooks.lessons import add_lessons
 from memory.playbooks.lift_report import LiftReport, lift_report
-from memory.playbooks.write import Check, Write, anything
+from memory.playbooks.write import Write, WriteCheck, no_check
 from memory.stale import Retention
 from memory.types import (
-    Content,
-    Contrast,
-    Contrasted,
     Embedder,
     Execution,
-    Filter,
-    Hit,
+    GroupedResults,
+    GroupThresholds,
     Playbook,
-    Query,
+    PlaybookContent,
+    PlaybookFilter,
+    PlaybookQuery,
+    PlaybookVersion,
     Reflection,
-    Stats,
-    Version,
+    SearchResult,
+    StoreStats,
 )
 from memory.vectors.collection import FolderVectors, ServedVectors, Vectors
 from memory.vectors.index_name import index_name
@@ -39,10 +39,10 @@ from memory.vectors.sync import Progress
 
 Clock = Callable[[], datetime]
 
-LIVE = Filter()
+NOT_ARCHIVED = PlaybookFilter()
 """All playbooks that are not archived."""
 
-DEFAULT_CONTRAST = Contrast()
+DEFAULT_CONTRAST = GroupThresholds()
 DEFAULT_RETENTION = Retention()
 
 
@@ -65,7 +65,7 @@ def open_library(
     if embedder is not None:
         name = index_name(engine, embedder.name, served=chroma_url is not None)
         vectors = ServedVectors(chroma_url, name) if chroma_url else FolderVectors(index, name)
-    library = Library(engine, Index(engine, vectors, embedder), clock=clock)
+    library = Library(engine, PlaybookIndex(engine, vectors, embedder), clock=clock)
     try:
         yield library
     finally:
@@ -75,7 +75,7 @@ def open_library(
 class Library:
     """Creates, finds, changes and judges playbooks. `ref` is an id or a slug everywhere."""
 
-    def __init__(self, engine: Engine, index: Index, *, clock: Clock) -> None:
+    def __init__(self, engine: Engine, index: PlaybookIndex, *, clock: Clock) -> None:
         self.engine = engine
         self.index = index
         self.clock = clock
@@ -86,7 +86,7 @@ class Library:
         self.engine.dispose()
 
     def create(
-        self, content: Content, *, source: str = "person", check: Check = anything
+        self, content: PlaybookContent, *, source: str = "person", check: WriteCheck = no_check
     ) -> Playbook:
         """Keep a new playbook; two may have the same title, never the same slug.
 
@@ -101,22 +101,24 @@ class Library:
         Raises:
             PlaybookNotFound: there is none.
         """
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return store.get(connection, ref)
 
-    def list(self, where: Filter = LIVE, *, limit: int | None = None) -> Sequence[Playbook]:
+    def list(
+        self, where: PlaybookFilter = NOT_ARCHIVED, *, limit: int | None = None
+    ) -> Sequence[Playbook]:
         """Playbooks that pass the filter, the newest change first."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return store.list_all(connection, where, limit=limit)
 
     def update(
         self,
         ref: str,
-        changes: Changes,
+        changes: PlaybookChanges,
         *,
         expected_version: int | None = None,
         source: str = "person",
-        check: Check = anything,
+        check: WriteCheck = no_check,
     ) -> Playbook:
         """Change a playbook. An archived one stays archived unless `changes` says otherwise.
 
@@ -153,34 +155,36 @@ class Library:
                 f"Known: {told}"
             )
         seen = now.version if expected_version is None else expected_version
-        write = self._write(source, anything, seen)
+        write = self._write(source, no_check, seen)
         return writes.rewrite(self.engine, self.index, ref, lambda _: content, write)
 
-    def history(self, ref: str) -> Sequence[Version]:
+    def history(self, ref: str) -> Sequence[PlaybookVersion]:
         """Every version, the newest first."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return store.history(connection, store.get(connection, ref).key)
 
-    def delete(self, ref: str, *, check: Check = anything) -> bool:
+    def delete(self, ref: str, *, check: WriteCheck = no_check) -> bool:
         """Forget a playbook and all that belongs to it; False when there is none."""
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             check(connection)
             return store.remove(connection, ref)
 
-    def search(self, query: Query) -> Sequence[Hit]:
+    def search(self, query: PlaybookQuery) -> Sequence[SearchResult]:
         """The best playbooks for a text, and why each was found; empty for an empty text."""
-        return search.best(self.engine, self.index, query)
+        return search.search_playbooks(self.engine, self.index, query)
 
     def search_with_context(
-        self, query: Query, contrast: Contrast = DEFAULT_CONTRAST
-    ) -> Contrasted:
+        self, query: PlaybookQuery, contrast: GroupThresholds = DEFAULT_CONTRAST
+    ) -> GroupedResults:
         """Search results by their group, up to `query.limit` in each.
 
         Three times the limit is searched and `min_score` is left out, so that failures show.
         """
         hits = self.search(replace(query, limit=query.limit * 3, min_score=0.0))
-        with reading(self.engine) as connection:
-            return search.in_full(connection, search.grouped(connection, query, hits, contrast))
+        with read_transaction(self.engine) as connection:
+            return search.add_failures(
+                connection, search.group_results(connection, query, hits, contrast)
+            )
 
     def record_execution(self, execution: Execution) -> bool:
         """Keep an execution and count its outcome; False when it was kept before.
@@ -192,23 +196,23 @@ class Library:
             PlaybookInvalid: its id or its run's has a NUL byte or too many characters.
             PlaybookNotFound: it names a playbook that is not there.
         """
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             ref = execution.playbook_id
             playbook = store.get(connection, ref) if ref is not None else None
-            return journal.record(
+            return journal.record_execution(
                 connection, playbook.key if playbook else None, execution, self.clock()
             )
 
     def expire_pending(self) -> int:
         """Executions whose verdict did not come in time end as neutral; how many."""
-        with writing(self.engine) as connection:
-            return journal.expire(connection, self.clock())
+        with write_transaction(self.engine) as connection:
+            return journal.expire_pending(connection, self.clock())
 
     def list_executions(
         self, ref: str | None = None, *, limit: int | None = None
     ) -> Sequence[Execution]:
         """Executions of one playbook, or of all, the newest first."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             key = store.get(connection, ref).key if ref is not None else None
             return journal.list_executions(connection, key, limit=limit)
 
@@ -232,7 +236,7 @@ class Library:
 
     def waiting_reflections(self, ref: str | None = None) -> Sequence[Execution]:
         """Executions whose reflection waits for a person, of one playbook or all."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             key = store.get(connection, ref).key if ref is not None else None
             return journal.waiting_reflections(connection, key)
 
@@ -242,28 +246,28 @@ class Library:
         """Archive what is stale; gives each with the reason. A dry run changes nothing."""
         return upkeep.prune(self.engine, retention, self.clock, dry_run=dry_run)
 
-    def stats(self) -> Stats:
+    def stats(self) -> StoreStats:
         """Totals over the store."""
-        with reading(self.engine) as connection:
-            return upkeep.totals(connection)
+        with read_transaction(self.engine) as connection:
+            return upkeep.store_stats(connection)
 
     def lift(self) -> LiftReport:
         """Whether memory helps, overall and per playbook."""
-        with reading(self.engine) as connection:
+        with read_transaction(self.engine) as connection:
             return lift_report(connection)
 
     def reindex(self, progress: Progress | None = None) -> None:
         """Make words and vectors anew; embeds only what no vector of the model is kept of."""
         upkeep.reindex(self.engine, self.index, progress)
 
-    def doctor(self, *, repair: bool = False) -> Sequence[doctor.Finding]:
+    def doctor(self, *, repair: bool = False) -> Sequence[doctor.IndexCheck]:
         """Whether the indexes tell what the database holds; `repair` makes anew what does not."""
-        return doctor.examine(self.engine, self.index, self._finds, repair=repair)
+        return doctor.check_indexes(self.engine, self.index, self._finds, repair=repair)
 
     def _finds(self, text: str) -> Sequence[Playbook]:
-        return [hit.playbook for hit in self.search(Query(text=text, limit=5))]
+        return [hit.playbook for hit in self.search(PlaybookQuery(text=text, limit=5))]
 
-    def _write(self, source: str, check: Check, expected: int | None = None) -> Write:
+    def _write(self, source: str, check: WriteCheck, expected: int | None = None) -> Write:
         return Write(source=source, clock=self.clock, check=check, expected=expected)
 
     def _teach(
@@ -276,10 +280,10 @@ class Library:
         asked: bool = False,
     ) -> Sequence[str]:
         at = self.clock()
-        with writing(self.engine) as connection:
+        with write_transaction(self.engine) as connection:
             key = store.get(connection, ref).key
             taught = add_lessons(connection, key, texts, run_id=run_id, at=at, asked=asked)
-            journal.reflections_applied(connection, key)
-            journal.let_through(connection, key, failed)
+            journal.mark_reflections_applied(connection, key)
+            journal.approve_failures(connection, key, failed)
         embed_lessons(self.engine, self.index, ref)
-        return taught.new
+        return taught.added

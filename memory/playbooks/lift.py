@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memory.confidence import Interval, wilson
 
-ENOUGH = 20
+MIN_RUNS_PER_SIDE = 20
 """Runs with a verdict that each side needs before its lift means anything."""
 
 
@@ -20,7 +20,7 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class TrialGroup:
     """The runs of one kind."""
 
     successes: int = 0
@@ -41,8 +41,8 @@ class Side:
 class Lift:
     """Success with memory less success without, -1 to 1, at 95 %."""
 
-    shown: Side
-    held_out: Side
+    shown: TrialGroup
+    held_out: TrialGroup
 
     @property
     def difference(self) -> float:
@@ -61,8 +61,8 @@ class Lift:
     def verdict(self) -> str:
         """What may be said of it: too thin, helps, harms, or no difference seen."""
         fewest = min(self.shown.runs, self.held_out.runs)
-        if fewest < ENOUGH:
-            return f"too thin: {fewest} runs on the smaller side, {ENOUGH} are needed"
+        if fewest < MIN_RUNS_PER_SIDE:
+            return f"too thin: {fewest} runs on the smaller side, {MIN_RUNS_PER_SIDE} are needed"
         if self.interval.low > 0:
             return "helps"
         return "harms" if self.interval.high < 0 else "no difference seen"
@@ -77,11 +77,11 @@ def lift(trials: Iterable[Trial]) -> Lift:
     )
 
 
-def is_held_out(run_id: str, share: float) -> bool:
+def is_held_out(run_id: str, holdout_share: float) -> bool:
     """Whether this run gets no memory: a lot drawn by its id, so that a resumed run draws alike."""
     drawn = int.from_bytes(sha256(f"hold out {run_id}".encode()).digest()[:6]) / 2**48
-    return drawn < share
+    return drawn < holdout_share
 
 
-def _side(successes: list[bool]) -> Side:
-    return Side(successes=sum(successes), runs=len(successes))
+def _side(successes: list[bool]) -> TrialGroup:
+    return TrialGroup(successes=sum(successes), runs=len(successes))

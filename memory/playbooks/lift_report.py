@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from memory.playbooks.lift import Lift, Trial, lift
-from memory.tables import playbooks, recalled, recalls
+from memory.tables import playbooks, recalled_playbooks, recalls
 
 _SHARE = (
     select(recalls.c.share)
@@ -81,10 +81,10 @@ class _Row(NamedTuple):
 
 
 def _rows(connection: Connection) -> list[_Row]:
-    log, found = recalls.c, recalled.c
+    log, found = recalls.c, recalled_playbooks.c
     seen = (found.playbook_id, found.shown, found.cited)
     query = select(log.run_id, log.held_out, log.share, log.outcome, *seen)
-    query = query.join(recalled, found.run_id == log.run_id)
+    query = query.join(recalled_playbooks, found.run_id == log.run_id)
     return [_Row(*row) for row in connection.execute(query)]
 
 

@@ -15,9 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from contracts.tool import ToolCall
-from memory.around_run import Surfacing
+from memory.around_run import RecallOptions
 from memory.playbooks.library import Library
-from memory.playbooks.tools import DEFAULT_SURFACING, Access, playbook_tools, run_playbook_tool
+from memory.playbooks.tools import (
+    DEFAULT_RECALL_OPTIONS,
+    ToolAccess,
+    playbook_tools,
+    run_playbook_tool,
+)
 
 if TYPE_CHECKING:
     import mcp_types
@@ -28,7 +33,7 @@ PATH = "/mcp"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class PlaybookServer:
     """Where a run's playbook server listens, and what opens it."""
 
     port: int
@@ -45,15 +50,15 @@ def serve_playbooks(
     library: Library,
     *,
     run_id: str,
-    access: Access = "draft",
-    options: Surfacing = DEFAULT_SURFACING,
-) -> Iterator[Served]:
+    access: ToolAccess = "draft",
+    options: RecallOptions = DEFAULT_RECALL_OPTIONS,
+) -> Iterator[PlaybookServer]:
     """Serve the tools to one run as long as the block lasts."""
     import uvicorn
 
     token = secrets.token_urlsafe(24)
     door = socket.create_server(("127.0.0.1", 0))
-    served = Served(port=door.getsockname()[1], token=token)
+    served = PlaybookServer(port=door.getsockname()[1], token=token)
     app = _guarded(
         _server(library, run_id, access, options).streamable_http_app(
             streamable_http_path=PATH, json_response=True, stateless_http=True
@@ -73,7 +78,7 @@ def serve_playbooks(
 
 
 def _server(
-    library: Library, run_id: str, access: Access, options: Surfacing
+    library: Library, run_id: str, access: ToolAccess, options: RecallOptions
 ) -> "Server[dict[str, object]]":
     import anyio.to_thread
     import mcp_types as types

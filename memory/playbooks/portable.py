@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, insert, update
 
 from contracts.errors import HarnessError, Interrupted
 from memory.content import content_json, content_of
-from memory.database import alone, reading, writing
-from memory.errors import ImportStopped
+from memory.database import exclusive_lock, read_transaction, write_transaction
+from memory.errors import ImportIncomplete
 from memory.playbooks import journal, store
 from memory.playbooks.lessons import restore_lessons
 from memory.playbooks.library import Library
@@ -22,7 +22,7 @@ from memory.playbooks.portable_lines import (
     playbook_line,
     read_line,
 )
-from memory.playbooks.store import Identity
+from memory.playbooks.store import PlaybookIdentity
 from memory.tables import playbooks, versions
 from memory.types import Execution, Playbook
 
@@ -53,8 +53,8 @@ def export(library: Library) -> Iterator[str]:
     Raises:
         StoreCorrupt: a row is damaged: an export without it would look whole.
     """
-    with reading(library.engine) as connection:
-        for playbook in store.everything(connection):
+    with read_transaction(library.engine) as connection:
+        for playbook in store.list_everything(connection):
             yield playbook_line(playbook, store.history(connection, playbook.key))
         for execution in reversed(journal.list_executions(connection)):
             yield execution_line(execution)
@@ -79,9 +79,9 @@ def import_(library: Library, lines: Iterable[str]) -> Imported:
     done: dict[str, list[str]] = {name: [] for name in Imported.__dataclass_fields__}
     taken = 0
     try:
-        with alone(library.engine, "import"):
+        with exclusive_lock(library.engine, "import"):
             for batch in _batches(_groups(read)):
-                with writing(library.engine) as connection:
+                with write_transaction(library.engine) as connection:
                     new = [_take_group(connection, group, library.clock()) for group in batch]
                 for how, name in chain.from_iterable(new):
                     done[how].append(name)
@@ -92,7 +92,7 @@ def import_(library: Library, lines: Iterable[str]) -> Imported:
     except HarnessError as error:
         if not taken:
             raise
-        raise ImportStopped(_stopped(str(error), taken, len(read))) from error
+        raise ImportIncomplete(_stopped(str(error), taken, len(read))) from error
     return Imported(**{how: tuple(names) for how, names in done.items()})
 
 
@@ -150,11 +150,11 @@ def _grown(line: PlaybookLine) -> tuple[int, int]:
 
 def _take(connection: Connection, line: PlaybookLine, at: datetime) -> tuple[Playbook, str]:
     content = line.content
-    here = store.hold(connection, line.id)
+    here = store.lock_playbook(connection, line.id)
     if here is not None and here.status == "archived":
         content = replace(content, status="archived")
     if here is None:
-        who = Identity(line.id, line.slug)
+        who = PlaybookIdentity(line.id, line.slug)
         here = store.add(connection, content, source=line.source, at=at, identity=who)
         _as_it_was(connection, here, line)
         how = "created"
@@ -197,12 +197,12 @@ def _take_execution(
 ) -> bool:
     ref = execution.playbook_id
     if ref is None:
-        new = journal.restore(connection, None, execution, at)
+        new = journal.import_execution(connection, None, execution, at)
         return new or _settle(connection, execution, at)
     playbook = store.by_id(connection, [ref]).get(ref)
     if playbook is None:
         return False
-    keep = journal.restore if counted.get(ref) else journal.record
+    keep = journal.import_execution if counted.get(ref) else journal.record_execution
     return keep(connection, playbook.key, execution, at) or _settle(connection, execution, at)
 
 
@@ -211,4 +211,4 @@ def _settle(connection: Connection, execution: Execution, at: datetime) -> bool:
     waited = execution.outcome == "neutral" and execution.expires_at is not None
     if execution.outcome == "pending" or waited:
         return False
-    return journal.settle(connection, execution.id, execution.outcome, at)
+    return journal.settle_execution(connection, execution.id, execution.outcome, at)

@@ -16,16 +16,16 @@ from pydantic import (
 )
 
 from contracts.json import as_mapping
-from memory.content import checked, content_json, storable
+from memory.content import content_json, sanitize_text, validate_content
 from memory.errors import PlaybookInvalid
 from memory.playbooks.lessons import LESSON_LIMIT
-from memory.types import Content, Counts, Execution, Playbook, Version
+from memory.types import Execution, OutcomeCounts, Playbook, PlaybookContent, PlaybookVersion
 
 FORMAT = 3
 """1 had neither executions nor history, 2 no words of a person beside a run's; both are read."""
 
 _NO_NUL = r"^[^\x00]*$"
-_Content = Annotated[Content, AfterValidator(checked)]
+_Content = Annotated[PlaybookContent, AfterValidator(validate_content)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000_000)]
 _Number = Annotated[int, Field(ge=1, le=1_000_000_000)]
 _Id = Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
@@ -122,7 +122,7 @@ def read_line(number: int, line: str) -> PlaybookLine | ExecutionLine:
         ) from error
 
 
-def playbook_line(playbook: Playbook, past: Iterable[Version]) -> str:
+def playbook_line(playbook: Playbook, past: Iterable[PlaybookVersion]) -> str:
     """A playbook as a line."""
     used = playbook.last_used_at
     return _dumped(
@@ -173,10 +173,12 @@ def _fault(error: Exception) -> str:
 
 
 def _dumped(document: object) -> str:
-    return storable(json.dumps(document, ensure_ascii=False))  # an older store may hold half signs
+    return sanitize_text(
+        json.dumps(document, ensure_ascii=False)
+    )  # an older store may hold half signs
 
 
-def _past(version: Version) -> dict[str, object]:
+def _past(version: PlaybookVersion) -> dict[str, object]:
     return {
         "version": version.version,
         "at": version.at.isoformat(),
@@ -185,7 +187,7 @@ def _past(version: Version) -> dict[str, object]:
     }
 
 
-def _counts(counts: Counts) -> dict[str, int]:
+def _counts(counts: OutcomeCounts) -> dict[str, int]:
     return {
         "successes": counts.successes,
         "partials": counts.partials,

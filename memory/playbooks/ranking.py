@@ -3,24 +3,24 @@
 from collections.abc import Mapping, Sequence
 
 from memory.confidence import is_failing
-from memory.types import Contrast, Counts, Group, Place
+from memory.types import ArmRank, GroupThresholds, OutcomeCounts, ResultGroup
 
-WORDS_WEIGH = 2.0
+WORD_WEIGHT = 2.0
 """What a word score of 1 would add to a similarity of 0 to 1 if no vector were near at all."""
 
-WORDS_DECIDE = 0.02
+MIN_WORD_WEIGHT = 0.02
 """The least that it adds: of playbooks that are equally near, words tell which is meant."""
 
-NEARNESS = 4
+WORD_WEIGHT_DECAY = 4
 """How fast words lose that weight as the nearest vector comes near; `docs/why/memory.md`."""
 
 
-def fuse(
+def fuse_scores(
     words: Sequence[tuple[int, float]],
     vectors: Sequence[tuple[int, float]] | None,
     *,
-    most: float,
-    farthest: float,
+    max_word_score: float,
+    max_distance: float,
 ) -> dict[int, float]:
     """One relevance, 0 to 1, of BM25 scores and cosine distances.
 
@@ -31,20 +31,20 @@ def fuse(
     rank for as good as a sure one: of paraphrased questions it found less than half as many as
     this (`benchmarks/memory/retrieval.py`).
     """
-    covered = {key: score / most for key, score in words} if most else {}
+    covered = {key: score / max_word_score for key, score in words} if max_word_score else {}
     if vectors is None:
         return covered
     near = {key: min(1.0, max(0.0, 1 - distance)) for key, distance in vectors}
-    floor = max(0.0, 1 - farthest)
+    floor = max(0.0, 1 - max_distance)
     nearest = max(near.values(), default=floor)
-    weight = max(WORDS_DECIDE, WORDS_WEIGH * (1 - nearest) ** NEARNESS)
+    weight = max(MIN_WORD_WEIGHT, WORD_WEIGHT * (1 - nearest) ** WORD_WEIGHT_DECAY)
     return {
         key: (near.get(key, floor) + weight * covered.get(key, 0.0)) / (1 + weight)
         for key in near.keys() | covered.keys()
     }
 
 
-def blend(
+def blend_confidence(
     relevance: Mapping[int, float], confidence: Mapping[int, float], weight: float
 ) -> dict[int, float]:
     """Relevance spread over 0 to 1, then mixed with confidence; weight 0 changes nothing.
@@ -61,24 +61,26 @@ def blend(
     }
 
 
-def order(scores: Mapping[int, float], *, min_score: float, limit: int) -> list[int]:
+def ranked_keys(scores: Mapping[int, float], *, min_score: float, limit: int) -> list[int]:
     """Keys from the best down; equals in the order in which they were made."""
     kept = [key for key, score in scores.items() if score >= min_score]
     return sorted(kept, key=lambda key: (-round(scores[key], 9), key))[:limit]
 
 
-def places(found: Sequence[tuple[int, float]]) -> dict[int, Place]:
+def arm_ranks(found: Sequence[tuple[int, float]]) -> dict[int, ArmRank]:
     """What each arm said of each key."""
-    return {key: Place(rank, score) for rank, (key, score) in enumerate(found, 1)}
+    return {key: ArmRank(rank, score) for rank, (key, score) in enumerate(found, 1)}
 
 
-def group(counts: Counts, recent: Counts, contrast: Contrast) -> Group:
+def result_group(
+    counts: OutcomeCounts, recent: OutcomeCounts, contrast: GroupThresholds
+) -> ResultGroup:
     """The group that a playbook is shown in. Playbooks of every group are shown and credited.
 
     `counts` are of all its executions, `recent` of the latest `confidence.RECENT`. What fails
     lately is failed, however good it was before.
     """
-    if is_failing(recent.good, recent.failures) and recent.confidence <= contrast.failed_max:
+    if is_failing(recent.succeeded, recent.failures) and recent.confidence <= contrast.failed_max:
         return "failed"
     if counts.confidence >= contrast.proven_min:
         return "proven"

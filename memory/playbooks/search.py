@@ -5,29 +5,29 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, Engine, bindparam, select
 
-from memory.confidence import FAILURES_NEEDED, wilson_lower_bound
-from memory.database import reading
+from memory.confidence import MIN_FAILURES, wilson_lower_bound
+from memory.database import read_transaction
 from memory.playbooks import journal, ranking, store
-from memory.playbooks.failure_notes import what_failed
-from memory.playbooks.index import Found, Index
+from memory.playbooks.failure_notes import failure_texts
+from memory.playbooks.index import IndexMatches, PlaybookIndex
 from memory.tables import playbooks
 from memory.types import (
-    Arm,
-    Contrast,
-    Contrasted,
-    Counts,
-    Group,
-    Hit,
+    GroupedResults,
+    GroupThresholds,
     Lesson,
-    Query,
+    OutcomeCounts,
+    PlaybookQuery,
+    ResultGroup,
+    SearchArm,
+    SearchResult,
     Vector,
 )
 from memory.vectors import stored_vectors
 
-DEPTH = 50
+MATCHES_PER_ARM = 50
 """Playbooks that each arm names before they are fused; more when more are asked for."""
 
-DEEPER = 4
+DEPTH_FACTOR = 4
 """How many times as many they name when drafts have taken the places of those that are meant."""
 
 _KNOWN = select(
@@ -39,80 +39,94 @@ _KNOWN = select(
 ).where(playbooks.c.key.in_(bindparam("keys", expanding=True)))
 
 
-def best(engine: Engine, index: Index, query: Query) -> list[Hit]:
+def search_playbooks(
+    engine: Engine, index: PlaybookIndex, query: PlaybookQuery
+) -> list[SearchResult]:
     """The best playbooks, best first; of equals the one made first."""
-    query = replace(query, limit=min(query.limit, store.MOST))
-    depth = max(DEPTH, query.limit)
+    query = replace(query, limit=min(query.limit, store.MAX_LISTED))
+    depth = max(MATCHES_PER_ARM, query.limit)
     while True:
-        found = index.find(query.text, query.filter, depth=depth, max_distance=query.max_distance)
-        with reading(engine) as connection:
+        found = index.search(query.text, query.filter, depth=depth, max_distance=query.max_distance)
+        with read_transaction(engine) as connection:
             hits = _hits(connection, query, found, index.model)
         whole = query.filter.drafts or len(found.vectors or ()) < depth
         if whole or len(hits) >= query.limit:
             return hits
-        depth *= DEEPER
+        depth *= DEPTH_FACTOR
 
 
-def _hits(connection: Connection, query: Query, found: Found, model: str | None) -> list[Hit]:
-    arms: dict[Arm, list[tuple[int, float]]] = {"words": found.words}
+def _hits(
+    connection: Connection, query: PlaybookQuery, found: IndexMatches, model: str | None
+) -> list[SearchResult]:
+    arms: dict[SearchArm, list[tuple[int, float]]] = {"words": found.words}
     if found.vectors is not None:
         arms["vectors"] = found.vectors
-    relevance = ranking.fuse(found.words, found.vectors, most=found.most, farthest=found.farthest)
+    relevance = ranking.fuse_scores(
+        found.words,
+        found.vectors,
+        max_word_score=found.max_word_score,
+        max_distance=found.max_distance,
+    )
     confidence: dict[int, float] = {}
     if query.confidence_weight or not query.filter.drafts:
         known = connection.execute(_KNOWN, {"keys": list(relevance)})
         confidence = {
             key: wilson_lower_bound(good, failures)
             for key, good, failures, status, source in known
-            if query.filter.takes(status, source)  # the vectors do not know what is a draft
+            if query.filter.matches(status, source)  # the vectors do not know what is a draft
         }
         # What is gone since the arms named it is gone from here too.
         relevance = {key: relevance[key] for key in relevance if key in confidence}
-    scores = ranking.blend(relevance, confidence, query.confidence_weight)
-    order = ranking.order(scores, min_score=query.min_score, limit=query.limit)
+    scores = ranking.blend_confidence(relevance, confidence, query.confidence_weight)
+    order = ranking.ranked_keys(scores, min_score=query.min_score, limit=query.limit)
     there = store.by_key(connection, order)
-    playbooks_ = {k: p for k, p in there.items() if query.filter.takes(p.status, p.source)}
-    named = {arm: ranking.places(pairs) for arm, pairs in arms.items()}
+    playbooks_ = {k: p for k, p in there.items() if query.filter.matches(p.status, p.source)}
+    named = {arm: ranking.arm_ranks(pairs) for arm, pairs in arms.items()}
     return [
-        Hit(
+        SearchResult(
             playbook=playbooks_[key],
             score=round(scores[key], 6),
             relevance=round(relevance[key], 6),
-            places={arm: places[key] for arm, places in named.items() if key in places},
-            lessons=_by_likeness(connection, playbooks_[key].lessons, found.vector, model),
+            arm_ranks={arm: places[key] for arm, places in named.items() if key in places},
+            lessons=_by_likeness(connection, playbooks_[key].lessons, found.query_vector, model),
         )
         for key in order
         if key in playbooks_
     ]
 
 
-def grouped(
-    connection: Connection, query: Query, found: Sequence[Hit], contrast: Contrast
-) -> Contrasted:
+def group_results(
+    connection: Connection,
+    query: PlaybookQuery,
+    found: Sequence[SearchResult],
+    contrast: GroupThresholds,
+) -> GroupedResults:
     """The hits in their groups, at most `query.limit` in each."""
-    may_fail = [h.playbook.key for h in found if h.playbook.counts.failures >= FAILURES_NEEDED]
+    may_fail = [h.playbook.key for h in found if h.playbook.counts.failures >= MIN_FAILURES]
     recent = journal.recent_counts(connection, may_fail)
-    groups: dict[Group, list[Hit]] = {group: [] for group in Contrasted(query="").groups}
+    groups: dict[ResultGroup, list[SearchResult]] = {
+        group: [] for group in GroupedResults(query="").groups
+    }
     for hit in found:
-        latest = recent.get(hit.playbook.key, Counts())
-        groups[ranking.group(hit.playbook.counts, latest, contrast)].append(hit)
-    return Contrasted(
+        latest = recent.get(hit.playbook.key, OutcomeCounts())
+        groups[ranking.result_group(hit.playbook.counts, latest, contrast)].append(hit)
+    return GroupedResults(
         query=query.text, **{group: tuple(hits[: query.limit]) for group, hits in groups.items()}
     )
 
 
-def in_full(connection: Connection, found: Contrasted) -> Contrasted:
+def add_failures(connection: Connection, found: GroupedResults) -> GroupedResults:
     """The same, with what failed where it is to be avoided, and whether anybody but a person wrote
     any of it."""
     others = store.written_by_others(connection, [hit.playbook.key for hit in found.hits])
 
-    def marked(hit: Hit) -> Hit:
+    def marked(hit: SearchResult) -> SearchResult:
         by_run = any(lesson.run_id for lesson in hit.playbook.lessons)
-        return replace(hit, tainted=hit.tainted or by_run or hit.playbook.key in others)
+        return replace(hit, tainted=hit.has_run_text or by_run or hit.playbook.key in others)
 
-    def avoided(hit: Hit) -> Hit:
-        failures = what_failed(connection, hit.playbook.key)
-        return replace(hit, what_failed=failures.said, tainted=failures.by_run)
+    def avoided(hit: SearchResult) -> SearchResult:
+        failures = failure_texts(connection, hit.playbook.key)
+        return replace(hit, what_failed=failures.texts, tainted=failures.includes_run_text)
 
     return replace(
         found,

@@ -19,21 +19,21 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from memory.content import content_json, embedded_text, parse_content, slug, storable
+from memory.content import content_json, embedding_text, parse_content, sanitize_text, slugify
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
-from memory.rows import KEYS, Query, read_all, read_whole
-from memory.tables import outdated, playbook_tags, playbooks, versions, words
-from memory.types import Content, Filter, Playbook, Version
+from memory.rows import KEYS_PARAMETER, PlaybookSelect, read_playbooks, read_playbooks_strictly
+from memory.tables import outdated_playbooks, playbook_tags, playbook_words, playbooks, versions
+from memory.types import Playbook, PlaybookContent, PlaybookFilter, PlaybookVersion
 from memory.vectors import stored_vectors
-from memory.words import impacts
+from memory.words import word_impacts
 
-MOST = 1_000_000
+MAX_LISTED = 1_000_000
 """Playbooks that are listed at once: more than this is meant as all."""
 
-_BY_KEY = select(playbooks).where(playbooks.c.key.in_(KEYS))
+_BY_KEY = select(playbooks).where(playbooks.c.key.in_(KEYS_PARAMETER))
 
 
-class Identity(NamedTuple):
+class PlaybookIdentity(NamedTuple):
     """What names a playbook, apart from what it says; kept by export and import."""
 
     id: str
@@ -42,14 +42,14 @@ class Identity(NamedTuple):
 
 def add(
     connection: Connection,
-    content: Content,
+    content: PlaybookContent,
     *,
     source: str,
     at: datetime,
-    identity: Identity | None = None,
+    identity: PlaybookIdentity | None = None,
 ) -> Playbook:
     """Keep a new playbook; a slug that is taken gets the beginning of the id behind it."""
-    new = identity or Identity(str(uuid4()), slug(content.title))
+    new = identity or PlaybookIdentity(str(uuid4()), slugify(content.title))
     row = {
         **content_json(content),
         "id": new.id,
@@ -89,10 +89,12 @@ def find(connection: Connection, ref: str, *, lock: bool = False) -> Playbook | 
 
     With `lock` nobody else changes it before the transaction ends.
     """
-    ref = storable(ref)
+    ref = sanitize_text(ref)
     by_id = playbooks.c.id == ref
     query = select(playbooks).where(or_(by_id, playbooks.c.slug == ref)).order_by(by_id.desc())
-    return next(iter(read_whole(connection, (_held(query) if lock else query).limit(1))), None)
+    return next(
+        iter(read_playbooks_strictly(connection, (_held(query) if lock else query).limit(1))), None
+    )
 
 
 def by_key(
@@ -103,66 +105,70 @@ def by_key(
     `held`: nobody else changes or removes them before the transaction ends.
     """
     query = _held(_BY_KEY) if held else _BY_KEY
-    return {playbook.key: playbook for playbook in read_all(connection, query, {"keys": keys})}
+    return {
+        playbook.key: playbook for playbook in read_playbooks(connection, query, {"keys": keys})
+    }
 
 
 def by_id(connection: Connection, ids: Sequence[str]) -> dict[str, Playbook]:
     """Playbooks by their id; those that are gone or damaged are left out."""
     query = select(playbooks).where(playbooks.c.id.in_(ids))
-    return {playbook.id: playbook for playbook in read_all(connection, query)}
+    return {playbook.id: playbook for playbook in read_playbooks(connection, query)}
 
 
-def hold(connection: Connection, id_: str) -> Playbook | None:
+def lock_playbook(connection: Connection, id_: str) -> Playbook | None:
     """The playbook, which nobody else changes or removes before the transaction ends."""
     query = _held(select(playbooks).where(playbooks.c.id == id_))
-    return next(iter(read_whole(connection, query)), None)
+    return next(iter(read_playbooks_strictly(connection, query)), None)
 
 
-def list_all(connection: Connection, where: Filter, *, limit: int | None = None) -> list[Playbook]:
+def list_all(
+    connection: Connection, where: PlaybookFilter, *, limit: int | None = None
+) -> list[Playbook]:
     """Playbooks that pass the filter, the newest change first; damaged ones are left out."""
     query = (
         select(playbooks)
-        .where(*conditions(where))
+        .where(*filter_conditions(where))
         .order_by(playbooks.c.updated_at.desc(), playbooks.c.id)
-        .limit(limit if limit is None else min(limit, MOST))
+        .limit(limit if limit is None else min(limit, MAX_LISTED))
     )
-    return read_all(connection, query)
+    return read_playbooks(connection, query)
 
 
-def everything(connection: Connection) -> list[Playbook]:
+def list_everything(connection: Connection) -> list[Playbook]:
     """All playbooks, in the order of their ids.
 
     Raises:
         StoreCorrupt: one is damaged.
     """
-    return read_whole(connection, select(playbooks).order_by(playbooks.c.id))
+    return read_playbooks_strictly(connection, select(playbooks).order_by(playbooks.c.id))
 
 
-def count_all(connection: Connection, where: Filter) -> int:
+def count_all(connection: Connection, where: PlaybookFilter) -> int:
     """How many playbooks pass the filter."""
-    query = select(func.count()).select_from(playbooks).where(*conditions(where))
+    query = select(func.count()).select_from(playbooks).where(*filter_conditions(where))
     return connection.execute(query).scalar_one()
 
 
-def conditions(where: Filter) -> list[ColumnElement[bool]]:
+def filter_conditions(where: PlaybookFilter) -> list[ColumnElement[bool]]:
     """The filter as SQL, for any query over `playbooks`."""
     wanted: list[ColumnElement[bool]] = []
     if not where.archived:
         wanted.append(playbooks.c.status != "archived")
     if not where.drafts:
-        wanted.append(or_(playbooks.c.status != "draft", playbooks.c.source == where.own))
+        wanted.append(or_(playbooks.c.status != "draft", playbooks.c.source == where.own_source))
     if where.category is not None:
-        wanted.append(playbooks.c.category == storable(where.category))
+        wanted.append(playbooks.c.category == sanitize_text(where.category))
     for tag in where.tags:
         own = playbook_tags.c.playbook_key == playbooks.c.key
-        wanted.append(exists().where(own, playbook_tags.c.tag == storable(tag)))
+        wanted.append(exists().where(own, playbook_tags.c.tag == sanitize_text(tag)))
     return wanted
 
 
 def change(
     connection: Connection,
     playbook: Playbook,
-    content: Content,
+    content: PlaybookContent,
     *,
     source: str,
     at: datetime,
@@ -201,7 +207,7 @@ def change(
 
 def remove(connection: Connection, ref: str) -> bool:
     """Forget a playbook with all that belongs to it; False when there is none."""
-    ref = storable(ref)
+    ref = sanitize_text(ref)
     by_id_ = playbooks.c.id == ref
     query = select(playbooks.c.key).where(or_(by_id_, playbooks.c.slug == ref))
     key = connection.execute(
@@ -214,7 +220,7 @@ def remove(connection: Connection, ref: str) -> bool:
     return True
 
 
-def history(connection: Connection, key: int) -> list[Version]:
+def history(connection: Connection, key: int) -> list[PlaybookVersion]:
     """Every version of a playbook, the newest first.
 
     Raises:
@@ -239,36 +245,36 @@ def mark_outdated(connection: Connection, keys: Iterable[int]) -> None:
     """Tell the vector index to look at these again; part of the change's own transaction."""
     rows = [{"playbook_key": key} for key in keys]
     if rows:
-        connection.execute(insert(outdated), rows)
+        connection.execute(insert(outdated_playbooks), rows)
 
 
-def write_words(connection: Connection, key: int, content: Content) -> None:
+def write_words(connection: Connection, key: int, content: PlaybookContent) -> None:
     """Make the word index of one playbook anew."""
-    connection.execute(delete(words).where(words.c.playbook_key == key))
+    connection.execute(delete(playbook_words).where(playbook_words.c.playbook_key == key))
     rows = [
         {"word": word, "playbook_key": key, "impact": impact}
-        for word, impact in impacts(content).items()
+        for word, impact in word_impacts(content).items()
     ]
     if rows:
-        connection.execute(insert(words), rows)
+        connection.execute(insert(playbook_words), rows)
 
 
-def _held(query: Query) -> Query:
+def _held(query: PlaybookSelect) -> PlaybookSelect:
     # As little as does: executions and words may name a playbook that is held.
     return query.with_for_update(key_share=True)
 
 
-def _version(row: "Row[tuple[object, ...]]") -> Version:
+def _version(row: "Row[tuple[object, ...]]") -> PlaybookVersion:
     try:
         content = parse_content(row.content)
     except PlaybookInvalid as error:
         where = f"version {row.version} of playbook {row.playbook_key} in 'playbook_versions'"
         raise StoreCorrupt(f"{where} is damaged: {error}") from error
-    return Version(version=row.version, at=row.at, source=row.source, content=content)
+    return PlaybookVersion(version=row.version, at=row.at, source=row.source, content=content)
 
 
-def _embedded(content: Content) -> str:
-    return embedded_text(content.title, content.use_case)
+def _embedded(content: PlaybookContent) -> str:
+    return embedding_text(content.title, content.use_case)
 
 
 def _insert(connection: Connection, row: dict[str, object], slug_: str) -> int | None:
@@ -284,7 +290,13 @@ def _insert(connection: Connection, row: dict[str, object], slug_: str) -> int |
 
 
 def _write_parts(
-    connection: Connection, key: int, content: Content, *, version: int, source: str, at: datetime
+    connection: Connection,
+    key: int,
+    content: PlaybookContent,
+    *,
+    version: int,
+    source: str,
+    at: datetime,
 ) -> None:
     connection.execute(delete(playbook_tags).where(playbook_tags.c.playbook_key == key))
     if content.tags:

@@ -6,18 +6,18 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
-from memory.content import checked, content_of, embedded_text
-from memory.database import reading, writing
+from memory.content import content_of, embedding_text, validate_content
+from memory.database import read_transaction, write_transaction
 from memory.playbooks import store
-from memory.playbooks.index import Index
-from memory.types import Content, Playbook, Vector
+from memory.playbooks.index import PlaybookIndex
+from memory.types import Playbook, PlaybookContent, Vector
 from memory.vectors import stored_vectors
 
-Check = Callable[[Connection], None]
+WriteCheck = Callable[[Connection], None]
 """What must hold in the transaction of a write, before it; raises where it does not."""
 
 
-def anything(_: Connection) -> None:
+def no_check(_: Connection) -> None:
     """The check that is always met."""
 
 
@@ -27,17 +27,19 @@ class Write:
 
     source: str
     clock: Callable[[], datetime]
-    check: Check = anything
+    check: WriteCheck = no_check
     expected: int | None = None
     """The version that the change was made from. None: the one that is read here."""
 
 
-def create(engine: Engine, index: Index, content: Content, write: Write) -> Playbook:
+def create(
+    engine: Engine, index: PlaybookIndex, content: PlaybookContent, write: Write
+) -> Playbook:
     """Keep a new playbook."""
-    content = checked(content)
-    text = embedded_text(content.title, content.use_case)
+    content = validate_content(content)
+    text = embedding_text(content.title, content.use_case)
     made = index.embed([text])
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         write.check(connection)
         playbook = store.add(connection, content, source=write.source, at=write.clock())
         _keep_vector(connection, index, playbook.key, text, made)
@@ -45,16 +47,20 @@ def create(engine: Engine, index: Index, content: Content, write: Write) -> Play
 
 
 def rewrite(
-    engine: Engine, index: Index, ref: str, change: Callable[[Content], Content], write: Write
+    engine: Engine,
+    index: PlaybookIndex,
+    ref: str,
+    change: Callable[[PlaybookContent], PlaybookContent],
+    write: Write,
 ) -> Playbook:
     """Change what a playbook holds; its vector is made anew where its text is another."""
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         before = store.get(connection, ref)
-    content = checked(change(content_of(before)))
-    old = embedded_text(before.title, before.use_case)
-    text = embedded_text(content.title, content.use_case)
+    content = validate_content(change(content_of(before)))
+    old = embedding_text(before.title, before.use_case)
+    text = embedding_text(content.title, content.use_case)
     made = index.embed([text]) if text != old else None
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         write.check(connection)
         after = store.change(
             connection,
@@ -70,7 +76,7 @@ def rewrite(
 
 
 def _keep_vector(
-    connection: Connection, index: Index, key: int, text: str, made: Sequence[Vector] | None
+    connection: Connection, index: PlaybookIndex, key: int, text: str, made: Sequence[Vector] | None
 ) -> None:
     if made is not None and index.model is not None:
         stored_vectors.put(connection, key, index.model, text, made[0])

@@ -9,48 +9,52 @@ from contextlib import suppress
 from sqlalchemy import Connection, insert, update
 from sqlalchemy.exc import IntegrityError
 
-from memory.content import characters
+from memory.content import content_length
 from memory.errors import PlaybookInvalid
 from memory.tables import run_writes
-from memory.types import Content
+from memory.types import PlaybookContent
 
-NEW = 5
+MAX_NEW_PLAYBOOKS = 5
 """Playbooks that a run may keep."""
 
-WRITES = 20
+MAX_WRITES = 20
 """Playbooks that it may keep, change or delete, all together."""
 
-CHARACTERS = 20_000
+MAX_CHARACTERS = 20_000
 """Characters that a playbook may have when a run has written it, unless it had as many before."""
 
 
-def take(connection: Connection, run_id: str, *, new: bool = False) -> None:
+def count_write(connection: Connection, run_id: str, *, new: bool = False) -> None:
     """Count one write of a run, in the transaction of that write.
 
     Raises:
         PlaybookInvalid: the run has written as much as it may.
     """
     mine = run_writes.c.run_id == run_id
-    left = (mine, run_writes.c.writes < WRITES, run_writes.c.created + int(new) <= NEW)
+    left = (
+        mine,
+        run_writes.c.writes < MAX_WRITES,
+        run_writes.c.created + int(new) <= MAX_NEW_PLAYBOOKS,
+    )
     raised = {"writes": run_writes.c.writes + 1, "created": run_writes.c.created + int(new)}
     with suppress(IntegrityError), connection.begin_nested():  # it wrote before
         connection.execute(insert(run_writes).values(run_id=run_id, writes=0, created=0))
     if not connection.execute(update(run_writes).where(*left).values(**raised)).rowcount:
         raise PlaybookInvalid(
-            f"this run may keep {NEW} new playbooks, and write {WRITES} times in all: that is used "
+            f"this run may keep {MAX_NEW_PLAYBOOKS} new playbooks, and write {MAX_WRITES} times in all: that is used "
             "up. Say in your answer what else should be kept"
         )
 
 
-def check_size(content: Content, before: Content | None = None) -> None:
+def check_size(content: PlaybookContent, before: PlaybookContent | None = None) -> None:
     """Refuse a playbook that is longer than a run may write one.
 
     Raises:
         PlaybookInvalid: it is, and is longer than it was.
     """
-    size = characters(content)
-    if size > max(CHARACTERS, characters(before) if before else 0):
+    size = content_length(content)
+    if size > max(MAX_CHARACTERS, content_length(before) if before else 0):
         raise PlaybookInvalid(
-            f"the playbook would have {size:,} characters; an agent may write {CHARACTERS:,}. "
+            f"the playbook would have {size:,} characters; an agent may write {MAX_CHARACTERS:,}. "
             "Keep what is needed"
         )

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from memory.content import storable
-from memory.types import Filter
+from memory.content import sanitize_text
+from memory.types import PlaybookFilter
 
 if TYPE_CHECKING:
     from chromadb import Collection
@@ -167,7 +167,7 @@ def upsert(into: "Collection", entries: Sequence[Entry]) -> None:
 
 
 def nearest(
-    among: "Collection", vector: Sequence[float], where: Filter, limit: int
+    among: "Collection", vector: Sequence[float], where: PlaybookFilter, limit: int
 ) -> list[tuple[int, float]]:
     """Keys and cosine distances, the nearest first."""
     found = among.query(
@@ -209,11 +209,11 @@ def _metadata(entry: Entry, old: Mapping[str, object]) -> dict[str, str | bool |
     return dict.fromkeys(old) | new | {f"tag {tag}": True for tag in entry.tags}
 
 
-def _where(where: Filter) -> "Where | None":
+def _where(where: PlaybookFilter) -> "Where | None":
     wanted: list[Where] = []
     if where.category is not None:
-        wanted.append({"category": storable(where.category)})
-    wanted += [{f"tag {storable(tag)}": True} for tag in where.tags]
+        wanted.append({"category": sanitize_text(where.category)})
+    wanted += [{f"tag {sanitize_text(tag)}": True} for tag in where.tags]
     if not wanted:
         return None
     return wanted[0] if len(wanted) == 1 else {"$and": wanted}

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from memory.types import Filter
+from memory.types import PlaybookFilter
 from memory.vectors import chroma
 from memory.vectors.chroma import Entry, VectorsBehind, VectorsBroken
 from memory.vectors.vector_folder import VectorFolder, is_sound
@@ -48,7 +48,12 @@ class Vectors(Protocol):
         ...
 
     def nearest(
-        self, vector: Sequence[float], where: Filter, limit: int, *, number: int | None = None
+        self,
+        vector: Sequence[float],
+        where: PlaybookFilter,
+        limit: int,
+        *,
+        number: int | None = None,
     ) -> list[tuple[int, float]]:
         """Keys and cosine distances, the nearest first.
 
@@ -91,7 +96,12 @@ class ServedVectors:
             _write(_named(self._open(), self._name), batch)
 
     def nearest(
-        self, vector: Sequence[float], where: Filter, limit: int, *, number: int | None = None
+        self,
+        vector: Sequence[float],
+        where: PlaybookFilter,
+        limit: int,
+        *,
+        number: int | None = None,
     ) -> list[tuple[int, float]]:
         with self._answering():
             return _nearest(_named(self._open(), self._name), vector, where, limit, number)
@@ -142,7 +152,12 @@ class FolderVectors:
             _write(self._named(client), batch)
 
     def nearest(
-        self, vector: Sequence[float], where: Filter, limit: int, *, number: int | None = None
+        self,
+        vector: Sequence[float],
+        where: PlaybookFilter,
+        limit: int,
+        *,
+        number: int | None = None,
     ) -> list[tuple[int, float]]:
         with self._alone() as client:
             return _nearest(self._named(client), vector, where, limit, number)
@@ -242,7 +257,7 @@ def _write(named: "Part", batch: Batch) -> None:
 
 
 def _nearest(
-    named: "Part", vector: Sequence[float], where: Filter, limit: int, number: int | None
+    named: "Part", vector: Sequence[float], where: PlaybookFilter, limit: int, number: int | None
 ) -> list[tuple[int, float]]:
     if number is not None and (seen := chroma.seen(named("live"))) != number:
         raise VectorsBehind(f"brought up to change {seen}, not {number}")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine, select
 
-from memory.database import reading
-from memory.tables import store
+from memory.database import read_transaction
+from memory.tables import store_ids
 
 
 def index_name(engine: Engine, model: str, *, served: bool) -> str:
@@ -14,8 +14,8 @@ def index_name(engine: Engine, model: str, *, served: bool) -> str:
 
     A folder is copied with its store. A served index is not, so that there each copy has its own.
     """
-    with reading(engine) as connection:
-        of = connection.execute(select(store.c.id)).scalar_one()
+    with read_transaction(engine) as connection:
+        of = connection.execute(select(store_ids.c.id)).scalar_one()
     url = engine.url
     file = Path(url.database or "").resolve()
     host = url.host or url.query.get("host")  # of a Postgres behind a socket

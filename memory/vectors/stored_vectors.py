@@ -18,17 +18,17 @@ from sqlalchemy import (
     update,
 )
 
-from memory.content import embedded_text
-from memory.tables import lessons, outdated, playbooks, vectors
+from memory.content import embedding_text
+from memory.tables import lessons, outdated_playbooks, playbook_vectors, playbooks
 from memory.types import Vector
 
-_WHOLE = func.length(vectors.c.vector) == 4 * vectors.c.dimensions
+_WHOLE = func.length(playbook_vectors.c.vector) == 4 * playbook_vectors.c.dimensions
 """As long as it was when it was kept, four bytes each number: see `to_bytes`."""
 
-_KEPT = and_(vectors.c.playbook_key == playbooks.c.key, _WHOLE)
+_KEPT = and_(playbook_vectors.c.playbook_key == playbooks.c.key, _WHOLE)
 _EMBEDDED = select(
-    playbooks.c.key, playbooks.c.title, playbooks.c.use_case, vectors.c.digest
-).outerjoin(vectors, _KEPT)
+    playbooks.c.key, playbooks.c.title, playbooks.c.use_case, playbook_vectors.c.digest
+).outerjoin(playbook_vectors, _KEPT)
 
 
 class Unembedded(NamedTuple):
@@ -43,9 +43,9 @@ def put(connection: Connection, key: int, model: str, text: str, vector: Vector)
 
     Nobody is asked again for a vector of that text before `forget_others`.
     """
-    connection.execute(delete(vectors).where(vectors.c.playbook_key == key))
+    connection.execute(delete(playbook_vectors).where(playbook_vectors.c.playbook_key == key))
     connection.execute(
-        insert(vectors).values(
+        insert(playbook_vectors).values(
             playbook_key=key,
             model=model,
             dimensions=len(vector),
@@ -57,7 +57,7 @@ def put(connection: Connection, key: int, model: str, text: str, vector: Vector)
 
 def forget(connection: Connection, key: int) -> None:
     """Drop a vector whose text has changed."""
-    connection.execute(delete(vectors).where(vectors.c.playbook_key == key))
+    connection.execute(delete(playbook_vectors).where(playbook_vectors.c.playbook_key == key))
 
 
 def unembedded(connection: Connection, keys: Sequence[int]) -> list[Unembedded]:
@@ -68,7 +68,7 @@ def unembedded(connection: Connection, keys: Sequence[int]) -> list[Unembedded]:
 
 def of_old_text(connection: Connection) -> list[int]:
     """Playbooks whose vector was made of a text that they had before."""
-    found = _texts(connection, _EMBEDDED.where(vectors.c.digest.is_not(None)))
+    found = _texts(connection, _EMBEDDED.where(playbook_vectors.c.digest.is_not(None)))
     return [text.key for text, kept in found if kept != text_digest(text.text)]
 
 
@@ -77,8 +77,8 @@ def forget_others(connection: Connection, model: str, length: int) -> None:
 
     Every playbook without a vector is then for the next who brings the index up to date.
     """
-    unlike = or_(vectors.c.model != model, vectors.c.dimensions != length)
-    connection.execute(delete(vectors).where(unlike))
+    unlike = or_(playbook_vectors.c.model != model, playbook_vectors.c.dimensions != length)
+    connection.execute(delete(playbook_vectors).where(unlike))
     for key in of_old_text(connection):
         forget(connection, key)
     unlike = or_(lessons.c.model != model, func.length(lessons.c.vector) != 4 * length)
@@ -88,9 +88,9 @@ def forget_others(connection: Connection, model: str, length: int) -> None:
 
 def renew(connection: Connection) -> None:
     """Leave every playbook without a whole vector to the next who brings the index up to date."""
-    connection.execute(delete(vectors).where(~_WHOLE))
+    connection.execute(delete(playbook_vectors).where(~_WHOLE))
     bare = select(playbooks.c.key).where(~exists().where(_KEPT))
-    connection.execute(insert(outdated).from_select(["playbook_key"], bare))
+    connection.execute(insert(outdated_playbooks).from_select(["playbook_key"], bare))
 
 
 def lacking(connection: Connection) -> int:
@@ -101,27 +101,29 @@ def lacking(connection: Connection) -> int:
 
 def refused(connection: Connection) -> list[str]:
     """The slugs of playbooks whose text the model does not take."""
-    query = select(playbooks.c.slug).join(vectors).where(vectors.c.dimensions == 0)
+    query = (
+        select(playbooks.c.slug).join(playbook_vectors).where(playbook_vectors.c.dimensions == 0)
+    )
     return list(connection.execute(query.order_by(playbooks.c.key)).scalars())
 
 
 def by_model(connection: Connection) -> dict[str, int]:
     """How many vectors there are of each model."""
-    query = select(vectors.c.model, func.count()).where(vectors.c.dimensions > 0)
-    query = query.group_by(vectors.c.model)
+    query = select(playbook_vectors.c.model, func.count()).where(playbook_vectors.c.dimensions > 0)
+    query = query.group_by(playbook_vectors.c.model)
     return {str(model): int(number) for model, number in connection.execute(query)}
 
 
 def load(connection: Connection, keys: Sequence[int], model: str) -> dict[int, list[float]]:
     """The vectors that this model made of these playbooks; all of one length."""
-    query = select(vectors.c.playbook_key, vectors.c.vector)
-    query = query.where(vectors.c.playbook_key.in_(keys), *_alike(model))
+    query = select(playbook_vectors.c.playbook_key, playbook_vectors.c.vector)
+    query = query.where(playbook_vectors.c.playbook_key.in_(keys), *_alike(model))
     return {row.playbook_key: from_bytes(row.vector) for row in connection.execute(query)}
 
 
 def searchable(connection: Connection, model: str) -> tuple[set[int], set[int]]:
     """The playbooks that an index of this model holds: live ones, archived ones."""
-    query = select(playbooks.c.key, playbooks.c.status).join(vectors).where(*_alike(model))
+    query = select(playbooks.c.key, playbooks.c.status).join(playbook_vectors).where(*_alike(model))
     found: tuple[set[int], set[int]] = (set(), set())
     for key, status in connection.execute(query):
         found[status == "archived"].add(key)
@@ -155,15 +157,21 @@ def _texts(
     connection: Connection, query: "Select[tuple[int, str, str, str]]"
 ) -> Iterator[tuple[Unembedded, str | None]]:
     for key, title, use_case, kept in connection.execute(query):
-        yield Unembedded(key, embedded_text(title, use_case)), kept
+        yield Unembedded(key, embedding_text(title, use_case)), kept
 
 
 def _alike(model: str) -> tuple[ColumnElement[bool], ...]:
     """Made by this model, as long as its newest: an index takes one length only."""
-    made = and_(vectors.c.model == model, vectors.c.dimensions > 0, _WHOLE)
-    newest = vectors.c.playbook_key.desc()
-    length = select(vectors.c.dimensions).where(made).order_by(newest).limit(1).scalar_subquery()
-    return made, vectors.c.dimensions == length
+    made = and_(playbook_vectors.c.model == model, playbook_vectors.c.dimensions > 0, _WHOLE)
+    newest = playbook_vectors.c.playbook_key.desc()
+    length = (
+        select(playbook_vectors.c.dimensions)
+        .where(made)
+        .order_by(newest)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return made, playbook_vectors.c.dimensions == length
 
 
 def to_bytes(vector: Vector) -> bytes:

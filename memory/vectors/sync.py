@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, Select, Table, bindparam, delete, func, insert, select
 
-from memory.content import embedded_text
-from memory.database import reading, writing
-from memory.tables import last_changes, outdated, playbook_tags, playbooks
+from memory.content import embedding_text
+from memory.database import read_transaction, write_transaction
+from memory.tables import last_changes, outdated_playbooks, playbook_tags, playbooks
 from memory.types import Vector
 from memory.vectors import stored_vectors
 from memory.vectors.chroma import Entry
@@ -28,7 +28,7 @@ def _numbered(table: Table) -> Select[tuple[int, int]]:
     return query.order_by(number).limit(bindparam("most"))
 
 
-_OUTDATED, _NUMBERED = _numbered(outdated), _numbered(last_changes)
+_OUTDATED, _NUMBERED = _numbered(outdated_playbooks), _numbered(last_changes)
 _LAST_NUMBER = select(func.max(last_changes.c.number))
 
 
@@ -62,21 +62,23 @@ class KeepUp:
 
         Those that still have no vector are numbered, and stay in `outdated` for the next time.
         """
-        self._total += self._count(select(func.count()).select_from(outdated))
+        self._total += self._count(select(func.count()).select_from(outdated_playbooks))
         after = 0
         while batch := self._batch(_OUTDATED, after):
             after = max(batch)
             keys = sorted(set(batch.values()))
             waiting = self._embed_missing(keys)
             settled = [number for number, key in batch.items() if key not in waiting]
-            with writing(self._engine) as connection:
+            with write_transaction(self._engine) as connection:
                 last = connection.execute(_LAST_NUMBER).scalar() or 0
                 connection.execute(
                     delete(last_changes).where(last_changes.c.playbook_key.in_(keys))
                 )
                 rows = [{"playbook_key": key, "number": n} for n, key in enumerate(keys, last + 1)]
                 connection.execute(insert(last_changes), rows)
-                connection.execute(delete(outdated).where(outdated.c.number.in_(settled)))
+                connection.execute(
+                    delete(outdated_playbooks).where(outdated_playbooks.c.number.in_(settled))
+                )
             self._did(len(batch))
 
     def _catch_up(self, into: Vectors, seen: int) -> None:
@@ -86,7 +88,7 @@ class KeepUp:
         while batch := self._batch(_NUMBERED, seen):
             seen = max(batch)
             keys = list(batch.values())
-            with reading(self._engine) as connection:
+            with read_transaction(self._engine) as connection:
                 live, archived = _entries(connection, keys, self._model)
             known = {entry.key for entry in (*live, *archived)}
             gone = [key for key in keys if key not in known]
@@ -94,7 +96,7 @@ class KeepUp:
             self._did(len(batch))
 
     def _embed_missing(self, keys: list[int]) -> set[int]:
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             missing = stored_vectors.unembedded(connection, keys)
         waiting: set[int] = set()
         for start in range(0, len(missing), EMBEDDED):
@@ -107,7 +109,7 @@ class KeepUp:
 
     def _keep(self, part: Sequence[Unembedded], made: Sequence[Vector]) -> set[int]:
         """Keep these vectors; gives those of playbooks that are being changed just now."""
-        with writing(self._engine) as connection:
+        with write_transaction(self._engine) as connection:
             texts = _held(connection, [item.key for item in part])
             for item, vector in zip(part, made, strict=True):
                 if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
@@ -115,11 +117,11 @@ class KeepUp:
         return {item.key for item in part if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             return connection.execute(query).scalar() or 0
 
     def _batch(self, query: Select[tuple[int, int]], after: int) -> dict[int, int]:
-        with reading(self._engine) as connection:
+        with read_transaction(self._engine) as connection:
             rows = connection.execute(query, {"after": after, "most": BATCH})
             return {row[0]: row[1] for row in rows}
 
@@ -134,7 +136,7 @@ def _held(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
     query = select(playbooks.c.key, playbooks.c.title, playbooks.c.use_case)
     held = query.where(playbooks.c.key.in_(keys)).with_for_update(key_share=True, skip_locked=True)
     rows = connection.execute(held)
-    return {row.key: embedded_text(row.title, row.use_case) for row in rows}
+    return {row.key: embedding_text(row.title, row.use_case) for row in rows}
 
 
 def _entries(

@@ -13,7 +13,7 @@ from subprocess import TimeoutExpired, run
 from uuid import uuid4
 
 from contracts.whole_file import write_atomically
-from memory.lock_file import hold
+from memory.lock_file import acquire_lock
 from memory.vectors.chroma import VectorsAway
 
 HELD_S = 10.0
@@ -37,7 +37,7 @@ class VectorFolder:
             with _writable():
                 self.path.mkdir(parents=True, exist_ok=True)
                 lock = held.enter_context((self.path / "lock").open("w"))
-                if not hold(lock, HELD_S):
+                if not acquire_lock(lock, HELD_S):
                     raise VectorsAway(
                         f"another process has held the vector index in {self.path} for "
                         f"{HELD_S:g} s: end it if it hangs or was stopped"

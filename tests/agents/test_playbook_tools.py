@@ -11,7 +11,7 @@ from contracts.toolbox import Toolbox
 from flows.config.memory import EmbeddingSettings, MemorySettings
 from flows.recall.tools import toolbox
 from memory.playbooks.library import Library, open_library
-from memory.types import Content
+from memory.types import PlaybookContent
 from sandbox.container import DockerSandbox
 from tests.support.agent_calls import call, reply, shell
 from tests.support.agents import Bench
@@ -31,7 +31,7 @@ def repository(agents_sandbox: DockerSandbox) -> None:
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Library]:
     with open_library(tmp_path / "playbooks.db", index=tmp_path / "index") as opened:
-        opened.create(Content(title=TITLE, process="Look at OPENS."))
+        opened.create(PlaybookContent(title=TITLE, process="Look at OPENS."))
         yield opened
 
 

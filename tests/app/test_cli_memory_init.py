@@ -13,7 +13,7 @@ from contracts.errors import (
 )
 from flows.config.memory import MemorySettings, expand, load_memory_settings
 from memory.stale import Retention
-from memory.types import Contrast, Query
+from memory.types import GroupThresholds, PlaybookQuery
 from providers.embed import PRESETS
 
 
@@ -82,7 +82,7 @@ def test_variables_in_keys_are_expanded() -> None:
 
 
 def test_defaults_are_those_of_playbookd() -> None:
-    query, contrast, settings = Query(text="deploy"), Contrast(), MemorySettings()
+    query, contrast, settings = PlaybookQuery(text="deploy"), GroupThresholds(), MemorySettings()
     assert (query.min_score, query.confidence_weight, query.filter.archived) == (0, 0, False)
     assert (contrast.proven_min, contrast.failed_max) == (0.5, 0.3)
     assert settings.retention == Retention()

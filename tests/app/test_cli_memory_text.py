@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 from app.cli.memory import app
 from app.terminal.files import write_file
 from flows.recall.library import library
-from memory.database import writing
-from memory.playbooks.editing import as_document, changes_from
+from memory.database import write_transaction
+from memory.playbooks.editing import parse_changes, playbook_to_json
 from memory.tables import playbooks
-from memory.types import Content, Execution, Reflection, Step
+from memory.types import Execution, PlaybookContent, PlaybookStep, Reflection
 
 HOSTILE = "rm \x1b[8m-rf\x1b]0;title\x07 \u202eodd\u2066 \x9b1A"
 
@@ -30,10 +30,10 @@ def said(*argv: str) -> str:
 
 def keep() -> str:
     """A draft whose every text works a terminal; its slug."""
-    step = Step(
+    step = PlaybookStep(
         action=HOSTILE, tool="bash", tool_args={"x": HOSTILE}, expected=HOSTILE, fallback=HOSTILE
     )
-    content = Content(
+    content = PlaybookContent(
         title=HOSTILE,
         use_case=HOSTILE,
         process=HOSTILE,
@@ -73,9 +73,9 @@ def test_a_person_edits_what_they_see_and_what_they_leave_stays() -> None:
     slug = keep()
     with library() as opened:
         before = opened.get(slug)
-        text = as_document(before)
+        text = playbook_to_json(before)
         assert all(char.isprintable() or char == "\n" for char in text)
-        after = opened.update(slug, changes_from(text))
+        after = opened.update(slug, parse_changes(text))
     assert (after.title, after.steps, after.tags) == (before.title, before.steps, before.tags)
 
 
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path: Path) -> 
 
 def test_an_export_takes_half_a_sign_that_an_older_store_holds(tmp_path: Path) -> None:
     said("add", "deploy")
-    with library() as opened, writing(opened.engine) as connection:
+    with library() as opened, write_transaction(opened.engine) as connection:
         steps = [{"action": "a", "order": 1, "tool_args": {"x": "\ud800"}}]
         connection.execute(update(playbooks).values(steps=steps))
     said("export", str(tmp_path / "backup.jsonl"))

@@ -53,7 +53,7 @@ def test_what_a_stranger_asked_for_is_no_word_of_the_person(
     assert [made.status for made in curate_run("bbbb", model=one).written] == ["Pending"]
     with notebook() as book:
         told = story(load_settings().runs, "aaaa", book)
-    assert (told.intent, told.said[0]) == ("", f"request taken from issue:7: {said}")
+    assert (told.intent, told.transcript[0]) == ("", f"request taken from issue:7: {said}")
 
 
 def test_only_runs_rated_above_80_are_curated_unasked_and_once(
@@ -98,7 +98,7 @@ def test_each_look_has_a_budget_and_a_fault_of_its_own(
     curator(answer(FOUND) | {"usage": {"output": 5, "cost_usd": 0.02}})
     looks = {one.run_id: one for one in curate_since(since)}
     assert list(looks)[2] == "bbbb2222"
-    assert "cannot be printed" in (looks["bbbb2222"].fault or "")
+    assert "cannot be printed" in (looks["bbbb2222"].error or "")
     assert len(looks["cccc3333"].written) == len(looks["aaaa1111"].merged) == 1
 
 

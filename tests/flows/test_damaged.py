@@ -16,7 +16,7 @@ from flows.recall.playbooks import Away
 from flows.runs import checkpoint
 from flows.runs.run_record import write_record
 from flows.runs.runs import finish, read_entry
-from memory.around_run import Recorded
+from memory.around_run import RecordedRun
 from nodes.commands import command
 from sandbox.repos import fetch_base
 from tests.support.flows import Ask
@@ -68,7 +68,7 @@ def test_memory_is_told_of_a_run_beside_one_that_is_damaged(
 
 
 def test_a_run_that_memory_chokes_on_holds_up_no_other(shop: Workshop, ask: Ask) -> None:
-    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | Away | None:
         if report.run_id == SICK:
             raise ValueError("odd")
         return shop.memory.record(report, verdict_later)

@@ -20,7 +20,7 @@ from flows.services import daemon, fingerprint, local
 from flows.services.daemon import Kept, Launch
 from flows.services.deploy import COMMAND, deploy, deployment_names, without_worker, workers
 from flows.services.worker import worker
-from memory.types import Content, Query
+from memory.types import PlaybookContent, PlaybookQuery
 from sandbox.flags import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from sandbox.images import BASE_IMAGE
 from sandbox.process import process_label
@@ -222,8 +222,8 @@ def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
             assert daemon.up(server).url == url
             with library() as opened:
                 if not opened.list():
-                    opened.create(Content(title="Mend the build"))
-                found = opened.search(Query(text="mend it"))
+                    opened.create(PlaybookContent(title="Mend the build"))
+                found = opened.search(PlaybookQuery(text="mend it"))
             assert [hit.playbook.title for hit in found] == ["Mend the build"]
             assert len(asked().get(collections).json()) > 0
             assert daemon.down(server)

@@ -18,8 +18,8 @@ from flows.orchestration.memory_tasks import memory_in_prefect, recall_markdown
 from flows.orchestration.start import prefect_at
 from flows.recall.library import library
 from flows.recall.playbooks import Away, Memory, memory
-from memory.around_run import Recorded
-from memory.types import Content, Query, Reflection
+from memory.around_run import RecordedRun
+from memory.types import PlaybookContent, PlaybookQuery, Reflection
 from providers import mpnet
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
@@ -35,7 +35,7 @@ def ended(run_id: str, said: str = "") -> RunReport:
 @pytest.fixture
 def slug(own_home: Path) -> str:
     with library(WORDS) as opened:
-        return opened.create(Content(title="rotate keys")).slug
+        return opened.create(PlaybookContent(title="rotate keys")).slug
 
 
 def test_a_second_run_sees_what_the_first_recorded(slug: str) -> None:
@@ -125,7 +125,7 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(
     asked = memory(WORDS.model_copy(update={"reflect_model": "any"}), away)
     asked.surface("r1", "rotate the keys")
     recorded = asked.record(ended("r1"), False)
-    assert isinstance(recorded, Recorded)
+    assert isinstance(recorded, RecordedRun)
     assert (recorded.playbooks != (), recorded.reflection) == (True, None)
 
 
@@ -137,15 +137,15 @@ def test_the_cut_by_distance_is_that_of_the_model_in_use(own_home: Path) -> None
     """This question and its answer share no word and lie at a distance of 0.77."""
     with library(MemorySettings(embedding=EmbeddingSettings(provider="local"))) as opened:
         wanted = opened.create(
-            Content(
+            PlaybookContent(
                 title="Restore a Postgres backup",
                 use_case="Rows or whole relations of the database were lost, dropped or "
                 "overwritten, and an earlier dump has to be loaded",
             )
         )
         asked = "somebody wiped the customer table, bring it back from last night"
-        assert [hit.playbook.id for hit in opened.search(Query(text=asked))] == [wanted.id]
-        assert opened.search(Query(text=asked, max_distance=0.7)) == []
+        assert [hit.playbook.id for hit in opened.search(PlaybookQuery(text=asked))] == [wanted.id]
+        assert opened.search(PlaybookQuery(text=asked, max_distance=0.7)) == []
 
 
 def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> None:
@@ -172,7 +172,7 @@ def test_what_was_shown_is_explained(slug: str) -> None:
     shown = memory(WORDS).surface("r1", "rotate the keys")
     assert f"| {slug} | yes |" in recall_markdown(shown)
     assert "words #1" in recall_markdown(shown)
-    (hit,) = shown.found.hits
+    (hit,) = shown.results.hits
     page = f"http://127.0.0.1:4280/playbooks/{hit.playbook.id}"
     assert f"| [{slug}]({page}) | yes |" in recall_markdown(shown, "http://127.0.0.1:4280/")
 

@@ -16,7 +16,7 @@ from flows.recall.playbooks import memory
 from flows.runs.request import ResolvedRequest
 from memory.playbooks.library import Library
 from memory.playbooks.tools import playbook_tools
-from memory.types import Content
+from memory.types import PlaybookContent
 from tests.support.flows import scripted_shop
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
@@ -61,7 +61,7 @@ def test_only_what_the_settings_allow_is_offered(
 def test_the_setting_write_of_before_lets_agents_keep_drafts_only(
     opened: Library, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    opened.create(Content(title="rotate keys"))
+    opened.create(PlaybookContent(title="rotate keys"))
     monkeypatch.setenv("HARNESS_MEMORY_TOOLS", "write")
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
     options = load_memory_settings()
@@ -87,7 +87,7 @@ def test_all_agents_agree_on_the_names() -> None:
 
 
 def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) -> None:
-    opened.create(Content(title="rotate keys"))
+    opened.create(PlaybookContent(title="rotate keys"))
     with memory(having("draft")).tools("r1") as ask:
         box = ask()
         made = call(box, "playbook_create", title="rotate keys better", use_case="when due")
@@ -102,7 +102,7 @@ def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) ->
 
 
 def test_a_run_that_is_held_out_has_no_tools(opened: Library) -> None:
-    opened.create(Content(title="rotate keys"))
+    opened.create(PlaybookContent(title="rotate keys"))
     options = having("draft", holdout_share=1.0)
     for number in range(21):
         last = memory(options).surface(f"r{number}", "rotate keys")

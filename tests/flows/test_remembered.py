@@ -17,7 +17,7 @@ from flows.execution.reconcile import settle, settle_lost
 from flows.recall.library import library
 from flows.recall.playbooks import memory
 from flows.runs.runs import read_report
-from memory.types import Content, Execution, Playbook
+from memory.types import Execution, Playbook, PlaybookContent
 from nodes.commands import shell
 from nodes.types import Node
 from tests.support.flow_runs import Outage
@@ -39,7 +39,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def new_playbook() -> Playbook:
     with library() as opened:
-        return opened.create(Content(title=TASK))
+        return opened.create(PlaybookContent(title=TASK))
 
 
 @pytest.fixture

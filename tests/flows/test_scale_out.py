@@ -20,7 +20,7 @@ from flows.services.daemon import Kept
 from flows.services.deploy import COMMAND, POOL
 from flows.services.health import answers
 from flows.services.worker import worker
-from memory.types import Content
+from memory.types import PlaybookContent
 from sandbox.images import BASE_IMAGE
 from tests.support.chroma_server import chroma
 from tests.support.fake_ollama import ollama
@@ -178,7 +178,7 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
         "model": f"scripted/{tmp_path}/replies.jsonl",
     }
     with library() as opened:
-        playbook = opened.create(Content(title="rotate the certificates")).id
+        playbook = opened.create(PlaybookContent(title="rotate the certificates")).id
     with httpx.Client(base_url=known(api), timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "run-blueprint"}).json()["id"]
         made = {

@@ -9,7 +9,7 @@ from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
 from flows.config.settings import DEFAULT_MODEL, load_settings
 from flows.recall.library import library
-from memory.types import Content, Query
+from memory.types import PlaybookContent, PlaybookQuery
 
 
 def test_without_anything_set_the_defaults_hold(own_home: Path) -> None:
@@ -227,6 +227,8 @@ def test_a_key_whose_variable_is_not_set_is_named_and_words_are_searched_meanwhi
     (own_home / "harness.toml").write_text(f"[memory.embedding]\n{key}")
     monkeypatch.delenv("MY_KEY", raising=False)
     with library() as opened:
-        opened.create(Content(title="Back up"))
-        assert [hit.playbook.slug for hit in opened.search(Query(text="back up"))] == ["back-up"]
+        opened.create(PlaybookContent(title="Back up"))
+        assert [hit.playbook.slug for hit in opened.search(PlaybookQuery(text="back up"))] == [
+            "back-up"
+        ]
     assert "names MY_KEY, which is not set" in caplog.text

@@ -17,7 +17,7 @@ from flows.services.deploy import deploy, without_worker
 from flows.services.worker import worker
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
 from memory.notes.types import Note
-from memory.types import Content
+from memory.types import PlaybookContent
 from tests.support.flows import DONE, FOUND, Ask, answer
 from tests.support.here import here
 
@@ -40,7 +40,7 @@ def test_pruning_archives_what_is_stale_unless_it_only_tells(
 ) -> None:
     monkeypatch.setenv("HARNESS_MEMORY_MAX_AGE_DAYS", "0")
     with library() as opened:
-        opened.create(Content(title="Old hat"))
+        opened.create(PlaybookContent(title="Old hat"))
     prune_memory(dry_run=True)
     assert titles() == ["Old hat"]
     prune_memory()
@@ -49,7 +49,7 @@ def test_pruning_archives_what_is_stale_unless_it_only_tells(
 
 def test_reindexing_keeps_every_playbook_findable() -> None:
     with library() as opened:
-        opened.create(Content(title="Mend the build"))
+        opened.create(PlaybookContent(title="Mend the build"))
     reindex_memory()
     assert titles() == ["Mend the build"]
 

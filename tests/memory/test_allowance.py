@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import event
 
 from memory.errors import PlaybookNotFound
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.playbooks.write_quota import CHARACTERS, NEW, WRITES
-from memory.types import Content
+from memory.playbooks.write_quota import MAX_CHARACTERS, MAX_NEW_PLAYBOOKS, MAX_WRITES
+from memory.types import PlaybookContent
 from tests.support.memory import Open
 from tests.support.memory_runs import call_as
 
@@ -22,18 +22,21 @@ def test_a_run_writes_twenty_times_and_keeps_five_however_it_is_resumed(opened: 
     for run_id in ("r1", "r2", "r1"):
         with opened() as library:
             ask = partial(call_as, run_id, "draft", library)
-            made = [ask("playbook_create", title=f"t{n}", use_case="u") for n in range(NEW)]
+            made = [
+                ask("playbook_create", title=f"t{n}", use_case="u")
+                for n in range(MAX_NEW_PLAYBOOKS)
+            ]
             kept = [one["id"] for one in made if "error" not in one]
-            assert len(kept) == (NEW if not done[run_id] else 0)
-            assert "error" in ask("playbook_update", id="t0", process="x" * (CHARACTERS + 1))
+            assert len(kept) == (MAX_NEW_PLAYBOOKS if not done[run_id] else 0)
+            assert "error" in ask("playbook_update", id="t0", process="x" * (MAX_CHARACTERS + 1))
             assert ask("playbook_delete", id="none") == {"deleted": False}
-            for number in range(WRITES if kept else 1):
+            for number in range(MAX_WRITES if kept else 1):
                 told = ask("playbook_update", id=(kept or ["t0"])[0], notes=f"n{number}")
                 done[run_id] += "error" not in told
             assert "that is used up" in str(told["error"])
             if kept:
                 assert "that is used up" in str(ask("playbook_delete", id=kept[0])["error"])
-    assert done == {"r1": WRITES - NEW, "r2": WRITES - NEW}
+    assert done == {"r1": MAX_WRITES - MAX_NEW_PLAYBOOKS, "r2": MAX_WRITES - MAX_NEW_PLAYBOOKS}
 
 
 def test_many_lanes_at_once_share_what_a_run_may_keep(library: Library) -> None:
@@ -42,18 +45,20 @@ def test_many_lanes_at_once_share_what_a_run_may_keep(library: Library) -> None:
         return "error" not in made
 
     with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(make, range(16))) == NEW
-    assert library.stats().playbooks == NEW
+        assert sum(pool.map(make, range(16))) == MAX_NEW_PLAYBOOKS
+    assert library.stats().playbooks == MAX_NEW_PLAYBOOKS
 
 
 def test_an_agent_writes_no_long_playbook_and_makes_none_longer(library: Library) -> None:
     ask = partial(call_as, "r", "draft", library)
-    long = "x" * CHARACTERS
+    long = "x" * MAX_CHARACTERS
     assert "an agent may write" in str(ask("playbook_create", title="t", use_case=long)["error"])
     steps = [{"action": "a", "tool_args": {"x": long}}]
     refused = ask("playbook_create", title="t", use_case="u", steps=steps)
     assert "an agent may write" in str(refused["error"])
-    theirs = library.create(Content(title="t", process=long * 2, status="draft"), source="run r")
+    theirs = library.create(
+        PlaybookContent(title="t", process=long * 2, status="draft"), source="run r"
+    )
     assert "an agent may write" in str(ask("playbook_update", id=theirs.id, notes="n")["error"])
     assert ask("playbook_update", id=theirs.id, process="short", notes="n")["process"] == "short"
 
@@ -72,13 +77,13 @@ def meanwhile(library: Library, do: Callable[[], object]) -> None:
 @pytest.mark.parametrize("name", ["playbook_update", "playbook_delete"])
 def test_what_a_person_made_active_meanwhile_stays_as_they_read_it(opened: Open, name: str) -> None:
     with opened() as person, opened() as agent:
-        content = Content(title="t", process="good", status="draft")
+        content = PlaybookContent(title="t", process="good", status="draft")
         draft = person.create(content, source="run evil")
         active: list[tuple[str, str]] = []
 
         def activate() -> None:
             with suppress(PlaybookNotFound):  # deleted before: that was no playbook of a person
-                now = person.update(draft.id, Changes(status="active"), expected_version=1)
+                now = person.update(draft.id, PlaybookChanges(status="active"), expected_version=1)
                 active.append((now.status, now.process))
 
         meanwhile(agent, activate)
@@ -89,8 +94,8 @@ def test_what_a_person_made_active_meanwhile_stays_as_they_read_it(opened: Open,
 
 def test_a_version_that_is_still_to_come_is_no_version_to_write_from(opened: Open) -> None:
     with opened() as person, opened() as agent:
-        draft = person.create(Content(title="t", status="draft"), source="run r")
-        meanwhile(agent, lambda: person.update(draft.id, Changes(status="active")))
+        draft = person.create(PlaybookContent(title="t", status="draft"), source="run r")
+        meanwhile(agent, lambda: person.update(draft.id, PlaybookChanges(status="active")))
         asked = {"id": draft.id, "expected_version": 2, "process": "evil"}
         assert "error" in call_as("r", "draft", agent, "playbook_update", **asked)
         assert (person.get(draft.id).status, person.get(draft.id).process) == ("active", "")

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.confidence import RECENT, wilson_lower_bound
-from memory.playbooks.lift import ENOUGH, Trial, is_held_out, lift
-from memory.playbooks.ranking import blend, fuse, group, order
-from memory.stale import Retention, why_stale
-from memory.types import Content, Contrast, Counts, Playbook
-from memory.words import impacts, query_words, split
+from memory.confidence import RECENT_EXECUTIONS, wilson_lower_bound
+from memory.playbooks.lift import MIN_RUNS_PER_SIDE, Trial, is_held_out, lift
+from memory.playbooks.ranking import blend_confidence, fuse_scores, ranked_keys, result_group
+from memory.stale import Retention, stale_reason
+from memory.types import GroupThresholds, OutcomeCounts, Playbook, PlaybookContent
+from memory.words import query_words, tokenize, word_impacts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -36,13 +36,13 @@ def test_confidence_prefers_evidence(successes: int, failures: int, expected: fl
     assert wilson_lower_bound(successes, failures) == pytest.approx(expected, abs=1e-4)
 
 
-def group_of(outcomes: Sequence[bool], contrast: Contrast = Contrast()) -> str:  # noqa: B008 - frozen
+def group_of(outcomes: Sequence[bool], contrast: GroupThresholds = GroupThresholds()) -> str:  # noqa: B008 - frozen
     """The group of a playbook whose executions ended so, the latest last."""
     every, latest = (
-        Counts(successes=sum(some), failures=len(some) - sum(some))
-        for some in (outcomes, outcomes[-RECENT:])
+        OutcomeCounts(successes=sum(some), failures=len(some) - sum(some))
+        for some in (outcomes, outcomes[-RECENT_EXECUTIONS:])
     )
-    return group(every, latest, contrast)
+    return result_group(every, latest, contrast)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_a_playbook_that_was_mended_is_not_called_failed_for_what_was_before() -
 
 
 def test_thresholds_of_zero_are_zero() -> None:
-    assert group_of([], Contrast(proven_min=0.0)) == "proven"
-    assert group_of([False] * 9, Contrast(failed_max=0.0)) == "failed"
-    assert group_of([True] + [False] * 9, Contrast(failed_max=0.0)) == "mixed"
+    assert group_of([], GroupThresholds(proven_min=0.0)) == "proven"
+    assert group_of([False] * 9, GroupThresholds(failed_max=0.0)) == "failed"
+    assert group_of([True] + [False] * 9, GroupThresholds(failed_max=0.0)) == "mixed"
 
 
 @pytest.mark.parametrize(("success_rate", "least"), [(0.95, 0.98), (0.9, 0.95), (0.8, 0.8)])
@@ -91,38 +91,47 @@ def test_a_good_playbook_is_still_followed_after_40_runs(success_rate: float, le
 
 
 def test_both_arms_together_outrank_one() -> None:
-    scores = fuse([(1, 4.0), (2, 4.0)], [(2, 0.3), (3, 0.3)], most=10.0, farthest=0.7)
-    assert order(scores, min_score=0, limit=3) == [2, 3, 1]
-    assert fuse([(7, 10.0)], [(7, 0.0)], most=10.0, farthest=0.7) == {7: pytest.approx(1.0)}
+    scores = fuse_scores(
+        [(1, 4.0), (2, 4.0)], [(2, 0.3), (3, 0.3)], max_word_score=10.0, max_distance=0.7
+    )
+    assert ranked_keys(scores, min_score=0, limit=3) == [2, 3, 1]
+    assert fuse_scores([(7, 10.0)], [(7, 0.0)], max_word_score=10.0, max_distance=0.7) == {
+        7: pytest.approx(1.0)
+    }
 
 
 def test_one_shared_word_by_chance_does_not_outrank_what_is_meant() -> None:
-    scores = fuse([(1, 1.0)], [(2, 0.3), (1, 0.6)], most=10.0, farthest=0.7)
-    assert order(scores, min_score=0, limit=1) == [2]
+    scores = fuse_scores([(1, 1.0)], [(2, 0.3), (1, 0.6)], max_word_score=10.0, max_distance=0.7)
+    assert ranked_keys(scores, min_score=0, limit=1) == [2]
 
 
 def test_of_what_is_equally_near_words_tell_which_is_meant() -> None:
-    scores = fuse([(2, 1.0)], [(1, 0.0), (2, 0.0)], most=10.0, farthest=0.7)
-    assert order(scores, min_score=0, limit=1) == [2]
+    scores = fuse_scores([(2, 1.0)], [(1, 0.0), (2, 0.0)], max_word_score=10.0, max_distance=0.7)
+    assert ranked_keys(scores, min_score=0, limit=1) == [2]
 
 
 def test_words_alone_are_ranked_by_what_they_cover() -> None:
-    assert fuse([(1, 4.0), (2, 1.0)], None, most=8.0, farthest=0.7) == {1: 0.5, 2: 0.125}
-    assert fuse([], [], most=0.0, farthest=0.7) == {}
+    assert fuse_scores([(1, 4.0), (2, 1.0)], None, max_word_score=8.0, max_distance=0.7) == {
+        1: 0.5,
+        2: 0.125,
+    }
+    assert fuse_scores([], [], max_word_score=0.0, max_distance=0.7) == {}
 
 
 def test_confidence_can_pull_a_playbook_in_before_the_cut() -> None:
     relevance = {1: 0.9, 2: 0.8, 3: 0.1}
-    mixed = blend(relevance, {1: 0.0, 2: 0.9, 3: 0.0}, 0.5)
-    assert order(mixed, min_score=0, limit=1) == [2]
+    mixed = blend_confidence(relevance, {1: 0.0, 2: 0.9, 3: 0.0}, 0.5)
+    assert ranked_keys(mixed, min_score=0, limit=1) == [2]
 
 
 def test_a_weight_of_zero_keeps_the_order_by_text() -> None:
     relevance = {1: 0.9, 2: 0.8}
-    assert blend(relevance, {1: 0.0, 2: 1.0}, 0) == relevance
+    assert blend_confidence(relevance, {1: 0.0, 2: 1.0}, 0) == relevance
 
 
-def playbook(days_old: float, counts: Counts, used_days_ago: float | None = None) -> Playbook:
+def playbook(
+    days_old: float, counts: OutcomeCounts, used_days_ago: float | None = None
+) -> Playbook:
     made = NOW - timedelta(days=days_old)
     used = None if used_days_ago is None else NOW - timedelta(days=used_days_ago)
     about = {"id": "x", "key": 1, "slug": "x", "version": 1, "title": "x"}
@@ -132,28 +141,31 @@ def playbook(days_old: float, counts: Counts, used_days_ago: float | None = None
 @pytest.mark.parametrize(
     ("one", "stale"),
     [
-        (playbook(1, Counts()), False),
-        (playbook(91, Counts()), True),
-        (playbook(400, Counts(successes=9), used_days_ago=91), True),
-        (playbook(400, Counts(successes=9), used_days_ago=1), False),
-        (playbook(400, Counts(failures=3), used_days_ago=1), False),
-        (playbook(95, Counts(successes=1), used_days_ago=1), False),
-        (replace(playbook(400, Counts(successes=9), used_days_ago=100), updated_at=NOW), False),
-        (replace(playbook(400, Counts()), updated_at=NOW), False),
-        (replace(playbook(400, Counts()), status="archived"), False),
+        (playbook(1, OutcomeCounts()), False),
+        (playbook(91, OutcomeCounts()), True),
+        (playbook(400, OutcomeCounts(successes=9), used_days_ago=91), True),
+        (playbook(400, OutcomeCounts(successes=9), used_days_ago=1), False),
+        (playbook(400, OutcomeCounts(failures=3), used_days_ago=1), False),
+        (playbook(95, OutcomeCounts(successes=1), used_days_ago=1), False),
+        (
+            replace(playbook(400, OutcomeCounts(successes=9), used_days_ago=100), updated_at=NOW),
+            False,
+        ),
+        (replace(playbook(400, OutcomeCounts()), updated_at=NOW), False),
+        (replace(playbook(400, OutcomeCounts()), status="archived"), False),
     ],
 )
 def test_what_is_weak_and_old_or_long_unused_is_stale(one: Playbook, stale: bool) -> None:
-    assert (why_stale(one, Retention(), NOW) is not None) is stale
+    assert (stale_reason(one, Retention(), NOW) is not None) is stale
 
 
 def test_limits_of_zero_can_be_asked_for() -> None:
-    assert why_stale(playbook(400, Counts()), Retention(min_confidence=0), NOW) is None
-    assert why_stale(playbook(0.1, Counts()), Retention(max_age_days=0), NOW) is not None
+    assert stale_reason(playbook(400, OutcomeCounts()), Retention(min_confidence=0), NOW) is None
+    assert stale_reason(playbook(0.1, OutcomeCounts()), Retention(max_age_days=0), NOW) is not None
 
 
 def test_a_lift_says_when_the_data_is_too_thin() -> None:
-    thin = lift([Trial(True, True)] * 500 + [Trial(False, False)] * (ENOUGH - 1))
+    thin = lift([Trial(True, True)] * 500 + [Trial(False, False)] * (MIN_RUNS_PER_SIDE - 1))
     assert thin.verdict.startswith("too thin")
     assert lift([]).verdict.startswith("too thin")
 
@@ -184,17 +196,19 @@ def test_a_run_is_held_out_by_its_id_in_the_share_that_was_asked_for() -> None:
 
 
 def test_words_are_cut_to_one_stem() -> None:
-    assert len({*split("deploy deploys deployed deploying")}) == 1
-    assert split("the tests are flaky") == ["test", "flaky"]
-    assert split("数据库") == ["数", "据", "库"]
+    assert len({*tokenize("deploy deploys deployed deploying")}) == 1
+    assert tokenize("the tests are flaky") == ["test", "flaky"]
+    assert tokenize("数据库") == ["数", "据", "库"]
     assert query_words("test test tests") == ["test"]
 
 
 def test_a_title_weighs_more_than_a_process() -> None:
-    found = impacts(Content(title="alpha", process="beta"))
+    found = word_impacts(PlaybookContent(title="alpha", process="beta"))
     assert found["alpha"] > found["beta"]
 
 
 def test_a_word_said_ten_times_weighs_more_than_once_and_far_less_than_ten_times() -> None:
-    once, often = (impacts(Content(title="x", process="key " * n))["key"] for n in (1, 10))
+    once, often = (
+        word_impacts(PlaybookContent(title="x", process="key " * n))["key"] for n in (1, 10)
+    )
     assert once < often < 3 * once

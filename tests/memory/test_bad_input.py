@@ -11,13 +11,13 @@ from sqlalchemy import MetaData, create_engine, make_url, text
 
 from contracts.errors import SettingsInvalid
 from memory.content import parse_content
-from memory.database import REVISION, back_up, open_database, writing
+from memory.database import REVISION, back_up, open_database, write_transaction
 from memory.errors import PlaybookInvalid, StoreCorrupt, StoreTooNew, StoreUnavailable
-from memory.playbooks.changes import Changes
-from memory.playbooks.editing import read_document
+from memory.playbooks.changes import PlaybookChanges
+from memory.playbooks.editing import parse_json
 from memory.playbooks.library import Library, open_library
 from memory.tables import metadata
-from memory.types import Content, Execution, Query, Step, StepResult
+from memory.types import Execution, PlaybookContent, PlaybookQuery, PlaybookStep, StepResult
 from policy import tables as policy
 from tests.support.memory import Open
 from tests.support.postgres import new_postgres_database
@@ -33,15 +33,15 @@ def nested(depth: int) -> object:
 @pytest.mark.parametrize("title", ["", "  \n", "\0", "a\0b", "\ud800", "x" * 256, MEGABYTE])
 def test_a_title_that_cannot_be_kept_is_refused(on_sqlite: Library, title: str) -> None:
     with pytest.raises(PlaybookInvalid):
-        on_sqlite.create(Content(title=title))
+        on_sqlite.create(PlaybookContent(title=title))
 
 
 @pytest.mark.parametrize("field", ["use_case", "process", "notes", "category"])
 @pytest.mark.parametrize("said", ["a\0b", "\udfff", MEGABYTE])
 def test_a_field_that_cannot_be_kept_is_named(on_sqlite: Library, field: str, said: str) -> None:
-    made = on_sqlite.create(Content(title="x"))
+    made = on_sqlite.create(PlaybookContent(title="x"))
     with pytest.raises(PlaybookInvalid, match=field):
-        on_sqlite.update(made.id, Changes(**{field: said}))  # type: ignore[arg-type]  # text fields only
+        on_sqlite.update(made.id, PlaybookChanges(**{field: said}))  # type: ignore[arg-type]  # text fields only
     assert on_sqlite.get(made.id).version == 1
 
 
@@ -57,46 +57,50 @@ def test_tool_arguments_that_no_database_keeps_are_refused(
     on_sqlite: Library, args: dict[str, object]
 ) -> None:
     with pytest.raises(PlaybookInvalid, match=r"steps\.1\.tool_args"):
-        on_sqlite.create(Content(title="x", steps=(Step(action="a", tool_args=args),)))
+        on_sqlite.create(
+            PlaybookContent(title="x", steps=(PlaybookStep(action="a", tool_args=args),))
+        )
 
 
 def test_a_backslash_in_tool_arguments_is_no_nul_byte(on_sqlite: Library) -> None:
-    step = Step(action="a", order=1, tool_args={"pattern": r"\x00 \u0000"})
-    assert on_sqlite.create(Content(title="x", steps=(step,))).steps == (step,)
+    step = PlaybookStep(action="a", order=1, tool_args={"pattern": r"\x00 \u0000"})
+    assert on_sqlite.create(PlaybookContent(title="x", steps=(step,))).steps == (step,)
 
 
 def test_a_playbook_as_large_as_a_book_is_refused(on_sqlite: Library) -> None:
-    steps = tuple(Step(action="x" * 90_000) for _ in range(6))
+    steps = tuple(PlaybookStep(action="x" * 90_000) for _ in range(6))
     with pytest.raises(PlaybookInvalid, match=r"all of a playbook has 540,\d+ characters"):
-        on_sqlite.create(Content(title="x", steps=steps))
+        on_sqlite.create(PlaybookContent(title="x", steps=steps))
 
 
 @pytest.mark.parametrize("said", ["9" * 4_301, "[" * 100_000])
 def test_json_that_python_gives_up_on_is_no_playbook(said: str) -> None:
     with pytest.raises(PlaybookInvalid, match="not a playbook"):
-        read_document(f'{{"title": {said}')
+        parse_json(f'{{"title": {said}')
 
 
 def test_odd_text_comes_back_as_it_was_given(library: Library) -> None:
-    step = Step(action=ODD, order=1, tool=ODD, expected=ODD, fallback=ODD, tool_args={ODD: ODD})
-    given = Content(
+    step = PlaybookStep(
+        action=ODD, order=1, tool=ODD, expected=ODD, fallback=ODD, tool_args={ODD: ODD}
+    )
+    given = PlaybookContent(
         title=ODD, use_case=ODD, process=ODD, notes=ODD, category=ODD, tags=(ODD,), steps=(step,)
     )
     found = library.get(library.create(given).id)
     assert (found.title, found.process, found.steps, found.tags) == (ODD, ODD, (step,), (ODD,))
-    assert [hit.playbook.id for hit in library.search(Query(text=ODD))] == [found.id]
+    assert [hit.playbook.id for hit in library.search(PlaybookQuery(text=ODD))] == [found.id]
 
 
 @pytest.mark.parametrize(
     "query", ["", "\0\0", MEGABYTE, "' OR 1=1 --", '"*" AND NEAR(', "🚀", "\ud800"]
 )
 def test_any_query_is_answered(library: Library, query: str) -> None:
-    library.create(Content(title="rotate certificates"))
-    assert len(library.search(Query(text=query))) <= 1
+    library.create(PlaybookContent(title="rotate certificates"))
+    assert len(library.search(PlaybookQuery(text=query))) <= 1
 
 
 def test_hostile_output_of_a_run_is_recorded(library: Library) -> None:
-    made = library.create(Content(title="x"))
+    made = library.create(PlaybookContent(title="x"))
     step = StepResult(name="a\0", outcome="failure", output=MEGABYTE + "\0\ud800 end")
     library.record_execution(
         Execution(
@@ -164,7 +168,7 @@ def test_a_corrupt_database_is_refused_and_can_be_copied_aside(tmp_path: Path) -
 def test_pages_that_are_damaged_later_are_noticed(opened: Open, tmp_path: Path) -> None:
     path = tmp_path / "harness.db"
     engine = open_database(path)
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         connection.execute(text("CREATE TABLE filler (x)"))
         connection.execute(text("INSERT INTO filler VALUES (zeroblob(2000000))"))
     with engine.connect() as connection:
@@ -179,7 +183,7 @@ def test_pages_that_are_damaged_later_are_noticed(opened: Open, tmp_path: Path) 
 
 def test_a_store_of_a_newer_program_is_refused(database: str | Path) -> None:
     engine = open_database(database)
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
     with pytest.raises(StoreTooNew, match=f"'9999'.*'{REVISION}'"):
@@ -254,13 +258,13 @@ def test_an_index_folder_that_cannot_be_used_leaves_words(
     way = tmp_path / blocked
     way.parent.mkdir(parents=True, exist_ok=True)
     way.touch()
-    on_sqlite.create(Content(title="rotate certificates"))
+    on_sqlite.create(PlaybookContent(title="rotate certificates"))
     for query in ("rotate", "certificates"):
-        (hit,) = on_sqlite.search(Query(text=query))
-        assert set(hit.places) == {"words"}
+        (hit,) = on_sqlite.search(PlaybookQuery(text=query))
+        assert set(hit.arm_ranks) == {"words"}
     on_sqlite.reindex()
     assert not {finding.name: finding.ok for finding in on_sqlite.doctor()}["vectors"]
     assert caplog.text.count("searching by words only") == 1
     shutil.rmtree(tmp_path / "index") if way.parent != tmp_path else way.unlink()
-    (hit,) = on_sqlite.search(Query(text="rotate"))
-    assert set(hit.places) == {"words", "vectors"}
+    (hit,) = on_sqlite.search(PlaybookQuery(text="rotate"))
+    assert set(hit.arm_ranks) == {"words", "vectors"}

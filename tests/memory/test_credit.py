@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import select
 
 from contracts.run import Attempt, NodeReport, NodeResult, NodeStatus, NodeType, RunReport
-from memory.database import reading
-from memory.playbooks.changes import Changes
-from memory.playbooks.learn import can_teach, outcome_of, record
+from memory.database import read_transaction
+from memory.playbooks.changes import PlaybookChanges
+from memory.playbooks.learn import can_reflect, outcome_of, record_run
 from memory.playbooks.library import Library
-from memory.playbooks.recall import known_to, surface
+from memory.playbooks.recall import playbooks_known_to, recall_playbooks
 from memory.tables import recalls
-from memory.types import Content, Execution, Playbook, Reflection
+from memory.types import Execution, Playbook, PlaybookContent, Reflection
 from tests.support.memory import Clock
 from tests.support.memory_runs import SHOW_ALL, ended, say
 
@@ -46,10 +46,10 @@ NOT_READY = of(line("tools", "preflight", "failure", error="git is missing"), fa
 
 def shown(library: Library, *titles: str, run_id: str = "r") -> list[Playbook]:
     """Playbooks that the run is shown, in their order."""
-    made = [library.create(Content(title=title)) for title in titles]
-    surface(library, run_id=run_id, task=titles[0], options=SHOW_ALL)
-    with reading(library.engine) as connection:
-        known = [one.playbook_id for one in known_to(connection, run_id)]
+    made = [library.create(PlaybookContent(title=title)) for title in titles]
+    recall_playbooks(library, run_id=run_id, task=titles[0], options=SHOW_ALL)
+    with read_transaction(library.engine) as connection:
+        known = [one.playbook_id for one in playbooks_known_to(connection, run_id)]
     return sorted(made, key=lambda playbook: known.index(playbook.id))
 
 
@@ -58,8 +58,8 @@ def test_a_run_in_which_no_agent_worked_counts_for_nothing(
     library: Library, report: RunReport
 ) -> None:
     [playbook] = shown(library, "rotate certificates")
-    assert not can_teach(library, report)
-    done = record(library, report, verdict_later=True)
+    assert not can_reflect(library, report)
+    done = record_run(library, report, verdict_later=True)
     assert (done.outcome, done.playbooks) == ("neutral", ())
     now = library.get(playbook.id)
     assert (now.counts.total, now.last_used_at) == (0, None)
@@ -80,24 +80,24 @@ def test_an_outage_after_a_lost_lane_is_no_failure(library: Library) -> None:
         line("race-2", "agentic", said=f"[playbook:{playbook.slug}]"),
     )
     outage = replace(of(*lanes), status="failure", error="the Docker daemon does not answer")
-    assert record(library, outage).outcome == "neutral"
-    assert record(library, of(*lanes, line("commit", "deterministic"))).outcome == "success"
+    assert record_run(library, outage).outcome == "neutral"
+    assert record_run(library, of(*lanes, line("commit", "deterministic"))).outcome == "success"
     assert library.get(playbook.id).counts.successes == 1
 
 
 def test_what_is_told_of_a_run_is_what_is_kept_of_it(library: Library) -> None:
     [playbook] = shown(library, "rotate keys", run_id="r1")
-    record(library, ended("r1", "failure", error="1 failed"))
-    assert record(library, ended("r1")).outcome == "failure"
+    record_run(library, ended("r1", "failure", error="1 failed"))
+    assert record_run(library, ended("r1")).outcome == "failure"
     assert [e.outcome for e in library.list_executions(playbook.id)] == ["failure"]
 
 
 def test_a_run_that_is_told_late_leaves_the_verdict_of_a_person(library: Library) -> None:
     [playbook] = shown(library, "rotate keys", run_id="r1")
-    record(library, ended("r1"), verdict_later=True)
+    record_run(library, ended("r1"), verdict_later=True)
     say(library, playbook.id, "r1", "failure")
-    assert record(library, ended("r1"), verdict_later=True).outcome == "failure"
-    with reading(library.engine) as connection:
+    assert record_run(library, ended("r1"), verdict_later=True).outcome == "failure"
+    with read_transaction(library.engine) as connection:
         assert connection.execute(select(recalls.c.outcome)).scalar() == "failure"
 
 
@@ -107,7 +107,7 @@ def test_the_best_of_those_that_were_named_is_given_the_reflection(library: Libr
         run_id = f"r{number}"
         best, other = shown(library, f"rotate {number}", f"tell {number}", run_id=run_id)
         said = f"[playbook:{other.slug}] after [playbook:{best.slug}]"
-        done = record(library, ended(run_id, said=said), reflection=lessons)
+        done = record_run(library, ended(run_id, said=said), reflection=lessons)
         assert done.playbooks == (best.id, other.id)
         kept = [library.list_executions(one.id)[0].reflection for one in (best, other)]
         assert kept == [lessons, None]
@@ -116,7 +116,7 @@ def test_the_best_of_those_that_were_named_is_given_the_reflection(library: Libr
 
 def test_a_reflection_waits_until_all_of_it_is_kept(library: Library) -> None:
     said = Reflection(improvements=("one", "two", "three"))
-    made = library.create(Content(title="rotate keys"))
+    made = library.create(PlaybookContent(title="rotate keys"))
     library.record_execution(
         Execution(playbook_id=made.id, run_id="r", outcome="success", reflection=said)
     )
@@ -136,17 +136,17 @@ def test_only_the_words_of_agents_name_a_playbook(library: Library) -> None:
     test = line("test", "deterministic", said=f"hostile [playbook:{other.slug}]")
     verify = replace(line("verify", "validate", said=other.id), attempts=rounds)
     report = of(test, verify, line("fix", "agentic", said="done"))
-    assert record(library, report).playbooks == (best.id,)
+    assert record_run(library, report).playbooks == (best.id,)
     assert [one.title for one in library.lift().playbooks if one.cited] == [best.title]
 
 
 def test_what_a_run_is_shown_only_as_it_goes_on_may_be_named(library: Library) -> None:
     [first] = shown(library, "rotate keys", run_id="r1")
     [second] = [one for one in shown(library, "rotate", run_id="r1") if one.id != first.id]
-    with reading(library.engine) as connection:
-        known = [(one.playbook_id, one.shown) for one in known_to(connection, "r1")]
+    with read_transaction(library.engine) as connection:
+        known = [(one.playbook_id, one.shown) for one in playbooks_known_to(connection, "r1")]
     assert known == [(first.id, True), (second.id, True)]
-    done = record(library, ended("r1", said=f"[playbook:{second.slug}]"))
+    done = record_run(library, ended("r1", said=f"[playbook:{second.slug}]"))
     assert done.playbooks == (second.id,)
 
 
@@ -154,9 +154,9 @@ def test_an_execution_has_the_version_that_was_shown_and_when_its_run_began(
     library: Library, clock: Clock
 ) -> None:
     [playbook] = shown(library, "rotate keys", run_id="r1")
-    surface(library, run_id="r2", task="rotate keys", options=SHOW_ALL)
-    library.update(playbook.id, Changes(process="another way"))
-    record(library, replace(ended("r1"), started_at=BEGAN))
+    recall_playbooks(library, run_id="r2", task="rotate keys", options=SHOW_ALL)
+    library.update(playbook.id, PlaybookChanges(process="another way"))
+    record_run(library, replace(ended("r1"), started_at=BEGAN))
     say(library, playbook.id, "r2", "success")
     say(library, playbook.id, "elsewhere", "success")
     kept = {e.run_id: e for e in library.list_executions(playbook.id)}

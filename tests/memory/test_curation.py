@@ -11,9 +11,9 @@ import pytest
 
 from contracts.chat import ChatRequest, Reply
 from contracts.errors import BudgetExceeded
-from memory.curation.curate import Curated, curate_new, curate_run, is_curated
-from memory.curation.curator import TRIES, prompt
-from memory.curation.proposals import WRITES_A_RUN
+from memory.curation.curate import CurationResult, curate_once, curate_run, is_curated
+from memory.curation.curator import MAX_ATTEMPTS, curation_prompt
+from memory.curation.proposals import MAX_PROPOSALS_PER_RUN
 from memory.notes.near_duplicates import opposes
 from memory.notes.notebook import Notebook
 from memory.notes.types import NoteContent
@@ -34,7 +34,7 @@ def test_the_question_holds_the_five_questions_the_run_and_what_is_known(book: N
     for said in asked + told:
         assert said in question.content
     assert "secret of bob" not in question.content
-    assert prompt(STORY, []) == prompt(STORY, [])
+    assert curation_prompt(STORY, []) == curation_prompt(STORY, [])
 
 
 def test_what_is_found_waits_for_a_person_with_scope_and_confidence(book: Notebook) -> None:
@@ -113,7 +113,7 @@ def test_a_scope_that_the_run_did_not_have_is_not_widened(book: Notebook) -> Non
 def test_a_run_teaches_five_things_at_most_the_surest_first(book: Notebook) -> None:
     many = [finding(f"fact {word}", confidence=n) for n, word in enumerate("abcdefg", 10)]
     found = curated(book, *many)
-    assert len(found.written) == WRITES_A_RUN
+    assert len(found.written) == MAX_PROPOSALS_PER_RUN
     assert [e.confidence for e in found.written] == [16, 15, 14, 13, 12]
     assert "at most" in refusals(found)
     again = curated(book, finding("something new"))
@@ -182,11 +182,11 @@ def test_broken_json_is_asked_for_again_with_the_schema(book: Notebook, broken: 
 def test_what_stays_broken_is_dropped_with_a_logged_reason(
     book: Notebook, caplog: pytest.LogCaptureFixture
 ) -> None:
-    model = Model(*["nonsense"] * TRIES)
+    model = Model(*["nonsense"] * MAX_ATTEMPTS)
     with caplog.at_level(logging.WARNING):
         found = curate_run(book, model, "m", STORY)
-    assert (found.written, len(model.asked)) == ((), TRIES)
-    assert "gave no answer of this shape" in (found.fault or "")
+    assert (found.written, len(model.asked)) == ((), MAX_ATTEMPTS)
+    assert "gave no answer of this shape" in (found.error or "")
     assert "is dropped: it is no JSON" in caplog.text
 
 
@@ -204,7 +204,7 @@ def test_a_finding_of_nothing_but_hidden_signs_costs_the_others_nothing(book: No
 
 def test_of_two_who_look_at_once_unasked_one_asks_the_model(notebook: Notebook) -> None:
     asked: list[ChatRequest] = []
-    found: list[Curated | None] = []
+    found: list[CurationResult | None] = []
 
     def complete(request: ChatRequest) -> Reply:
         asked.append(request)
@@ -214,13 +214,13 @@ def test_of_two_who_look_at_once_unasked_one_asks_the_model(notebook: Notebook) 
         return Model([finding(f"fact {word}") for word in "abcdefg"])(request)
 
     def look() -> None:
-        found.append(curate_new(notebook, complete, "m", STORY))
+        found.append(curate_once(notebook, complete, "m", STORY))
 
     other = Thread(target=look)
     look()
     other.join()
     assert (len(asked), len(found), found.count(None)) == (1, 2, 1)
-    assert notebook.count("note") == WRITES_A_RUN
+    assert notebook.count("note") == MAX_PROPOSALS_PER_RUN
 
 
 def test_two_runs_that_teach_the_same_at_once_teach_it_once(book: Notebook) -> None:
@@ -230,7 +230,7 @@ def test_two_runs_that_teach_the_same_at_once_teach_it_once(book: Notebook) -> N
         answered.wait(LONG_S)
         return Model([finding(f"fact {word}") for word in "abcde"])(request)
 
-    def look(run_id: str) -> Curated:
+    def look(run_id: str) -> CurationResult:
         return curate_run(book, complete, "m", replace(STORY, run_id=run_id))
 
     with ThreadPoolExecutor(2) as threads:
@@ -240,17 +240,17 @@ def test_two_runs_that_teach_the_same_at_once_teach_it_once(book: Notebook) -> N
 
 def test_nobody_who_was_not_asked_looks_again(book: Notebook) -> None:
     curated(book, finding())
-    assert curate_new(book, Model(), "m", STORY) is None
+    assert curate_once(book, Model(), "m", STORY) is None
 
 
 def test_a_look_that_costs_too_much_is_not_tried_again_unasked(book: Notebook) -> None:
     def spent(_: ChatRequest) -> Reply:
         raise BudgetExceeded("budget exceeded: $0.6 of $0.5")
 
-    found = curate_new(book, spent, "m", STORY)
+    found = curate_once(book, spent, "m", STORY)
     assert found is not None
-    assert "$0.6 of $0.5" in (found.fault or "")
-    assert curate_new(book, spent, "m", STORY) is None
+    assert "$0.6 of $0.5" in (found.error or "")
+    assert curate_once(book, spent, "m", STORY) is None
 
 
 def test_what_was_kept_for_a_time_that_is_over_may_be_learned_again(

@@ -12,14 +12,14 @@ from uuid import UUID
 import pytest
 from sqlalchemy import insert, text, update
 
-from memory.content import content_json, embedded_text
-from memory.database import open_database, writing
+from memory.content import content_json, embedding_text
+from memory.database import open_database, write_transaction
 from memory.errors import StoreCorrupt
 from memory.playbooks.library import Library
 from memory.playbooks.portable import export
 from memory.playbooks.store import mark_outdated
-from memory.tables import playbooks, vectors
-from memory.types import Content, Filter, Query
+from memory.tables import playbook_vectors, playbooks
+from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
 from memory.vectors import stored_vectors, vector_folder
 from tests.support.forks import Fork
 from tests.support.memory import Open, WordEmbedder
@@ -51,12 +51,14 @@ def fill(home: Path) -> None:
     """Many playbooks with their vectors, faster than one by one; without words."""
     engine = open_database(new_store(home / "harness.db"))
     now = datetime.now(UTC)
-    texts = [embedded_text(f"item {n}", f"for customer {n % 37}") for n in range(MANY)]
+    texts = [embedding_text(f"item {n}", f"for customer {n % 37}") for n in range(MANY)]
     made = spread(texts)
     same = {"version": 1, "source": "person", "created_at": now, "updated_at": now}
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         for n in range(MANY):
-            content = content_json(Content(title=f"item {n}", use_case=f"for customer {n % 37}"))
+            content = content_json(
+                PlaybookContent(title=f"item {n}", use_case=f"for customer {n % 37}")
+            )
             row = {**content, **same, "key": n + 1, "id": str(UUID(int=n)), "slug": f"item-{n}"}
             connection.execute(insert(playbooks).values(**row))
             stored_vectors.put(connection, n + 1, "spread", texts[n], made[n])
@@ -93,8 +95,8 @@ def damaged(
     request: pytest.FixtureRequest, on_sqlite: Library, caplog: pytest.LogCaptureFixture
 ) -> Iterator[tuple[Library, str]]:
     """A library with one row of three that is damaged, and whose that is."""
-    made = [on_sqlite.create(Content(title=f"rotate keys {n}")) for n in range(3)]
-    with writing(on_sqlite.engine) as connection:
+    made = [on_sqlite.create(PlaybookContent(title=f"rotate keys {n}")) for n in range(3)]
+    with write_transaction(on_sqlite.engine) as connection:
         values = f"UPDATE playbooks SET {request.param} WHERE key = :key"  # noqa: S608 - ours
         connection.execute(text(values), {"key": made[1].key})
     with caplog.at_level(logging.WARNING):
@@ -105,8 +107,8 @@ def test_a_damaged_row_is_left_out_and_told_of_once(
     damaged: tuple[Library, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     library, id_ = damaged
-    assert len(library.search(Query(text="rotate keys"))) == 2
-    assert len(library.list(Filter(archived=True))) == 2
+    assert len(library.search(PlaybookQuery(text="rotate keys"))) == 2
+    assert len(library.list(PlaybookFilter(archived=True))) == 2
     library.reindex()
     assert caplog.text.count(id_) == 1
     assert [(f.name, id_ in f.advice) for f in library.doctor() if not f.ok] == [
@@ -127,10 +129,10 @@ def test_no_export_leaves_a_damaged_row_out(damaged: tuple[Library, str]) -> Non
 
 def test_a_vector_that_is_cut_short_is_made_anew(library: Library, words: WordEmbedder) -> None:
     for title in ("rotate keys", "bake bread"):
-        library.create(Content(title=title))
-    library.search(Query(text="bread"))
-    with writing(library.engine) as connection:
-        cut = update(vectors).where(vectors.c.playbook_key == 1)
+        library.create(PlaybookContent(title=title))
+    library.search(PlaybookQuery(text="bread"))
+    with write_transaction(library.engine) as connection:
+        cut = update(playbook_vectors).where(playbook_vectors.c.playbook_key == 1)
         connection.execute(cut.values(vector=b"\0\x11\x22"))
     assert [finding.name for finding in library.doctor() if not finding.ok] == [
         "waiting",
@@ -138,21 +140,21 @@ def test_a_vector_that_is_cut_short_is_made_anew(library: Library, words: WordEm
     ]
     assert [finding for finding in library.doctor(repair=True) if not finding.ok] == []
     assert words.texts.count("rotate keys") == 3  # to keep it, to ask for it, and to mend it
-    (hit,) = library.search(Query(text="rotate keys", max_distance=0.1))
-    assert set(hit.places) == {"words", "vectors"}
+    (hit,) = library.search(PlaybookQuery(text="rotate keys", max_distance=0.1))
+    assert set(hit.arm_ranks) == {"words", "vectors"}
 
 
 def test_what_was_killed_while_it_named_a_new_folder_leaves_the_lock_alone(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as library:
-        library.create(Content(title="rotate keys"))
-        library.search(Query(text="keys"))
+        library.create(PlaybookContent(title="rotate keys"))
+        library.search(PlaybookQuery(text="keys"))
         (tmp_path / "index" / "current").write_text("")
         library.index.rebuild()
         assert (tmp_path / "index" / "lock").exists()
-        (hit,) = library.search(Query(text="rotate keys"))
-        assert set(hit.places) == {"words", "vectors"}
+        (hit,) = library.search(PlaybookQuery(text="rotate keys"))
+        assert set(hit.arm_ranks) == {"words", "vectors"}
 
 
 def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
@@ -162,12 +164,12 @@ def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(vector_folder, "HELD_S", 0.1)
-    on_sqlite.create(Content(title="rotate keys"))
-    on_sqlite.search(Query(text="keys"))
+    on_sqlite.create(PlaybookContent(title="rotate keys"))
+    on_sqlite.search(PlaybookQuery(text="keys"))
     with (tmp_path / "index" / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        (hit,) = on_sqlite.search(Query(text="rotate keys"))
-        assert set(hit.places) == {"words"}
+        (hit,) = on_sqlite.search(PlaybookQuery(text="rotate keys"))
+        assert set(hit.arm_ranks) == {"words"}
         assert caplog.text.count("has held the vector index") == 1
-    (hit,) = on_sqlite.search(Query(text="rotate keys"))
-    assert set(hit.places) == {"words", "vectors"}
+    (hit,) = on_sqlite.search(PlaybookQuery(text="rotate keys"))
+    assert set(hit.arm_ranks) == {"words", "vectors"}

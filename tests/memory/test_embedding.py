@@ -6,9 +6,9 @@ import pytest
 
 from contracts.errors import ModelRefused, ModelUnavailable
 from memory.playbooks import index as memory_index
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import Content, Embedder, Query
+from memory.types import Embedder, PlaybookContent, PlaybookQuery
 from memory.vectors import sync
 from tests.support.memory import Open, WordEmbedder
 
@@ -29,8 +29,8 @@ class Picky(WordEmbedder):
 
 
 def places(library: Library, title: str) -> set[str]:
-    found = {hit.playbook.title: hit for hit in library.search(Query(text=title))}
-    return set(found[title].places)
+    found = {hit.playbook.title: hit for hit in library.search(PlaybookQuery(text=title))}
+    return set(found[title].arm_ranks)
 
 
 def bad(library: Library) -> list[str]:
@@ -47,7 +47,7 @@ def test_a_text_that_is_refused_leaves_the_others_their_vectors_and_is_not_asked
     titles.insert(first, "bake bread")
     with opened() as library:
         words.down = True
-        made = {title: library.create(Content(title=title)) for title in titles}
+        made = {title: library.create(PlaybookContent(title=title)) for title in titles}
     with opened(embedder=picky.embedder) as library:
         library.reindex()
         assert places(library, "rotate keys") == {"words", "vectors"}
@@ -57,13 +57,13 @@ def test_a_text_that_is_refused_leaves_the_others_their_vectors_and_is_not_asked
         assert picky.asked[asked:] == [["mow lawns"], ["sew buttons"]]
         (told,) = [finding for finding in library.doctor() if not finding.ok]
         assert (told.name, "bake-bread" in told.advice) == ("embeddings", True)
-        library.update(made["bake bread"].id, Changes(title="bake cake"))
+        library.update(made["bake bread"].id, PlaybookChanges(title="bake cake"))
         assert places(library, "bake cake") == {"words", "vectors"}
         assert bad(library) == []
 
 
 def test_what_is_longer_than_models_read_is_cut(library: Library, words: WordEmbedder) -> None:
-    library.create(Content(title="rotate keys", use_case="now and then " * 7_000))
+    library.create(PlaybookContent(title="rotate keys", use_case="now and then " * 7_000))
     assert places(library, "rotate keys")
     assert bad(library) == []
     assert max(map(len, words.texts)) <= 4_000
@@ -85,12 +85,12 @@ def test_vectors_are_kept_by_and_by_and_an_outage_is_not_asked_again_by_each_sea
     with opened() as library:
         words.down = True
         for name in "abcdef":
-            library.create(Content(title=f"rotate {name}"))
+            library.create(PlaybookContent(title=f"rotate {name}"))
         words.down = False
     with opened(embedder=Embedder(name="words", embed=at_its_limit)) as library:
         for _ in range(4):
-            found = library.search(Query(text="rotate", max_distance=2.0))
-            assert sum("vectors" in hit.places for hit in found) == 2
+            found = library.search(PlaybookQuery(text="rotate", max_distance=2.0))
+            assert sum("vectors" in hit.arm_ranks for hit in found) == 2
         assert owed == 2
         assert bad(library) == ["waiting"]
         monkeypatch.setattr(memory_index, "monotonic", lambda: float("inf"))
@@ -109,7 +109,7 @@ def test_a_function_of_ones_own_that_fails_costs_nothing_but_the_vectors(
     opened: Open, own: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened(embedder=Embedder(name="words", embed=own)) as library:  # type: ignore[arg-type]  # as a stranger's may be
-        library.create(Content(title="rotate keys"))
+        library.create(PlaybookContent(title="rotate keys"))
         assert places(library, "rotate keys") == {"words"}
         library.reindex()
         assert bad(library) == ["waiting"]

@@ -12,7 +12,7 @@ from memory.notes.agent_settings import Injecting
 from memory.notes.notebook import Notebook
 from memory.notes.render import CLOSE, OPEN
 from memory.notes.types import ExampleContent, NoteContent, NoteType
-from memory.playbooks.render import tokens
+from memory.playbooks.render import estimate_tokens
 from memory.scope import Scope
 from tests.support.memory import EIGHT, Clock, WordEmbedder
 
@@ -216,7 +216,7 @@ def test_the_budget_is_never_passed(book: Notebook, budget: int) -> None:
         book.add(NoteContent(text=f"{number} größer ☃ " * (number + 1)))
         book.add(ExampleContent(input="a " * number + "b", output="c\n" * number + "d"))
     given = book.inject(ME, "", options=Injecting(budget_tokens=budget))
-    assert tokens(given.text) <= budget
+    assert estimate_tokens(given.text) <= budget
     assert len(given.notes) <= 5
     assert len(given.examples) <= 3
 

@@ -5,16 +5,27 @@ from dataclasses import replace
 import pytest
 
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate
-from memory.playbooks.changes import Changes
-from memory.playbooks.feedback import give_verdict
+from memory.playbooks.changes import PlaybookChanges
+from memory.playbooks.feedback import record_feedback
 from memory.playbooks.library import Library
-from memory.types import Content, Execution, Filter, Query, Reflection, Step, StepResult
+from memory.types import (
+    Execution,
+    PlaybookContent,
+    PlaybookFilter,
+    PlaybookQuery,
+    PlaybookStep,
+    Reflection,
+    StepResult,
+)
 from tests.support.memory import Clock, WordEmbedder
 
-DEPLOY = Content(
+DEPLOY = PlaybookContent(
     title="Deploy to production",
     use_case="Ship a Go service safely",
-    steps=(Step(action="Run the tests", expected="all pass"), Step(action="Push the image")),
+    steps=(
+        PlaybookStep(action="Run the tests", expected="all pass"),
+        PlaybookStep(action="Push the image"),
+    ),
     category="deployment",
     tags=("go", "deploy"),
     notes="slow on Mondays",
@@ -36,7 +47,7 @@ def test_equal_titles_get_slugs_of_their_own(library: Library) -> None:
 
 
 def test_a_slug_as_long_as_an_id_finds_its_playbook(library: Library) -> None:
-    made = library.create(Content(title="deploy the service to production now"))
+    made = library.create(PlaybookContent(title="deploy the service to production now"))
     assert len(made.slug) == len(made.id)
     assert library.get(made.slug) == library.get(made.id) == made
     assert library.delete(made.slug) is True
@@ -44,9 +55,9 @@ def test_a_slug_as_long_as_an_id_finds_its_playbook(library: Library) -> None:
 
 def test_a_list_is_filtered_by_category_and_all_tags(library: Library) -> None:
     made = library.create(DEPLOY)
-    library.create(Content(title="Other", category="deployment", tags=("go",)))
-    assert library.list(Filter(category="deployment", tags=("go", "deploy"))) == [made]
-    assert library.list(Filter(category="none")) == []
+    library.create(PlaybookContent(title="Other", category="deployment", tags=("go",)))
+    assert library.list(PlaybookFilter(category="deployment", tags=("go", "deploy"))) == [made]
+    assert library.list(PlaybookFilter(category="none")) == []
 
 
 def test_a_limit_of_zero_lists_nothing(library: Library) -> None:
@@ -57,37 +68,37 @@ def test_a_limit_of_zero_lists_nothing(library: Library) -> None:
 def test_a_limit_beyond_all_numbers_lists_all(library: Library) -> None:
     made = library.create(DEPLOY)
     assert library.list(limit=10**20) == [made]
-    (hit,) = library.search(Query(text=DEPLOY.title, limit=10**20, max_distance=2))
-    assert set(hit.places) == {"words", "vectors"}
+    (hit,) = library.search(PlaybookQuery(text=DEPLOY.title, limit=10**20, max_distance=2))
+    assert set(hit.arm_ranks) == {"words", "vectors"}
 
 
 def test_an_update_changes_what_it_names_and_clears_what_is_empty(library: Library) -> None:
     made = library.create(DEPLOY)
-    after = library.update(made.id, Changes(notes="", category=""))
+    after = library.update(made.id, PlaybookChanges(notes="", category=""))
     assert (after.notes, after.category, after.version) == ("", "", 2)
     assert (after.title, after.steps) == (made.title, made.steps)
 
 
 def test_a_stale_update_is_refused_with_both_versions(library: Library) -> None:
     made = library.create(DEPLOY)
-    library.update(made.id, Changes(notes="theirs"))
+    library.update(made.id, PlaybookChanges(notes="theirs"))
     with pytest.raises(StaleUpdate, match=r"at version 2; .* from version 1"):
-        library.update(made.id, Changes(notes="mine"), expected_version=1)
+        library.update(made.id, PlaybookChanges(notes="mine"), expected_version=1)
     assert library.get(made.id).notes == "theirs"
 
 
 def test_undo_brings_back_what_was_before_as_a_new_version(library: Library) -> None:
     made = library.create(DEPLOY)
-    library.update(made.id, Changes(title="Something else"))
+    library.update(made.id, PlaybookChanges(title="Something else"))
     undone = library.undo(made.id)
     assert (undone.title, undone.version) == (made.title, 3)
     assert [version.version for version in library.history(made.id)] == [3, 2, 1]
 
 
 def test_undo_goes_back_to_any_version_that_there_was(library: Library) -> None:
-    made = library.create(Content(title="deploy", notes="v1"))
+    made = library.create(PlaybookContent(title="deploy", notes="v1"))
     for notes in ("v2", "v3"):
-        library.update(made.id, Changes(notes=notes))
+        library.update(made.id, PlaybookChanges(notes=notes))
     assert [library.undo(made.id, to=version).notes for version in (1, 2, 3)] == ["v1", "v2", "v3"]
     assert library.get(made.id).version == 6
     for version in (0, 6, 9):
@@ -106,7 +117,7 @@ def test_deleting_says_whether_there_was_one(library: Library) -> None:
     made = library.create(DEPLOY)
     assert library.delete(made.id) is True
     assert library.delete(made.id) is False
-    assert library.search(Query(text="deploy to production")) == []
+    assert library.search(PlaybookQuery(text="deploy to production")) == []
     with pytest.raises(PlaybookNotFound, match="neither an id nor a slug"):
         library.get(made.id)
 
@@ -116,7 +127,7 @@ def test_executions_are_counted_and_partial_counts_as_success(library: Library) 
     for outcome in ("success", "partial", "failure", "neutral"):
         library.record_execution(Execution(playbook_id=made.id, outcome=outcome))
     counts = library.get(made.id).counts
-    assert (counts.good, counts.failures, counts.total) == (2, 1, 3)
+    assert (counts.succeeded, counts.failures, counts.total) == (2, 1, 3)
     assert library.get(made.id).version == 1
 
 
@@ -145,8 +156,8 @@ def test_a_pending_outcome_counts_when_its_verdict_comes(library: Library) -> No
     library.record_execution(Execution(playbook_id=made.id, run_id="r1", outcome="pending"))
     assert library.get(made.id).counts.total == 0
     said = Execution(run_id="r1", outcome="success")
-    assert give_verdict(library, made.id, said).counted
-    assert not give_verdict(library, made.id, replace(said, outcome="failure")).counted
+    assert record_feedback(library, made.id, said).counted
+    assert not record_feedback(library, made.id, replace(said, outcome="failure")).counted
     assert library.get(made.id).counts.successes == 1
 
 
@@ -200,13 +211,13 @@ def test_lessons_are_embedded_and_those_that_fit_come_first(
     made = library.create(DEPLOY)
     library.add_lessons(made.id, ["mind the database migration", "mind the go compiler"])
     assert "mind the database migration" in words.texts
-    (hit,) = library.search(Query(text="deploy with a database migration", max_distance=2))
+    (hit,) = library.search(PlaybookQuery(text="deploy with a database migration", max_distance=2))
     assert hit.lessons[0] == "mind the database migration"
 
 
 def test_stats_count_the_store(library: Library) -> None:
     made = library.create(DEPLOY)
-    library.update(library.create(DEPLOY).id, Changes(status="archived"))
+    library.update(library.create(DEPLOY).id, PlaybookChanges(status="archived"))
     library.record_execution(Execution(playbook_id=made.id, outcome="success"))
     stats = library.stats()
     assert (stats.playbooks, stats.archived, stats.executions) == (1, 1, 1)
@@ -216,14 +227,14 @@ def test_stats_count_the_store(library: Library) -> None:
 
 def test_an_archived_playbook_stays_archived(library: Library) -> None:
     made = library.create(DEPLOY)
-    library.update(made.id, Changes(status="archived"))
-    library.update(made.id, Changes(notes="changed"))
+    library.update(made.id, PlaybookChanges(status="archived"))
+    library.update(made.id, PlaybookChanges(notes="changed"))
     library.record_execution(Execution(playbook_id=made.id, outcome="success"))
     library.reindex()
     assert library.get(made.id).status == "archived"
-    assert library.search(Query(text="deploy to production", max_distance=2)) == []
+    assert library.search(PlaybookQuery(text="deploy to production", max_distance=2)) == []
     assert library.list() == []
-    wide = Query(text="deploy to production", filter=Filter(archived=True))
+    wide = PlaybookQuery(text="deploy to production", filter=PlaybookFilter(archived=True))
     assert [hit.playbook.id for hit in library.search(wide)] == [made.id]
 
 

@@ -8,13 +8,13 @@ from threading import Event, Thread
 import pytest
 from sqlalchemy import event, update
 
-from memory.database import writing
+from memory.database import write_transaction
 from memory.errors import StaleUpdate
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
 from memory.playbooks.portable import Imported, export, import_
-from memory.tables import vectors
-from memory.types import Content, Embedder, Execution, Query
+from memory.tables import playbook_vectors
+from memory.types import Embedder, Execution, PlaybookContent, PlaybookQuery
 from tests.support.memory import Clock, Open, WordEmbedder
 from tests.support.waiting import LONG_S, wait_until
 
@@ -52,19 +52,21 @@ def test_a_text_that_changes_while_its_vector_is_kept_is_found_by_what_it_is_now
 
     with opened() as library, opened() as other:
         words.down = True
-        made = library.create(Content(title="rotate keys"))
+        made = library.create(PlaybookContent(title="rotate keys"))
         words.down = False
-        with after(library, texts_are_read, lambda: other.update(made.id, Changes(title="bake"))):
+        with after(
+            library, texts_are_read, lambda: other.update(made.id, PlaybookChanges(title="bake"))
+        ):
             library.index.refresh()
-        (hit,) = library.search(Query(text="bake", max_distance=0.1))
-        assert set(hit.places) == {"words", "vectors"}
+        (hit,) = library.search(PlaybookQuery(text="bake", max_distance=0.1))
+        assert set(hit.arm_ranks) == {"words", "vectors"}
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
 
 def test_a_vector_of_an_earlier_text_is_noticed_and_mended_by_reindex(library: Library) -> None:
-    library.create(Content(title="rotate keys"))
-    with writing(library.engine) as connection:
-        connection.execute(update(vectors).values(digest="of another text"))
+    library.create(PlaybookContent(title="rotate keys"))
+    with write_transaction(library.engine) as connection:
+        connection.execute(update(playbook_vectors).values(digest="of another text"))
     told = {finding.name: finding for finding in library.doctor()}["embeddings"]
     assert (told.ok, "1 are of an earlier text" in told.advice) == (False, True)
     library.reindex()
@@ -83,23 +85,23 @@ def test_a_search_during_a_long_reindex_goes_by_words_and_says_why(
 
     other_model = Embedder(name="words", embed=slow)
     with opened() as library, opened(embedder=other_model) as reindexing:
-        made = library.create(Content(title="rotate keys"))
+        made = library.create(PlaybookContent(title="rotate keys"))
         words.down = True
-        late = library.create(Content(title="rotate seals"))
+        late = library.create(PlaybookContent(title="rotate seals"))
         words.down = False
         thread = Thread(target=reindexing.index.refresh)
         thread.start()
         begun.wait()
         try:
-            found = library.search(Query(text="rotate"))
+            found = library.search(PlaybookQuery(text="rotate"))
             assert {hit.playbook.id for hit in found} == {made.id, late.id}
-            assert {place for hit in found for place in hit.places} == {"words"}
+            assert {place for hit in found for place in hit.arm_ranks} == {"words"}
             assert caplog.text.count("words only: another process does 'index'") == 1
         finally:
             done.set()
             thread.join()
-        found = library.search(Query(text="rotate"))
-        assert {place for hit in found for place in hit.places} == {"words", "vectors"}
+        found = library.search(PlaybookQuery(text="rotate"))
+        assert {place for hit in found for place in hit.arm_ranks} == {"words", "vectors"}
 
 
 def test_others_write_while_words_are_made_anew(
@@ -111,10 +113,10 @@ def test_others_write_while_words_are_made_anew(
         "memory.playbooks.upkeep.sleep", lambda _: wait_until(lambda: "other" in order)
     )
     with opened() as library, opened() as other:
-        first, second = (other.create(Content(title=title)) for title in ("keys", "seals"))
+        first, second = (other.create(PlaybookContent(title=title)) for title in ("keys", "seals"))
 
         def write() -> None:
-            other.update(second.id, Changes(notes="in between"))
+            other.update(second.id, PlaybookChanges(notes="in between"))
             order.append("other")
 
         def words_are_written(statement: str) -> bool:
@@ -122,7 +124,7 @@ def test_others_write_while_words_are_made_anew(
             order.extend(["words"] * mine)
             return mine
 
-        library.search(Query(text="keys"))
+        library.search(PlaybookQuery(text="keys"))
         with after(library, words_are_written, write):
             library.reindex()
         assert order[:2] == ["words", "other"]
@@ -140,13 +142,13 @@ def test_others_write_while_a_file_is_imported(
     )
     with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
         for title in ("keys", "seals"):
-            there.create(Content(title=title))
+            there.create(PlaybookContent(title=title))
         lines = list(export(there))
     with opened() as library, opened() as other:
-        made = other.create(Content(title="locks"))
+        made = other.create(PlaybookContent(title="locks"))
 
         def write() -> None:
-            other.update(made.id, Changes(notes="in between"))
+            other.update(made.id, PlaybookChanges(notes="in between"))
             order.append("other")
 
         def one_is_kept(statement: str) -> bool:
@@ -164,14 +166,16 @@ def test_words_are_made_anew_of_what_a_playbook_says_by_then(opened: Open) -> No
         return statement.startswith("DELETE FROM words")
 
     with opened() as library, opened() as other:
-        made = library.create(Content(title="rotate certificates"))
+        made = library.create(PlaybookContent(title="rotate certificates"))
         with after(
-            library, words_are_cleared, lambda: other.update(made.id, Changes(title="bake bread"))
+            library,
+            words_are_cleared,
+            lambda: other.update(made.id, PlaybookChanges(title="bake bread")),
         ):
             library.reindex()
-        (hit,) = library.search(Query(text="bread", max_distance=0.0))
-        assert "words" in hit.places
-        assert library.search(Query(text="certificates", max_distance=0.0)) == []
+        (hit,) = library.search(PlaybookQuery(text="bread", max_distance=0.0))
+        assert "words" in hit.arm_ranks
+        assert library.search(PlaybookQuery(text="certificates", max_distance=0.0)) == []
         with after(library, words_are_cleared, lambda: other.delete(made.id)):
             library.reindex()
         assert library.list() == []
@@ -183,9 +187,9 @@ def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
 ) -> None:
     with opened() as library, opened() as other:
         with open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
-            made = there.create(Content(title="rotate keys"))
+            made = there.create(PlaybookContent(title="rotate keys"))
             lines = list(export(there))
-            there.update(made.id, Changes(notes="newer"))
+            there.update(made.id, PlaybookChanges(notes="newer"))
             newer = list(export(there))
         done = [Imported()] * 2
 
@@ -199,7 +203,7 @@ def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
 
         def edit() -> None:
             with suppress(StaleUpdate):
-                other.update(made.id, Changes(process="by a person"))
+                other.update(made.id, PlaybookChanges(process="by a person"))
 
         def it_is_read(statement: str) -> bool:
             return statement.replace('"', "").startswith("SELECT playbooks.key, playbooks.id")
@@ -212,7 +216,7 @@ def test_two_imports_of_one_file_and_an_edit_meanwhile_end_well(
 def test_what_one_run_leaves_behind_is_bounded_whoever_brings_it_first(opened: Open) -> None:
     ended = Execution(run_id="r", outcome="success")
     with opened() as library, opened() as other:
-        made = library.create(Content(title="rotate keys"))
+        made = library.create(PlaybookContent(title="rotate keys"))
 
         def teach() -> None:
             other.add_lessons(made.id, ["four", "five", "six"], run_id="r")
@@ -231,11 +235,11 @@ def test_what_one_run_leaves_behind_is_bounded_whoever_brings_it_first(opened: O
 
 def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, clock: Clock) -> None:
     with opened() as library, opened() as other:
-        ids = [library.create(Content(title=title)).id for title in "abcd"]
+        ids = [library.create(PlaybookContent(title=title)).id for title in "abcd"]
         clock.pass_days(200)
 
         def meanwhile() -> None:
-            other.update(ids[0], Changes(process="written by a person just now"))
+            other.update(ids[0], PlaybookChanges(process="written by a person just now"))
             for _ in range(2):
                 other.record_execution(Execution(playbook_id=ids[1], outcome="success"))
             other.delete(ids[2])
@@ -249,8 +253,10 @@ def test_prune_leaves_what_is_changed_used_or_deleted_meanwhile(opened: Open, cl
 def test_doctor_is_at_ease_with_what_has_no_words_or_many_namesakes(opened: Open) -> None:
     for options in ({}, {"embedder": None}):
         with opened(**options) as library:
-            library.create(Content(title="What to do"))
-            library.create(Content(title="🚀"))
+            library.create(PlaybookContent(title="What to do"))
+            library.create(PlaybookContent(title="🚀"))
             for _ in range(7):
-                library.create(Content(title="deploy the service", use_case="when it is due"))
+                library.create(
+                    PlaybookContent(title="deploy the service", use_case="when it is due")
+                )
             assert [finding for finding in library.doctor() if not finding.ok] == []

@@ -7,7 +7,7 @@ from alembic.config import Config
 from sqlalchemy import Engine, inspect, text
 
 import migrations
-from memory.database import open_database, reading, writing
+from memory.database import open_database, read_transaction, write_transaction
 
 ENTITY = "a" * 64
 
@@ -26,13 +26,13 @@ def test_a_store_that_has_vectors_of_entities_loses_them_and_keeps_the_entities(
 ) -> None:
     engine = open_database(no_tables)
     downgrade(engine, "0008")
-    with writing(engine) as connection:
+    with write_transaction(engine) as connection:
         values = {"id": ENTITY}
         connection.execute(text("INSERT INTO entities VALUES (:id, 'prompt', '{}')"), values)
         connection.execute(text("INSERT INTO entity_vectors VALUES (:id, 'm', 1, '0000')"), values)
     engine.dispose()
     engine = open_database(no_tables)
     assert not inspect(engine).has_table("entity_vectors")
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         assert connection.execute(text("SELECT id FROM entities")).scalar_one() == ENTITY
     engine.dispose()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
-from memory.database import reading
+from memory.database import read_transaction
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.notebook import Notebook
 from memory.notes.tables import entry_vectors
@@ -21,7 +21,7 @@ QUARTER = ExampleContent(input="Sales of Q1?", output="April to June: 1.2M", sco
 
 
 def vectors(notebook: Notebook) -> int:
-    with reading(notebook.engine) as connection:
+    with read_transaction(notebook.engine) as connection:
         return connection.execute(select(func.count()).select_from(entry_vectors)).scalar_one()
 
 

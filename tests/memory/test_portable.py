@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import Interrupted
-from memory.errors import ImportStopped, PlaybookInvalid, StoreUnavailable
+from memory.errors import ImportIncomplete, PlaybookInvalid, StoreUnavailable
 from memory.playbooks import portable
-from memory.playbooks.changes import Changes
-from memory.playbooks.feedback import give_verdict
+from memory.playbooks.changes import PlaybookChanges
+from memory.playbooks.feedback import record_feedback
 from memory.playbooks.library import Library, open_library
 from memory.playbooks.portable import Imported, export, import_
 from memory.playbooks.portable_lines import FORMAT
-from memory.types import Content, Execution, Outcome, Query, Reflection, StepResult
+from memory.types import Execution, Outcome, PlaybookContent, PlaybookQuery, Reflection, StepResult
 from tests.support.memory import Open
 
 
 def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Open) -> None:
     with opened() as library:
-        made = library.create(Content(title="x", notes="n"))
+        made = library.create(PlaybookContent(title="x", notes="n"))
         library.record_execution(Execution(playbook_id=made.id, outcome="success"))
         library.add_lessons(made.id, ["one"])
         before = library.get(made.id)
@@ -34,8 +34,10 @@ def test_importing_what_was_exported_again_and_again_changes_nothing(opened: Ope
 
 def test_an_export_makes_the_same_playbooks_in_another_store(opened: Open, tmp_path: Path) -> None:
     with opened() as library:
-        made = library.create(Content(title="rotate certificates"))
-        library.update(library.create(Content(title="old")).id, Changes(status="archived"))
+        made = library.create(PlaybookContent(title="rotate certificates"))
+        library.update(
+            library.create(PlaybookContent(title="old")).id, PlaybookChanges(status="archived")
+        )
         library.record_execution(Execution(playbook_id=made.id, outcome="success"))
         library.add_lessons(made.id, ["one", "two", "three", "four"], run_id=None)
         lines = list(export(library))
@@ -48,9 +50,9 @@ def test_an_export_makes_the_same_playbooks_in_another_store(opened: Open, tmp_p
         found = other.get(made.id)
         assert (found.counts.successes, found.slug) == (1, made.slug)
         assert [e.text for e in found.lessons] == ["one", "two", "three"]
-        assert [h.playbook.id for h in other.search(Query(text="rotate"))] == [made.id]
+        assert [h.playbook.id for h in other.search(PlaybookQuery(text="rotate"))] == [made.id]
         assert [p.id for p in other.list()] == [made.id]
-        newer = other.update(made.id, Changes(notes="newer"))
+        newer = other.update(made.id, PlaybookChanges(notes="newer"))
         import_(other, lines)
         assert other.get(made.id) == newer
 
@@ -59,8 +61,8 @@ def test_an_export_holds_executions_and_history(opened: Open, tmp_path: Path) ->
     said = Reflection(what_failed=("too early",), improvements=("wait",))
     failed = StepResult(name="push", outcome="failure", output="denied", duration_ms=7)
     with opened() as library:
-        made = library.create(Content(title="rotate certificates", notes="first"))
-        library.update(made.id, Changes(notes="second"))
+        made = library.create(PlaybookContent(title="rotate certificates", notes="first"))
+        library.update(made.id, PlaybookChanges(notes="second"))
         outcomes: tuple[Outcome, ...] = ("success", "failure", "pending")
         for number, outcome in enumerate(outcomes):
             done = Execution(playbook_id=made.id, run_id=f"r{number}", outcome=outcome, task="t")
@@ -81,7 +83,7 @@ def test_an_export_holds_executions_and_history(opened: Open, tmp_path: Path) ->
 
 def test_executions_of_two_stores_add_up(opened: Open, tmp_path: Path) -> None:
     with opened() as library:
-        made = library.create(Content(title="rotate certificates"))
+        made = library.create(PlaybookContent(title="rotate certificates"))
         lines = list(export(library))
         with open_library(tmp_path / "other.db", index=tmp_path / "other") as other:
             import_(other, lines)
@@ -101,14 +103,14 @@ def test_an_export_of_format_1_is_still_read(on_sqlite: Library) -> None:
     import_(on_sqlite, [json.dumps({**old, "content": content, "counts": counts})])
     found = on_sqlite.get("rotate-keys")
     assert (found.version, found.counts.successes) == (4, 2)
-    assert on_sqlite.update("rotate-keys", Changes(notes="n")).version == 5
+    assert on_sqlite.update("rotate-keys", PlaybookChanges(notes="n")).version == 5
 
 
 @pytest.mark.parametrize(
     "line", ["{", "[]", "[" * 100_000, "9" * 5_000, '{"format": 1}', '{"format": 2, "x": 1}', "\0"]
 )
 def test_a_line_that_is_no_playbook_imports_nothing(on_sqlite: Library, line: str) -> None:
-    on_sqlite.create(Content(title="x"))
+    on_sqlite.create(PlaybookContent(title="x"))
     lines = list(export(on_sqlite))
     on_sqlite.delete("x")
     with pytest.raises(PlaybookInvalid, match="line 2"):
@@ -118,8 +120,8 @@ def test_a_line_that_is_no_playbook_imports_nothing(on_sqlite: Library, line: st
 
 def grown(library: Library) -> list[str]:
     """The lines of a store with one playbook that was changed once and followed once."""
-    made = library.create(Content(title="rotate certificates"))
-    library.update(made.id, Changes(notes="n"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
+    library.update(made.id, PlaybookChanges(notes="n"))
     library.record_execution(Execution(playbook_id=made.id, run_id="r", outcome="success"))
     return list(export(library))
 
@@ -218,11 +220,11 @@ def test_what_is_archived_here_stays_so_whatever_became_of_it_elsewhere(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
-        made = here.create(Content(title="rotate certificates"))
+        made = here.create(PlaybookContent(title="rotate certificates"))
         import_(there, list(export(here)))
-        here.update(made.id, Changes(status="archived"))
+        here.update(made.id, PlaybookChanges(status="archived"))
         for notes in ("one", "two", "three"):
-            there.update(made.id, Changes(notes=notes))
+            there.update(made.id, PlaybookChanges(notes=notes))
         lines = list(export(there))
         assert import_(here, lines).updated == (made.slug,)
         assert import_(here, lines).unchanged == (made.slug,)
@@ -231,14 +233,14 @@ def test_what_is_archived_here_stays_so_whatever_became_of_it_elsewhere(
 
 def test_what_a_person_edits_after_an_import_stays(opened: Open, tmp_path: Path) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
-        made = here.create(Content(title="rotate certificates"))
+        made = here.create(PlaybookContent(title="rotate certificates"))
         import_(there, list(export(here)))
         for number in range(6):
-            here.update(made.id, Changes(notes=f"change {number}"))
+            here.update(made.id, PlaybookChanges(notes=f"change {number}"))
         lines = list(export(here))
         assert import_(there, lines).updated == (made.slug,)
         assert there.get(made.id).version == here.get(made.id).version == 7
-        there.update(made.id, Changes(notes="by a person"))
+        there.update(made.id, PlaybookChanges(notes="by a person"))
         assert import_(there, lines).kept == (made.slug,)
         assert there.get(made.id).notes == "by a person"
         assert [one.version for one in there.history(made.id)] == [8, 7, 1]
@@ -251,7 +253,7 @@ def test_an_import_that_is_stopped_says_how_far_it_came_and_is_completed_by_the_
     monkeypatch.setattr(portable, "AT_ONCE", 2)
     with opened() as library:
         for name in "abc":
-            made = library.create(Content(title=name))
+            made = library.create(PlaybookContent(title=name))
             library.record_execution(Execution(playbook_id=made.id, run_id=name, outcome="success"))
         lines = list(export(library))
         known = {one.id: one.counts for one in library.list()}
@@ -265,7 +267,7 @@ def test_an_import_that_is_stopped_says_how_far_it_came_and_is_completed_by_the_
         return datetime.now(UTC)
 
     with open_library(tmp_path / "b.db", index=tmp_path / "b", clock=clock) as other:
-        with pytest.raises((ImportStopped, Interrupted), match=r"4 of 6 lines .* the same file"):
+        with pytest.raises((ImportIncomplete, Interrupted), match=r"4 of 6 lines .* the same file"):
             import_(other, lines)
         assert len(other.list()) == 2
         done = import_(other, lines)
@@ -277,11 +279,11 @@ def test_an_execution_that_waits_here_is_settled_by_a_later_export(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as here, open_library(tmp_path / "b.db", index=tmp_path / "b") as there:
-        made = here.create(Content(title="rotate certificates"))
+        made = here.create(PlaybookContent(title="rotate certificates"))
         for playbook_id in (made.id, None):
             here.record_execution(Execution(playbook_id=playbook_id, run_id="r", outcome="pending"))
         assert len(import_(there, list(export(here))).executions) == 2
-        give_verdict(here, made.id, Execution(run_id="r", outcome="failure"))
+        record_feedback(here, made.id, Execution(run_id="r", outcome="failure"))
         lines = list(export(here))
         assert len(import_(there, lines).executions) == 2
         assert import_(there, lines).executions == ()

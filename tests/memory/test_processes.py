@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from memory.playbooks.library import Library, open_library
-from memory.types import Content, Execution, Query
+from memory.types import Execution, PlaybookContent, PlaybookQuery
 from tests.support.busy_store import work
 from tests.support.memory import Open, WordEmbedder
 
@@ -53,8 +53,8 @@ def be_busy(
 
 def open_new(database: str | Path, index: Path, its: Connection) -> None:
     with open_library(database, index=index, embedder=WordEmbedder().embedder) as library:
-        library.create(Content(title="alpha"))
-        its.send_bytes(str(len(library.search(Query(text="alpha")))).encode())
+        library.create(PlaybookContent(title="alpha"))
+        its.send_bytes(str(len(library.search(PlaybookQuery(text="alpha")))).encode())
 
 
 def check(library: Library, lines: list[str], shared: str, *, killed: int = 0) -> None:
@@ -68,7 +68,7 @@ def check(library: Library, lines: list[str], shared: str, *, killed: int = 0) -
     for line in lines:
         if line.startswith("created"):
             _, id_, name = line.split()
-            hits = library.search(Query(text=f"{name} alpha", limit=3))
+            hits = library.search(PlaybookQuery(text=f"{name} alpha", limit=3))
             assert id_ in [hit.playbook.id for hit in hits]
     assert [finding for finding in library.doctor() if not finding.ok] == []
 
@@ -77,7 +77,7 @@ def test_eight_processes_lose_no_count_and_no_playbook(
     opened: Open, database: str | Path, tmp_path: Path
 ) -> None:
     with opened() as library:
-        shared = library.create(Content(title="shared by all")).id
+        shared = library.create(PlaybookContent(title="shared by all")).id
     index = tmp_path / "index"
     workers = [start(be_busy, database, index, n, 12, shared) for n in range(8)]
     told = [line for worker in workers for line in worker.lines()]
@@ -90,7 +90,7 @@ def test_killed_writers_leave_a_store_that_is_whole(
     opened: Open, database: str | Path, tmp_path: Path
 ) -> None:
     with opened() as library:
-        shared = library.create(Content(title="shared by all")).id
+        shared = library.create(PlaybookContent(title="shared by all")).id
     told: list[str] = []
     for attempt in range(3):
         numbers = (10 * attempt, 10 * attempt + 1)
@@ -115,7 +115,7 @@ def test_eight_processes_open_a_new_store_at_once(no_tables: str | Path, tmp_pat
 def test_who_writes_to_sqlite_waits_until_nobody_else_can_be_moving_its_log(
     on_sqlite: Library, tmp_path: Path
 ) -> None:
-    made = on_sqlite.create(Content(title="shared"))
+    made = on_sqlite.create(PlaybookContent(title="shared"))
     execution = Execution(playbook_id=made.id, run_id="r", outcome="success")
     done = threading.Event()
 
@@ -134,13 +134,13 @@ def test_who_writes_to_sqlite_waits_until_nobody_else_can_be_moving_its_log(
 
 
 def test_threads_share_one_library(on_sqlite: Library) -> None:
-    shared = on_sqlite.create(Content(title="shared"))
+    shared = on_sqlite.create(PlaybookContent(title="shared"))
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
         try:
-            made = on_sqlite.create(Content(title=f"thread{number} alpha"))
-            hits = on_sqlite.search(Query(text=f"thread{number} alpha", limit=3))
+            made = on_sqlite.create(PlaybookContent(title=f"thread{number} alpha"))
+            hits = on_sqlite.search(PlaybookQuery(text=f"thread{number} alpha", limit=3))
             assert made.id in [hit.playbook.id for hit in hits]
         except BaseException as error:  # noqa: BLE001 - told by the test's own thread
             failures.append(error)

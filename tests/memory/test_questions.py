@@ -1,13 +1,13 @@
 """The retrieval benchmark's questions are paraphrases: their words are not their answers'."""
 
 from benchmarks.memory.retrieval import PROCEDURES, read
-from memory.words import split
+from memory.words import tokenize
 
 
 def test_no_question_shares_two_words_with_what_it_is_about() -> None:
     contents, cases = read(PROCEDURES)
     for content, case in zip(contents, cases, strict=True):
-        shared = set(split(case.question)) & set(split(f"{content.title} {content.use_case}"))
+        shared = set(tokenize(case.question)) & set(tokenize(f"{content.title} {content.use_case}"))
         assert len(shared) <= 1, (case, shared)
 
 

@@ -10,16 +10,16 @@ from sqlalchemy import select
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import RunReport
 from contracts.tool import ToolCall
-from memory.around_run import Surfacing
-from memory.database import reading
+from memory.around_run import RecallOptions
+from memory.database import read_transaction
 from memory.errors import PlaybookNotFound
-from memory.playbooks.learn import outcome_of, parse_reflection, record, reflect
+from memory.playbooks.learn import outcome_of, parse_reflection, record_run, reflect
 from memory.playbooks.library import Library
-from memory.playbooks.recall import Known, known_to, surface
-from memory.playbooks.suggest import suggest
+from memory.playbooks.recall import RecalledPlaybook, playbooks_known_to, recall_playbooks
+from memory.playbooks.suggest import suggest_playbooks
 from memory.playbooks.tools import run_playbook_tool
 from memory.tables import recalls
-from memory.types import Content, Execution, Reflection
+from memory.types import Execution, PlaybookContent, Reflection
 from tests.support.memory import Clock
 from tests.support.memory_runs import SHOW_ALL, ended, say
 
@@ -27,40 +27,42 @@ LONG, DEEP = '{"n": %s}' % ("9" * 4_301), '{"n": %s}' % ("[" * 100_000)
 
 
 def test_a_run_is_shown_what_fits_and_the_log_says_what(library: Library) -> None:
-    made = library.create(Content(title="rotate certificates"))
-    shown = surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    made = library.create(PlaybookContent(title="rotate certificates"))
+    shown = recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
     assert made.title in shown.text
     assert shown.shown == (made.id,)
-    with reading(library.engine) as connection:
-        assert known_to(connection, "r1") == [Known(made.id, "untested", shown=True, cited=False)]
+    with read_transaction(library.engine) as connection:
+        assert playbooks_known_to(connection, "r1") == [
+            RecalledPlaybook(made.id, "untested", shown=True, cited=False)
+        ]
 
 
 def test_surfacing_again_for_the_same_run_shows_the_same_and_logs_once(library: Library) -> None:
-    library.create(Content(title="rotate certificates"))
+    library.create(PlaybookContent(title="rotate certificates"))
     first, again = (
-        surface(library, run_id="r1", task="rotate", options=SHOW_ALL) for _ in range(2)
+        recall_playbooks(library, run_id="r1", task="rotate", options=SHOW_ALL) for _ in range(2)
     )
     assert first == again
     assert library.lift().runs == 1
 
 
 def test_a_store_without_playbooks_gives_no_text(library: Library) -> None:
-    shown = surface(library, run_id="r1", task="anything", options=SHOW_ALL)
+    shown = recall_playbooks(library, run_id="r1", task="anything", options=SHOW_ALL)
     assert (shown.text, shown.shown) == ("", ())
 
 
 def test_a_run_that_was_stopped_and_went_on_counts_once_as_it_ended(library: Library) -> None:
-    record(library, ended("r1", "cancelled"))
-    record(library, ended("r1", "success"))
-    record(library, ended("r1", "cancelled"))
+    record_run(library, ended("r1", "cancelled"))
+    record_run(library, ended("r1", "success"))
+    record_run(library, ended("r1", "cancelled"))
     assert [e.outcome for e in library.list_executions()] == ["success"]
 
 
 def test_credit_goes_to_the_playbook_that_the_agent_named(library: Library) -> None:
-    first = library.create(Content(title="rotate certificates"))
-    second = library.create(Content(title="rotate keys"))
-    surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
-    done = record(library, ended("r1", said=f"I followed [playbook:{second.slug}]."))
+    first = library.create(PlaybookContent(title="rotate certificates"))
+    second = library.create(PlaybookContent(title="rotate keys"))
+    recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    done = record_run(library, ended("r1", said=f"I followed [playbook:{second.slug}]."))
     assert done.playbooks == (second.id,)
     assert library.get(second.id).counts.successes == 1
     assert library.get(first.id).counts.total == 0
@@ -69,23 +71,23 @@ def test_credit_goes_to_the_playbook_that_the_agent_named(library: Library) -> N
 
 
 def test_credit_goes_to_a_playbook_that_the_agent_found_itself_and_read(library: Library) -> None:
-    shown = library.create(Content(title="rotate certificates"))
-    found = library.create(Content(title="kubernetes rollout"))
+    shown = library.create(PlaybookContent(title="rotate certificates"))
+    found = library.create(PlaybookContent(title="kubernetes rollout"))
     strict = replace(SHOW_ALL, max_distance=0.0)
     for run_id, said in (("r1", ""), ("r2", f"[playbook:{found.slug}]")):
-        surfaced = surface(library, run_id=run_id, task="certificates", options=strict)
+        surfaced = recall_playbooks(library, run_id=run_id, task="certificates", options=strict)
         assert surfaced.shown == (shown.id,)
         for _ in range(2):
             read(library, run_id, found.id)
-        assert record(library, ended(run_id, said=said)).playbooks == (found.id,)
+        assert record_run(library, ended(run_id, said=said)).playbooks == (found.id,)
     read(library, "unlogged", found.id)
     (of_found,) = [one for one in library.lift().playbooks if one.id == found.id]
     assert (of_found.retrieved, of_found.shown, of_found.cited) == (2, 0, 2)
     assert of_found.lift.shown.runs == 0
-    mine = library.create(Content(title="made and read by the run itself"), source="run r1")
+    mine = library.create(PlaybookContent(title="made and read by the run itself"), source="run r1")
     read(library, "r1", mine.id)
-    with reading(library.engine) as connection:
-        assert mine.id not in {one.playbook_id for one in known_to(connection, "r1")}
+    with read_transaction(library.engine) as connection:
+        assert mine.id not in {one.playbook_id for one in playbooks_known_to(connection, "r1")}
 
 
 def read(library: Library, run_id: str, playbook_id: str) -> None:
@@ -96,29 +98,29 @@ def read(library: Library, run_id: str, playbook_id: str) -> None:
 def test_without_a_name_the_best_shown_gets_the_credit_and_a_failed_one_last(
     library: Library,
 ) -> None:
-    bad = library.create(Content(title="rotate certificates"))
+    bad = library.create(PlaybookContent(title="rotate certificates"))
     for _ in range(3):
         library.record_execution(Execution(playbook_id=bad.id, outcome="failure"))
-    surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
-    assert record(library, ended("r1")).playbooks == (bad.id,)
-    good = library.create(Content(title="rotate certificates well"))
-    surface(library, run_id="r2", task="rotate certificates", options=SHOW_ALL)
-    assert record(library, ended("r2")).playbooks == (good.id,)
+    recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    assert record_run(library, ended("r1")).playbooks == (bad.id,)
+    good = library.create(PlaybookContent(title="rotate certificates well"))
+    recall_playbooks(library, run_id="r2", task="rotate certificates", options=SHOW_ALL)
+    assert record_run(library, ended("r2")).playbooks == (good.id,)
 
 
 def test_a_playbook_with_six_successes_and_one_failure_is_shown_and_credited(
     library: Library,
 ) -> None:
-    made = library.create(Content(title="rotate certificates", process="ask certbot"))
+    made = library.create(PlaybookContent(title="rotate certificates", process="ask certbot"))
     for outcome in (*["success"] * 6, "failure"):
         library.record_execution(Execution(playbook_id=made.id, outcome=outcome))  # type: ignore[arg-type]  # its words
-    shown = surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    shown = recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
     assert shown.shown == (made.id,)
     assert "6 of 7 runs succeeded" in shown.text
     assert "ask certbot" in shown.text
-    assert record(library, ended("r1")).playbooks == (made.id,)
-    surface(library, run_id="r2", task="rotate certificates", options=SHOW_ALL)
-    assert record(library, ended("r2", "failure", error="1 failed")).playbooks == (made.id,)
+    assert record_run(library, ended("r1")).playbooks == (made.id,)
+    recall_playbooks(library, run_id="r2", task="rotate certificates", options=SHOW_ALL)
+    assert record_run(library, ended("r2", "failure", error="1 failed")).playbooks == (made.id,)
     counts = library.get(made.id).counts
     assert (counts.successes, counts.failures) == (7, 2)
 
@@ -127,31 +129,33 @@ def test_a_playbook_with_six_successes_and_one_failure_is_shown_and_credited(
 def test_a_failed_playbook_that_a_run_followed_is_credited_and_comes_back(
     library: Library, named: str
 ) -> None:
-    made = library.create(Content(title="rotate certificates"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
     for _ in range(3):
         library.record_execution(Execution(playbook_id=made.id, outcome="failure"))
     for number in range(3):
         run_id = f"r{number}"
-        shown = surface(library, run_id=run_id, task="rotate certificates", options=SHOW_ALL)
-        assert [hit.playbook.id for hit in shown.found.failed] == [made.id]
+        shown = recall_playbooks(
+            library, run_id=run_id, task="rotate certificates", options=SHOW_ALL
+        )
+        assert [hit.playbook.id for hit in shown.results.failed] == [made.id]
         said = f"[playbook:{made.slug}]" if named == "named" else ""
-        assert record(library, ended(run_id, said=said)).playbooks == (made.id,)
-    shown = surface(library, run_id="r3", task="rotate certificates", options=SHOW_ALL)
-    assert [hit.playbook.id for hit in shown.found.mixed] == [made.id]
+        assert record_run(library, ended(run_id, said=said)).playbooks == (made.id,)
+    shown = recall_playbooks(library, run_id="r3", task="rotate certificates", options=SHOW_ALL)
+    assert [hit.playbook.id for hit in shown.results.mixed] == [made.id]
 
 
 def test_recording_a_run_twice_counts_once(library: Library) -> None:
-    made = library.create(Content(title="rotate certificates"))
-    surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
-    record(library, ended("r1"))
-    record(library, ended("r1"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
+    recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    record_run(library, ended("r1"))
+    record_run(library, ended("r1"))
     assert library.get(made.id).counts.total == 1
     assert library.stats().executions == 1
 
 
 def test_a_run_without_playbooks_is_recorded_and_makes_none(library: Library) -> None:
-    record(library, ended("r1"))
-    record(library, ended("r1"))
+    record_run(library, ended("r1"))
+    record_run(library, ended("r1"))
     assert (library.stats().executions, library.list()) == (1, [])
 
 
@@ -171,10 +175,10 @@ def test_only_a_failed_node_is_held_against_a_playbook(report: RunReport, expect
 
 
 def test_a_verdict_that_comes_later_is_counted_then(library: Library, clock: Clock) -> None:
-    made = library.create(Content(title="rotate certificates"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
     for run in ("r1", "r2"):
-        surface(library, run_id=run, task="rotate certificates", options=SHOW_ALL)
-        assert record(library, ended(run), verdict_later=True).outcome == "pending"
+        recall_playbooks(library, run_id=run, task="rotate certificates", options=SHOW_ALL)
+        assert record_run(library, ended(run), verdict_later=True).outcome == "pending"
     assert say(library, made.id, "r1", "failure").counted
     clock.pass_days(1.1)
     assert library.expire_pending() == 1
@@ -185,21 +189,21 @@ def test_a_verdict_that_comes_later_is_counted_then(library: Library, clock: Clo
 def test_a_person_may_still_judge_what_only_expired_and_once(
     library: Library, clock: Clock
 ) -> None:
-    made = library.create(Content(title="rotate certificates"))
-    surface(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
-    record(library, ended("r1"), verdict_later=True)
+    made = library.create(PlaybookContent(title="rotate certificates"))
+    recall_playbooks(library, run_id="r1", task="rotate certificates", options=SHOW_ALL)
+    record_run(library, ended("r1"), verdict_later=True)
     clock.pass_days(1.1)
     assert library.expire_pending() == 1
     assert say(library, made.id, "r1", "success")[:2] == (True, "success")
     assert say(library, made.id, "r1", "failure")[:2] == (False, "success")
     counts = library.get(made.id).counts
     assert (counts.successes, counts.total) == (1, 1)
-    with reading(library.engine) as connection:
+    with read_transaction(library.engine) as connection:
         assert connection.execute(select(recalls.c.outcome)).scalar() == "success"
 
 
 def test_of_many_verdicts_at_once_one_counts(library: Library, clock: Clock) -> None:
-    made = library.create(Content(title="rotate certificates"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
     library.record_execution(
         Execution(playbook_id=made.id, run_id="r1", outcome="pending", expires_at=clock())
     )
@@ -210,14 +214,16 @@ def test_of_many_verdicts_at_once_one_counts(library: Library, clock: Clock) -> 
 
 
 def test_a_neutral_that_was_said_stands(library: Library) -> None:
-    made = library.create(Content(title="rotate certificates"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
     assert say(library, made.id, "r1", "neutral").counted
     assert say(library, made.id, "r1", "success")[:2] == (False, "neutral")
     assert library.get(made.id).counts.total == 0
 
 
 def test_a_verdict_settles_its_own_playbook_only(library: Library) -> None:
-    first, second = (library.create(Content(title=title)) for title in ("keys", "certificates"))
+    first, second = (
+        library.create(PlaybookContent(title=title)) for title in ("keys", "certificates")
+    )
     for one in (first, second):
         library.record_execution(Execution(playbook_id=one.id, run_id="r1", outcome="pending"))
     library.record_execution(Execution(run_id="r1", outcome="pending"))
@@ -231,14 +237,14 @@ def test_a_verdict_settles_its_own_playbook_only(library: Library) -> None:
 
 
 def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) -> None:
-    made = library.create(Content(title="rotate certificates"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
     said = Reflection(what_failed=("too early",), improvements=("wait",))
     library.record_execution(
         Execution(playbook_id=made.id, run_id="r1", outcome="pending", task="t", reflection=said)
     )
     verdict = say(library, made.id, "r1", "failure", "run the tests", "b", "B!", "c", "d")
-    assert verdict.taught.new == ["run the tests", "b", "c"]
-    assert verdict.taught.dropped == [("B!", "it is known"), ("d", "at most 3 are, of run 'r1'")]
+    assert verdict.lessons.added == ["run the tests", "b", "c"]
+    assert verdict.lessons.rejected == [("B!", "it is known"), ("d", "at most 3 are, of run 'r1'")]
     (kept,) = library.waiting_reflections(made.id)
     assert (kept.task, kept.outcome) == ("typed", "failure")
     assert kept.reflection is not None
@@ -247,7 +253,7 @@ def test_what_a_person_types_is_kept_beside_what_the_run_said(library: Library) 
 
 
 def test_only_the_reflection_that_was_applied_waits_no_more(library: Library) -> None:
-    made = library.create(Content(title="rotate certificates"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
     waiting = [Reflection(improvements=(f"wait {n}",)) for n in range(3)]
     for one in waiting:
         library.record_execution(Execution(playbook_id=made.id, outcome="failure", reflection=one))
@@ -258,7 +264,7 @@ def test_only_the_reflection_that_was_applied_waits_no_more(library: Library) ->
 
 
 def test_a_reflection_that_says_not_to_apply_it_waits_for_nobody(library: Library) -> None:
-    made = library.create(Content(title="rotate certificates"))
+    made = library.create(PlaybookContent(title="rotate certificates"))
     said = Reflection(improvements=("wait",), should_update=False)
     library.record_execution(Execution(playbook_id=made.id, outcome="failure", reflection=said))
     assert library.list_executions(made.id)[0].reflection == said
@@ -284,7 +290,7 @@ def test_an_answer_that_is_no_reflection_is_none(said: str) -> None:
 
 def test_drafts_crowd_out_nothing_that_proved_itself(library: Library) -> None:
     kept = library.create(
-        Content(title="Rotate the signing keys", use_case="keys are due", status="active")
+        PlaybookContent(title="Rotate the signing keys", use_case="keys are due", status="active")
     )
     for number in range(8):
         library.record_execution(
@@ -292,8 +298,10 @@ def test_drafts_crowd_out_nothing_that_proved_itself(library: Library) -> None:
         )
     for number in range(70):  # more than an arm names
         title = f"Rotate the signing keys, {number}"
-        library.create(Content(title=title, use_case="keys are due", status="draft"))
-    shown = surface(library, run_id="r", task="rotate the signing keys", options=Surfacing())
+        library.create(PlaybookContent(title=title, use_case="keys are due", status="draft"))
+    shown = recall_playbooks(
+        library, run_id="r", task="rotate the signing keys", options=RecallOptions()
+    )
     assert shown.shown == (kept.id,)
-    text, _ = suggest(library, prompt_id="p", prompt="rotate the signing keys")
+    text, _ = suggest_playbooks(library, prompt_id="p", prompt="rotate the signing keys")
     assert kept.id in text

@@ -13,12 +13,12 @@ from memory.errors import NoteInvalid
 from memory.notes.agent_settings import Injecting
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.types import ExampleContent, NoteContent
-from memory.scope import Scope, checked, key, label, level, visible
+from memory.scope import Scope, scope_key, scope_label, scope_level, validate_scope, visible_scopes
 from tests.support.memory import EIGHT, WordEmbedder
 
 ids = st.sampled_from([None, "", "a", "b", "A", "a'--", 'a","b', "null", "%", "é", "é", "ann|b"])
 agents = st.sampled_from([None, *AGENTS])
-scopes = st.builds(Scope, agent=agents, user=ids, company=ids).map(checked)
+scopes = st.builds(Scope, agent=agents, user=ids, company=ids).map(validate_scope)
 every_way = st.builds(
     Injecting,
     max_notes=st.just(20),
@@ -41,27 +41,27 @@ def may_see(viewer: Scope, scope: Scope) -> bool:
 
 @given(scopes, scopes)
 def test_what_is_visible_is_what_the_plain_rule_says(viewer: Scope, scope: Scope) -> None:
-    seen = visible(viewer)
+    seen = visible_scopes(viewer)
     assert (scope in seen) == may_see(viewer, scope)
-    assert [level(one) for one in seen] == sorted({level(one) for one in seen})
+    assert [scope_level(one) for one in seen] == sorted({scope_level(one) for one in seen})
 
 
 @given(scopes, scopes)
 def test_two_scopes_share_a_key_only_when_they_are_equal(one: Scope, other: Scope) -> None:
-    assert (key(one) == key(other)) == (one == other)
+    assert (scope_key(one) == scope_key(other)) == (one == other)
 
 
 def test_the_eight_levels_are_in_the_order_of_the_table() -> None:
-    assert [level(one) for one in EIGHT] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert visible(EIGHT[0]) == EIGHT
-    assert visible(Scope()) == (Scope(),)
-    assert label(EIGHT[2]) == "agent native, company acme"
+    assert [scope_level(one) for one in EIGHT] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert visible_scopes(EIGHT[0]) == EIGHT
+    assert visible_scopes(Scope()) == (Scope(),)
+    assert scope_label(EIGHT[2]) == "agent native, company acme"
 
 
 @pytest.mark.parametrize("odd", ["a\0b", "x" * 256, "line\nline", "\u202eevil", "\u200b"])
 def test_an_odd_id_is_refused(odd: str) -> None:
     with pytest.raises(NoteInvalid):
-        checked(Scope(user=odd))
+        validate_scope(Scope(user=odd))
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_nobody_is_given_what_is_anothers(
             assert {entry.id for entry in given_.shown} == {
                 entry.id for entry in kept if may_see(viewer, entry.scope)
             }
-            levels = [level(note.scope) for note in given_.notes]
+            levels = [scope_level(note.scope) for note in given_.notes]
             assert levels == sorted(levels)
     finally:
         for entry in kept:

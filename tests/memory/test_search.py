@@ -8,37 +8,44 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import ModelUnavailable
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
-from memory.types import Content, Contrast, Embedder, Execution, Filter, Query
+from memory.types import (
+    Embedder,
+    Execution,
+    GroupThresholds,
+    PlaybookContent,
+    PlaybookFilter,
+    PlaybookQuery,
+)
 from providers import mpnet
 from tests.support.memory import Open, WordEmbedder
 from tests.support.stores import new_store
 
 
 def fill(library: Library, *titles: str, category: str = "") -> list[str]:
-    return [library.create(Content(title=title, category=category)).id for title in titles]
+    return [library.create(PlaybookContent(title=title, category=category)).id for title in titles]
 
 
 def ids(library: Library, text: str, **options: object) -> list[str]:
-    query = replace(Query(text=text), **options)  # type: ignore[arg-type]  # a test's shortcut
+    query = replace(PlaybookQuery(text=text), **options)  # type: ignore[arg-type]  # a test's shortcut
     return [hit.playbook.id for hit in library.search(query)]
 
 
 def test_both_arms_explain_a_hit(library: Library) -> None:
     fill(library, "rotate certificates", "bake bread")
-    (hit,) = library.search(Query(text="rotate certificates", max_distance=0.3))
+    (hit,) = library.search(PlaybookQuery(text="rotate certificates", max_distance=0.3))
     assert 0.6 < hit.score <= 1.0
-    assert hit.places["words"].rank == hit.places["vectors"].rank == 1
-    assert hit.places["words"].score > 0
-    assert hit.places["vectors"].score == pytest.approx(0, abs=1e-3)
+    assert hit.arm_ranks["words"].rank == hit.arm_ranks["vectors"].rank == 1
+    assert hit.arm_ranks["words"].score > 0
+    assert hit.arm_ranks["vectors"].score == pytest.approx(0, abs=1e-3)
 
 
 def test_filters_hold_in_both_arms(library: Library) -> None:
     fill(library, "rotate certificates", category="security")
-    assert ids(library, "rotate certificates", filter=Filter(category="baking")) == []
-    assert ids(library, "rotate certificates", filter=Filter(tags=("none",))) == []
-    assert len(ids(library, "rotate certificates", filter=Filter(category="security"))) == 1
+    assert ids(library, "rotate certificates", filter=PlaybookFilter(category="baking")) == []
+    assert ids(library, "rotate certificates", filter=PlaybookFilter(tags=("none",))) == []
+    assert len(ids(library, "rotate certificates", filter=PlaybookFilter(category="security"))) == 1
 
 
 def test_limits_of_zero_and_one_are_kept(library: Library) -> None:
@@ -55,16 +62,16 @@ def test_a_min_score_cuts_what_is_below(library: Library) -> None:
 
 def test_what_is_too_far_is_left_to_words_alone(library: Library) -> None:
     fill(library, "rotate certificates")
-    (hit,) = library.search(Query(text="certificates at dawn in june", max_distance=0.0))
-    assert set(hit.places) == {"words"}
+    (hit,) = library.search(PlaybookQuery(text="certificates at dawn in june", max_distance=0.0))
+    assert set(hit.arm_ranks) == {"words"}
 
 
 def test_what_is_exactly_as_far_as_asked_for_is_near_enough(on_sqlite: Library) -> None:
     fill(on_sqlite, "rotate certificates")
-    far = Query(text="certificates at dawn", max_distance=2.0)
-    distance = on_sqlite.search(far)[0].places["vectors"].score
+    far = PlaybookQuery(text="certificates at dawn", max_distance=2.0)
+    distance = on_sqlite.search(far)[0].arm_ranks["vectors"].score
     (hit,) = on_sqlite.search(replace(far, max_distance=distance))
-    assert hit.places["vectors"].score == distance > 0.1
+    assert hit.arm_ranks["vectors"].score == distance > 0.1
 
 
 def test_where_nothing_is_kept_nothing_is_embedded(library: Library, words: WordEmbedder) -> None:
@@ -77,9 +84,11 @@ def test_where_nothing_is_kept_nothing_is_embedded(library: Library, words: Word
 
 def test_a_word_that_all_playbooks_hold_names_none_of_them(on_sqlite: Library) -> None:
     fill(on_sqlite, *(f"rotate {number}" for number in range(70)))
-    by_words = [h for h in on_sqlite.search(Query(text="rotate 7")) if "words" in h.places]
+    by_words = [
+        h for h in on_sqlite.search(PlaybookQuery(text="rotate 7")) if "words" in h.arm_ranks
+    ]
     assert [hit.playbook.title for hit in by_words] == ["rotate 7"]
-    assert "words" in on_sqlite.search(Query(text="rotate"))[0].places
+    assert "words" in on_sqlite.search(PlaybookQuery(text="rotate"))[0].arm_ranks
 
 
 def test_without_a_limit_that_of_the_embedder_holds(tmp_path: Path, words: WordEmbedder) -> None:
@@ -89,11 +98,11 @@ def test_without_a_limit_that_of_the_embedder_holds(tmp_path: Path, words: WordE
         model = Embedder(name="words", embed=words, max_distance=limit)
         with open_library(store, index=index, embedder=model) as library:
             if not library.list():
-                library.create(Content(title="rotate certificates at dawn"))
-            asked = Query(text="certificates for bread")
+                library.create(PlaybookContent(title="rotate certificates at dawn"))
+            asked = PlaybookQuery(text="certificates for bread")
             (hit,) = library.search(asked)
             (wide,) = library.search(replace(asked, max_distance=2.0))
-            found[limit] = ("vectors" in hit.places, "vectors" in wide.places)
+            found[limit] = ("vectors" in hit.arm_ranks, "vectors" in wide.arm_ranks)
     assert found == {0.2: (False, True), 1.0: (True, True)}
 
 
@@ -112,14 +121,14 @@ def test_what_is_deleted_or_archived_during_a_search_is_not_found(
 
         def embed(texts: Sequence[str]) -> list[list[float]]:
             other.delete(deleted)  # after the words were read
-            other.update(archived, Changes(status="archived"))
+            other.update(archived, PlaybookChanges(status="archived"))
             return words(texts)
 
         for weight in (0.0, 0.3):
             with opened(embedder=Embedder(name="words", embed=embed)) as library:
                 assert ids(library, f"rotate at {weight}", confidence_weight=weight) == [kept]
             (deleted,) = fill(other, "rotate seals")
-            other.update(archived, Changes(status="active"))
+            other.update(archived, PlaybookChanges(status="active"))
 
 
 def test_an_empty_text_finds_nothing(library: Library) -> None:
@@ -130,7 +139,7 @@ def test_an_empty_text_finds_nothing(library: Library) -> None:
 def test_a_change_of_the_text_is_found_at_once_and_the_old_one_no_more(library: Library) -> None:
     (made,) = fill(library, "rotate certificates")
     assert ids(library, "rotate certificates") == [made]
-    library.update(made, Changes(title="bake bread"))
+    library.update(made, PlaybookChanges(title="bake bread"))
     assert ids(library, "bake bread", max_distance=0.2) == [made]
     assert ids(library, "rotate certificates", max_distance=0.2) == []
 
@@ -140,7 +149,7 @@ def test_vectors_are_made_again_only_when_their_text_changes(
 ) -> None:
     (made,) = fill(library, "rotate certificates")
     before = len(words.texts)
-    library.update(made, Changes(notes="n", process="p", tags=("t",), status="draft"))
+    library.update(made, PlaybookChanges(notes="n", process="p", tags=("t",), status="draft"))
     library.doctor(repair=True)
     assert words.texts[before:] == ["rotate certificates"]  # asked for, as any query is
 
@@ -151,11 +160,11 @@ def test_results_are_told_apart_by_what_is_known(library: Library) -> None:
         library.record_execution(Execution(playbook_id=good, outcome="success"))
         library.record_execution(Execution(playbook_id=bad, run_id=str(number), outcome="failure"))
     library.record_execution(Execution(playbook_id=mixed, outcome="failure"))
-    found = library.search_with_context(Query(text="rotate", max_distance=2.0))
+    found = library.search_with_context(PlaybookQuery(text="rotate", max_distance=2.0))
     groups = {group: [hit.playbook.id for hit in hits] for group, hits in found.groups.items()}
     assert groups == {"proven": [good], "mixed": [mixed], "untested": [new], "failed": [bad]}
-    strict = Contrast(proven_min=0.9)
-    assert library.search_with_context(Query(text="rotate"), strict).proven == ()
+    strict = GroupThresholds(proven_min=0.9)
+    assert library.search_with_context(PlaybookQuery(text="rotate"), strict).proven == ()
 
 
 def test_a_provider_that_is_down_leaves_words_and_is_warned_of_once(
@@ -174,8 +183,8 @@ def test_vectors_that_a_provider_owes_are_made_when_it_is_back(
     words.down = True
     (made,) = fill(library, "rotate certificates")
     words.down = False
-    (hit,) = library.search(Query(text="rotate certificates"))
-    assert (hit.playbook.id, set(hit.places)) == (made, {"words", "vectors"})
+    (hit,) = library.search(PlaybookQuery(text="rotate certificates"))
+    assert (hit.playbook.id, set(hit.arm_ranks)) == (made, {"words", "vectors"})
 
 
 def test_without_an_embedder_words_are_searched(opened: Open) -> None:
@@ -203,8 +212,8 @@ def test_another_model_or_length_is_noticed_and_mended_by_reindex(
         library.reindex(lambda done, of: told.append((done, of)))
         assert told[-1] == (3, 3)  # one is embedded, two are written
         assert [finding for finding in library.doctor() if not finding.ok] == []
-        hit = library.search(Query(text="rotate certificates"))[0]
-        assert (hit.playbook.id, set(hit.places)) == (made, {"words", "vectors"})
+        hit = library.search(PlaybookQuery(text="rotate certificates"))[0]
+        assert (hit.playbook.id, set(hit.arm_ranks)) == (made, {"words", "vectors"})
 
 
 def test_doctor_looks_for_each_playbook_by_the_very_text_that_was_embedded(
@@ -242,13 +251,13 @@ def test_the_local_model_finds_what_shares_no_word(tmp_path: Path) -> None:
     local = Embedder(name=mpnet.NAME, embed=mpnet.embed)
     with open_library(tmp_path / "h.db", index=tmp_path / "index", embedder=local) as library:
         wanted = library.create(
-            Content(
+            PlaybookContent(
                 title="Create recurring calendar triggers",
                 use_case="When something has to happen again and again on a schedule",
             )
         )
         fill(library, "Deploy a Go service", "Bake bread", "Renew a certificate")
-        found = library.search(Query(text="set up my weekly standup reminder"))
+        found = library.search(PlaybookQuery(text="set up my weekly standup reminder"))
     assert found[0].playbook.id == wanted.id
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from memory.database import open_database, reading
-from memory.playbooks.changes import Changes
+from memory.database import open_database, read_transaction
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import open_library
-from memory.types import Content, Query
+from memory.types import PlaybookContent, PlaybookQuery
 from memory.vectors.index_name import index_name
 from tests.support.chroma_server import chroma
 from tests.support.memory import Open, WordEmbedder
@@ -26,13 +26,13 @@ def chroma_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_a_served_index_finds_changes_and_rebuilds(opened: Open, chroma_url: str) -> None:
     with opened(chroma_url=chroma_url) as library:
-        made = library.create(Content(title="rotate certificates", tags=("a",)))
-        other = library.create(Content(title="bake bread"))
-        (hit,) = library.search(Query(text="rotate certificates"))
-        assert (hit.playbook.id, set(hit.places)) == (made.id, {"words", "vectors"})
-        library.update(made.id, Changes(status="archived"))
+        made = library.create(PlaybookContent(title="rotate certificates", tags=("a",)))
+        other = library.create(PlaybookContent(title="bake bread"))
+        (hit,) = library.search(PlaybookQuery(text="rotate certificates"))
+        assert (hit.playbook.id, set(hit.arm_ranks)) == (made.id, {"words", "vectors"})
+        library.update(made.id, PlaybookChanges(status="archived"))
         library.delete(other.id)
-        assert library.search(Query(text="rotate certificates")) == []
+        assert library.search(PlaybookQuery(text="rotate certificates")) == []
         library.reindex()
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
@@ -45,11 +45,11 @@ def test_a_served_index_that_dies_between_two_searches_leaves_words(
         chroma(tmp_path / "served") as (url, server),
         open_library(store, index=index, embedder=words.embedder, chroma_url=url) as library,
     ):
-        library.create(Content(title="rotate certificates"))
+        library.create(PlaybookContent(title="rotate certificates"))
         places = []
         for query in ("rotate", "certificates", "rotate certificates"):
-            (hit,) = library.search(Query(text=query))
-            places.append(set(hit.places))
+            (hit,) = library.search(PlaybookQuery(text=query))
+            places.append(set(hit.arm_ranks))
             server.kill()
             server.wait()
         library.reindex()
@@ -65,7 +65,7 @@ def test_a_store_behind_a_socket_has_one_index_wherever_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = open_database(new_postgres_store())
-    with reading(engine) as connection:
+    with read_transaction(engine) as connection:
         folder = connection.execute(text("SHOW unix_socket_directories")).scalar_one()
     place = {"host": folder, "port": str(engine.url.port)}
     local = open_database(
@@ -87,9 +87,9 @@ def test_a_served_index_that_is_away_leaves_words_and_is_warned_of_once(
         opened(chroma_url="http://me:secret@127.0.0.1:9") as library,
         caplog.at_level(logging.WARNING),
     ):
-        made = library.create(Content(title="rotate certificates"))
+        made = library.create(PlaybookContent(title="rotate certificates"))
         for _ in range(2):
-            (hit,) = library.search(Query(text="rotate certificates"))
-            assert (hit.playbook.id, set(hit.places)) == (made.id, {"words"})
+            (hit,) = library.search(PlaybookQuery(text="rotate certificates"))
+            assert (hit.playbook.id, set(hit.arm_ranks)) == (made.id, {"words"})
     assert len([record for record in caplog.records if "words only" in record.message]) == 1
     assert "secret" not in caplog.text

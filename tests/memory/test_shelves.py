@@ -11,12 +11,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.database import reading
+from memory.database import read_transaction
 from memory.notes import generation as note_generation
 from memory.notes.notebook import Notebook
 from memory.notes.types import ExampleContent, Note, NoteContent
 from memory.notes.vector_cache import Shelf, ShelfKey, Shelves
-from memory.scope import EVERYONE, Scope, key
+from memory.scope import EVERYONE, Scope, scope_key
 from tests.support import colleague
 from tests.support.memory import WordEmbedder
 
@@ -70,8 +70,8 @@ def test_each_process_sees_the_others_write_at_once(
 
 def shelves(book: Notebook, kept: Shelves) -> list[Shelf]:
     """The shelves of ann's and of everyone's notes."""
-    wheres = [ShelfKey("note", key(scope), "words", 64) for scope in (EVERYONE, ANN)]
-    with reading(book.engine) as connection:
+    wheres = [ShelfKey("note", scope_key(scope), "words", 64) for scope in (EVERYONE, ANN)]
+    with read_transaction(book.engine) as connection:
         generation = note_generation.current_generation(connection)
         found = kept.at(connection, generation, wheres)
     return [found[where] for where in wheres]

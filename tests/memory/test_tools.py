@@ -10,14 +10,14 @@ import httpx
 import pytest
 
 from contracts.tool import ToolCall
-from memory.around_run import Surfacing
+from memory.around_run import RecallOptions
 from memory.playbooks import tools
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
 from memory.playbooks.mcp import serve_playbooks
-from memory.playbooks.suggest import suggest
-from memory.playbooks.tools import AWAY, Access, playbook_tools, run_playbook_tool
-from memory.types import Content
+from memory.playbooks.suggest import suggest_playbooks
+from memory.playbooks.tools import STORE_UNAVAILABLE, ToolAccess, playbook_tools, run_playbook_tool
+from memory.types import PlaybookContent
 from tests.support.memory_runs import call_as
 from tests.support.waiting import LONG_S
 
@@ -44,8 +44,8 @@ def test_the_names_of_the_seed_are_understood(on_sqlite: Library) -> None:
 
 
 def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
-    made = on_sqlite.create(Content(title="x", status="draft"), source="run r1")
-    on_sqlite.update(made.id, Changes(notes="n"))
+    made = on_sqlite.create(PlaybookContent(title="x", status="draft"), source="run r1")
+    on_sqlite.update(made.id, PlaybookChanges(notes="n"))
     assert "neither an id" in str(call(on_sqlite, "playbook_get", id="gone")["error"])
     assert "no tool" in str(call(on_sqlite, "playbook_eat")["error"])
     assert "title" in str(call(on_sqlite, "playbook_create")["error"])
@@ -71,17 +71,17 @@ def test_what_goes_wrong_is_told_to_the_model(on_sqlite: Library) -> None:
 def test_arguments_that_no_database_takes_are_told_to_the_model(
     library: Library, name: str, arguments: dict[str, object]
 ) -> None:
-    library.create(Content(title="x"))
+    library.create(PlaybookContent(title="x"))
     assert "error" in call(library, name, **arguments)
 
 
 def test_a_draft_is_open_to_the_run_that_kept_it_and_to_no_other(library: Library) -> None:
-    theirs = library.create(Content(title="rotate keys by hand", status="draft"))
+    theirs = library.create(PlaybookContent(title="rotate keys by hand", status="draft"))
     evil = call_as(
         "evil", "draft", library, "playbook_create", title="rotate keys quickly", use_case="due"
     )
-    good = library.create(Content(title="rotate keys"))
-    everyone: tuple[tuple[str, Access, dict[object, str]], ...] = (
+    good = library.create(PlaybookContent(title="rotate keys"))
+    everyone: tuple[tuple[str, ToolAccess, dict[object, str]], ...] = (
         ("evil", "draft", {evil["id"]: "draft", good.id: "active"}),
         ("victim", "read", {good.id: "active"}),
         ("victim", "draft", {good.id: "active"}),
@@ -107,20 +107,20 @@ def test_what_a_list_leaves_out_is_told(
 ) -> None:
     monkeypatch.setattr(tools, "LISTED", 2)
     for number in range(5):
-        on_sqlite.create(Content(title=f"t{number}", category="a" if number else "b"))
+        on_sqlite.create(PlaybookContent(title=f"t{number}", category="a" if number else "b"))
     answers = [call(on_sqlite, "playbook_list", **asked) for asked in ({}, {"category": "b"})]
     assert [(len(a["playbooks"]), a["more"]) for a in answers] == [(2, 3), (1, 0)]  # type: ignore[arg-type]  # JSON
 
 
 def test_searches_and_suggestions_go_by_the_settings(on_sqlite: Library) -> None:
     for title in ("rotate keys", "rotate certificates", "keys and certificates"):
-        on_sqlite.create(Content(title=title))
+        on_sqlite.create(PlaybookContent(title=title))
     asked = ToolCall(id="1", name="playbook_search", arguments='{"query": "renew"}')
     for far, limit, expected in ((2.0, 2, 2), (2.0, 5, 3), (0.1, 5, 0)):
-        options = Surfacing(max_distance=far, limit=limit)
+        options = RecallOptions(max_distance=far, limit=limit)
         answer = json.loads(run_playbook_tool(on_sqlite, asked, run_id="r", options=options))
         assert len(answer["playbooks"]) == expected
-        _, found = suggest(on_sqlite, prompt_id="p", prompt="renew", options=options)
+        _, found = suggest_playbooks(on_sqlite, prompt_id="p", prompt="renew", options=options)
         assert len(found.ids) == expected
 
 
@@ -139,14 +139,14 @@ def test_an_agent_learns_nothing_of_the_host_when_the_store_is_away(
         }
         answer = httpx.post(served.url, json=asked, headers=headers, timeout=LONG_S)
     result = answer.json()["result"]
-    assert (result["isError"], AWAY in result["content"][0]["text"]) == (True, True)
+    assert (result["isError"], STORE_UNAVAILABLE in result["content"][0]["text"]) == (True, True)
     assert str(tmp_path) not in answer.text
     assert str(tmp_path) in caplog.text
 
 
 def test_an_agent_cannot_revive_an_archived_playbook(on_sqlite: Library) -> None:
-    made = on_sqlite.create(Content(title="x", status="draft"), source="run r1")
-    on_sqlite.update(made.id, Changes(status="archived"))
+    made = on_sqlite.create(PlaybookContent(title="x", status="draft"), source="run r1")
+    on_sqlite.update(made.id, PlaybookChanges(status="archived"))
     assert "error" in call(on_sqlite, "playbook_update", id=made.id, status="active")
     call(on_sqlite, "playbook_update", id=made.id, notes="n")
     assert on_sqlite.get(made.id).status == "archived"
@@ -157,17 +157,17 @@ def test_every_tool_name_is_one_that_providers_take() -> None:
 
 
 def test_suggestions_are_searched_once_for_each_prompt(on_sqlite: Library) -> None:
-    first = on_sqlite.create(Content(title="rotate keys"))
-    second = on_sqlite.create(Content(title="rotate certificates"))
-    text, last = suggest(on_sqlite, prompt_id="p1", prompt="rotate keys")
+    first = on_sqlite.create(PlaybookContent(title="rotate keys"))
+    second = on_sqlite.create(PlaybookContent(title="rotate certificates"))
+    text, last = suggest_playbooks(on_sqlite, prompt_id="p1", prompt="rotate keys")
     on_sqlite.delete(first.id)
-    third = on_sqlite.create(Content(title="rotate keys anew"))
-    again, last = suggest(on_sqlite, prompt_id="p1", prompt="rotate keys", last=last)
+    third = on_sqlite.create(PlaybookContent(title="rotate keys anew"))
+    again, last = suggest_playbooks(on_sqlite, prompt_id="p1", prompt="rotate keys", last=last)
     assert first.id in text
     assert first.id not in again
     assert second.id in again
     assert third.id not in again
-    of_another, _ = suggest(on_sqlite, prompt_id="p2", prompt="rotate keys", last=last)
+    of_another, _ = suggest_playbooks(on_sqlite, prompt_id="p2", prompt="rotate keys", last=last)
     assert third.id in of_another
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from memory.playbooks import index as memory_index
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
-from memory.types import Arm, Content, Filter, Query
+from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
 from memory.vectors import sync
 from memory.vectors.chroma import Entry
 from memory.vectors.collection import Batch, FolderVectors
@@ -22,7 +22,7 @@ def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -
     for number in range(5):
         vector = [1.0, float(number), 0.5]
         one.write(Batch([Entry(number, vector, "", ())]))
-        assert two.nearest(vector, Filter(), 1)[0][0] == number
+        assert two.nearest(vector, PlaybookFilter(), 1)[0][0] == number
     two.write(Batch([], gone=[0, 1, 2]))
     assert one.keys() == ({3, 4}, set())
     one.close()
@@ -36,21 +36,27 @@ def test_clustered_records_all_find_themselves(tmp_path: Path) -> None:
     index = FolderVectors(tmp_path / "index", "test")
     for _ in range(3):
         index.write(Batch(entries))
-    lost = [entry.key for entry in entries if index.nearest(entry.vector, Filter(), 1)[0][1] > 1e-4]
+    lost = [
+        entry.key
+        for entry in entries
+        if index.nearest(entry.vector, PlaybookFilter(), 1)[0][1] > 1e-4
+    ]
     index.close()
     assert lost == []
 
 
-def found(library: Library, text: str) -> list[tuple[str, set[Arm]]]:
+def found(library: Library, text: str) -> list[tuple[str, set[SearchArm]]]:
     """Titles, and the arms that found each."""
-    return [(hit.playbook.title, set(hit.places)) for hit in library.search(Query(text=text))]
+    return [
+        (hit.playbook.title, set(hit.arm_ranks)) for hit in library.search(PlaybookQuery(text=text))
+    ]
 
 
 def test_an_index_that_is_gone_is_made_again_by_the_next_search(
     opened: Open, tmp_path: Path, words: WordEmbedder
 ) -> None:
     with opened() as library:
-        library.create(Content(title="rotate keys"))
+        library.create(PlaybookContent(title="rotate keys"))
         assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
     for gone in (tmp_path / "index" / "chroma", tmp_path / "index"):
         shutil.rmtree(gone)
@@ -66,7 +72,7 @@ def test_who_waits_while_a_long_index_is_completed_is_told(
     monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
     with opened() as library:
         for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
-            library.create(Content(title=title))
+            library.create(PlaybookContent(title=title))
             assert found(library, title)
     assert caplog.text == ""
     shutil.rmtree(tmp_path / "index")
@@ -77,11 +83,13 @@ def test_who_waits_while_a_long_index_is_completed_is_told(
 
 def test_every_index_of_a_store_is_complete(opened: Open, tmp_path: Path) -> None:
     with opened() as one, opened(index=tmp_path / "another") as two:
-        made = [one.create(Content(title=f"rotate {name}")).id for name in ("keys", "locks")]
+        made = [
+            one.create(PlaybookContent(title=f"rotate {name}")).id for name in ("keys", "locks")
+        ]
         for library in (one, two):
             assert found(library, "keys") == [("rotate keys", {"words", "vectors"})]
         two.delete(made[0])
-        two.update(made[1], Changes(title="rotate bolts"))
+        two.update(made[1], PlaybookChanges(title="rotate bolts"))
         for library in (two, one):
             assert found(library, "rotate bolts") == [("rotate bolts", {"words", "vectors"})]
             assert library.index.keys() == ({one.get(made[1]).key}, set())
@@ -97,7 +105,7 @@ def test_a_home_that_was_copied_or_is_linked_to_has_its_index(
         with open_library(
             home / "harness.db", index=home / "index", embedder=words.embedder
         ) as library:
-            library.create(Content(title=titles[-1]))
+            library.create(PlaybookContent(title=titles[-1]))
             for title in titles:
                 assert found(library, title) == [(title, {"words", "vectors"})]
         if home is one:
@@ -111,13 +119,13 @@ def test_a_database_that_was_put_back_takes_its_index_along(
     new_store(store)
     for title in ("rotate keys", "bake bread"):
         with open_library(store, index=index, embedder=words.embedder) as library:
-            library.create(Content(title=title))
+            library.create(PlaybookContent(title=title))
             assert found(library, title) == [(title, {"words", "vectors"})]
         if not copy.exists():
             shutil.copy(store, copy)
     shutil.copy(copy, store)
     with open_library(store, index=index, embedder=words.embedder) as library:
-        library.create(Content(title="paint doors"))  # has the number that the bread had
+        library.create(PlaybookContent(title="paint doors"))  # has the number that the bread had
         assert found(library, "rotate keys") == [("rotate keys", {"words", "vectors"})]
         assert [finding for finding in library.doctor() if not finding.ok] == []
 
@@ -129,7 +137,7 @@ def test_two_stores_in_one_home_leave_each_others_vectors_alone(
     stores = [tmp_path / name for name in ("keys.db", "locks.db")]
     for store in stores:  # each with an id of its own: no copy of an empty one
         with open_library(store, index=index, embedder=words.embedder) as library:
-            library.create(Content(title=store.stem))
+            library.create(PlaybookContent(title=store.stem))
             assert found(library, store.stem) == [(store.stem, {"words", "vectors"})]
             library.reindex()
     with open_library(stores[0], index=index, embedder=words.embedder) as library:
@@ -140,8 +148,8 @@ def test_two_stores_in_one_home_leave_each_others_vectors_alone(
 @pytest.mark.parametrize("damage", ["garbage", "no vectors"])
 def test_a_damaged_index_is_made_anew(opened: Open, tmp_path: Path, damage: str) -> None:
     with opened() as library:
-        made = library.create(Content(title="rotate certificates"))
-        assert library.search(Query(text="rotate certificates"))
+        made = library.create(PlaybookContent(title="rotate certificates"))
+        assert library.search(PlaybookQuery(text="rotate certificates"))
     data = tmp_path / "index" / "chroma"
     match damage:
         case "garbage":
@@ -153,18 +161,18 @@ def test_a_damaged_index_is_made_anew(opened: Open, tmp_path: Path, damage: str)
     with opened() as library:
         findings = library.doctor(repair=True)
         assert [finding for finding in findings if not finding.ok] == []
-        (hit,) = library.search(Query(text="rotate certificates"))
-        assert (hit.playbook.id, set(hit.places)) == (made.id, {"words", "vectors"})
+        (hit,) = library.search(PlaybookQuery(text="rotate certificates"))
+        assert (hit.playbook.id, set(hit.arm_ranks)) == (made.id, {"words", "vectors"})
 
 
 def test_an_index_that_a_dead_writer_damaged_is_made_anew_by_the_next_search(
     opened: Open, tmp_path: Path
 ) -> None:
     with opened() as library:
-        library.create(Content(title="rotate certificates"))
-        library.search(Query(text="rotate certificates"))
+        library.create(PlaybookContent(title="rotate certificates"))
+        library.search(PlaybookQuery(text="rotate certificates"))
     (tmp_path / "index" / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 500)
     (tmp_path / "index" / "writing").touch()
     with opened() as library:
-        (hit,) = library.search(Query(text="rotate certificates"))
-        assert set(hit.places) == {"words", "vectors"}
+        (hit,) = library.search(PlaybookQuery(text="rotate certificates"))
+        assert set(hit.arm_ranks) == {"words", "vectors"}

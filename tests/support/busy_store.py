@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memory.errors import StaleUpdate
-from memory.playbooks.changes import Changes
+from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import open_library
-from memory.types import Content, Execution, Query
+from memory.types import Execution, PlaybookContent, PlaybookQuery
 from tests.support.memory import WordEmbedder
 
 
@@ -28,7 +28,7 @@ def work(
             name = f"job{worker}x{number}"
             match lot.choice(("create", "record", "record", "search", "update")):
                 case "create":
-                    made = library.create(Content(title=f"{name} alpha"))
+                    made = library.create(PlaybookContent(title=f"{name} alpha"))
                     told = f"created {made.id} {name}"
                 case "record":
                     library.record_execution(
@@ -36,11 +36,11 @@ def work(
                     )
                     told = "recorded"
                 case "search":
-                    library.search(Query(text="alpha", limit=3))
+                    library.search(PlaybookQuery(text="alpha", limit=3))
                     told = "searched"
                 case _:
                     try:
-                        library.update(shared, Changes(notes=name))
+                        library.update(shared, PlaybookChanges(notes=name))
                         told = "updated"
                     except StaleUpdate:
                         told = "refused"

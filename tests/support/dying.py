@@ -19,7 +19,7 @@ from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.recall.playbooks import Away
 from flows.runs.layout import CHECKPOINT
-from memory.around_run import Recorded
+from memory.around_run import RecordedRun
 from nodes.commands import command, shell
 from nodes.types import Agentic
 from tests.support.flows import scripted_shop
@@ -64,7 +64,7 @@ def forgetful(folder: Path) -> Workshop:
     """A workshop that dies between a run's report and its record."""
     whole = scripted_shop()
 
-    def record(report: RunReport, verdict_later: bool) -> Recorded | Away | None:
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | Away | None:
         _die_once(folder)
         return whole.memory.record(report, verdict_later)
 

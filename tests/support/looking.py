@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from memory.playbooks.library import open_library
-from memory.types import Embedder, Query
+from memory.types import Embedder, PlaybookQuery
 from tests.support.spread import spread
 
 
@@ -15,8 +15,8 @@ def main(home: Path, what: str) -> None:
     embedder = Embedder(name="spread", embed=spread)
     with open_library(home / "harness.db", index=home / "index", embedder=embedder) as library:
         if what == "search":
-            found = library.search(Query(text="item 7", max_distance=2.0, limit=200))
-            typer.echo(sum("vectors" in hit.places for hit in found))
+            found = library.search(PlaybookQuery(text="item 7", max_distance=2.0, limit=200))
+            typer.echo(sum("vectors" in hit.arm_ranks for hit in found))
         else:
             findings = library.doctor(repair=what == "repair")
             typer.echo(" ".join(finding.name for finding in findings if not finding.ok))

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 
 from contracts.run import NodeReport, NodeStatus, RunReport, RunStatus
 from contracts.tool import ToolCall
-from memory.around_run import Surfacing
-from memory.playbooks.feedback import Verdict, give_verdict
+from memory.around_run import RecallOptions
+from memory.playbooks.feedback import FeedbackResult, record_feedback
 from memory.playbooks.library import Library
-from memory.playbooks.tools import Access, run_playbook_tool
+from memory.playbooks.tools import ToolAccess, run_playbook_tool
 from memory.types import Execution, Outcome, Reflection
 
-SHOW_ALL = Surfacing(holdout_share=0.0, max_distance=2.0)
+SHOW_ALL = RecallOptions(holdout_share=0.0, max_distance=2.0)
 
 
-HOLD_OUT = Surfacing(holdout_share=1.0, max_distance=2.0)
+HOLD_OUT = RecallOptions(holdout_share=1.0, max_distance=2.0)
 
 
 def ended(
@@ -35,15 +35,15 @@ def ended(
     )
 
 
-def say(library: Library, ref: str, run_id: str, outcome: Outcome, *lessons: str) -> Verdict:
+def say(library: Library, ref: str, run_id: str, outcome: Outcome, *lessons: str) -> FeedbackResult:
     said = Reflection(what_failed=("no tests",), improvements=lessons)
-    return give_verdict(
+    return record_feedback(
         library, ref, Execution(run_id=run_id, outcome=outcome, task="typed", reflection=said)
     )
 
 
 def call_as(
-    run_id: str, access: Access, library: Library, name: str, **arguments: object
+    run_id: str, access: ToolAccess, library: Library, name: str, **arguments: object
 ) -> Mapping[str, object]:
     asked = ToolCall(id="1", name=name, arguments=json.dumps(arguments))
     answer = json.loads(run_playbook_tool(library, asked, run_id=run_id, access=access))

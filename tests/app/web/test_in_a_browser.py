@@ -10,7 +10,7 @@ from memory.notes.notebook import Notebook
 from memory.notes.types import Author, ExampleContent, NoteContent, Where
 from memory.playbooks.library import Library
 from memory.scope import Scope
-from memory.types import Content
+from memory.types import PlaybookContent
 from tests.support.web import Serve, a_run
 
 pytestmark = pytest.mark.browser
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def pages(opened: Library, own_home: Path, served: Serve) -> Iterator[str]:
-    opened.create(Content(title="Rotate keys", use_case="when they are due"))
-    opened.create(Content(title="Bake bread", use_case="on Sunday"))
+    opened.create(PlaybookContent(title="Rotate keys", use_case="when they are due"))
+    opened.create(PlaybookContent(title="Bake bread", use_case="on Sunday"))
     a_run(own_home / "runs", "aaaa1111")
     with served() as url:
         yield url

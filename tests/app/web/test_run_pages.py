@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from contracts.json import Json
 from flows.execution.wiring import open_event_log
 from memory.playbooks.library import Library
-from memory.types import Content
+from memory.types import PlaybookContent
 from policy.log.events import Draft
 from policy.tables import entities, events
 from tests.support.policy import disarm, draft, entity
@@ -29,7 +29,7 @@ def test_runs_are_found_by_text_and_state(
 def test_a_run_shows_its_nodes_diff_and_what_memory_showed(
     client: TestClient, opened: Library, own_home: Path
 ) -> None:
-    made = opened.create(Content(title="Mend things"))
+    made = opened.create(PlaybookContent(title="Mend things"))
     a_run(own_home / "runs", "aaaa1111", shown=made.id)
     text = client.get("/runs/aaaa1111").text
     assert "it is mended" in text

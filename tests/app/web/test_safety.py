@@ -7,7 +7,7 @@ from app.web.serve import place
 from app.web.site import site
 from flows.config.settings import UiSettings
 from memory.playbooks.library import Library
-from memory.types import Content
+from memory.types import PlaybookContent
 from tests.support.web import HERE
 
 
@@ -35,7 +35,7 @@ def test_a_name_elsewhere_that_points_here_is_refused(client: TestClient, host: 
 def test_another_site_changes_nothing(
     client: TestClient, opened: Library, headers: dict[str, str]
 ) -> None:
-    made = opened.create(Content(title="kept"))
+    made = opened.create(PlaybookContent(title="kept"))
     data = {"status": "archived", "chosen": f"{made.id}@1"}
     assert client.post("/playbooks/status", data=data, headers=headers).status_code == 403
     assert opened.get(made.id).status == "active"
@@ -62,7 +62,7 @@ def test_other_than_loopback_a_token_is_made() -> None:
 
 
 def test_a_form_of_our_own_may_change_things(client: TestClient, opened: Library) -> None:
-    made = opened.create(Content(title="kept"))
+    made = opened.create(PlaybookContent(title="kept"))
     data = {"status": "archived", "chosen": f"{made.id}@1"}
     own = {"sec-fetch-site": "same-origin", "origin": HERE}
     assert client.post("/playbooks/status", data=data, headers=own).status_code == 200
