@@ -71,7 +71,7 @@ def reindex_memory() -> None:
     with library() as opened, notebook() as book:
         opened.reindex()
         get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)
-        get_run_logger().info("made %d vectors of notes", book.vectors.make_missing())
+        get_run_logger().info("made %d vectors of notes", book.embeddings.embed_missing())
 
 
 @flow(name="curate-runs")
@@ -82,7 +82,7 @@ def curate_runs(since: str = "7d") -> None:
         since: How long ago a run may have ended or been rated, as 90m, 24h or 7d.
     """
     with notebook() as book:
-        get_run_logger().info("made %d vectors that were missing", book.vectors.make_missing())
+        get_run_logger().info("made %d vectors that were missing", book.embeddings.embed_missing())
     if not load_memory_settings().curates:
         get_run_logger().info("runs teach nothing by themselves: that is switched off")
         return

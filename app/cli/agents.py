@@ -23,7 +23,7 @@ def list_(as_json: AsJson = False) -> None:
     from flows.recall.library import notebook
 
     with notebook() as book:
-        found = [book.agent(name) for name in book.agents]
+        found = [book.agent_settings(name) for name in book.agents]
     if as_json:
         show_json([asdict(one) for one in found])
     else:
@@ -37,7 +37,7 @@ def show(agent: Name, as_json: AsJson = False) -> None:
     from flows.recall.library import notebook
 
     with notebook() as book:
-        found = book.agent(agent)
+        found = book.agent_settings(agent)
     _tell(found, as_json)
 
 
@@ -69,8 +69,8 @@ def set_(
     }
     given = {name: value for name, value in named.items() if value is not None}
     with notebook() as book:
-        asked = replace(book.agent(agent), **given)  # type: ignore[arg-type]  # the fields' own types
-        after = book.set_agent(asked)
+        asked = replace(book.agent_settings(agent), **given)  # type: ignore[arg-type]  # the fields' own types
+        after = book.save_agent_settings(asked)
     _tell(after, as_json)
 
 

@@ -41,12 +41,12 @@ def curate(
 
 
 def _show(one: "CurationResult") -> None:
-    from memory.notes.content import kind_of, searched_text
+    from memory.notes.content import kind_of, searchable_text
 
     if one.error:
         show(f"run {one.run_id}: {one.error}")
     for entry in one.written:
-        said = " ".join(searched_text(entry).split())[:70]
+        said = " ".join(searchable_text(entry).split())[:70]
         show(f"{entry.status}: {kind_of(entry)} {entry.id} ({entry.confidence} of 100): {said}")
         for flag in entry.flags:
             show(f"  {flag.kind} {flag.other}: {flag.why}")
@@ -59,11 +59,11 @@ def _show(one: "CurationResult") -> None:
 
 
 def _json(one: "CurationResult") -> dict[str, object]:
-    from memory.notes.as_json import full
+    from memory.notes.as_json import entry_json
 
     return {
         "run_id": one.run_id,
-        "written": [full(entry) for entry in one.written],
+        "written": [entry_json(entry) for entry in one.written],
         "merged": list(one.merged),
         "refused": [{"words": each.words, "why": each.why} for each in one.refused],
         "fault": one.error,

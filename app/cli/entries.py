@@ -17,12 +17,12 @@ from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
-    from memory.notes.types import Author, Content, Entry, Kind, Where
+    from memory.notes.types import Author, Entry, EntryContent, EntryFilter, EntryKind
 
 Change = Callable[["Notebook", str, "Author"], "Entry"]
 
 
-def entry_commands(app: typer.Typer, kind: "Kind") -> None:
+def entry_commands(app: typer.Typer, kind: "EntryKind") -> None:
     """Give notes or examples the commands that they have in common."""
     one = typer.Argument(metavar=kind.upper(), help="An id, or the beginning of one.")
     some = typer.Argument(metavar=kind.upper(), help="Ids, or the beginnings of some.")
@@ -55,30 +55,30 @@ def me() -> "Author":
     return Author("person", who())
 
 
-def undo_last(kind: "Kind", ref: str, as_json: bool) -> None:
+def undo_last(kind: "EntryKind", ref: str, as_json: bool) -> None:
     """Take the last change of one back."""
     change_each(kind, [ref], lambda book, one, by: book.undo(one, author=by), "undid", as_json)
 
 
 def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
     """One note or example that was just changed."""
-    from memory.notes.as_json import full
+    from memory.notes.as_json import entry_json
     from memory.notes.content import kind_of
     from memory.scope import scope_label
 
     known = f"{_state(entry)}, version {entry.version}, for {scope_label(entry.scope)}"
-    tell(full(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
+    tell(entry_json(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
 
 
-def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
+def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None:
     """Print a list.
 
     Raises:
         OptionInvalid, AgentUnknown, NoteInvalid, RunNotFound: a filter names what there is not.
     """
     from flows.recall.library import notebook
-    from memory.notes.as_json import full
-    from memory.notes.types import Note, Where
+    from memory.notes.as_json import entry_json
+    from memory.notes.types import EntryFilter, Note
     from memory.scope import scope_label
 
     for name, value in (("user", where.user), ("company", where.company)):
@@ -89,10 +89,10 @@ def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
         if not found:
             _check_names(book, where)
     if as_json:
-        show_json([full(entry) for entry in found])
+        show_json([entry_json(entry) for entry in found])
         return
     if not found:
-        narrowed = replace(where, sort=Where.sort) != Where()
+        narrowed = replace(where, sort=EntryFilter.sort) != EntryFilter()
         show(f"no {kind} matches" if narrowed else f"no {kind}s: `harness {kind}s add …` keeps one")
         return
     rows = [
@@ -108,7 +108,7 @@ def list_entries(kind: "Kind", where: "Where", as_json: bool) -> None:
     show_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
 
 
-def _check_names(book: "Notebook", where: "Where") -> None:
+def _check_names(book: "Notebook", where: "EntryFilter") -> None:
     """Refuse a filter that nothing could pass, for it names no agent, note type or run.
 
     Raises:
@@ -119,7 +119,7 @@ def _check_names(book: "Notebook", where: "Where") -> None:
     from memory.errors import NoteInvalid
 
     if where.agent is not None:
-        book.agent(where.agent)
+        book.agent_settings(where.agent)
     names = [one.name for one in book.types.list()]
     if where.note_type is not None and where.note_type.lower() not in map(str.lower, names):
         raise NoteInvalid(f"no note type {where.note_type!r}; there are {', '.join(names)}")
@@ -127,18 +127,18 @@ def _check_names(book: "Notebook", where: "Where") -> None:
         find_run(load_settings().runs, where.source_run)
 
 
-def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:
+def show_entry(kind: "EntryKind", ref: str, history: bool, as_json: bool) -> None:
     """Print one note or example, and what should be seen beside it."""
     from flows.recall.library import notebook
-    from memory.notes.as_json import full
+    from memory.notes.as_json import entry_json
 
     with notebook() as book:
         entry = book.get(ref, kind)
         versions = book.history(entry.id) if history else []
-        given = book.runs.given(entry.id)
+        given = book.runs.count_runs_with(entry.id)
     if as_json:
         past = [asdict(version) for version in versions]
-        told = {**full(entry), "runs_given": given}
+        told = {**entry_json(entry), "runs_given": given}
         show_json(told | ({"history": past} if history else {}))
         return
     from nodes.text import escape_invisible
@@ -149,22 +149,24 @@ def show_entry(kind: "Kind", ref: str, history: bool, as_json: bool) -> None:
         show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}")
 
 
-def change_each(kind: "Kind", refs: Sequence[str], change: Change, word: str, json_: bool) -> None:
+def change_each(
+    kind: "EntryKind", refs: Sequence[str], change: Change, word: str, json_: bool
+) -> None:
     """Do the same to each; all must be there before any is changed."""
     from flows.recall.library import notebook
-    from memory.notes.as_json import full
+    from memory.notes.as_json import entry_json
 
     with notebook() as book:
         found = [book.get(ref, kind).id for ref in refs]
         after = [change(book, ref, me()) for ref in found]
     line = "\n".join(f"{word} {entry.id}" for entry in after)
-    tell([full(entry) for entry in after], line, json_)
+    tell([entry_json(entry) for entry in after], line, json_)
 
 
 def rewrite(
-    kind: "Kind",
+    kind: "EntryKind",
     ref: str,
-    change: Callable[["Notebook", "Entry"], "Content | None"],
+    change: Callable[["Notebook", "Entry"], "EntryContent | None"],
     version: int | None,
     as_json: bool,
 ) -> None:
@@ -182,25 +184,25 @@ def rewrite(
 
 
 def _edited(book: "Notebook", before: "Entry", version: int | None) -> "Entry | None":
-    from memory.notes.as_json import as_document, read_document
+    from memory.notes.as_json import editable_json, parse_edited_json
     from memory.notes.content import kind_of
 
-    text = edited(as_document(before), name=f"{kind_of(before)}.json")
+    text = edited(editable_json(before), name=f"{kind_of(before)}.json")
     if text is None:
         return None
     with _kept(text, _with(before, before, version)):
-        wanted = _with(before, read_document(text, kind_of(before), before), version)
+        wanted = _with(before, parse_edited_json(text, kind_of(before), before), version)
         return book.edit(wanted, author=me())
 
 
 def _changed(book: "Notebook", wanted: "Entry") -> "Entry":
     from memory.errors import StaleUpdate
-    from memory.notes.as_json import as_document
+    from memory.notes.as_json import editable_json
 
     try:
         return book.edit(wanted, author=me())
     except StaleUpdate:
-        with _kept(as_document(wanted), wanted):
+        with _kept(editable_json(wanted), wanted):
             raise
 
 
@@ -212,7 +214,7 @@ def _kept(text: str, entry: "Entry") -> "AbstractContextManager[None]":
     return kept_when_refused(text, name, taken)
 
 
-def _with(before: "Entry", wanted: "Content", version: int | None) -> "Entry":
+def _with(before: "Entry", wanted: "EntryContent", version: int | None) -> "Entry":
     names = [name for name in type(wanted).__dataclass_fields__ if hasattr(before, name)]
     fields = {name: getattr(wanted, name) for name in names}
     return replace(before, **{**fields, "version": version or before.version})
@@ -238,13 +240,13 @@ def _facts(entry: "Entry") -> list[str]:
 
 
 def _state(entry: "Entry") -> str:
-    from memory.notes.content import state
+    from memory.notes.content import effective_status
 
-    return state(entry, datetime.now(UTC))
+    return effective_status(entry, datetime.now(UTC))
 
 
 def _short(entry: "Entry") -> str:
-    from memory.notes.content import searched_text
+    from memory.notes.content import searchable_text
     from nodes.text import strip_control_characters
 
-    return " ".join(strip_control_characters(searched_text(entry)).split())[:60]
+    return " ".join(strip_control_characters(searchable_text(entry)).split())[:60]

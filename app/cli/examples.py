@@ -31,7 +31,7 @@ from app.terminal.run_ids import whole_run
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
-    from memory.notes.types import Content, Entry
+    from memory.notes.types import Entry, EntryContent
 
 Score = Annotated[int | None, typer.Option(help="How good the answer was, 0 to 100.")]
 
@@ -77,11 +77,11 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List examples, the newest change first."""
-    from memory.notes.content import STATUSES, one_of
-    from memory.notes.types import Where
+    from memory.notes.content import ENTRY_STATUSES, match_word
+    from memory.notes.types import EntryFilter
 
-    where = Where(
-        status=one_of("status", status, STATUSES) if status else None,
+    where = EntryFilter(
+        status=match_word("status", status, ENTRY_STATUSES) if status else None,
         agent=agent,
         user=user,
         company=company,
@@ -110,7 +110,7 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Change an example; without options, in $EDITOR. An empty scope option clears it."""
-    from memory.notes.as_json import read_document
+    from memory.notes.as_json import parse_edited_json
     from memory.notes.types import Example
 
     if undo:
@@ -118,9 +118,9 @@ def edit(
         return
     options = (input_, output, score, agent, user, company, days, protected)
 
-    def change(_: "Notebook", before: "Entry") -> "Content | None":
+    def change(_: "Notebook", before: "Entry") -> "EntryContent | None":
         if file is not None:
-            return read_document(read_file(file), "example", before)
+            return parse_edited_json(read_file(file), "example", before)
         if not isinstance(before, Example) or all(option is None for option in options):
             return None
         wanted = regoverned(before, agent, user, company, days=days, protected=protected)
@@ -144,9 +144,9 @@ def preview(
 ) -> None:
     """Print an example exactly as a prompt holds it."""
     from flows.recall.library import notebook
-    from memory.notes.render import show_example
+    from memory.notes.render import render_example
 
     with notebook() as book:
         found = book.get(example, "example")
-    text = show_example(found)
+    text = render_example(found)
     tell({"id": found.id, "text": text}, text, as_json)

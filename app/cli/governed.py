@@ -11,7 +11,7 @@ from app.terminal.options import MOST
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
-    from memory.notes.types import Example, Governed, Note
+    from memory.notes.types import EntryFields, Example, Note
 
     E = TypeVar("E", Note, Example)
 
@@ -44,19 +44,19 @@ def governed(
     pending: bool,
     days: float | None,
     protected: bool | None,
-) -> "Governed":
+) -> "EntryFields":
     """What the options say of a new note or example besides its words.
 
     Raises:
         OptionInvalid: whom it is for is named by nothing, as of a variable that is not set.
     """
-    from memory.notes.types import Governed
+    from memory.notes.types import EntryFields
     from memory.scope import Scope
 
     for name, value in (("agent", agent), ("user", user), ("company", company)):
         if value is not None and not value.strip():
             raise OptionInvalid(f"--{name} is empty: leave it out to keep this for any {name}")
-    return Governed(
+    return EntryFields(
         scope=Scope(agent=agent, user=user, company=company),
         status="Pending" if pending else "Active",
         expires_at=until(days),

@@ -165,7 +165,7 @@ def reindex(as_json: AsJson = False) -> None:
         line = bar.add_task("reindexing", total=None)
         opened.reindex(lambda done, of: bar.update(line, completed=done, total=of))
         number = opened.stats().playbooks
-        made = book.vectors.make_missing()
+        made = book.embeddings.embed_missing()
     said = f"reindexed {number} playbooks; made {made} vectors of notes and examples"
     tell({"playbooks": number, "note_vectors": made}, said, as_json)
 

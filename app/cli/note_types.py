@@ -38,16 +38,16 @@ def set_(
 ) -> None:
     """Keep a note type of your own, or change one."""
     from flows.recall.library import notebook
-    from memory.notes.content import TYPES, one_of
+    from memory.notes.content import BASE_TYPES, match_word
     from memory.notes.types import NoteType
 
     with notebook() as book:
         old = next((one for one in book.types.list() if one.name.lower() == name.lower()), None)
         base = old or NoteType(name=name, type="Context", priority=50)
-        made = book.types.put(
+        made = book.types.save(
             NoteType(
                 name=base.name,
-                type=base.type if type_ is None else one_of("type", type_, TYPES),
+                type=base.type if type_ is None else match_word("type", type_, BASE_TYPES),
                 priority=base.priority if priority is None else priority,
                 description=base.description if description is None else description,
             )

@@ -33,7 +33,7 @@ from app.terminal.run_ids import whole_run
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
-    from memory.notes.types import Content, Entry, Note, NoteContent, Type
+    from memory.notes.types import BaseType, Entry, EntryContent, Note, NoteContent
 
     N = TypeVar("N", Note, NoteContent)
 
@@ -88,12 +88,12 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List notes, the newest change first."""
-    from memory.notes.content import STATUSES, TYPES, one_of
-    from memory.notes.types import Where
+    from memory.notes.content import BASE_TYPES, ENTRY_STATUSES, match_word
+    from memory.notes.types import EntryFilter
 
-    where = Where(
-        status=one_of("status", status, STATUSES) if status else None,
-        type=one_of("type", type_, TYPES) if type_ else None,
+    where = EntryFilter(
+        status=match_word("status", status, ENTRY_STATUSES) if status else None,
+        type=match_word("type", type_, BASE_TYPES) if type_ else None,
         note_type=note_type,
         agent=agent,
         user=user,
@@ -122,7 +122,7 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Change a note; without options, in $EDITOR. An empty scope option clears it."""
-    from memory.notes.as_json import read_document
+    from memory.notes.as_json import parse_edited_json
     from memory.notes.types import Note
 
     if undo:
@@ -130,9 +130,9 @@ def edit(
         return
     options = (text, type_, note_type, agent, user, company, days, protected)
 
-    def change(book: "Notebook", before: "Entry") -> "Content | None":
+    def change(book: "Notebook", before: "Entry") -> "EntryContent | None":
         if file is not None:
-            return read_document(read_file(file), "note", before)
+            return parse_edited_json(read_file(file), "note", before)
         if not isinstance(before, Note) or all(option is None for option in options):
             return None
         wanted = regoverned(before, agent, user, company, days=days, protected=protected)
@@ -157,7 +157,7 @@ def preview(
     """Print exactly what an agent would be given for a task."""
     from flows.config.settings import load_settings
     from flows.recall.library import notebook
-    from memory.notes.as_json import given
+    from memory.notes.as_json import injection_json
     from memory.scope import Scope
 
     viewer = Scope(agent=agent or load_settings().agent, user=user, company=company)
@@ -165,28 +165,28 @@ def preview(
         injection = book.inject(viewer, task)
     left = [f"left out: {one.entry.id}: {one.why}" for one in injection.left_out]
     lines = [injection.text or "nothing would be given", *injection.why, *left]
-    tell(given(injection), "\n".join(lines), as_json)
+    tell(injection_json(injection), "\n".join(lines), as_json)
 
 
 def _typed(book: "Notebook", content: "N", type_: str | None, note_type: str | None) -> "N":
     """The content with the types that are asked for; a note type brings its own type."""
-    from memory.notes.content import TYPES, one_of
+    from memory.notes.content import BASE_TYPES, match_word
 
     if note_type is not None:
         known = {one.name.lower(): one.type for one in book.types.list()}
-        kind: Type = known.get(note_type.lower(), content.type)
-        wanted = kind if type_ is None else one_of("type", type_, TYPES)
+        kind: BaseType = known.get(note_type.lower(), content.type)
+        wanted = kind if type_ is None else match_word("type", type_, BASE_TYPES)
         return replace(content, note_type=note_type, type=wanted)
     if type_ is not None:
-        return replace(content, type=one_of("type", type_, TYPES), note_type="")
+        return replace(content, type=match_word("type", type_, BASE_TYPES), note_type="")
     return content
 
 
 def _warn(book: "Notebook", made: "Note") -> None:
     """Say it when some agent could never be given the note."""
-    from memory.notes.render import fits
+    from memory.notes.render import fits_budget
 
     for name in book.agents:
-        budget = book.agent(name).budget_tokens
-        if made.scope.agent in (None, name) and not fits(made, budget):
+        budget = book.agent_settings(name).budget_tokens
+        if made.scope.agent in (None, name) and not fits_budget(made, budget):
             say(f"note: agent {name} is never given it: longer than its {budget} tokens")

@@ -11,7 +11,7 @@ from app.web.pages import back, page
 from app.web.typed import Typed, as_typed
 from flows.recall.library import notebook
 from memory.errors import StaleUpdate
-from memory.notes.agent_settings import ExampleStrategy, NoteStrategy, checked
+from memory.notes.agent_settings import ExampleStrategy, NoteStrategy, check_settings
 from memory.notes.injection import Injection
 from memory.notes.notebook import Notebook
 
@@ -28,7 +28,7 @@ class PreviewForm(ScopeForm, frozen=True):
 def list_agents(request: Request) -> Response:
     """All agents and what each is given."""
     with notebook() as opened:
-        agents = [opened.agent(name) for name in opened.agents]
+        agents = [opened.agent_settings(name) for name in opened.agents]
     return page(request, "agents", {"agents": agents})
 
 
@@ -36,7 +36,7 @@ def list_agents(request: Request) -> Response:
 def show_agent(request: Request, name: str) -> Response:
     """The settings of one agent."""
     with notebook() as opened:
-        given = InjectingForm.model_validate(opened.agent(name), from_attributes=True)
+        given = InjectingForm.model_validate(opened.agent_settings(name), from_attributes=True)
     return _agent(request, name, given, asked=PreviewForm(agent=name))
 
 
@@ -45,10 +45,10 @@ def try_out(request: Request, name: str, typed: Typed) -> Response:
     """What the agent would be given with these settings; nothing is kept."""
     asked = PreviewForm.model_validate({**typed, "agent": name})
     with notebook() as opened:
-        opened.agent(name)  # there is no page of one that nobody knows
+        opened.agent_settings(name)  # there is no page of one that nobody knows
         try:
             form = TryOutForm.model_validate(typed)
-            checked(form.settings(name))
+            check_settings(form.settings(name))
             shown = opened.inject(asked.scope(), form.task, options=form.options())
         except REFUSED as error:
             mine = as_typed(InjectingForm, typed)
@@ -60,9 +60,9 @@ def try_out(request: Request, name: str, typed: Typed) -> Response:
 def change_agent(request: Request, name: str, typed: Typed) -> Response:
     """Keep the settings; a person who was overtaken is told."""
     with notebook() as opened:
-        now = opened.agent(name)
+        now = opened.agent_settings(name)
         try:
-            opened.set_agent(InjectingForm.model_validate(typed).settings(name))
+            opened.save_agent_settings(InjectingForm.model_validate(typed).settings(name))
         except REFUSED as error:
             seen = {"version": str(now.version)} if isinstance(error, StaleUpdate) else {}
             mine = as_typed(InjectingForm, {**typed, **seen})

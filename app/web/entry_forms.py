@@ -7,18 +7,23 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from app.web.typed import Version
-from memory.notes.agent_settings import AgentSettings, ExampleStrategy, Injecting, NoteStrategy
+from memory.notes.agent_settings import (
+    AgentSettings,
+    ExampleStrategy,
+    InjectionOptions,
+    NoteStrategy,
+)
 from memory.notes.types import (
+    BaseType,
     Entry,
+    EntryFilter,
+    EntrySort,
+    EntryStatus,
     ExampleContent,
     NoteContent,
     NoteType,
     Protection,
     ScopeKind,
-    Sort,
-    Status,
-    Type,
-    Where,
 )
 from memory.scope import Scope
 
@@ -44,7 +49,7 @@ class ScopeForm(BaseModel, frozen=True):
 class GovernedForm(ScopeForm, frozen=True):
     """What people decide about a note or an example; `version` is the one that they saw."""
 
-    status: Status = "Active"
+    status: EntryStatus = "Active"
     until: Day = None
     protection: Protection = "Normal"
     source_run: str = ""
@@ -73,7 +78,7 @@ class NoteForm(GovernedForm, frozen=True):
     """A note as the form sends it."""
 
     text: str = ""
-    type: Type = "Context"
+    type: BaseType = "Context"
     note_type: str = ""
 
     def content(self) -> NoteContent:
@@ -134,12 +139,12 @@ class EntryFilter(BaseModel, frozen=True):
 
     text: str = ""
     scope: ScopeKind | Literal[""] = ""
-    status: Status | Literal[""] = ""
+    status: EntryStatus | Literal[""] = ""
     page: int = Field(default=1, ge=1, le=1_000_000)
 
-    def where(self, sort: Sort, *, type_: Type | None = None) -> Where:
+    def where(self, sort: EntrySort, *, type_: BaseType | None = None) -> EntryFilter:
         """The same as the notebook knows it: dates and scores from above, words from A."""
-        return Where(
+        return EntryFilter(
             text=self.text,
             type=type_,
             scope_kind=self.scope or None,
@@ -155,7 +160,7 @@ class NoteTypeForm(BaseModel, frozen=True):
     """A note type as the form sends it."""
 
     name: str = ""
-    type: Type = "Context"
+    type: BaseType = "Context"
     priority: int = Field(default=50, lt=2**31)
     description: str = ""
 
@@ -164,7 +169,7 @@ class NoteTypeForm(BaseModel, frozen=True):
         return NoteType(**self.model_dump())
 
 
-_INJECTING = set(Injecting.__dataclass_fields__)
+_INJECTING = set(InjectionOptions.__dataclass_fields__)
 
 
 class InjectingForm(BaseModel, frozen=True):
@@ -179,9 +184,9 @@ class InjectingForm(BaseModel, frozen=True):
     budget_tokens: int = 1_500
     version: Version = 0
 
-    def options(self) -> Injecting:
+    def options(self) -> InjectionOptions:
         """The same as the notebook knows it."""
-        return Injecting(**self.model_dump(include=_INJECTING))
+        return InjectionOptions(**self.model_dump(include=_INJECTING))
 
     def settings(self, agent: str) -> AgentSettings:
         """The settings of this agent, as changed from the version that the person saw."""

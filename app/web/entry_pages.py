@@ -15,16 +15,16 @@ from app.web.pages import back, page
 from app.web.typed import Typed, Version, as_typed
 from flows.recall.library import notebook
 from memory.errors import NoteNotFound, StaleUpdate
-from memory.notes.content import searched_text
+from memory.notes.content import searchable_text
 from memory.notes.notebook import Notebook
-from memory.notes.types import Entry, Kind, Status, Where
+from memory.notes.types import Entry, EntryFilter, EntryKind, EntryStatus
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """What the pages of one kind have of their own. Templates bear the kind's name."""
 
-    kind: Kind
+    kind: EntryKind
     form: type[NoteForm] | type[ExampleForm]
     """The form as a browser sends it."""
     asked: Callable[..., EntryForm]
@@ -67,7 +67,7 @@ def entry_router(shape: Shape) -> APIRouter:
         """Approve or revoke those of the chosen ones that nobody changed since."""
         with notebook() as opened:
             judge = partial(_judge, opened, shape.kind, status)
-            change_each(chosen, judge, lambda ref: searched_text(opened.get(ref)))
+            change_each(chosen, judge, lambda ref: searchable_text(opened.get(ref)))
         return back(request, root)
 
     @router.get("/{ref}")
@@ -110,17 +110,17 @@ def entry_router(shape: Shape) -> APIRouter:
 
 
 def entry_list(
-    request: Request, kind: Kind, where: Where, values: Mapping[str, object]
+    request: Request, kind: EntryKind, where: EntryFilter, values: Mapping[str, object]
 ) -> Response:
     """The entries that fit, a page at a time."""
     with notebook() as opened:
         found, total = opened.list(kind, where), opened.count(kind, where)
     counted = {"total": total, "first": where.offset + 1, "last": where.offset + len(found)}
-    statuses = {"statuses": get_args(Status)}
+    statuses = {"statuses": get_args(EntryStatus)}
     return page(request, f"{kind}s", {"entries": found, **counted, **statuses, **values})
 
 
-def _judge(opened: Notebook, kind: Kind, status: Status, ref: str, version: int) -> None:
+def _judge(opened: Notebook, kind: EntryKind, status: EntryStatus, ref: str, version: int) -> None:
     one = opened.get(ref, kind)
     if (one.status, one.version) != (status, version):
         opened.edit(replace(one, status=status, version=version))
@@ -128,7 +128,7 @@ def _judge(opened: Notebook, kind: Kind, status: Status, ref: str, version: int)
         opened.approve(ref)  # what was Active already may have flags to settle
 
 
-def _other(opened: Notebook, ref: str, kind: Kind) -> Entry | None:
+def _other(opened: Notebook, ref: str, kind: EntryKind) -> Entry | None:
     try:
         return opened.get(ref, kind)
     except NoteNotFound:
@@ -148,7 +148,7 @@ def _form(
         "id": id_,
         "given": given,
         "refused": refused.why,
-        "statuses": get_args(Status),
+        "statuses": get_args(EntryStatus),
         "agents": opened.agents,
         **shape.choices(opened),
     }

@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from app.web.entry_forms import EntryFilter, ExampleForm
 from app.web.entry_pages import Shape, entry_list, entry_router
-from memory.notes.render import show_example
+from memory.notes.render import render_example
 from memory.notes.types import Entry, Example, ScopeKind
 
 Order = Literal["score", "updated", "created", "status", "scope"]
@@ -33,7 +33,7 @@ def _asked(form: Annotated[ExampleForm, Query()]) -> ExampleForm:
 
 
 def _beside(one: Entry) -> dict[str, object]:
-    return {"in_a_prompt": show_example(one) if isinstance(one, Example) else ""}
+    return {"in_a_prompt": render_example(one) if isinstance(one, Example) else ""}
 
 
 router.include_router(

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from app.web.entry_forms import EntryFilter, NoteForm
 from app.web.entry_pages import Shape, entry_list, entry_router
 from memory.notes.notebook import Notebook
-from memory.notes.types import ScopeKind, Type
+from memory.notes.types import BaseType, ScopeKind
 
 Order = Literal["updated", "created", "type", "status", "text", "scope"]
 
@@ -18,7 +18,7 @@ router = APIRouter()
 class NoteFilter(EntryFilter, frozen=True):
     """What the list of notes is asked for."""
 
-    type: Type | Literal[""] = ""
+    type: BaseType | Literal[""] = ""
     sort: Order = "updated"
 
 
@@ -27,7 +27,7 @@ def list_notes(request: Request, asked: Annotated[NoteFilter, Query()]) -> Respo
     """Notes that fit, a page at a time."""
     values = {
         "asked": asked,
-        "types": get_args(Type),
+        "types": get_args(BaseType),
         "scopes": get_args(ScopeKind),
         "sorts": get_args(Order),
     }
@@ -39,7 +39,7 @@ def _asked(form: Annotated[NoteForm, Query()]) -> NoteForm:
 
 
 def _choices(opened: Notebook) -> dict[str, object]:
-    return {"types": get_args(Type), "note_types": opened.types.list()}
+    return {"types": get_args(BaseType), "note_types": opened.types.list()}
 
 
 router.include_router(

@@ -11,7 +11,7 @@ from app.web.pages import back, page
 from app.web.typed import Typed, as_typed
 from flows.recall.library import notebook
 from memory.notes.notebook import Notebook
-from memory.notes.types import Type
+from memory.notes.types import BaseType
 
 router = APIRouter()
 
@@ -28,7 +28,7 @@ def put_note_type(request: Request, typed: Typed) -> Response:
     """Keep a note type, over one of the same name."""
     with notebook() as opened:
         try:
-            opened.types.put(NoteTypeForm.model_validate(typed).wanted())
+            opened.types.save(NoteTypeForm.model_validate(typed).wanted())
         except REFUSED as error:
             mine = as_typed(NoteTypeForm, typed)
             return _page(request, opened, mine, refused=refusal(error))
@@ -48,7 +48,7 @@ def _page(
 ) -> Response:
     values = {
         "note_types": opened.types.list(),
-        "types": get_args(Type),
+        "types": get_args(BaseType),
         "given": given,
         "refused": refused.why,
     }

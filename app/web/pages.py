@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from flows.audit.approval_text import in_words
-from memory.notes.content import state
+from memory.notes.content import effective_status
 from nodes.text import escape_invisible, strip_control_characters
 
 _HERE = Path(__file__).parent
@@ -32,7 +32,7 @@ def _templates() -> Environment:
         "inert": strip_control_characters,
         "in_words": in_words,
         "visible": escape_invisible,
-        "state": lambda entry: state(entry, datetime.now(UTC)),
+        "state": lambda entry: effective_status(entry, datetime.now(UTC)),
     }
     return made
 

@@ -21,7 +21,7 @@ from flows.runs.layout import DIFF, TRAJECTORY
 from flows.runs.report import tools_line
 from memory.errors import NoteNotFound, PlaybookNotFound
 from memory.notes.notebook import Notebook
-from memory.notes.shown_log import Shown
+from memory.notes.shown_log import InjectedEntry
 from memory.notes.types import Entry
 from memory.playbooks.library import Library
 from policy.errors import LogDamaged, LogUnavailable
@@ -114,7 +114,7 @@ def _remembered(report: RunReport) -> dict[str, object]:
     with library() as opened:
         playbooks = [_titled(opened, ref) for ref in report.surfaced.playbooks]
     with notebook() as book:
-        given = [_entry(book, shown) for shown in book.runs.shown_to(report.run_id)]
+        given = [_entry(book, shown) for shown in book.runs.injected_into(report.run_id)]
         rating = book.runs.rating(report.run_id)
     return {"playbooks": playbooks, "given": given, "rating": rating}
 
@@ -142,7 +142,7 @@ def _titled(opened: Library, ref: str) -> tuple[str, str]:
         return ref, "(deleted since)"
 
 
-def _entry(book: Notebook, shown: Shown) -> tuple[Shown, Entry | None]:
+def _entry(book: Notebook, shown: InjectedEntry) -> tuple[InjectedEntry, Entry | None]:
     try:
         return shown, book.get(shown.entry_id)
     except NoteNotFound:

@@ -17,7 +17,7 @@ from benchmarks.row import Row
 from contracts.agents import AGENTS, NATIVE
 from memory import scope
 from memory.content import normalized_digest
-from memory.notes.generation import changing
+from memory.notes.generation import notebook_transaction
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.tables import entries, entry_vectors
 from memory.scope import Scope
@@ -61,7 +61,7 @@ def fill(book: Notebook, *, spread: bool) -> None:
         }
         for number, vector in enumerate(vectors, 1)
     ]
-    with changing(book.engine) as connection:
+    with notebook_transaction(book.engine) as connection:
         connection.execute(insert(entries), written)
         connection.execute(insert(entry_vectors), kept)
 
@@ -107,7 +107,7 @@ def _twice(book: Notebook, task: str) -> tuple[float, float]:
 
 def _after_a_write(book: Notebook, task: str) -> float:
     """Every write makes all caches forget, so the next answer reads its shelves anew."""
-    with changing(book.engine):
+    with notebook_transaction(book.engine):
         pass
     return timed(partial(_inject, book, task))
 

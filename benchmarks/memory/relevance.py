@@ -20,14 +20,14 @@ from benchmarks.memory.retrieval import PROCEDURES, read
 from benchmarks.row import Row
 from contracts.agents import NATIVE
 from memory.notes.notebook import Notebook, open_notebook
-from memory.notes.types import NoteContent, Type
+from memory.notes.types import BaseType, NoteContent
 from memory.scope import LEVELS, Scope
 from memory.types import Embedder
 from providers import mpnet
 
 RULES = Path(__file__).with_name("notes.txt")
 ME = Scope(agent=NATIVE, user="ann", company="acme")
-MIXED: tuple[Type, ...] = ("Constraint", "Preference", "Issue", "Context", "Example")
+MIXED: tuple[BaseType, ...] = ("Constraint", "Preference", "Issue", "Context", "Example")
 
 
 def rows() -> Iterator[Row]:

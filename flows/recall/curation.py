@@ -134,7 +134,7 @@ def _look(
 
 def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:
     """Runs that reported since then, or were rated since; the newest report first."""
-    ids = {*book.runs.rated_since(since), *reported_since(runs, since)}
+    ids = {*book.runs.runs_rated_since(since), *reported_since(runs, since)}
     ended = {run_id: at for run_id in ids if (at := reported_at(runs, run_id)) is not None}
     return sorted(ended, key=lambda run_id: -ended[run_id])
 

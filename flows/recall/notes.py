@@ -87,7 +87,7 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
         def give(seat: Seat) -> Given:
             try:
                 injection = book().inject(seat.viewer, seat.task)
-                book().runs.log_shown(seat.run_id, seat.node, injection)
+                book().runs.log_injection(seat.run_id, seat.node, injection)
             except Unavailable as error:
                 _log.warning("node %r goes on without notes: %s", seat.node, error)
                 return Given()
@@ -96,7 +96,7 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
 
         def given(run_id: str) -> SurfacedMemory:
             try:
-                shown = book().runs.shown_to(run_id)
+                shown = book().runs.injected_into(run_id)
             except Unavailable as error:
                 _log.warning("what run %s was given is not known: %s", run_id, error)
                 return SurfacedMemory()
@@ -145,9 +145,9 @@ def with_notes(run_agent: RunAgent, book: Notes, request: ResolvedRequest, run_i
 
 def explain(injection: "Injection", site: str | None = None) -> str:
     """What a prompt was given and why, as Markdown; empty when there was nothing to give."""
-    if not (injection.shown or injection.left_out or injection.waiting):
+    if not (injection.entries or injection.left_out or injection.without_vector):
         return ""
-    rows = [_row(entry, "yes", injection, site) for entry in injection.shown]
+    rows = [_row(entry, "yes", injection, site) for entry in injection.entries]
     rows += [_row(left.entry, f"no: {left.why}", injection, site) for left in injection.left_out]
     head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
     table = ["", *head, *rows] if rows else []
@@ -155,12 +155,12 @@ def explain(injection: "Injection", site: str | None = None) -> str:
 
 
 def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:
-    from memory.notes.content import kind_of, searched_text
+    from memory.notes.content import kind_of, searchable_text
     from memory.scope import scope_label
 
     distance = injection.distances.get(entry.key)
     away = "" if distance is None else f"{distance:.2f}"
-    said = plain(searched_text(entry)[:120])
+    said = plain(searchable_text(entry)[:120])
     kind = kind_of(entry)
     where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
     return f"| {where} | {said} | {plain(scope_label(entry.scope))} | {plain(shown)} | {away} |"

@@ -8,7 +8,7 @@ from flows.config.settings import Settings, load_settings
 from flows.recall.curation import is_earned
 from flows.recall.library import notebook
 from flows.runs.runs import find_run, report_in
-from memory.notes.rating import Rating
+from memory.notes.rating import RunRating
 
 Look = Literal["none", "started", "waits"]
 
@@ -18,7 +18,7 @@ DEPLOYMENT = "curate-run"
 class Rated(NamedTuple):
     """A rating that is kept, and whether somebody looks now at what the run teaches."""
 
-    rating: Rating
+    rating: RunRating
     look: Look
     """`waits`: it earned a look, and nobody is there who would do it in the background."""
     why: str
@@ -43,7 +43,7 @@ def rate_run(run: str, score: int, *, by: str = "") -> Rated:
     return _look(settings, rating) if earned else Rated(rating, "none", "")
 
 
-def _look(settings: Settings, rating: Rating) -> Rated:
+def _look(settings: Settings, rating: RunRating) -> Rated:
     """Start it where `harness up` keeps a worker; else say how it is done by hand."""
     from flows.services.deploy import (  # brings in Prefect: half a second
         start_deployment,

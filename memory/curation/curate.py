@@ -21,11 +21,11 @@ from memory.curation.proposals import (
 from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import NoteInvalid, NoteNotFound
 from memory.notes import near_duplicates, store
-from memory.notes.content import searched_text
-from memory.notes.near_duplicates import Neighbour
+from memory.notes.content import searchable_text
+from memory.notes.near_duplicates import NearDuplicate
 from memory.notes.notebook import Notebook
 from memory.notes.tables import curations
-from memory.notes.types import Author, Content, Entry, Flag, Where
+from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
 from memory.scope import scope_label
 
 MAX_KNOWN_NOTES = 30
@@ -170,8 +170,8 @@ def _keep(
         return RejectedFinding(finding.summary, str(error))
 
 
-def _propose(look: _Look, content: Content, finding: CurationFinding) -> Entry:
-    flags = _flags(content, finding, look.book.neighbours(content), look.known)
+def _propose(look: _Look, content: EntryContent, finding: CurationFinding) -> Entry:
+    flags = _flags(content, finding, look.book.near_duplicates(content), look.known)
     made = look.book.add(
         content,
         author=look.author,
@@ -182,28 +182,31 @@ def _propose(look: _Look, content: Content, finding: CurationFinding) -> Entry:
     for flag in flags:
         if flag.kind == "contradicts":
             with suppress(NoteNotFound):  # it was removed meanwhile
-                look.book.add_flag(flag.other, Flag("contradicts", made.id, flag.why))
+                look.book.add_flag(flag.other, ReviewFlag("contradicts", made.id, flag.why))
     return made
 
 
-def _same(book: Notebook, content: Content) -> Entry | None:
+def _same(book: Notebook, content: EntryContent) -> Entry | None:
     """What says exactly the same, or said so until a person revoked it; not what is over."""
     now = book.clock()
     with read_transaction(book.engine) as connection:
-        for one in store.same_as(connection, content):
+        for one in store.exact_duplicates(connection, content):
             if one.status == "Revoked" or one.expires_at is None or one.expires_at > now:
                 return one
     return None
 
 
 def _flags(
-    content: Content, finding: CurationFinding, near: Sequence[Neighbour], known: Sequence[Entry]
-) -> list[Flag]:
-    flags = {other.entry.id: near_duplicates.flag(content, other) for other in near}
+    content: EntryContent,
+    finding: CurationFinding,
+    near: Sequence[NearDuplicate],
+    known: Sequence[Entry],
+) -> list[ReviewFlag]:
+    flags = {other.entry.id: near_duplicates.review_flag(content, other) for other in near}
     for number in finding.contradicts:
         if 0 < number <= len(known):
             other = known[number - 1]
-            flags[other.id] = Flag("contradicts", other.id, "the curator says so")
+            flags[other.id] = ReviewFlag("contradicts", other.id, "the curator says so")
     return list(flags.values())
 
 
@@ -214,11 +217,11 @@ def _known(book: Notebook, story: RunTranscript) -> list[Entry]:
 
 
 def _told(entry: Entry) -> str:
-    return f"({scope_label(entry.scope)}) {' '.join(searched_text(entry).split())[:300]}"
+    return f"({scope_label(entry.scope)}) {' '.join(searchable_text(entry).split())[:300]}"
 
 
 def _written_before(book: Notebook, run_id: str) -> int:
-    where = Where(source_run=run_id, author="curator")
+    where = EntryFilter(source_run=run_id, author="curator")
     return book.count("note", where) + book.count("example", where)
 
 

@@ -11,7 +11,13 @@ from typing import Literal
 from pydantic import BaseModel, Field, model_validator
 
 from contracts.agents import NATIVE
-from memory.notes.types import DESCRIPTIVE, Content, ExampleContent, NoteContent, Type
+from memory.notes.types import (
+    AGENT_WRITABLE_TYPES,
+    BaseType,
+    EntryContent,
+    ExampleContent,
+    NoteContent,
+)
 from memory.playbooks.render import neutralize
 from memory.scope import Scope
 from memory.words import tokenize
@@ -59,7 +65,7 @@ class RunTranscript:
 class CurationFinding(BaseModel, frozen=True, extra="forbid"):
     """One thing that a model found."""
 
-    type: Type
+    type: BaseType
     scope: Literal["user", "company", "global"]
     text: str = Field(default="", max_length=2_000)
     input: str = Field(default="", max_length=8_000)
@@ -97,7 +103,9 @@ class RejectedFinding:
     why: str
 
 
-def review_finding(finding: CurationFinding, story: RunTranscript) -> Content | RejectedFinding:
+def review_finding(
+    finding: CurationFinding, story: RunTranscript
+) -> EntryContent | RejectedFinding:
     """The finding as it may be proposed; Refused when the run does not bear it."""
     scope = _scope(finding, story)
     if scope is None:
@@ -106,7 +114,7 @@ def review_finding(finding: CurationFinding, story: RunTranscript) -> Content | 
         )
     content = _content(finding, scope, story)
     quote = finding.evidence if _is_quoted(finding.evidence, story.intent) else ""
-    if finding.type not in DESCRIPTIVE and not _lies_in(finding.text, quote):
+    if finding.type not in AGENT_WRITABLE_TYPES and not _lies_in(finding.text, quote):
         why = f"a {finding.type} needs a quote from the request that holds all its words"
         return RejectedFinding(finding.summary, why)
     for part in _parts(content):
@@ -122,7 +130,7 @@ def remove_hidden_characters(text: str) -> str:
     return "\n".join(neutralize(line) for line in text.splitlines()).strip()
 
 
-def _content(finding: CurationFinding, scope: Scope, story: RunTranscript) -> Content:
+def _content(finding: CurationFinding, scope: Scope, story: RunTranscript) -> EntryContent:
     if finding.type == "Example":
         score = 80 if story.rating is None else story.rating
         return ExampleContent(
@@ -134,7 +142,7 @@ def _content(finding: CurationFinding, scope: Scope, story: RunTranscript) -> Co
     return NoteContent(text=remove_hidden_characters(finding.text), type=finding.type, scope=scope)
 
 
-def _parts(content: Content) -> tuple[str, ...]:
+def _parts(content: EntryContent) -> tuple[str, ...]:
     if isinstance(content, NoteContent):
         return (content.text,)
     return (content.input, content.output)

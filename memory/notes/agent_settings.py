@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, insert, select, update
 
 from memory.errors import AgentUnknown, NoteInvalid, StaleUpdate
-from memory.notes.content import one_of
+from memory.notes.content import match_word
 from memory.notes.tables import agent_settings
 
 NoteStrategy = Literal["Relevant", "Recent", "All"]
@@ -21,7 +21,7 @@ MAX_BUDGET = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Injecting:
+class InjectionOptions:
     """What a prompt is given. The strategies say which notes and examples come first."""
 
     inject_notes: bool = True
@@ -35,7 +35,7 @@ class Injecting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSettings(Injecting):
+class AgentSettings(InjectionOptions):
     """The settings of one agent; version 0 means that nobody changed them yet."""
 
     agent: str
@@ -43,10 +43,10 @@ class AgentSettings(Injecting):
     updated_at: datetime | None = None
 
 
-_INJECTING = TypeAdapter(Injecting)
+_INJECTING = TypeAdapter(InjectionOptions)
 
 
-def get(connection: Connection, agent: str) -> AgentSettings:
+def read_settings(connection: Connection, agent: str) -> AgentSettings:
     """The agent's settings, or the defaults."""
     mine = agent_settings.c.agent == agent
     row = connection.execute(select(agent_settings).where(mine)).first()
@@ -58,30 +58,30 @@ def get(connection: Connection, agent: str) -> AgentSettings:
     )
 
 
-def put(connection: Connection, wanted: AgentSettings, at: datetime) -> AgentSettings:
+def save_settings(connection: Connection, wanted: AgentSettings, at: datetime) -> AgentSettings:
     """Keep these settings, if the agent's are still at the version that they were read at.
 
     Raises:
         NoteInvalid: a number is out of range, or a strategy is not known.
         StaleUpdate: somebody else changed them in between; nothing is written.
     """
-    wanted = checked(wanted)
-    now = get(connection, wanted.agent)
+    wanted = check_settings(wanted)
+    now = read_settings(connection, wanted.agent)
     if now.version != wanted.version:
         raise StaleUpdate(
             f"the settings of agent {wanted.agent!r} are at version {now.version} by now; your "
             f"change was made from version {wanted.version} and is not kept. Look at them again"
         )
-    own = {name: getattr(wanted, name) for name in Injecting.__dataclass_fields__}
+    own = {name: getattr(wanted, name) for name in InjectionOptions.__dataclass_fields__}
     row = {"version": wanted.version + 1, "settings": own, "updated_at": at}
     mine = agent_settings.c.agent == wanted.agent
     changed = connection.execute(update(agent_settings).where(mine).values(**row))
     if changed.rowcount == 0:
         connection.execute(insert(agent_settings).values(agent=wanted.agent, **row))
-    return get(connection, wanted.agent)
+    return read_settings(connection, wanted.agent)
 
 
-def checked(wanted: AgentSettings) -> AgentSettings:
+def check_settings(wanted: AgentSettings) -> AgentSettings:
     """The same with strategies in their own spelling.
 
     Raises:
@@ -92,14 +92,14 @@ def checked(wanted: AgentSettings) -> AgentSettings:
     _in_range("budget_tokens", wanted.budget_tokens, 0, MAX_BUDGET)
     return replace(
         wanted,
-        note_strategy=one_of("note strategy", wanted.note_strategy, get_args(NoteStrategy)),
-        example_strategy=one_of(
+        note_strategy=match_word("note strategy", wanted.note_strategy, get_args(NoteStrategy)),
+        example_strategy=match_word(
             "example strategy", wanted.example_strategy, get_args(ExampleStrategy)
         ),
     )
 
 
-def known(agent: str, agents: Collection[str]) -> str:
+def check_agent(agent: str, agents: Collection[str]) -> str:
     """The agent's name.
 
     Raises:

@@ -8,16 +8,16 @@ from pydantic import ValidationError
 from memory.errors import NoteInvalid
 from memory.notes import content
 from memory.notes.injection import Injection
-from memory.notes.types import Content, Entry, Kind, Note
+from memory.notes.types import Entry, EntryContent, EntryKind, Note
 
 
-def full(entry: Entry) -> dict[str, object]:
+def entry_json(entry: Entry) -> dict[str, object]:
     """Everything that is known of a note or an example."""
     document = {
         "id": entry.id,
         "kind": content.kind_of(entry),
         "version": entry.version,
-        **content.content_json(entry),
+        **content.entry_content_json(entry),
         "author": entry.author._asdict(),
         "source_run": entry.source_run,
         "confidence": entry.confidence,
@@ -28,7 +28,7 @@ def full(entry: Entry) -> dict[str, object]:
     return document | ({"priority": entry.priority} if isinstance(entry, Note) else {})
 
 
-def given(injection: Injection) -> dict[str, object]:
+def injection_json(injection: Injection) -> dict[str, object]:
     """What a prompt is given, and why."""
     return {
         "text": injection.text,
@@ -40,19 +40,19 @@ def given(injection: Injection) -> dict[str, object]:
     }
 
 
-def as_document(entry: Entry) -> str:
+def editable_json(entry: Entry) -> str:
     """The content as JSON to edit."""
-    return json.dumps(content.content_json(entry), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(content.entry_content_json(entry), indent=2, ensure_ascii=False) + "\n"
 
 
-def read_document(text: str, kind: Kind, before: Content) -> Content:
+def parse_edited_json(text: str, kind: EntryKind, before: EntryContent) -> EntryContent:
     """Content from a JSON text that a person wrote; what it does not name stays as before.
 
     Raises:
         NoteInvalid: it is no JSON, or no content of that kind; the first fault is named.
     """
     try:
-        return content.parse(_over(before, json.loads(text)), kind)
+        return content.parse_entry_content(_over(before, json.loads(text)), kind)
     except json.JSONDecodeError as error:
         raise NoteInvalid(f"not {_a(kind)}: {error}. Write it as a JSON object") from error
     except ValidationError as error:
@@ -61,10 +61,10 @@ def read_document(text: str, kind: Kind, before: Content) -> Content:
         raise NoteInvalid(f"not {_a(kind)}: {place!r}: {first['msg']}") from error
 
 
-def _over(before: Content, given: object) -> object:
+def _over(before: EntryContent, given: object) -> object:
     if not isinstance(given, dict):
         return given
-    kept = content.content_json(before)
+    kept = content.entry_content_json(before)
     if given.get("type", kept.get("type")) != kept.get("type"):
         kept["note_type"] = ""  # the one before may not be of the new type
     whose = given.get("scope")
@@ -73,9 +73,9 @@ def _over(before: Content, given: object) -> object:
     return {**kept, **given}
 
 
-def _a(kind: Kind) -> str:
+def _a(kind: EntryKind) -> str:
     return "a note" if kind == "note" else "an example"
 
 
 def _shown(entry: Entry, injection: Injection) -> dict[str, object]:
-    return {**full(entry), "distance": injection.distances.get(entry.key)}
+    return {**entry_json(entry), "distance": injection.distances.get(entry.key)}

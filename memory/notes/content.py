@@ -10,16 +10,16 @@ from memory import scope
 from memory.content import normalized_digest, sanitize_text
 from memory.errors import NoteInvalid
 from memory.notes.types import (
-    DESCRIPTIVE,
-    Content,
+    AGENT_WRITABLE_TYPES,
+    BaseType,
+    EntryContent,
+    EntryFields,
+    EntryKind,
+    EntryStatus,
     ExampleContent,
-    Governed,
-    Kind,
     NoteContent,
     NoteType,
     Protection,
-    Status,
-    Type,
 )
 
 NOTE_LIMIT = 4_000
@@ -30,17 +30,17 @@ EXAMPLE_LIMIT = 20_000
 
 NAME_LIMIT = 64
 
-TYPES: tuple[Type, ...] = get_args(Type)
-STATUSES: tuple[Status, ...] = get_args(Status)
+BASE_TYPES: tuple[BaseType, ...] = get_args(BaseType)
+ENTRY_STATUSES: tuple[EntryStatus, ...] = get_args(EntryStatus)
 
 Word = TypeVar("Word", bound=str)
-C = TypeVar("C", bound=Content)
+C = TypeVar("C", bound=EntryContent)
 
 _NOTE = TypeAdapter(NoteContent)
 _EXAMPLE = TypeAdapter(ExampleContent)
 
 
-def checked(content: C) -> C:
+def check_content(content: C) -> C:
     """The content as it will be kept.
 
     Raises:
@@ -49,39 +49,39 @@ def checked(content: C) -> C:
     own = replace(
         content,
         scope=scope.validate_scope(content.scope),
-        status=one_of("status", content.status, STATUSES),
-        protection=one_of("protection", content.protection, get_args(Protection)),
+        status=match_word("status", content.status, ENTRY_STATUSES),
+        protection=match_word("protection", content.protection, get_args(Protection)),
         expires_at=_aware(content.expires_at),
     )
     if isinstance(own, NoteContent):
         return replace(
             own,
-            text=text("a note", own.text, NOTE_LIMIT),
-            type=one_of("type", own.type, TYPES),
+            text=check_text("a note", own.text, NOTE_LIMIT),
+            type=match_word("type", own.type, BASE_TYPES),
             note_type=(own.note_type or own.type).strip(),
         )
     return replace(
         own,
-        input=text("an example's input", own.input, EXAMPLE_LIMIT),
-        output=text("an example's output", own.output, EXAMPLE_LIMIT),
-        score=score(own.score),
+        input=check_text("an example's input", own.input, EXAMPLE_LIMIT),
+        output=check_text("an example's output", own.output, EXAMPLE_LIMIT),
+        score=check_score(own.score),
     )
 
 
-def check_descriptive(content: Content) -> None:
+def check_agent_may_write(content: EntryContent) -> None:
     """Refuse what tells others what to do: no agent may write it.
 
     Raises:
         NoteInvalid: it is a Constraint or a Preference.
     """
-    if isinstance(content, NoteContent) and content.type not in DESCRIPTIVE:
+    if isinstance(content, NoteContent) and content.type not in AGENT_WRITABLE_TYPES:
         raise NoteInvalid(
             f"an agent cannot write a {content.type}: that would tell others what to do. It may "
-            f"write {', '.join(DESCRIPTIVE)}; a person writes the rest"
+            f"write {', '.join(AGENT_WRITABLE_TYPES)}; a person writes the rest"
         )
 
 
-def check_run(given: str | None) -> None:
+def check_run_id(given: str | None) -> None:
     """Refuse what cannot be the id of a run.
 
     Raises:
@@ -91,13 +91,13 @@ def check_run(given: str | None) -> None:
         raise NoteInvalid(f"no run has the id {given[:80]!r}: `harness runs list` shows them")
 
 
-def checked_type(given: NoteType) -> NoteType:
+def check_note_type(given: NoteType) -> NoteType:
     """A note type as it will be kept.
 
     Raises:
         NoteInvalid: its name or its priority cannot be.
     """
-    name = " ".join(text("a note type's name", given.name, NAME_LIMIT).split())
+    name = " ".join(check_text("a note type's name", given.name, NAME_LIMIT).split())
     if not name.isprintable():
         raise NoteInvalid(f"note type {name!r} holds signs that cannot be printed")
     if not 0 <= given.priority <= 1_000:
@@ -107,12 +107,12 @@ def checked_type(given: NoteType) -> NoteType:
     return replace(
         given,
         name=name,
-        type=one_of("type", given.type, TYPES),
+        type=match_word("type", given.type, BASE_TYPES),
         description=sanitize_text(given.description),
     )
 
 
-def score(given: int) -> int:
+def check_score(given: int) -> int:
     """A score that is from 0 to 100.
 
     Raises:
@@ -123,7 +123,7 @@ def score(given: int) -> int:
     return given
 
 
-def one_of(what: str, given: str, known: tuple[Word, ...]) -> Word:
+def match_word(what: str, given: str, known: tuple[Word, ...]) -> Word:
     """The known word that is meant, in whatever case it was written.
 
     Raises:
@@ -135,7 +135,7 @@ def one_of(what: str, given: str, known: tuple[Word, ...]) -> Word:
     raise NoteInvalid(f"no {what} {given!r}; there are {', '.join(known)}")
 
 
-def text(what: str, given: str, limit: int) -> str:
+def check_text(what: str, given: str, limit: int) -> str:
     """A text as it is kept, without space around it.
 
     Raises:
@@ -150,30 +150,30 @@ def text(what: str, given: str, limit: int) -> str:
     return given.strip()
 
 
-def kind_of(content: Content) -> Kind:
+def kind_of(content: EntryContent) -> EntryKind:
     """Whether it is a note or an example."""
     return "note" if isinstance(content, NoteContent) else "example"
 
 
-def state(entry: Governed, at: datetime) -> Status | Literal["over"]:
+def effective_status(entry: EntryFields, at: datetime) -> EntryStatus | Literal["over"]:
     """Its status; `over` when it is Active and was provisional until before then."""
     is_over = entry.expires_at is not None and entry.expires_at <= at
     return "over" if is_over and entry.status == "Active" else entry.status
 
 
-def searched_text(content: Content) -> str:
+def searchable_text(content: EntryContent) -> str:
     """What it is found by: the note, or the example's input."""
     return content.text if isinstance(content, NoteContent) else content.input
 
 
-def fingerprint(content: Content) -> str:
+def content_digest(content: EntryContent) -> str:
     """The same for exact restatements, which differ in case, space and marks only."""
     if isinstance(content, NoteContent):
         return normalized_digest(content.text)
     return normalized_digest(f"{content.input} {content.output}")
 
 
-def content_json(content: Content) -> dict[str, object]:
+def entry_content_json(content: EntryContent) -> dict[str, object]:
     """The content as JSON, without what is known of it besides; `content_from` reads it back."""
     if isinstance(content, NoteContent):
         names = NoteContent.__dataclass_fields__
@@ -182,13 +182,13 @@ def content_json(content: Content) -> dict[str, object]:
     return _json(_EXAMPLE, ExampleContent(**{name: getattr(content, name) for name in names}))
 
 
-def content_from(document: object) -> Content:
+def entry_content_from_json(document: object) -> EntryContent:
     """Content from what `content_json` gave."""
     is_note = isinstance(document, dict) and "text" in document
-    return parse(document, "note" if is_note else "example")
+    return parse_entry_content(document, "note" if is_note else "example")
 
 
-def parse(document: object, kind: Kind) -> Content:
+def parse_entry_content(document: object, kind: EntryKind) -> EntryContent:
     """Content from outside; raises pydantic's ValidationError."""
     if kind == "note":
         return _NOTE.validate_python(document, extra="forbid")

@@ -10,7 +10,7 @@ from memory.notes.tables import generation
 
 
 @contextmanager
-def changing(engine: Engine) -> Iterator[Connection]:
+def notebook_transaction(engine: Engine) -> Iterator[Connection]:
     """One transaction that writes to the notebook, after whoever does so already.
 
     It grows the generation first, which is one row: so writers take turns on every database, and

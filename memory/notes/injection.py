@@ -13,15 +13,15 @@ from memory.content import sanitize_text
 from memory.database import read_transaction
 from memory.notes import agent_settings
 from memory.notes import generation as note_generation
-from memory.notes.agent_settings import Injecting
+from memory.notes.agent_settings import InjectionOptions
 from memory.notes.cache import Remembered
-from memory.notes.render import Block, render
-from memory.notes.search import FoundEntries, Search
+from memory.notes.render import NotebookBlock, render_block
+from memory.notes.search import FoundEntries, NoteSearch
 from memory.notes.types import Entry, Example, Note
 from memory.notes.vector_cache import Shelves
 from memory.scope import Scope
 from memory.types import Embedder, Vector
-from memory.vectors.query_vector import query_vector
+from memory.vectors.query_vector import embed_query
 
 SETTINGS_LAST = timedelta(minutes=5)
 RESULTS_LAST = timedelta(minutes=1)
@@ -32,27 +32,27 @@ TASK_LIMIT = 4_000
 _log = logging.getLogger(__name__)
 
 
-class Request(NamedTuple):
+class InjectionRequest(NamedTuple):
     """Who asks, and for which task. `options` stand in for the agent's own, for a preview."""
 
     viewer: Scope
     task: str
-    options: Injecting | None = None
+    options: InjectionOptions | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Injection(Block):
+class Injection(NotebookBlock):
     """What a prompt is given, and why."""
 
-    options: Injecting
+    options: InjectionOptions
     why: tuple[str, ...] = ()
     distances: Mapping[int, float] = field(default_factory=dict)
     """By key, of what was found by meaning."""
-    waiting: int = 0
+    without_vector: int = 0
     """How many could not be compared with the task: there is no vector."""
 
     @property
-    def shown(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[Entry, ...]:
         """Notes and examples, in order."""
         return (*self.notes, *self.examples)
 
@@ -71,15 +71,15 @@ class Injector:
         self._engine = engine
         self._embedder = embedder
         self._clock = clock
-        self._settings: Remembered[str, Injecting] = Remembered(
+        self._settings: Remembered[str, InjectionOptions] = Remembered(
             lasts=SETTINGS_LAST, most=100, clock=clock
         )
-        self._results: Remembered[Request, Injection] = Remembered(
+        self._results: Remembered[InjectionRequest, Injection] = Remembered(
             lasts=RESULTS_LAST, most=500, clock=clock
         )
         self._shelves = Shelves()
 
-    def inject(self, request: Request) -> Injection:
+    def inject(self, request: InjectionRequest) -> Injection:
         """What the viewer is given for the task: the same for the same store and request."""
         with read_transaction(self._engine) as connection:
             generation = note_generation.current_generation(connection)
@@ -89,7 +89,7 @@ class Injector:
             return known
         task = self._understood(request.task, options)
         with read_transaction(self._engine) as connection:
-            search = Search(
+            search = NoteSearch(
                 connection=connection,
                 shelves=self._shelves,
                 generation=note_generation.current_generation(connection),
@@ -100,20 +100,20 @@ class Injector:
                 at=self._clock(),
             )
             made = _answer(search, options)
-        until = min((e.expires_at for e in made.shown if e.expires_at), default=None)
+        until = min((e.expires_at for e in made.entries if e.expires_at), default=None)
         # Under the generation that was read first: a write since then made this stale.
         return self._results.put(generation, request, made, until=until)
 
-    def _options(self, connection: Connection, generation: int, viewer: Scope) -> Injecting:
+    def _options(self, connection: Connection, generation: int, viewer: Scope) -> InjectionOptions:
         if viewer.agent is None:
-            return Injecting()
+            return InjectionOptions()
         known = self._settings.get(generation, viewer.agent)
         if known is not None:
             return known
-        read = agent_settings.get(connection, viewer.agent)
+        read = agent_settings.read_settings(connection, viewer.agent)
         return self._settings.put(generation, viewer.agent, read)
 
-    def _understood(self, said: str, options: Injecting) -> _Task:
+    def _understood(self, said: str, options: InjectionOptions) -> _Task:
         by_meaning = (options.inject_notes and options.note_strategy == "Relevant") or (
             options.inject_examples and options.example_strategy == "Semantic"
         )
@@ -123,17 +123,17 @@ class Injector:
         if self._embedder is None:
             return _Task(None, "no embedding model is set")
         try:
-            return _Task(query_vector(self._embedder, text))
+            return _Task(embed_query(self._embedder, text))
         except ModelUnavailable as error:
             _log.warning("notes are chosen by date, not by meaning: %s", error)
             return _Task(None, "the embedding model does not answer")
 
 
-def _answer(search: Search, options: Injecting) -> Injection:
+def _answer(search: NoteSearch, options: InjectionOptions) -> Injection:
     nothing = FoundEntries(why="")
     notes = search.notes(options) if options.inject_notes else nothing
     examples = search.examples(options) if options.inject_examples else nothing
-    block = render(
+    block = render_block(
         [entry for entry in notes.entries if isinstance(entry, Note)],
         [entry for entry in examples.entries if isinstance(entry, Example)],
         max_notes=options.max_notes,
@@ -148,5 +148,5 @@ def _answer(search: Search, options: Injecting) -> Injection:
         options=options,
         why=tuple(filter(None, (notes.why, examples.why))),
         distances={**notes.distances, **examples.distances},
-        waiting=notes.waiting + examples.waiting,
+        without_vector=notes.waiting + examples.waiting,
     )

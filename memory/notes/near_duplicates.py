@@ -7,15 +7,15 @@ from sqlalchemy import ColumnElement, Connection, select
 
 from memory import scope
 from memory.notes import store
-from memory.notes.content import kind_of, searched_text
+from memory.notes.content import kind_of, searchable_text
 from memory.notes.tables import entries, entry_vectors
-from memory.notes.types import Content, Entry, Flag
+from memory.notes.types import Entry, EntryContent, ReviewFlag
 from memory.types import Vector
 
-NEAR = 0.35
+NEAR_DISTANCE = 0.35
 """Cosine distance below which two notes are shown side by side."""
 
-MOST = 3
+MAX_NEAR_DUPLICATES = 3
 """Near ones that are named at most."""
 
 _DENIAL = re.compile(
@@ -24,16 +24,16 @@ _DENIAL = re.compile(
 _WORD = re.compile(r"\w+")
 
 
-class Neighbour(NamedTuple):
+class NearDuplicate(NamedTuple):
     """Another entry, and its cosine distance."""
 
     entry: Entry
     distance: float
 
 
-def neighbours(
-    connection: Connection, content: Content, vector: Vector, model: str
-) -> list[Neighbour]:
+def find_near_duplicates(
+    connection: Connection, content: EntryContent, vector: Vector, model: str
+) -> list[NearDuplicate]:
     """The nearest entries that somebody could be given together with this one, not revoked.
 
     Those are the ones of its own scope, of a wider one, and of a narrower one. An entry whose
@@ -59,20 +59,22 @@ def neighbours(
     vectors = vectors.reshape(len(rows), len(unit))
     lengths = np.linalg.norm(vectors, axis=1)
     away = 1.0 - (vectors @ unit) / np.where(lengths > 0, lengths, 1.0)
-    near = [(float(away[row]), rows[int(row)].key) for row in np.flatnonzero(away < NEAR)]
-    best = sorted(near)[:MOST]
-    found = store.by_key(connection, [key for _, key in best])
-    return [Neighbour(found[key], distance) for distance, key in best if key in found]
+    near = [(float(away[row]), rows[int(row)].key) for row in np.flatnonzero(away < NEAR_DISTANCE)]
+    best = sorted(near)[:MAX_NEAR_DUPLICATES]
+    found = store.entries_by_key(connection, [key for _, key in best])
+    return [NearDuplicate(found[key], distance) for distance, key in best if key in found]
 
 
-def flag(content: Content, other: Neighbour) -> Flag:
+def review_flag(content: EntryContent, other: NearDuplicate) -> ReviewFlag:
     """What a person should look at before they approve: the other one, and why."""
-    if opposes(searched_text(content), searched_text(other.entry)):
-        return Flag("contradicts", other.entry.id, "they differ in a denial or a number")
-    return Flag("near", other.entry.id, f"says nearly the same (distance {other.distance:.2f})")
+    if contradicts(searchable_text(content), searchable_text(other.entry)):
+        return ReviewFlag("contradicts", other.entry.id, "they differ in a denial or a number")
+    return ReviewFlag(
+        "near", other.entry.id, f"says nearly the same (distance {other.distance:.2f})"
+    )
 
 
-def opposes(one: str, other: str) -> bool:
+def contradicts(one: str, other: str) -> bool:
     """Whether two texts of about the same words differ in a denial or in a number (pure)."""
     first, second = one.lower(), other.lower()
     if bool(_DENIAL.search(first)) != bool(_DENIAL.search(second)):

@@ -15,34 +15,34 @@ from memory.errors import NoteInvalid
 from memory.notes import agent_settings, listing, near_duplicates, search, store
 from memory.notes import content as note_content
 from memory.notes import flags as note_flags
-from memory.notes.agent_settings import AgentSettings, Injecting
-from memory.notes.embedding import NoteEmbedding
-from memory.notes.generation import changing
-from memory.notes.injection import Injection, Injector, Request
-from memory.notes.near_duplicates import Neighbour
-from memory.notes.run_notes import RunBook
+from memory.notes.agent_settings import AgentSettings, InjectionOptions
+from memory.notes.embedding import NoteEmbedder
+from memory.notes.generation import notebook_transaction
+from memory.notes.injection import Injection, InjectionRequest, Injector
+from memory.notes.near_duplicates import NearDuplicate
+from memory.notes.run_notes import RunHistory
 from memory.notes.store import PERSON
-from memory.notes.type_book import TypeBook
+from memory.notes.type_book import NoteTypes
 from memory.notes.types import (
     Author,
-    Content,
     Entry,
+    EntryContent,
+    EntryFilter,
+    EntryKind,
+    EntryStatus,
     EntryVersion,
     Example,
     ExampleContent,
-    Flag,
-    Kind,
     Note,
     NoteContent,
-    Status,
-    Where,
+    ReviewFlag,
 )
 from memory.scope import Scope
 from memory.types import Embedder
 
 Clock = Callable[[], datetime]
 
-ALL = Where()
+NO_FILTER = EntryFilter()
 
 
 @contextmanager
@@ -71,7 +71,7 @@ class _Known(TypedDict, total=False):
     author: Author
     source_run: str | None
     confidence: int | None
-    flags: Sequence[Flag]
+    flags: Sequence[ReviewFlag]
 
 
 class Notebook:
@@ -93,9 +93,9 @@ class Notebook:
         self.agents = tuple(sorted(agents))
         self.embedder = embedder
         self.clock = clock
-        self.types = TypeBook(engine)
-        self.runs = RunBook(engine, clock)
-        self.vectors = NoteEmbedding(engine, embedder)
+        self.types = NoteTypes(engine)
+        self.runs = RunHistory(engine, clock)
+        self.embeddings = NoteEmbedder(engine, embedder)
         self._injector = Injector(engine, embedder, clock)
 
     @overload
@@ -103,8 +103,8 @@ class Notebook:
     @overload
     def add(self, content: ExampleContent, **known: Unpack[_Known]) -> Example: ...
     @overload
-    def add(self, content: Content, **known: Unpack[_Known]) -> Entry: ...
-    def add(self, content: Content, **known: Unpack[_Known]) -> Entry:
+    def add(self, content: EntryContent, **known: Unpack[_Known]) -> Entry: ...
+    def add(self, content: EntryContent, **known: Unpack[_Known]) -> Entry:
         """Keep a new note or example; one that no person wrote is Pending, whatever it asks for.
 
         Raises:
@@ -112,16 +112,16 @@ class Notebook:
             AgentUnknown: its scope names an agent that there is not.
         """
         content = self._checked(content)
-        note_content.check_run(known.get("source_run"))
+        note_content.check_run_id(known.get("source_run"))
         author = known.setdefault("author", PERSON)
         if author.kind != "person":
             content = replace(content, status="Pending", protection="Normal")
         if author.kind == "agent":
-            note_content.check_descriptive(content)
-        made = self.vectors.of(content)
-        with changing(self.engine) as connection:
-            entry = store.add(connection, content, at=self.clock(), **known)
-            self.vectors.keep(connection, entry, made)
+            note_content.check_agent_may_write(content)
+        made = self.embeddings.vector_for(content)
+        with notebook_transaction(self.engine) as connection:
+            entry = store.insert_entry(connection, content, at=self.clock(), **known)
+            self.embeddings.save(connection, entry, made)
         return entry
 
     @overload
@@ -129,31 +129,33 @@ class Notebook:
     @overload
     def get(self, ref: str, kind: Literal["example"]) -> Example: ...
     @overload
-    def get(self, ref: str, kind: Kind | None = None) -> Entry: ...
-    def get(self, ref: str, kind: Kind | None = None) -> Entry:
+    def get(self, ref: str, kind: EntryKind | None = None) -> Entry: ...
+    def get(self, ref: str, kind: EntryKind | None = None) -> Entry:
         """The note or example.
 
         Raises:
             NoteNotFound: there is none of that kind.
         """
         with read_transaction(self.engine) as connection:
-            return store.get(connection, ref, kind)
+            return store.get_entry(connection, ref, kind)
 
     @overload
-    def list(self, kind: Literal["note"], where: Where = ALL) -> Sequence[Note]: ...
+    def list(self, kind: Literal["note"], where: EntryFilter = NO_FILTER) -> Sequence[Note]: ...
     @overload
-    def list(self, kind: Literal["example"], where: Where = ALL) -> Sequence[Example]: ...
+    def list(
+        self, kind: Literal["example"], where: EntryFilter = NO_FILTER
+    ) -> Sequence[Example]: ...
     @overload
-    def list(self, kind: Kind, where: Where = ALL) -> Sequence[Entry]: ...
-    def list(self, kind: Kind, where: Where = ALL) -> Sequence[Entry]:
+    def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]: ...
+    def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]:
         """Notes or examples that pass the filter, in its order."""
         with read_transaction(self.engine) as connection:
-            return listing.list_all(connection, kind, where)
+            return listing.list_entries(connection, kind, where)
 
-    def count(self, kind: Kind, where: Where = ALL) -> int:
+    def count(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> int:
         """How many pass the filter, whatever its limit."""
         with read_transaction(self.engine) as connection:
-            return listing.count(connection, kind, where)
+            return listing.count_entries(connection, kind, where)
 
     @overload
     def edit(self, wanted: Note, *, author: Author = PERSON) -> Note: ...
@@ -172,13 +174,13 @@ class Notebook:
             raise NoteInvalid("an agent cannot change what is kept: it may write a new note")
         if author.kind != "person" and wanted.status == "Active":
             raise NoteInvalid("only a person makes a note or an example Active, or changes one")
-        made = self.vectors.anew(wanted)
-        with changing(self.engine) as connection:
-            before = store.get(connection, wanted.id)
-            after = store.change(connection, wanted, author=author, at=self.clock())
-            self.vectors.keep(connection, after, made, before)
+        made = self.embeddings.vector_for_change(wanted)
+        with notebook_transaction(self.engine) as connection:
+            before = store.get_entry(connection, wanted.id)
+            after = store.update_entry(connection, wanted, author=author, at=self.clock())
+            self.embeddings.save(connection, after, made, before)
             if after.status != before.status:
-                after = note_flags.judged(connection, after, author)
+                after = note_flags.clear_after_review(connection, after, author)
         return after
 
     def undo(self, ref: str, *, seen: int | None = None, author: Author = PERSON) -> Entry:
@@ -188,8 +190,8 @@ class Notebook:
             NoteInvalid, StaleUpdate: it was never changed, or is no longer at version `seen`.
         """
         with read_transaction(self.engine) as connection:
-            now = store.get(connection, ref)
-            before = store.before_last(connection, now)
+            now = store.get_entry(connection, ref)
+            before = store.previous_content(connection, now)
         version = now.version if seen is None else seen
         return self.edit(replace(now, **vars(before), version=version), author=author)
 
@@ -214,61 +216,65 @@ class Notebook:
         Raises:
             NoteNotFound: there is none.
         """
-        with changing(self.engine) as connection:
-            entry = store.get(connection, ref)
-            store.remove(connection, entry)
-            note_flags.forget(connection, entry)
+        with notebook_transaction(self.engine) as connection:
+            entry = store.get_entry(connection, ref)
+            store.delete_entry(connection, entry)
+            note_flags.delete_flags_about(connection, entry)
         return entry
 
     def history(self, ref: str) -> Sequence[EntryVersion]:
         """Every version, the newest first."""
         with read_transaction(self.engine) as connection:
-            return store.history(connection, store.get(connection, ref).key)
+            return store.entry_history(connection, store.get_entry(connection, ref).key)
 
-    def neighbours(self, content: Content) -> Sequence[Neighbour]:
+    def near_duplicates(self, content: EntryContent) -> Sequence[NearDuplicate]:
         """What says nearly the same and could be given together with it; none without a model."""
-        made = self.vectors.of(content)
+        made = self.embeddings.vector_for(content)
         if made is None or self.embedder is None:
             return ()
         with read_transaction(self.engine) as connection:
-            return near_duplicates.neighbours(connection, content, made, self.embedder.name)
+            return near_duplicates.find_near_duplicates(
+                connection, content, made, self.embedder.name
+            )
 
-    def add_flag(self, ref: str, flag: Flag) -> None:
+    def add_flag(self, ref: str, flag: ReviewFlag) -> None:
         """Have a person see something beside an entry; its content stays as it is."""
-        with changing(self.engine) as connection:
-            entry = store.get(connection, ref)
-            note_flags.add(connection, entry, flag)
+        with notebook_transaction(self.engine) as connection:
+            entry = store.get_entry(connection, ref)
+            note_flags.add_flag(connection, entry, flag)
 
     def visible_notes(self, viewer: Scope, *, limit: int) -> Sequence[Entry]:
         """The notes that a viewer may be given, in the order of strategy Recent."""
         with read_transaction(self.engine) as connection:
-            keys = search.ordered(
+            keys = search.keys_in_order(
                 connection, "note", viewer, "Recent", at=self.clock(), limit=limit
             )
-            return search.in_order(connection, keys)
+            return search.load_in_order(connection, keys)
 
-    def agent(self, name: str) -> AgentSettings:
+    def agent_settings(self, name: str) -> AgentSettings:
         """What an agent is given.
 
         Raises:
             AgentUnknown: no agent has this name.
         """
-        agent_settings.known(name, self.agents)
+        agent_settings.check_agent(name, self.agents)
         with read_transaction(self.engine) as connection:
-            return agent_settings.get(connection, name)
+            return agent_settings.read_settings(connection, name)
 
-    def set_agent(self, wanted: AgentSettings) -> AgentSettings:
+    def save_agent_settings(self, wanted: AgentSettings) -> AgentSettings:
         """Change what an agent is given: `set_agent(replace(settings, max_notes=3))`.
 
         Raises:
             AgentUnknown, NoteInvalid.
             StaleUpdate: somebody else changed the settings in between.
         """
-        agent_settings.known(wanted.agent, self.agents)
-        with changing(self.engine) as connection:
-            return agent_settings.put(connection, wanted, self.clock())
+        agent_settings.check_agent(wanted.agent, self.agents)
+        with notebook_transaction(self.engine) as connection:
+            return agent_settings.save_settings(connection, wanted, self.clock())
 
-    def inject(self, viewer: Scope, task: str, *, options: Injecting | None = None) -> Injection:
+    def inject(
+        self, viewer: Scope, task: str, *, options: InjectionOptions | None = None
+    ) -> Injection:
         """What the viewer's agent is given for a task; `options` stand in for the agent's own.
 
         Empty ids of the viewer are not known, and nothing that needs them is seen.
@@ -278,20 +284,20 @@ class Notebook:
         """
         viewer = scope.validate_scope(viewer)
         if viewer.agent is not None:
-            agent_settings.known(viewer.agent, self.agents)
-        return self._injector.inject(Request(viewer, task, options))
+            agent_settings.check_agent(viewer.agent, self.agents)
+        return self._injector.inject(InjectionRequest(viewer, task, options))
 
     def _checked(self, content: note_content.C) -> note_content.C:
-        checked = note_content.checked(content)
+        checked = note_content.check_content(content)
         if checked.scope.agent is not None:
-            agent_settings.known(checked.scope.agent, self.agents)
+            agent_settings.check_agent(checked.scope.agent, self.agents)
         return checked
 
-    def _set_status(self, ref: str, status: Status, author: Author) -> Entry:
+    def _set_status(self, ref: str, status: EntryStatus, author: Author) -> Entry:
         entry = self.get(ref)
         if entry.status != status:
             return self.edit(replace(entry, status=status), author=author)
         if not entry.flags:
             return entry
-        with changing(self.engine) as connection:
-            return note_flags.judged(connection, entry, author)
+        with notebook_transaction(self.engine) as connection:
+            return note_flags.clear_after_review(connection, entry, author)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-FARTHEST = 0.85
+MAX_DISTANCE = 0.85
 """Cosine distance past which a note has nothing to do with a task."""
 
-BAND = 0.05
+EQUAL_DISTANCE = 0.05
 """Notes that are so little farther than the nearest are as near; the specific one comes first."""
 
 
@@ -19,15 +19,15 @@ class Candidate(NamedTuple):
     distance: float
 
 
-def reach(nearest: float, last: float) -> float:
+def distance_limit(nearest: float, last: float) -> float:
     """The distance up to which something is meant by a task.
 
     `nearest` is the distance of the nearest, `last` that of the last that there is room for.
     """
-    return min(FARTHEST, max(nearest + BAND, last))
+    return min(MAX_DISTANCE, max(nearest + EQUAL_DISTANCE, last))
 
 
-def choose(
+def choose_candidates(
     meant: Iterable[Candidate], standing: Iterable[Candidate], limit: int
 ) -> list[Candidate]:
     """The `limit` that come first, ranked; behind them, the others, for when those do not fit.

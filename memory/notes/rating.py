@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert, select
 from memory.notes.tables import ratings
 
 
-class Rating(NamedTuple):
+class RunRating(NamedTuple):
     """One person's word on one run."""
 
     run_id: str
@@ -17,17 +17,17 @@ class Rating(NamedTuple):
     at: datetime
 
 
-def put(connection: Connection, given: Rating) -> None:
+def put(connection: Connection, given: RunRating) -> None:
     """Keep a rating, instead of any the run had."""
     connection.execute(delete(ratings).where(ratings.c.run_id == given.run_id))
     row = {"run_id": given.run_id, "score": given.score, "author_name": given.by, "at": given.at}
     connection.execute(insert(ratings).values(**row))
 
 
-def get(connection: Connection, run_id: str) -> Rating | None:
+def get(connection: Connection, run_id: str) -> RunRating | None:
     """The run's rating, or None."""
     row = connection.execute(select(ratings).where(ratings.c.run_id == run_id)).first()
-    return None if row is None else Rating(row.run_id, row.score, row.author_name, row.at)
+    return None if row is None else RunRating(row.run_id, row.score, row.author_name, row.at)
 
 
 def since(connection: Connection, at: datetime) -> list[str]:

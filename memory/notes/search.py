@@ -9,17 +9,17 @@ from sqlalchemy import ColumnElement, Connection, case, func, or_, select
 
 from memory import scope
 from memory.notes import store, vector_search
-from memory.notes.agent_settings import Injecting
+from memory.notes.agent_settings import InjectionOptions
 from memory.notes.tables import entries, note_types
-from memory.notes.types import Entry, Kind
+from memory.notes.types import Entry, EntryKind
 from memory.notes.vector_cache import Shelves
-from memory.notes.vector_search import SPARE, Query
+from memory.notes.vector_search import SPARE_FACTOR, VectorQuery
 from memory.scope import Scope
 from memory.types import Vector
 
 Order = Literal["Recent", "All", "Rated"]
 
-_OF_WAITING: Mapping[Kind, str] = {
+_OF_WAITING: Mapping[EntryKind, str] = {
     "note": "of these only constraints and preferences were looked at",
     "example": "these were not looked at",
 }
@@ -38,7 +38,7 @@ class FoundEntries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search:
+class NoteSearch:
     """One request within one transaction. Without a `vector`, `excuse` says why there is none."""
 
     connection: Connection
@@ -50,7 +50,7 @@ class Search:
     excuse: str
     at: datetime
 
-    def notes(self, options: Injecting) -> FoundEntries:
+    def notes(self, options: InjectionOptions) -> FoundEntries:
         """The notes that the options ask for."""
         limit = options.max_notes
         match options.note_strategy:
@@ -59,7 +59,7 @@ class Search:
             case "Recent" | "All" as order:
                 return self._by_order("note", order, limit)
 
-    def examples(self, options: Injecting) -> FoundEntries:
+    def examples(self, options: InjectionOptions) -> FoundEntries:
         """The examples that the options ask for."""
         limit = options.max_examples
         match options.example_strategy:
@@ -68,31 +68,37 @@ class Search:
             case "Recent" | "Rated" as order:
                 return self._by_order("example", order, limit)
 
-    def _by_meaning(self, kind: Kind, limit: int) -> FoundEntries:
+    def _by_meaning(self, kind: EntryKind, limit: int) -> FoundEntries:
         if self.vector is None:
             found = self._by_order(kind, "Recent", limit)
             why = f"{kind}s by date, not by meaning: {self.excuse}"
             return FoundEntries(entries=found.entries, why=why)
-        query = Query(kind, self.viewer, self.model, self.vector, self.at)
+        query = VectorQuery(kind, self.viewer, self.model, self.vector, self.at)
         near = vector_search.nearest(self.connection, self.shelves, self.generation, query, limit)
         why = f"{kind}s by meaning"
         if near.waiting:
             why += f"; {near.waiting} have no vector yet: {_OF_WAITING[kind]}"
-        entries_ = in_order(self.connection, near.keys)
+        entries_ = load_in_order(self.connection, near.keys)
         return FoundEntries(
             entries=entries_, why=why, distances=near.distances, waiting=near.waiting
         )
 
-    def _by_order(self, kind: Kind, order: Order, limit: int) -> FoundEntries:
-        most = limit * (1 + SPARE)
-        keys = ordered(self.connection, kind, self.viewer, order, at=self.at, limit=most)
+    def _by_order(self, kind: EntryKind, order: Order, limit: int) -> FoundEntries:
+        most = limit * (1 + SPARE_FACTOR)
+        keys = keys_in_order(self.connection, kind, self.viewer, order, at=self.at, limit=most)
         return FoundEntries(
-            entries=in_order(self.connection, keys), why=f"{kind}s by strategy {order}"
+            entries=load_in_order(self.connection, keys), why=f"{kind}s by strategy {order}"
         )
 
 
-def ordered(
-    connection: Connection, kind: Kind, viewer: Scope, order: Order, *, at: datetime, limit: int
+def keys_in_order(
+    connection: Connection,
+    kind: EntryKind,
+    viewer: Scope,
+    order: Order,
+    *,
+    at: datetime,
+    limit: int,
 ) -> list[int]:
     """Keys of what the viewer may see: the specific first, then priority, then the order.
 
@@ -104,14 +110,14 @@ def ordered(
     query = (
         select(entries.c.key)
         .select_from(joined)
-        .where(*seen(kind, viewer, at))
+        .where(*visible_now(kind, viewer, at))
         .order_by(level, func.coalesce(note_types.c.priority, 0).desc(), *_by(order))
         .limit(limit)
     )
     return list(connection.execute(query).scalars())
 
 
-def seen(kind: Kind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
+def visible_now(kind: EntryKind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
     """What a viewer may be shown now, as SQL: Active, not expired, of a scope of theirs."""
     own = [scope.scope_key(one) for one in scope.visible_scopes(viewer)]
     columns = entries.c
@@ -119,9 +125,9 @@ def seen(kind: Kind, viewer: Scope, at: datetime) -> list[ColumnElement[bool]]:
     return [columns.kind == kind, columns.scope.in_(own), columns.status == "Active", lasting]
 
 
-def in_order(connection: Connection, keys: Sequence[int]) -> list[Entry]:
+def load_in_order(connection: Connection, keys: Sequence[int]) -> list[Entry]:
     """These entries; those that are gone by now are left out."""
-    found = store.by_key(connection, keys)
+    found = store.entries_by_key(connection, keys)
     return [found[key] for key in keys if key in found]
 
 

@@ -7,17 +7,17 @@ from sqlalchemy import Connection, func, insert, select
 
 from memory.notes.injection import Injection
 from memory.notes.tables import entries, shown_entries
-from memory.notes.types import Kind
+from memory.notes.types import EntryKind
 
 
-class Shown(NamedTuple):
+class InjectedEntry(NamedTuple):
     """One note or example that a run was given; it may have changed, or be gone, since."""
 
     run_id: str
     node: str
     entry_id: str
     entry_version: int
-    kind: Kind | None
+    kind: EntryKind | None
     """None: it is gone."""
     at: datetime
 
@@ -35,21 +35,21 @@ def log(connection: Connection, run_id: str, node: str, injection: Injection, at
             "rank": rank,
             "at": at,
         }
-        for rank, entry in enumerate(injection.shown, 1)
+        for rank, entry in enumerate(injection.entries, 1)
         if entry.id not in known
     ]
     if rows:
         connection.execute(insert(shown_entries), rows)
 
 
-def of_run(connection: Connection, run_id: str) -> list[Shown]:
+def of_run(connection: Connection, run_id: str) -> list[InjectedEntry]:
     """What a run was given, in the order of its nodes and of their prompts."""
     joined = shown_entries.outerjoin(entries, entries.c.id == shown_entries.c.entry_id)
     query = select(shown_entries, entries.c.kind).select_from(joined)
     query = query.where(shown_entries.c.run_id == run_id)
     order = (shown_entries.c.at, shown_entries.c.node, shown_entries.c.rank)
     return [
-        Shown(row.run_id, row.node, row.entry_id, row.entry_version, row.kind, row.at)
+        InjectedEntry(row.run_id, row.node, row.entry_id, row.entry_version, row.kind, row.at)
         for row in connection.execute(query.order_by(*order))
     ]
 

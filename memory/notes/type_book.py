@@ -6,11 +6,11 @@ from sqlalchemy import Engine
 
 from memory.database import read_transaction
 from memory.notes import content, type_store
-from memory.notes.generation import changing
+from memory.notes.generation import notebook_transaction
 from memory.notes.types import NoteType
 
 
-class TypeBook:
+class NoteTypes:
     """Keeps note types; each gives its notes their priority."""
 
     def __init__(self, engine: Engine) -> None:
@@ -19,9 +19,9 @@ class TypeBook:
     def list(self) -> Sequence[NoteType]:
         """All note types, the most important first."""
         with read_transaction(self._engine) as connection:
-            return type_store.types(connection)
+            return type_store.list_note_types(connection)
 
-    def put(self, wanted: NoteType) -> NoteType:
+    def save(self, wanted: NoteType) -> NoteType:
         """Keep a note type, over one of the same name in whatever case; gives it as it is kept.
 
         The standard ones keep their type.
@@ -29,9 +29,9 @@ class TypeBook:
         Raises:
             NoteInvalid: what is wrong with it.
         """
-        wanted = content.checked_type(wanted)
-        with changing(self._engine) as connection:
-            return type_store.put_type(connection, wanted)
+        wanted = content.check_note_type(wanted)
+        with notebook_transaction(self._engine) as connection:
+            return type_store.save_note_type(connection, wanted)
 
     def remove(self, name: str) -> None:
         """Forget a note type of one's own that no note has.
@@ -39,5 +39,5 @@ class TypeBook:
         Raises:
             NoteInvalid: there is none, it is a standard one, or it is in use.
         """
-        with changing(self._engine) as connection:
-            type_store.remove_type(connection, name)
+        with notebook_transaction(self._engine) as connection:
+            type_store.delete_note_type(connection, name)

@@ -12,19 +12,19 @@ from memory.notes.tables import entries, note_types
 from memory.notes.types import NoteType
 
 
-def types(connection: Connection) -> list[NoteType]:
+def list_note_types(connection: Connection) -> list[NoteType]:
     """All note types, the most important first."""
     order = (note_types.c.priority.desc(), note_types.c.name)
     return [_note_type(row) for row in connection.execute(select(note_types).order_by(*order))]
 
 
-def put_type(connection: Connection, wanted: NoteType) -> NoteType:
+def save_note_type(connection: Connection, wanted: NoteType) -> NoteType:
     """Keep a note type, over one of the same name in whatever case; gives it as it is kept.
 
     Raises:
         NoteInvalid: it is a standard one, and another type is wanted of it.
     """
-    same = (one for one in types(connection) if one.name.lower() == wanted.name.lower())
+    same = (one for one in list_note_types(connection) if one.name.lower() == wanted.name.lower())
     old = next(same, None)
     wanted = replace(
         wanted, name=old.name if old else wanted.name, standard=bool(old and old.standard)
@@ -39,13 +39,13 @@ def put_type(connection: Connection, wanted: NoteType) -> NoteType:
     return wanted
 
 
-def remove_type(connection: Connection, name: str) -> None:
+def delete_note_type(connection: Connection, name: str) -> None:
     """Forget a note type that no note has.
 
     Raises:
         NoteInvalid: there is no such type, it is a standard one, or notes have it.
     """
-    old = next((one for one in types(connection) if one.name == name), None)
+    old = next((one for one in list_note_types(connection) if one.name == name), None)
     if old is None or old.standard:
         why = "not known" if old is None else "a standard one"
         raise NoteInvalid(f"note type {name!r} is {why}: only types of your own can be removed")

@@ -6,17 +6,17 @@ from typing import Literal, NamedTuple
 
 from memory.scope import EVERYONE, Scope
 
-Kind = Literal["note", "example"]
-Type = Literal["Preference", "Constraint", "Context", "Example", "Issue"]
-Status = Literal["Pending", "Active", "Revoked"]
+EntryKind = Literal["note", "example"]
+BaseType = Literal["Preference", "Constraint", "Context", "Example", "Issue"]
+EntryStatus = Literal["Pending", "Active", "Revoked"]
 Protection = Literal["Normal", "Protected"]
 AuthorKind = Literal["person", "curator", "agent"]
-FlagKind = Literal["near", "contradicts"]
+ReviewFlagKind = Literal["near", "contradicts"]
 
-STANDING: tuple[Type, ...] = ("Constraint", "Preference")
+ALWAYS_RELEVANT_TYPES: tuple[BaseType, ...] = ("Constraint", "Preference")
 """Types that tell what to do, whatever the task is."""
 
-DESCRIPTIVE: tuple[Type, ...] = ("Context", "Example", "Issue")
+AGENT_WRITABLE_TYPES: tuple[BaseType, ...] = ("Context", "Example", "Issue")
 """Types that say how things are. The others tell what to do, so no agent may write them."""
 
 
@@ -27,16 +27,16 @@ class Author(NamedTuple):
     name: str = ""
 
 
-class Flag(NamedTuple):
+class ReviewFlag(NamedTuple):
     """Something that a person should see next to `other` before they approve it."""
 
-    kind: FlagKind
+    kind: ReviewFlagKind
     other: str
     why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Governed:
+class EntryFields:
     """What people decide about a note or an example; all of it can be changed and undone.
 
     With `expires_at` it is provisional: it holds until then. What is Protected is never
@@ -44,22 +44,22 @@ class Governed:
     """
 
     scope: Scope = EVERYONE
-    status: Status = "Active"
+    status: EntryStatus = "Active"
     expires_at: datetime | None = None
     protection: Protection = "Normal"
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoteContent(Governed):
+class NoteContent(EntryFields):
     """A note as it is written. An empty `note_type` means the standard one of its type."""
 
     text: str
-    type: Type = "Context"
+    type: BaseType = "Context"
     note_type: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExampleContent(Governed):
+class ExampleContent(EntryFields):
     """An example as it is written: what was asked, what was answered, how good it was, 0 to 100."""
 
     input: str
@@ -68,7 +68,7 @@ class ExampleContent(Governed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class EntryRecord:
     """What is known of a note or an example once it is kept. `version` grows with each change."""
 
     id: str
@@ -78,24 +78,24 @@ class Record:
     source_run: str | None
     confidence: int | None
     """How sure the curator was, 0 to 100; None when nobody was asked."""
-    flags: tuple[Flag, ...]
+    flags: tuple[ReviewFlag, ...]
     created_at: datetime
     updated_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note(NoteContent, Record):
+class Note(NoteContent, EntryRecord):
     """A note as it is kept. `priority` is its note type's."""
 
     priority: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example(ExampleContent, Record):
+class Example(ExampleContent, EntryRecord):
     """An example as it is kept."""
 
 
-Content = NoteContent | ExampleContent
+EntryContent = NoteContent | ExampleContent
 Entry = Note | Example
 
 
@@ -106,7 +106,7 @@ class EntryVersion:
     version: int
     at: datetime
     author: Author
-    content: Content
+    content: EntryContent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,22 +114,22 @@ class NoteType:
     """A finer word for a kind of note; of equally specific notes, higher `priority` comes first."""
 
     name: str
-    type: Type
+    type: BaseType
     priority: int
     description: str = ""
     standard: bool = False
 
 
 ScopeKind = Literal["agent", "user", "company", "everyone"]
-Sort = Literal["updated", "created", "type", "status", "score", "text", "scope"]
+EntrySort = Literal["updated", "created", "type", "status", "score", "text", "scope"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
+class EntryFilter:
     """Which entries of a list are meant, and in which order. None leaves a field open."""
 
-    status: Status | None = None
-    type: Type | None = None
+    status: EntryStatus | None = None
+    type: BaseType | None = None
     note_type: str | None = None
     scope_kind: ScopeKind | None = None
     agent: str | None = None
@@ -140,7 +140,7 @@ class Where:
     flagged: bool | None = None
     text: str = ""
     """All of these words stand in it, in any case."""
-    sort: Sort = "updated"
+    sort: EntrySort = "updated"
     descending: bool = True
     limit: int | None = None
     offset: int = 0

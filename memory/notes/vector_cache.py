@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import Connection, Row, String, bindparam, func, select, type_coerce
 
-from memory.notes.store import IN_ONE_QUESTION
+from memory.notes.store import IDS_PER_QUERY
 from memory.notes.tables import entries, entry_vectors, note_types
-from memory.notes.types import STANDING, Kind
+from memory.notes.types import ALWAYS_RELEVANT_TYPES, EntryKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ MOST = 500
 class ShelfKey(NamedTuple):
     """Which shelf is meant: the entries of one kind and one scope, by one model."""
 
-    kind: Kind
+    kind: EntryKind
     scope: str
     model: str
     length: int
@@ -112,7 +112,7 @@ def _shelf(
 
     _, keys, versions, types, priorities, expires = zip(*facts, strict=True) if facts else ((),) * 6
     known = np.array(keys, dtype=np.int64), np.array(versions, dtype=np.int64)
-    standing = np.array([one in STANDING for one in types], dtype=np.bool_)
+    standing = np.array([one in ALWAYS_RELEVANT_TYPES for one in types], dtype=np.bool_)
     vectors, there, bare = _vectors(connection, where, known, standing, before)
     return Shelf(
         keys=known[0][there],
@@ -184,7 +184,7 @@ def _read(connection: Connection, where: ShelfKey, keys: "Numbers") -> dict[int,
     columns = entry_vectors.c
     query = select(columns.entry_key, columns.vector)
     query = query.where(columns.model == where.model, columns.dimensions == where.length)
-    if len(keys) <= IN_ONE_QUESTION:
+    if len(keys) <= IDS_PER_QUERY:
         query = query.where(columns.entry_key.in_(keys.tolist()))
     else:
         on_it = (entries.c.kind == where.kind, entries.c.scope == where.scope)

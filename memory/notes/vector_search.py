@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import Connection
 
 from memory import scope
-from memory.notes.ranking import Candidate, choose, reach
-from memory.notes.types import Kind
+from memory.notes.ranking import Candidate, choose_candidates, distance_limit
+from memory.notes.types import EntryKind
 from memory.notes.vector_cache import Shelf, ShelfKey, Shelves
 from memory.scope import Scope
 from memory.types import Vector
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
-SPARE = 2
+SPARE_FACTOR = 2
 """This many times more is found than is asked for, for what does not fit a budget."""
 
 
-class Query(NamedTuple):
+class VectorQuery(NamedTuple):
     """What is meant, who asks, and when: what is provisional holds until then only."""
 
-    kind: Kind
+    kind: EntryKind
     viewer: Scope
     model: str
     vector: Vector
     at: datetime
 
 
-class Near(NamedTuple):
+class NearestEntries(NamedTuple):
     """Keys, best first, the distances of those that have one, and how many were not compared."""
 
     keys: list[int]
@@ -56,25 +56,25 @@ class _Measured(NamedTuple):
 
 
 def nearest(
-    connection: Connection, shelves: Shelves, generation: int, query: Query, limit: int
-) -> Near:
+    connection: Connection, shelves: Shelves, generation: int, query: VectorQuery, limit: int
+) -> NearestEntries:
     """What the viewer may see and the query means, best first.
 
     Behind the `limit` best come up to `SPARE` times as many more.
     """
-    most = limit * (1 + SPARE)
+    most = limit * (1 + SPARE_FACTOR)
     measured = list(_measured(connection, shelves, generation, query))
     waiting = sum(one.shelf.waiting for one in measured)
     measured = [one for one in measured if len(one.away)]
     far = _reach(measured, limit)
-    found = choose(
+    found = choose_candidates(
         [c for one in measured for c in _best(one, one.away <= far, most)],
         [c for one in measured for c in _best(one, one.shelf.standing & (one.away <= 2), most)],
         limit,
     )
     bare = {int(key) for one in measured for key in one.shelf.keys[one.shelf.bare]}
     distances = {one.key: one.distance for one in found[:most] if one.key not in bare}
-    return Near([one.key for one in found[:most]], distances, waiting)
+    return NearestEntries([one.key for one in found[:most]], distances, waiting)
 
 
 def _reach(measured: Sequence[_Measured], limit: int) -> float:
@@ -84,11 +84,11 @@ def _reach(measured: Sequence[_Measured], limit: int) -> float:
         return 0.0
     away = np.concatenate([one.away for one in measured])
     first = np.partition(away, limit - 1)[:limit] if limit < len(away) else away
-    return reach(float(first.min()), float(first.max()))
+    return distance_limit(float(first.min()), float(first.max()))
 
 
 def _measured(
-    connection: Connection, shelves: Shelves, generation: int, query: Query
+    connection: Connection, shelves: Shelves, generation: int, query: VectorQuery
 ) -> Iterator[_Measured]:
     import numpy as np
 

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select
 
 from memory.notes.tables import entries, entry_vectors
 from memory.types import Vector
-from memory.vectors.stored_vectors import Unembedded, to_bytes
+from memory.vectors.stored_vectors import TextToEmbed, to_bytes
 
 
 class Made(NamedTuple):
@@ -29,11 +29,11 @@ def forget(connection: Connection, key: int) -> None:
     connection.execute(delete(entry_vectors).where(entry_vectors.c.entry_key == key))
 
 
-def waiting(connection: Connection, made: Made, *, after: int = 0, limit: int) -> list[Unembedded]:
+def waiting(connection: Connection, made: Made, *, after: int = 0, limit: int) -> list[TextToEmbed]:
     """Entries that are not revoked and have no vector made so, in the order of their keys."""
     query = select(entries.c.key, entries.c.text).where(*_without(made), entries.c.key > after)
     rows = connection.execute(query.order_by(entries.c.key).limit(limit))
-    return [Unembedded(row.key, row.text) for row in rows]
+    return [TextToEmbed(row.key, row.text) for row in rows]
 
 
 def first_text(connection: Connection) -> str | None:

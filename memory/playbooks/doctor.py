@@ -13,7 +13,7 @@ from memory.playbooks.index import PlaybookIndex
 from memory.tables import outdated_playbooks, playbook_words, playbooks
 from memory.types import Playbook, PlaybookFilter
 from memory.vectors import stored_vectors
-from memory.vectors.chroma import VectorsAway, VectorsBroken
+from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexUnavailable
 from memory.words import query_words, word_impacts
 
 SELF_RECALL_SAMPLE = 200
@@ -86,11 +86,11 @@ def _words(connection: Connection) -> IndexCheck:
 
 
 def _embedded(connection: Connection, index: PlaybookIndex) -> IndexCheck:
-    models = stored_vectors.by_model(connection)
+    models = stored_vectors.count_by_model(connection)
     unlike = list(index.vector_mismatches())
-    if old := stored_vectors.of_old_text(connection):
+    if old := stored_vectors.with_outdated_vector(connection):
         unlike.append(f"{len(old)} are of an earlier text: `harness memory reindex`")
-    if refused := stored_vectors.refused(connection):
+    if refused := stored_vectors.refused_slugs(connection):
         named = ", ".join(refused[:_NAMED])
         unlike.append(
             f"the model takes no text of {len(refused)} playbooks, which are found by words only: "
@@ -115,7 +115,7 @@ def _vectors(engine: Engine, index: PlaybookIndex, find: SearchByText) -> list[I
 def _waiting(connection: Connection, index: PlaybookIndex) -> IndexCheck:
     """Whether all that the model has to do is done: to be asked after the index was refreshed."""
     changes = connection.execute(select(func.count()).select_from(outdated_playbooks)).scalar_one()
-    lacking = stored_vectors.lacking(connection) if index.model is not None else 0
+    lacking = stored_vectors.count_missing(connection) if index.model is not None else 0
     return IndexCheck(
         name="waiting",
         ok=not lacking,
@@ -129,17 +129,17 @@ def _held(engine: Engine, index: PlaybookIndex) -> IndexCheck:
     index.refresh()
     try:
         held = index.keys()
-    except VectorsAway as error:
+    except VectorIndexUnavailable as error:
         advice = "words are searched meanwhile; the next search that can use it completes it"
         return IndexCheck(name="vectors", ok=False, seen=str(error), advice=advice)
-    except VectorsBroken as error:
+    except VectorIndexCorrupt as error:
         return IndexCheck(
             name="vectors", ok=False, seen=str(error), advice="`harness memory reindex`"
         )
     if held is None:
         return IndexCheck(name="vectors", ok=True, seen="no embedding model: words only")
     with read_transaction(engine) as connection:
-        live, archived = stored_vectors.searchable(connection, index.model or "")
+        live, archived = stored_vectors.indexed_keys(connection, index.model or "")
     wrong = len(held[0] ^ live) + len(held[1] ^ archived)
     return IndexCheck(
         name="vectors",

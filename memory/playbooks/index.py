@@ -32,11 +32,11 @@ from memory.playbooks import bm25
 from memory.tables import last_changes, outdated_playbooks, playbook_vectors, playbooks
 from memory.types import Embedder, PlaybookFilter, Vector
 from memory.vectors import stored_vectors
-from memory.vectors.chroma import VectorsAway, VectorsBehind, VectorsBroken
-from memory.vectors.collection import Vectors
-from memory.vectors.embedding import PLAIN, TEXT_LIMIT, vectors_of_each
-from memory.vectors.query_vector import query_vector
-from memory.vectors.sync import KeepUp, Progress
+from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexStale, VectorIndexUnavailable
+from memory.vectors.collection import VectorIndex
+from memory.vectors.embedding import EMBEDDED_CHARACTERS, PROBE_TEXT, embed_each
+from memory.vectors.query_vector import embed_query
+from memory.vectors.sync import IndexSync, Progress
 from memory.words import query_words
 
 Given = TypeVar("Given")
@@ -91,7 +91,9 @@ class IndexMatches(NamedTuple):
 class PlaybookIndex:
     """Both arms of the search. Without an embedder only words are searched."""
 
-    def __init__(self, engine: Engine, vectors: Vectors | None, embedder: Embedder | None) -> None:
+    def __init__(
+        self, engine: Engine, vectors: VectorIndex | None, embedder: Embedder | None
+    ) -> None:
         self._engine = engine
         self._vectors = vectors
         self._embedder = embedder
@@ -112,7 +114,7 @@ class PlaybookIndex:
         if self._embedder is None or not texts:
             return None
         try:
-            return vectors_of_each(self._embedder, texts)
+            return embed_each(self._embedder, texts)
         except ModelUnavailable as error:
             self._warn_of_no_answer(error)
             return None
@@ -126,7 +128,7 @@ class PlaybookIndex:
         """
         if max_distance is None:
             max_distance = self._embedder.max_distance if self._embedder else 0.0
-        text = sanitize_text(text[:TEXT_LIMIT].replace("\0", " ")).strip()
+        text = sanitize_text(text[:EMBEDDED_CHARACTERS].replace("\0", " ")).strip()
         with read_transaction(self._engine) as connection:
             state = self._state(connection)
             spoken, most = bm25.search_words(
@@ -154,7 +156,7 @@ class PlaybookIndex:
         self._given_up, self._asks_again = False, 0.0
         if self.model is not None:
             with write_transaction(self._engine) as connection:
-                stored_vectors.renew(connection)
+                stored_vectors.queue_missing(connection)
         self._tried(lambda into: self._rebuild(into, damaged=True))
 
     def reindex(self, progress: Progress | None = None) -> None:
@@ -163,8 +165,8 @@ class PlaybookIndex:
         now = self._made_now()
         if now is not None and self.model is not None:
             with write_transaction(self._engine) as connection:
-                stored_vectors.forget_others(connection, self.model, len(now))
-        self._tried(lambda into: self._rebuild(into, progress, damaged=not into.is_sound()))
+                stored_vectors.delete_other_vectors(connection, self.model, len(now))
+        self._tried(lambda into: self._rebuild(into, progress, damaged=not into.is_intact()))
 
     def vector_mismatches(self) -> Sequence[str]:
         """Why some kept vectors cannot be compared with what the model makes, for a person."""
@@ -177,8 +179,8 @@ class PlaybookIndex:
     def is_sound(self) -> bool:
         """Whether the vector index can be opened; also true where that cannot be tried."""
         try:
-            return self._vectors is None or self._vectors.is_sound()
-        except VectorsAway:
+            return self._vectors is None or self._vectors.is_intact()
+        except VectorIndexUnavailable:
             return True
 
     def keys(self) -> tuple[set[int], set[int]] | None:
@@ -201,7 +203,7 @@ class PlaybookIndex:
         """What the model makes of the text of one playbook."""
         with read_transaction(self._engine) as connection:
             first = connection.execute(_FIRST).one_or_none()
-        return self._understood(embedding_text(*first), PLAIN) if first is not None else None
+        return self._understood(embedding_text(*first), PROBE_TEXT) if first is not None else None
 
     def _understood(self, *texts: str) -> Vector | None:
         """The vector of the first of these that the model takes."""
@@ -210,8 +212,8 @@ class PlaybookIndex:
         try:
             for text in texts[:-1]:
                 with suppress(ModelRefused):
-                    return query_vector(self._embedder, text)
-            return query_vector(self._embedder, texts[-1])
+                    return embed_query(self._embedder, text)
+            return embed_query(self._embedder, texts[-1])
         except ModelUnavailable as error:
             self._warn_of_no_answer(error)
             return None
@@ -235,16 +237,16 @@ class PlaybookIndex:
     def _nearest(
         self, vector: Vector, where: PlaybookFilter, depth: int, state: Row[tuple[object, ...]]
     ) -> list[tuple[int, float]] | None:
-        def ask(into: Vectors) -> list[tuple[int, float]]:
+        def ask(into: VectorIndex) -> list[tuple[int, float]]:
             if not state.is_outdated:
-                with suppress(VectorsBehind):
-                    return into.nearest(vector, where, depth, number=state.number or 0)
+                with suppress(VectorIndexStale):
+                    return into.nearest(vector, where, depth, expected_change=state.number or 0)
             self._refresh(into, wait_s=REFRESH_WAIT_S)
             return into.nearest(vector, where, depth)
 
         return self._tried(ask)
 
-    def _tried(self, do: Callable[[Vectors], Given]) -> Given | None:
+    def _tried(self, do: Callable[[VectorIndex], Given]) -> Given | None:
         """What it gives; None, and one warning, where the vectors cannot be had.
 
         A damaged index is made anew, but not time and again when that does not mend it.
@@ -254,7 +256,7 @@ class PlaybookIndex:
         try:
             try:
                 return do(self._vectors)
-            except VectorsBroken as error:
+            except VectorIndexCorrupt as error:
                 if self._given_up:
                     raise
                 self._warn("broken", f"the vector index is damaged and is made anew: {error}")
@@ -265,25 +267,27 @@ class PlaybookIndex:
                 return given
         except StoreCorrupt:
             raise
-        except (VectorsAway, VectorsBroken, StoreUnavailable) as error:
+        except (VectorIndexUnavailable, VectorIndexCorrupt, StoreUnavailable) as error:
             self._warn("away", f"searching by words only: {error}")
             return None
 
     def _warn_of_no_answer(self, error: ModelUnavailable) -> None:
         self._warn("embedder", f"searching by words only until it answers: {error}")
 
-    def _rebuild(self, into: Vectors, progress: Progress | None = None, *, damaged: bool) -> None:
+    def _rebuild(
+        self, into: VectorIndex, progress: Progress | None = None, *, damaged: bool
+    ) -> None:
         with exclusive_lock(self._engine, "index"):
             into.drop(damaged=damaged)
         self._refresh(into, progress)
 
     def _refresh(
-        self, into: Vectors, progress: Progress | None = None, *, wait_s: float | None = None
+        self, into: VectorIndex, progress: Progress | None = None, *, wait_s: float | None = None
     ) -> None:
         # One at a time, or an old state that one process read could overwrite a newer one.
         told = progress or self._tell_if_long
         with exclusive_lock(self._engine, "index", wait_s=wait_s):
-            KeepUp(self._engine, self.model or "", self._owed, told).bring(into)
+            IndexSync(self._engine, self.model or "", self._owed, told).update(into)
 
     def _owed(self, texts: Sequence[str]) -> list[Vector] | None:
         """As `embed`, for what waits for a vector: after an outage not with every search."""

@@ -19,8 +19,8 @@ def embed_lessons(engine: Engine, index: PlaybookIndex, ref: str) -> None:
         return
     with read_transaction(engine) as connection:
         key = store.get(connection, ref).key
-        waiting = stored_vectors.unembedded_lessons(connection, model, key)
+        waiting = stored_vectors.lessons_to_embed(connection, model, key)
     made = index.embed([item.text for item in waiting])
     with write_transaction(engine) as connection:
         for item, vector in zip(waiting, made or (), strict=bool(made)):
-            stored_vectors.put_lesson(connection, item.key, model, vector)
+            stored_vectors.put_lesson_vector(connection, item.key, model, vector)

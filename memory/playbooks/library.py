@@ -33,7 +33,7 @@ from memory.types import (
     SearchResult,
     StoreStats,
 )
-from memory.vectors.collection import FolderVectors, ServedVectors, Vectors
+from memory.vectors.collection import FolderVectorIndex, ServedVectorIndex, VectorIndex
 from memory.vectors.index_name import index_name
 from memory.vectors.sync import Progress
 
@@ -61,10 +61,12 @@ def open_library(
         SettingsInvalid, StoreUnavailable, StoreCorrupt, StoreTooNew.
     """
     engine = open_database(database)
-    vectors: Vectors | None = None
+    vectors: VectorIndex | None = None
     if embedder is not None:
         name = index_name(engine, embedder.name, served=chroma_url is not None)
-        vectors = ServedVectors(chroma_url, name) if chroma_url else FolderVectors(index, name)
+        vectors = (
+            ServedVectorIndex(chroma_url, name) if chroma_url else FolderVectorIndex(index, name)
+        )
     library = Library(engine, PlaybookIndex(engine, vectors, embedder), clock=clock)
     try:
         yield library

@@ -143,7 +143,9 @@ def _by_likeness(
     """Lessons that fit the query first; without vectors, and among equals, the newest first."""
     newest = sorted(taught, key=lambda lesson: -lesson.id)
     if query is not None and model is not None and len(newest) > 1:
-        kept = stored_vectors.lesson_vectors(connection, [lesson.id for lesson in newest], model)
+        kept = stored_vectors.load_lesson_vectors(
+            connection, [lesson.id for lesson in newest], model
+        )
         newest.sort(key=lambda e: -_cosine(kept[e.id], query) if e.id in kept else 1.0)
     return tuple(lesson.text for lesson in newest)
 

@@ -200,7 +200,7 @@ def change(
             f"{base}. Read it again and repeat the change"
         )
     if _embedded(content) != _embedded(playbook):
-        stored_vectors.forget(connection, playbook.key)
+        stored_vectors.delete_vector(connection, playbook.key)
     _write_parts(connection, playbook.key, content, version=new, source=source, at=at)
     return get(connection, playbook.id)
 

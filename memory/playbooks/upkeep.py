@@ -18,7 +18,7 @@ from memory.playbooks.lesson_vectors import embed_lessons
 from memory.stale import Retention, stale_reason
 from memory.tables import executions, playbooks
 from memory.types import OutcomeCounts, Playbook, PlaybookFilter, StoreStats
-from memory.vectors.sync import BATCH, Progress
+from memory.vectors.sync import CHANGES_PER_BATCH, Progress
 
 BATCH_PAUSE_S = 0.01
 """Between two batches: other writers only look now and then whether it is their turn."""
@@ -84,9 +84,11 @@ def reindex(engine: Engine, index: PlaybookIndex, progress: Progress | None = No
     with read_transaction(engine) as connection:
         keys = list(connection.execute(select(playbooks.c.key).order_by(playbooks.c.key)).scalars())
     taught: list[str] = []
-    for start in range(0, len(keys), BATCH):  # each for itself, so that others write in between
+    for start in range(
+        0, len(keys), CHANGES_PER_BATCH
+    ):  # each for itself, so that others write in between
         with write_transaction(engine) as connection:
-            batch = store.by_key(connection, keys[start : start + BATCH], held=True)
+            batch = store.by_key(connection, keys[start : start + CHANGES_PER_BATCH], held=True)
             for key, playbook in batch.items():
                 store.write_words(connection, key, playbook)
                 taught += [playbook.id] if playbook.lessons else []

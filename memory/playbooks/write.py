@@ -79,4 +79,4 @@ def _keep_vector(
     connection: Connection, index: PlaybookIndex, key: int, text: str, made: Sequence[Vector] | None
 ) -> None:
     if made is not None and index.model is not None:
-        stored_vectors.put(connection, key, index.model, text, made[0])
+        stored_vectors.put_vector(connection, key, index.model, text, made[0])

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from chromadb.api.types import Where
     from chromadb.config import Settings
 
-BATCH = 1_000
+WRITE_BATCH = 1_000
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """One vector and what it can be filtered by."""
 
     key: int
@@ -30,19 +30,19 @@ class Entry(NamedTuple):
     tags: tuple[str, ...]
 
 
-class VectorsBroken(Exception):
+class VectorIndexCorrupt(Exception):
     """The index cannot be read or written; it can be made again from the database."""
 
 
-class VectorsAway(Exception):
+class VectorIndexUnavailable(Exception):
     """The served Chroma does not answer, or the folder cannot be used."""
 
 
-class VectorsBehind(Exception):
+class VectorIndexStale(Exception):
     """The index lacks changes that the database holds, or was made from another state of it."""
 
 
-def check_process() -> None:
+def refuse_forked_process() -> None:
     """Refuse a process that was forked from one that used Chroma: there every call hangs, also
     on a client of its own, and also when the parent closed its client before.
 
@@ -50,7 +50,7 @@ def check_process() -> None:
         VectorsAway: this is such a process.
     """
     if _used_in and os.getpid() not in _used_in:
-        raise VectorsAway(
+        raise VectorIndexUnavailable(
             "this process was forked from one that had the vector index open, where Chroma cannot "
             "work: start it as a process of its own"
         )
@@ -60,7 +60,7 @@ _used_in: set[int] = set()
 
 
 @cache
-def broken() -> tuple[type[Exception], ...]:
+def chroma_errors() -> tuple[type[Exception], ...]:
     """What chromadb raises when it, or its folder, is not well."""
     from chromadb.errors import ChromaError
 
@@ -70,26 +70,30 @@ def broken() -> tuple[type[Exception], ...]:
     return (ChromaError, *plain)
 
 
-def without_user(url: str) -> str:
+def without_credentials(url: str) -> str:
     """The URL as it may be told: what stands before its @ may be a password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
 
 
 @contextmanager
-def answering(url: str) -> Iterator[None]:
+def translate_http_errors(url: str) -> Iterator[None]:
     """Turn what a Chroma at this URL raises when it is not there into VectorsAway."""
     import httpx
 
     try:
         yield
     except httpx.HTTPError as error:
-        raise VectorsAway(f"no Chroma answers at {without_user(url)!r}: {error}") from error
+        raise VectorIndexUnavailable(
+            f"no Chroma answers at {without_credentials(url)!r}: {error}"
+        ) from error
     except Exception as error:
         # Plain: what chromadb makes of an answer that is not its own, as that of a proxy.
         if type(error) is not Exception:
             raise
-        raise VectorsAway(f"what answers at {without_user(url)!r} is no Chroma: {error}") from error
+        raise VectorIndexUnavailable(
+            f"what answers at {without_credentials(url)!r} is no Chroma: {error}"
+        ) from error
 
 
 def open_folder(folder: Path) -> "ClientAPI":
@@ -128,11 +132,13 @@ def connect(url: str) -> "ClientAPI":
             ssl=parts.scheme == "https",
             settings=_settings(),
         )
-    except broken() as error:  # also what it makes of nobody being there
-        raise VectorsAway(f"no Chroma answers at {without_user(url)!r}: {error}") from error
+    except chroma_errors() as error:  # also what it makes of nobody being there
+        raise VectorIndexUnavailable(
+            f"no Chroma answers at {without_credentials(url)!r}: {error}"
+        ) from error
 
 
-def collection(client: "ClientAPI", name: str) -> "Collection":
+def open_collection(client: "ClientAPI", name: str) -> "Collection":
     """The collection of this name, made when missing.
 
     Chroma's own defaults do not find 1 in 1,000 clustered records by their own vectors.
@@ -151,7 +157,7 @@ def collection(client: "ClientAPI", name: str) -> "Collection":
     )
 
 
-def upsert(into: "Collection", entries: Sequence[Entry]) -> None:
+def upsert(into: "Collection", entries: Sequence[IndexEntry]) -> None:
     """Write entries, those of the same key over what there was.
 
     Never by deleting first: records that are added again after that get lost in Chroma's graph.
@@ -180,13 +186,13 @@ def nearest(
     return [(int(key), float(d)) for key, d in zip(found["ids"][0], distances, strict=True)]
 
 
-def seen(of: "Collection") -> int:
+def last_change(of: "Collection") -> int:
     """The number of the last change that was brought into it; 0 for a new one."""
     number = (of.metadata or {}).get("seen", 0)
     return number if isinstance(number, int) else 0
 
 
-def mark_seen(into: "Collection", number: int) -> None:
+def set_last_change(into: "Collection", number: int) -> None:
     """Tell that it holds every change up to this number."""
     into.modify(metadata={"seen": number})
 
@@ -203,7 +209,7 @@ def _settings() -> "Settings":
     return Settings(anonymized_telemetry=False)
 
 
-def _metadata(entry: Entry, old: Mapping[str, object]) -> dict[str, str | bool | None]:
+def _metadata(entry: IndexEntry, old: Mapping[str, object]) -> dict[str, str | bool | None]:
     """What an entry is filtered by; upserting merges, so what is gone must be named as None."""
     new: dict[str, str | bool | None] = {"category": entry.category}
     return dict.fromkeys(old) | new | {f"tag {tag}": True for tag in entry.tags}

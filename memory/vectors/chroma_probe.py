@@ -28,7 +28,7 @@ def probe(folder: Path) -> bool:
 
 
 def _finds_itself(client: "ClientAPI", name: str) -> bool:
-    records = chroma.collection(client, name)
+    records = chroma.open_collection(client, name)
     sample = records.get(limit=SAMPLE, include=["embeddings"])
     embeddings = sample["embeddings"]
     if embeddings is None:

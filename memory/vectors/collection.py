@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memory.types import PlaybookFilter
 from memory.vectors import chroma
-from memory.vectors.chroma import Entry, VectorsBehind, VectorsBroken
-from memory.vectors.vector_folder import VectorFolder, is_sound
+from memory.vectors.chroma import IndexEntry, VectorIndexCorrupt, VectorIndexStale
+from memory.vectors.vector_folder import VectorFolder, is_intact
 
 if TYPE_CHECKING:
     from chromadb import Collection
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     Part = Callable[[str], Collection]
 
 
-class Batch(NamedTuple):
+class IndexUpdate(NamedTuple):
     """What is to be written: entries where they belong, and the keys that are gone."""
 
-    live: Sequence[Entry]
-    archived: Sequence[Entry] = ()
-    gone: Sequence[int] = ()
-    number: int = 0
+    live: Sequence[IndexEntry]
+    archived: Sequence[IndexEntry] = ()
+    removed: Sequence[int] = ()
+    last_change: int = 0
     """Of the last change in it."""
 
 
-class Vectors(Protocol):
+class VectorIndex(Protocol):
     """Where vectors are searched. Every method may raise VectorsBroken or VectorsAway."""
 
-    def seen(self) -> int:
+    def last_change(self) -> int:
         """The number of the last change that was written; 0 for what is new."""
         ...
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexUpdate) -> None:
         """Write what changed, and up to which number that is."""
         ...
 
@@ -53,7 +53,7 @@ class Vectors(Protocol):
         where: PlaybookFilter,
         limit: int,
         *,
-        number: int | None = None,
+        expected_change: int | None = None,
     ) -> list[tuple[int, float]]:
         """Keys and cosine distances, the nearest first.
 
@@ -66,7 +66,7 @@ class Vectors(Protocol):
         """All keys: live ones, archived ones."""
         ...
 
-    def is_sound(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether it can be opened; tried in a process of its own where that could end ours."""
         ...
 
@@ -79,7 +79,7 @@ class Vectors(Protocol):
         ...
 
 
-class ServedVectors:
+class ServedVectorIndex:
     """Vectors in a `chroma run` at a URL. It may be shared by processes and hosts."""
 
     def __init__(self, url: str, name: str) -> None:
@@ -87,11 +87,11 @@ class ServedVectors:
         self._name = name
         self._client: ClientAPI | None = None
 
-    def seen(self) -> int:
+    def last_change(self) -> int:
         with self._answering():
-            return chroma.seen(_named(self._open(), self._name)("live"))
+            return chroma.last_change(_named(self._open(), self._name)("live"))
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexUpdate) -> None:
         with self._answering():
             _write(_named(self._open(), self._name), batch)
 
@@ -101,16 +101,16 @@ class ServedVectors:
         where: PlaybookFilter,
         limit: int,
         *,
-        number: int | None = None,
+        expected_change: int | None = None,
     ) -> list[tuple[int, float]]:
         with self._answering():
-            return _nearest(_named(self._open(), self._name), vector, where, limit, number)
+            return _nearest(_named(self._open(), self._name), vector, where, limit, expected_change)
 
     def keys(self) -> tuple[set[int], set[int]]:
         with self._answering():
             return _keys(_named(self._open(), self._name))
 
-    def is_sound(self) -> bool:
+    def is_intact(self) -> bool:
         return True  # it lies in another process
 
     def drop(self, *, damaged: bool) -> None:
@@ -123,17 +123,17 @@ class ServedVectors:
 
     @contextmanager
     def _answering(self) -> Iterator[None]:
-        with _named_errors(), chroma.answering(self._url):
+        with _named_errors(), chroma.translate_http_errors(self._url):
             yield
 
     def _open(self) -> "ClientAPI":
-        chroma.check_process()
+        chroma.refuse_forked_process()
         if self._client is None:
             self._client = chroma.connect(self._url)
         return self._client
 
 
-class FolderVectors:
+class FolderVectorIndex:
     """Vectors in a folder, correct under many threads and processes. Made at first use."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -143,11 +143,11 @@ class FolderVectors:
         self._parts: dict[str, Collection] = {}
         self._seen = ""
 
-    def seen(self) -> int:
+    def last_change(self) -> int:
         with self._alone() as client:
-            return chroma.seen(self._named(client)("live"))
+            return chroma.last_change(self._named(client)("live"))
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexUpdate) -> None:
         with self._alone(writes=True) as client:
             _write(self._named(client), batch)
 
@@ -157,24 +157,24 @@ class FolderVectors:
         where: PlaybookFilter,
         limit: int,
         *,
-        number: int | None = None,
+        expected_change: int | None = None,
     ) -> list[tuple[int, float]]:
         with self._alone() as client:
-            return _nearest(self._named(client), vector, where, limit, number)
+            return _nearest(self._named(client), vector, where, limit, expected_change)
 
     def keys(self) -> tuple[set[int], set[int]]:
         with self._alone() as client:
             return _keys(self._named(client))
 
-    def is_sound(self) -> bool:
-        chroma.check_process()
+    def is_intact(self) -> bool:
+        chroma.refuse_forked_process()
         with self._folder.locked():
-            return not self._folder.can_kill() or self._is_sound()
+            return not self._folder.has_graph() or self._is_sound()
 
     def drop(self, *, damaged: bool) -> None:
         """Remove our collections; the folder's whole contents where they are not to be trusted."""
         if not damaged:
-            with suppress(VectorsBroken), self._alone(writes=True) as client:
+            with suppress(VectorIndexCorrupt), self._alone(writes=True) as client:
                 _drop(client, self._name)
                 self._parts = {}
                 return
@@ -199,23 +199,25 @@ class FolderVectors:
 
     @contextmanager
     def _alone(self, *, writes: bool = False) -> Iterator["ClientAPI"]:
-        chroma.check_process()
+        chroma.refuse_forked_process()
         with self._folder.locked(), _named_errors(), ExitStack() as after:
-            if self._folder.in_doubt and not self._is_sound():
+            if self._folder.is_suspect and not self._is_sound():
                 self._start_anew()
-                raise VectorsBroken(f"the vector index in {self._folder.path} was left damaged")
+                raise VectorIndexCorrupt(
+                    f"the vector index in {self._folder.path} was left damaged"
+                )
             generation = self._folder.generation
             opens = self._client is None or generation != self._seen
             if writes or opens:
-                self._folder.doubt()
+                self._folder.mark_suspect()
             if opens and not writes:  # a write that fails leaves the mark, a read only when it dies
-                after.callback(self._folder.trust)
+                after.callback(self._folder.clear_suspicion)
             client = self._open(generation) if opens or self._client is None else self._client
             if writes:
-                self._seen = self._folder.change()
+                self._seen = self._folder.new_generation()
             yield client
             if writes:
-                self._folder.trust()
+                self._folder.clear_suspicion()
 
     def _open(self, generation: str) -> "ClientAPI":
         self.close()
@@ -225,42 +227,42 @@ class FolderVectors:
 
     def _is_sound(self) -> bool:
         self.close()
-        return is_sound(self._folder.data)
+        return is_intact(self._folder.data)
 
     def _start_anew(self) -> None:
         self.close()
-        self._seen = self._folder.start_anew()
+        self._seen = self._folder.discard_data()
 
 
 @contextmanager
 def _named_errors() -> Iterator[None]:
     try:
         yield
-    except chroma.broken() as error:
-        raise VectorsBroken(f"{type(error).__name__}: {error}") from error
+    except chroma.chroma_errors() as error:
+        raise VectorIndexCorrupt(f"{type(error).__name__}: {error}") from error
 
 
 def _named(client: "ClientAPI", name: str) -> "Part":
-    return lambda part: chroma.collection(client, f"{name}-{part}")
+    return lambda part: chroma.open_collection(client, f"{name}-{part}")
 
 
-def _write(named: "Part", batch: Batch) -> None:
+def _write(named: "Part", batch: IndexUpdate) -> None:
     live, archived = batch.live, batch.archived
     for entries, others, part in ((live, archived, "live"), (archived, live, "archived")):
         into = named(part)
-        leaving = [*batch.gone, *(entry.key for entry in others)]
-        for start in range(0, len(leaving), chroma.BATCH):
-            into.delete(ids=[str(key) for key in leaving[start : start + chroma.BATCH]])
-        for start in range(0, len(entries), chroma.BATCH):
-            chroma.upsert(into, entries[start : start + chroma.BATCH])
-    chroma.mark_seen(named("live"), batch.number)
+        leaving = [*batch.removed, *(entry.key for entry in others)]
+        for start in range(0, len(leaving), chroma.WRITE_BATCH):
+            into.delete(ids=[str(key) for key in leaving[start : start + chroma.WRITE_BATCH]])
+        for start in range(0, len(entries), chroma.WRITE_BATCH):
+            chroma.upsert(into, entries[start : start + chroma.WRITE_BATCH])
+    chroma.set_last_change(named("live"), batch.last_change)
 
 
 def _nearest(
     named: "Part", vector: Sequence[float], where: PlaybookFilter, limit: int, number: int | None
 ) -> list[tuple[int, float]]:
-    if number is not None and (seen := chroma.seen(named("live"))) != number:
-        raise VectorsBehind(f"brought up to change {seen}, not {number}")
+    if number is not None and (seen := chroma.last_change(named("live"))) != number:
+        raise VectorIndexStale(f"brought up to change {seen}, not {number}")
     parts = ("live", "archived") if where.archived else ("live",)
     found = [pair for part in parts for pair in chroma.nearest(named(part), vector, where, limit)]
     return sorted(found, key=lambda pair: (pair[1], pair[0]))[:limit]

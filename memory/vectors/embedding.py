@@ -6,14 +6,14 @@ from math import isfinite
 from contracts.errors import HarnessError, ModelRefused
 from memory.types import Embedder, Vector
 
-TEXT_LIMIT = 4_000
+EMBEDDED_CHARACTERS = 4_000
 """Characters of a text that are embedded: providers refuse what is too long."""
 
-PLAIN = "a playbook"
+PROBE_TEXT = "a playbook"
 """A text that every model takes which takes any."""
 
 
-def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
     """One vector a text, in the same order, of finite numbers.
 
     Raises:
@@ -21,7 +21,7 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
         ModelUnavailable: it does not answer.
     """
     try:
-        made = embedder.embed([text[:TEXT_LIMIT] for text in texts])
+        made = embedder.embed([text[:EMBEDDED_CHARACTERS] for text in texts])
         vectors = [[float(number) for number in vector] for vector in made]
     except HarnessError:
         raise
@@ -35,16 +35,16 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
     return [*vectors]
 
 
-def vectors_of_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
+def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
     """The same, with an empty vector for each text that the model refuses.
 
     Raises:
         ModelUnavailable: it does not answer, or takes no text at all.
     """
     try:
-        return vectors_of(embedder, texts)
+        return embed_texts(embedder, texts)
     except ModelRefused:
-        vectors_of(embedder, [PLAIN])
+        embed_texts(embedder, [PROBE_TEXT])
     return _parted(embedder, texts)
 
 
@@ -55,7 +55,7 @@ def _parted(embedder: Embedder, texts: Sequence[str]) -> list[Vector]:
     vectors: list[Vector] = []
     for half in (texts[: len(texts) // 2], texts[len(texts) // 2 :]):
         try:
-            vectors += vectors_of(embedder, half)
+            vectors += embed_texts(embedder, half)
         except ModelRefused:
             vectors += _parted(embedder, half)
     return vectors

@@ -3,16 +3,16 @@
 from functools import lru_cache
 
 from memory.types import Embedder, Vector
-from memory.vectors.embedding import vectors_of
+from memory.vectors.embedding import embed_texts
 
-KEPT = 64
+CACHED_QUERIES = 64
 
 
-@lru_cache(maxsize=KEPT)
-def query_vector(embedder: Embedder, text: str) -> Vector:
+@lru_cache(maxsize=CACHED_QUERIES)
+def embed_query(embedder: Embedder, text: str) -> Vector:
     """What the embedder makes of this text.
 
     Raises:
         ModelUnavailable: it does not answer; the next call asks again.
     """
-    return vectors_of(embedder, [text])[0]
+    return embed_texts(embedder, [text])[0]

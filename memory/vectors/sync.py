@@ -9,16 +9,16 @@ from memory.database import read_transaction, write_transaction
 from memory.tables import last_changes, outdated_playbooks, playbook_tags, playbooks
 from memory.types import Vector
 from memory.vectors import stored_vectors
-from memory.vectors.chroma import Entry
-from memory.vectors.collection import Batch, Vectors
-from memory.vectors.stored_vectors import Unembedded
+from memory.vectors.chroma import IndexEntry
+from memory.vectors.collection import IndexUpdate, VectorIndex
+from memory.vectors.stored_vectors import TextToEmbed
 
 Progress = Callable[[int, int], None]
 """Told how many of how many are done."""
 
-BATCH = 500
+CHANGES_PER_BATCH = 500
 
-EMBEDDED = 64
+TEXTS_PER_REQUEST = 64
 """Texts that are embedded at once, and their vectors kept before more are asked for."""
 
 
@@ -32,7 +32,7 @@ _OUTDATED, _NUMBERED = _numbered(outdated_playbooks), _numbered(last_changes)
 _LAST_NUMBER = select(func.max(last_changes.c.number))
 
 
-class KeepUp:
+class IndexSync:
     """One pass; only one at a time may work on a database."""
 
     def __init__(
@@ -48,9 +48,9 @@ class KeepUp:
         self._progress = progress
         self._done = self._total = 0
 
-    def bring(self, into: Vectors) -> None:
+    def update(self, into: VectorIndex) -> None:
         """Embed what has no vector yet, while the model answers, and write all that is new."""
-        seen = into.seen()
+        seen = into.last_change()
         if seen > self._count(_LAST_NUMBER):
             into.drop(damaged=False)  # it is ahead: the database was put back to an older state
             seen = 0
@@ -81,7 +81,7 @@ class KeepUp:
                 )
             self._did(len(batch))
 
-    def _catch_up(self, into: Vectors, seen: int) -> None:
+    def _catch_up(self, into: VectorIndex, seen: int) -> None:
         """Write every change after the last that this index has seen."""
         lacking = select(func.count()).select_from(last_changes)
         self._total += self._count(lacking.where(last_changes.c.number > seen))
@@ -92,28 +92,28 @@ class KeepUp:
                 live, archived = _entries(connection, keys, self._model)
             known = {entry.key for entry in (*live, *archived)}
             gone = [key for key in keys if key not in known]
-            into.write(Batch(live, archived, gone, seen))
+            into.write(IndexUpdate(live, archived, gone, seen))
             self._did(len(batch))
 
     def _embed_missing(self, keys: list[int]) -> set[int]:
         with read_transaction(self._engine) as connection:
-            missing = stored_vectors.unembedded(connection, keys)
+            missing = stored_vectors.texts_to_embed(connection, keys)
         waiting: set[int] = set()
-        for start in range(0, len(missing), EMBEDDED):
-            part = missing[start : start + EMBEDDED]
+        for start in range(0, len(missing), TEXTS_PER_REQUEST):
+            part = missing[start : start + TEXTS_PER_REQUEST]
             made = self._embed([item.text for item in part])
             if made is None:
                 return waiting | {item.key for item in missing[start:]}
             waiting |= self._keep(part, made)
         return waiting
 
-    def _keep(self, part: Sequence[Unembedded], made: Sequence[Vector]) -> set[int]:
+    def _keep(self, part: Sequence[TextToEmbed], made: Sequence[Vector]) -> set[int]:
         """Keep these vectors; gives those of playbooks that are being changed just now."""
         with write_transaction(self._engine) as connection:
             texts = _held(connection, [item.key for item in part])
             for item, vector in zip(part, made, strict=True):
                 if texts.get(item.key) == item.text:  # else it was changed or removed meanwhile
-                    stored_vectors.put(connection, item.key, self._model, item.text, vector)
+                    stored_vectors.put_vector(connection, item.key, self._model, item.text, vector)
         return {item.key for item in part if item.key not in texts}
 
     def _count(self, query: Select[tuple[int]]) -> int:
@@ -122,7 +122,7 @@ class KeepUp:
 
     def _batch(self, query: Select[tuple[int, int]], after: int) -> dict[int, int]:
         with read_transaction(self._engine) as connection:
-            rows = connection.execute(query, {"after": after, "most": BATCH})
+            rows = connection.execute(query, {"after": after, "most": CHANGES_PER_BATCH})
             return {row[0]: row[1] for row in rows}
 
     def _did(self, number: int) -> None:
@@ -141,16 +141,16 @@ def _held(connection: Connection, keys: Sequence[int]) -> dict[int, str]:
 
 def _entries(
     connection: Connection, keys: Sequence[int], model: str
-) -> tuple[list[Entry], list[Entry]]:
-    kept = stored_vectors.load(connection, keys, model)
+) -> tuple[list[IndexEntry], list[IndexEntry]]:
+    kept = stored_vectors.load_vectors(connection, keys, model)
     tags: dict[int, list[str]] = {}
     tagged = select(playbook_tags).where(playbook_tags.c.playbook_key.in_(keys))
     for row in connection.execute(tagged):
         tags.setdefault(row.playbook_key, []).append(row.tag)
-    live: list[Entry] = []
-    archived: list[Entry] = []
+    live: list[IndexEntry] = []
+    archived: list[IndexEntry] = []
     query = select(playbooks.c.key, playbooks.c.category, playbooks.c.status)
     for row in connection.execute(query.where(playbooks.c.key.in_(list(kept)))):
         part = archived if row.status == "archived" else live
-        part.append(Entry(row.key, kept[row.key], row.category, tuple(tags.get(row.key, ()))))
+        part.append(IndexEntry(row.key, kept[row.key], row.category, tuple(tags.get(row.key, ()))))
     return live, archived

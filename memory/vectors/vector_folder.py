@@ -14,9 +14,9 @@ from uuid import uuid4
 
 from contracts.whole_file import write_atomically
 from memory.lock_file import acquire_lock
-from memory.vectors.chroma import VectorsAway
+from memory.vectors.chroma import VectorIndexUnavailable
 
-HELD_S = 10.0
+LOCK_TIMEOUT_S = 10.0
 """How long who wants to use the folder waits for others that do."""
 
 
@@ -37,10 +37,10 @@ class VectorFolder:
             with _writable():
                 self.path.mkdir(parents=True, exist_ok=True)
                 lock = held.enter_context((self.path / "lock").open("w"))
-                if not acquire_lock(lock, HELD_S):
-                    raise VectorsAway(
+                if not acquire_lock(lock, LOCK_TIMEOUT_S):
+                    raise VectorIndexUnavailable(
                         f"another process has held the vector index in {self.path} for "
-                        f"{HELD_S:g} s: end it if it hangs or was stopped"
+                        f"{LOCK_TIMEOUT_S:g} s: end it if it hangs or was stopped"
                     )
             yield
 
@@ -57,38 +57,38 @@ class VectorFolder:
         return path.read_text() if path.exists() else ""
 
     @property
-    def in_doubt(self) -> bool:
+    def is_suspect(self) -> bool:
         """Whether who used it last died meanwhile."""
         return self._mark.exists()
 
-    def doubt(self) -> None:
+    def mark_suspect(self) -> None:
         """Mark that what comes now may be the end of this process."""
         with _writable():
             self._mark.touch()
 
-    def trust(self) -> None:
+    def clear_suspicion(self) -> None:
         """Take the mark away."""
         with _writable():
             self._mark.unlink(missing_ok=True)
 
-    def change(self) -> str:
+    def new_generation(self) -> str:
         """A new generation. Before the write: a writer that dies must be noticed as well."""
         new = uuid4().hex
         with _writable():
             write_atomically(self.path / "generation", new)
         return new
 
-    def start_anew(self) -> str:
+    def discard_data(self) -> str:
         """Throw away what Chroma has; gives the new generation."""
         with _writable():
             shutil.rmtree(self.data, ignore_errors=True)
             # A new name: chromadb remembers a folder that it failed to open, and fails again.
             write_atomically(self.path / "current", f"chroma-{uuid4().hex[:8]}")
-        generation = self.change()
-        self.trust()
+        generation = self.new_generation()
+        self.clear_suspicion()
         return generation
 
-    def can_kill(self) -> bool:
+    def has_graph(self) -> bool:
         """Whether Chroma has a graph in it, which it maps into memory as it finds it."""
         return any(self.data.glob("*/data_level0.bin"))
 
@@ -97,7 +97,7 @@ class VectorFolder:
         return self.path / "writing"
 
 
-def is_sound(data: Path, *, timeout_s: float = 300.0) -> bool:
+def is_intact(data: Path, *, timeout_s: float = 300.0) -> bool:
     """Whether Chroma opens this folder and finds its records; tried in a process of its own."""
     argv = (sys.executable, "-P", "-m", "memory.vectors.chroma_probe", str(data))
     try:
@@ -113,4 +113,4 @@ def _writable() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise VectorsAway(f"the vector index cannot be written: {error}") from error
+        raise VectorIndexUnavailable(f"the vector index cannot be written: {error}") from error

@@ -26,7 +26,7 @@ from flows.recall.notes import Seat, explain, notes
 from flows.services.daemon import Running
 from flows.services.pages import pages as kept_pages
 from memory.errors import NoteInvalid
-from memory.notes.agent_settings import Injecting
+from memory.notes.agent_settings import InjectionOptions
 from memory.notes.injection import Injection
 from memory.notes.types import ExampleContent, NoteContent
 from memory.scope import Scope
@@ -96,8 +96,10 @@ def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
     assert set(report.surfaced.notes) == {rule.id, own.id}
     assert report.surfaced.examples == (shown.id,)
     with notebook() as book:
-        assert book.runs.given(rule.id) == 1
-        assert [one.node for one in book.runs.shown_to("abcd1234")] == ["think"] * 2 + ["write"] * 3
+        assert book.runs.count_runs_with(rule.id) == 1
+        assert [one.node for one in book.runs.injected_into("abcd1234")] == ["think"] * 2 + [
+            "write"
+        ] * 3
 
 
 def test_a_run_without_a_user_is_given_nobodys_private_notes(
@@ -146,8 +148,11 @@ def test_an_odd_user_is_refused_before_anything_is_started(
 
 def test_who_is_given_nothing_is_told_what_still_waits() -> None:
     waits = "notes by meaning; 1 have no vector yet"
-    assert explain(Injection(options=Injecting(), why=(waits,), waiting=1)) == f"- {waits}"
-    assert explain(Injection(options=Injecting(), why=("notes by meaning",))) == ""
+    assert (
+        explain(Injection(options=InjectionOptions(), why=(waits,), without_vector=1))
+        == f"- {waits}"
+    )
+    assert explain(Injection(options=InjectionOptions(), why=("notes by meaning",))) == ""
 
 
 def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path) -> None:

@@ -14,7 +14,7 @@ from contracts.errors import BudgetExceeded
 from memory.curation.curate import CurationResult, curate_once, curate_run, is_curated
 from memory.curation.curator import MAX_ATTEMPTS, curation_prompt
 from memory.curation.proposals import MAX_PROPOSALS_PER_RUN
-from memory.notes.near_duplicates import opposes
+from memory.notes.near_duplicates import contradicts
 from memory.notes.notebook import Notebook
 from memory.notes.types import NoteContent
 from memory.scope import Scope
@@ -159,7 +159,7 @@ def test_a_contradiction_that_only_the_model_sees_is_flagged(book: Notebook) -> 
      ("port 80", "the port is 80", False), ("uses tabs", "uses spaces", False)],
 )  # fmt: skip
 def test_a_denial_or_another_number_opposes(one: str, other: str, expected: bool) -> None:
-    assert opposes(one, other) is expected
+    assert contradicts(one, other) is expected
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def fill(home: Path) -> None:
             )
             row = {**content, **same, "key": n + 1, "id": str(UUID(int=n)), "slug": f"item-{n}"}
             connection.execute(insert(playbooks).values(**row))
-            stored_vectors.put(connection, n + 1, "spread", texts[n], made[n])
+            stored_vectors.put_vector(connection, n + 1, "spread", texts[n], made[n])
         mark_outdated(connection, range(1, MANY + 1))
     engine.dispose()
 

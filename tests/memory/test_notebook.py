@@ -9,7 +9,15 @@ from memory.database import read_transaction
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.notebook import Notebook
 from memory.notes.tables import entry_vectors
-from memory.notes.types import Author, ExampleContent, Flag, Note, NoteContent, NoteType, Where
+from memory.notes.types import (
+    Author,
+    EntryFilter,
+    ExampleContent,
+    Note,
+    NoteContent,
+    NoteType,
+    ReviewFlag,
+)
 from memory.scope import Scope
 from tests.support.memory import WordEmbedder
 
@@ -40,7 +48,7 @@ def test_the_standard_note_types_are_there(notebook: Notebook) -> None:
 
 
 def test_a_note_type_of_ones_own_gives_its_priority(notebook: Notebook) -> None:
-    notebook.types.put(NoteType(name="Security", type="Constraint", priority=500))
+    notebook.types.save(NoteType(name="Security", type="Constraint", priority=500))
     note = notebook.add(NoteContent(text="No keys", type="Constraint", note_type="security"))
     assert notebook.get(note.id) == note
     assert (note.note_type, note.priority) == ("Security", 500)
@@ -53,19 +61,19 @@ def test_a_note_type_of_ones_own_gives_its_priority(notebook: Notebook) -> None:
 
 
 def test_a_note_type_in_another_case_is_the_same(notebook: Notebook) -> None:
-    kept = notebook.types.put(NoteType(name="constraint", type="Constraint", priority=7))
+    kept = notebook.types.save(NoteType(name="constraint", type="Constraint", priority=7))
     assert (kept.name, kept.priority, kept.standard) == ("Constraint", 7, True)
     assert kept in notebook.types.list()
     with pytest.raises(NoteInvalid, match="its type stays Constraint"):
-        notebook.types.put(NoteType(name="CONSTRAINT", type="Context", priority=7))
+        notebook.types.save(NoteType(name="CONSTRAINT", type="Context", priority=7))
     assert notebook.add(NoteContent(text="No keys", type="Constraint")).priority == 7
 
 
 def test_a_note_whose_type_is_of_another_type_by_now_is_undone(notebook: Notebook) -> None:
-    notebook.types.put(NoteType(name="Law", type="Context", priority=1))
+    notebook.types.save(NoteType(name="Law", type="Context", priority=1))
     note = notebook.add(NoteContent(text="first", note_type="Law"))
     notebook.edit(replace(note, text="second"))
-    notebook.types.put(NoteType(name="Law", type="Constraint", priority=1))
+    notebook.types.save(NoteType(name="Law", type="Constraint", priority=1))
     undone = notebook.undo(note.id)
     assert isinstance(undone, Note)
     assert (undone.text, undone.type, undone.note_type) == ("first", "Constraint", "Law")
@@ -75,22 +83,22 @@ def test_flags_stay_until_a_person_has_judged(notebook: Notebook) -> None:
     old = notebook.add(TABS)
 
     def denied() -> Note:
-        flags = [Flag("contradicts", old.id, "why"), Flag("near", "0" * 36)]
+        flags = [ReviewFlag("contradicts", old.id, "why"), ReviewFlag("near", "0" * 36)]
         made = notebook.add(NoteContent(text="Indent with spaces"), author=CURATOR, flags=flags)
-        notebook.add_flag(old.id, Flag("contradicts", made.id))
+        notebook.add_flag(old.id, ReviewFlag("contradicts", made.id))
         return made
 
     made = denied()
-    assert len(notebook.list("note", Where(flagged=True))) == 2
+    assert len(notebook.list("note", EntryFilter(flagged=True))) == 2
     assert notebook.approve(made.id).flags == ()
-    assert [note.id for note in notebook.list("note", Where(flagged=True))] == [old.id]
+    assert [note.id for note in notebook.list("note", EntryFilter(flagged=True))] == [old.id]
     notebook.revoke(made.id)
     assert notebook.get(old.id).flags == ()
     other = denied()
     notebook.remove(old.id)
-    assert notebook.get(other.id).flags == (Flag("near", "0" * 36),)
+    assert notebook.get(other.id).flags == (ReviewFlag("near", "0" * 36),)
     assert notebook.approve(other.id) == notebook.get(other.id)
-    assert notebook.list("note", Where(flagged=True)) == []
+    assert notebook.list("note", EntryFilter(flagged=True)) == []
 
 
 def test_a_stale_edit_is_told_and_nothing_is_lost(notebook: Notebook) -> None:
@@ -116,7 +124,7 @@ def test_what_no_person_wrote_waits_for_one(notebook: Notebook) -> None:
     proposed = notebook.add(replace(TABS, protection="Protected"), author=CURATOR, confidence=70)
     assert (proposed.status, proposed.protection, proposed.confidence) == ("Pending", "Normal", 70)
     assert notebook.approve(proposed.id).status == "Active"
-    assert notebook.count("note", Where(status="Pending")) == 0
+    assert notebook.count("note", EntryFilter(status="Pending")) == 0
 
 
 @pytest.mark.parametrize("kind", ["Preference", "Constraint"])
@@ -175,10 +183,10 @@ def test_what_was_kept_while_the_model_was_away_is_embedded_later(
 ) -> None:
     words.down = True
     notebook.add(TABS)
-    assert notebook.vectors.make_missing() == 0
+    assert notebook.embeddings.embed_missing() == 0
     words.down = False
-    assert notebook.vectors.make_missing() == 1
-    assert (vectors(notebook), notebook.vectors.make_missing()) == (1, 0)
+    assert notebook.embeddings.embed_missing() == 1
+    assert (vectors(notebook), notebook.embeddings.embed_missing()) == (1, 0)
 
 
 def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
@@ -186,25 +194,25 @@ def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
     rule = notebook.add(
         NoteContent(text="Never log names", type="Constraint", scope=Scope(company="acme"))
     )
-    assert notebook.list("note", Where(type="Constraint")) == [rule]
-    assert notebook.list("note", Where(scope_kind="user")) == [tabs]
-    assert notebook.list("note", Where(company="acme")) == [rule]
-    assert notebook.list("note", Where(text="NEVER names")) == [rule]
-    assert notebook.list("note", Where(text="100%_")) == []
-    assert notebook.list("note", Where(sort="text", descending=False)) == [tabs, rule]
-    assert notebook.list("note", Where(limit=1, offset=1)) == [tabs]
-    assert notebook.count("note", Where(limit=1)) == 2
+    assert notebook.list("note", EntryFilter(type="Constraint")) == [rule]
+    assert notebook.list("note", EntryFilter(scope_kind="user")) == [tabs]
+    assert notebook.list("note", EntryFilter(company="acme")) == [rule]
+    assert notebook.list("note", EntryFilter(text="NEVER names")) == [rule]
+    assert notebook.list("note", EntryFilter(text="100%_")) == []
+    assert notebook.list("note", EntryFilter(sort="text", descending=False)) == [tabs, rule]
+    assert notebook.list("note", EntryFilter(limit=1, offset=1)) == [tabs]
+    assert notebook.count("note", EntryFilter(limit=1)) == 2
 
 
 def test_the_settings_of_an_agent_are_kept_and_a_stale_change_is_told(notebook: Notebook) -> None:
-    read = notebook.agent("pi")
+    read = notebook.agent_settings("pi")
     assert (read.max_notes, read.note_strategy, read.max_examples) == (5, "Relevant", 3)
-    assert notebook.set_agent(replace(read, max_notes=2)).version == 1
+    assert notebook.save_agent_settings(replace(read, max_notes=2)).version == 1
     with pytest.raises(StaleUpdate, match="at version 1 by now"):
-        notebook.set_agent(replace(read, max_notes=9))
-    assert notebook.agent("pi").max_notes == 2
+        notebook.save_agent_settings(replace(read, max_notes=9))
+    assert notebook.agent_settings("pi").max_notes == 2
     with pytest.raises(AgentUnknown, match="there are claude-code, native, pi"):
-        notebook.agent("smith")
+        notebook.agent_settings("smith")
 
 
 def test_a_rating_replaces_the_one_before(notebook: Notebook) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from contracts.agents import AGENTS
 from memory.errors import NoteInvalid
-from memory.notes.agent_settings import Injecting
+from memory.notes.agent_settings import InjectionOptions
 from memory.notes.notebook import Notebook, open_notebook
 from memory.notes.types import ExampleContent, NoteContent
 from memory.scope import Scope, scope_key, scope_label, scope_level, validate_scope, visible_scopes
@@ -20,7 +20,7 @@ ids = st.sampled_from([None, "", "a", "b", "A", "a'--", 'a","b', "null", "%", "Ã
 agents = st.sampled_from([None, *AGENTS])
 scopes = st.builds(Scope, agent=agents, user=ids, company=ids).map(validate_scope)
 every_way = st.builds(
-    Injecting,
+    InjectionOptions,
     max_notes=st.just(20),
     max_examples=st.just(10),
     budget_tokens=st.just(100_000),
@@ -77,7 +77,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
     st.lists(scopes, min_size=1, max_size=5), st.lists(scopes, min_size=1, max_size=4), every_way
 )
 def test_nobody_is_given_what_is_anothers(
-    shared: Notebook, written: list[Scope], viewers: list[Scope], options: Injecting
+    shared: Notebook, written: list[Scope], viewers: list[Scope], options: InjectionOptions
 ) -> None:
     kept = [
         made
@@ -90,7 +90,7 @@ def test_nobody_is_given_what_is_anothers(
     try:
         for viewer in [*viewers, *viewers]:  # the second time out of the cache
             given_ = shared.inject(viewer, "the same words", options=options)
-            assert {entry.id for entry in given_.shown} == {
+            assert {entry.id for entry in given_.entries} == {
                 entry.id for entry in kept if may_see(viewer, entry.scope)
             }
             levels = [scope_level(note.scope) for note in given_.notes]

@@ -86,7 +86,7 @@ def write(book: Notebook, words: WordEmbedder, what: str, which: int) -> None:
         case "example", _:
             book.add(ExampleContent(input=f"input {which}", output="x"))
         case "embed", _:
-            book.vectors.make_missing()
+            book.embeddings.embed_missing()
         case "reword", Note():
             book.edit(replace(note, text=f"{note.text} and {which}"))
         case "move", Note():

@@ -10,9 +10,9 @@ from sqlalchemy import delete, text, update
 
 from contracts.agents import AGENTS
 from memory.errors import StaleUpdate
-from memory.notes.generation import changing
+from memory.notes.generation import notebook_transaction
 from memory.notes.notebook import Notebook, open_notebook
-from memory.notes.rating import Rating
+from memory.notes.rating import RunRating
 from memory.notes.tables import entry_vectors, generation
 from memory.notes.types import NoteContent, NoteType
 from tests.support.memory import WordEmbedder
@@ -54,35 +54,38 @@ def _until_waiting(book: Notebook, number: int) -> None:
 
 def test_of_two_changes_of_one_agent_the_second_is_told(shared: Notebook) -> None:
     for version in (1, 2):  # there is no row yet, then there is one
-        read = shared.agent("pi")
-        wanted = [partial(shared.set_agent, replace(read, max_notes=n)) for n in (7, 9)]
+        read = shared.agent_settings("pi")
+        wanted = [partial(shared.save_agent_settings, replace(read, max_notes=n)) for n in (7, 9)]
         first, second = at_once(shared, *wanted)
         assert isinstance(second, StaleUpdate)
-        assert first == shared.agent("pi")
-        assert (shared.agent("pi").version, shared.agent("pi").max_notes) == (version, 7)
+        assert first == shared.agent_settings("pi")
+        assert (shared.agent_settings("pi").version, shared.agent_settings("pi").max_notes) == (
+            version,
+            7,
+        )
 
 
 def test_a_note_is_edited_while_vectors_are_made(shared: Notebook) -> None:
     notes = [shared.add(NoteContent(text=f"note {number}")) for number in range(3)]
-    with changing(shared.engine) as connection:
+    with notebook_transaction(shared.engine) as connection:
         connection.execute(delete(entry_vectors))
     edited, made, removed = at_once(
         shared,
         lambda: shared.edit(replace(notes[0], text="other")),
-        shared.vectors.make_missing,
+        shared.embeddings.embed_missing,
         lambda: shared.remove(notes[1].id),
     )
     assert (edited, made, removed) == (shared.get(notes[0].id), 3, notes[1])
-    assert shared.vectors.make_missing() == 0
+    assert shared.embeddings.embed_missing() == 0
 
 
 def test_people_who_rate_one_run_at_once_are_all_heard(shared: Notebook) -> None:
     rated = at_once(shared, *(partial(shared.runs.rate, "r1", n) for n in (10, 20, 95)))
     assert shared.runs.rating("r1") in rated
-    assert all(isinstance(one, Rating) for one in rated)
+    assert all(isinstance(one, RunRating) for one in rated)
 
 
 def test_people_who_keep_one_note_type_at_once_are_all_heard(shared: Notebook) -> None:
     laws = [NoteType(name="Law", type="Issue", priority=n) for n in (1, 2)]
-    kept = at_once(shared, *(partial(shared.types.put, law) for law in laws))
+    kept = at_once(shared, *(partial(shared.types.save, law) for law in laws))
     assert all(isinstance(one, NoteType) for one in kept)

@@ -11,19 +11,19 @@ from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
 from memory.vectors import sync
-from memory.vectors.chroma import Entry
-from memory.vectors.collection import Batch, FolderVectors
+from memory.vectors.chroma import IndexEntry
+from memory.vectors.collection import FolderVectorIndex, IndexUpdate
 from tests.support.memory import Open, WordEmbedder
 from tests.support.stores import new_store
 
 
 def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -> None:
-    one, two = (FolderVectors(tmp_path / "index", "test") for _ in range(2))
+    one, two = (FolderVectorIndex(tmp_path / "index", "test") for _ in range(2))
     for number in range(5):
         vector = [1.0, float(number), 0.5]
-        one.write(Batch([Entry(number, vector, "", ())]))
+        one.write(IndexUpdate([IndexEntry(number, vector, "", ())]))
         assert two.nearest(vector, PlaybookFilter(), 1)[0][0] == number
-    two.write(Batch([], gone=[0, 1, 2]))
+    two.write(IndexUpdate([], removed=[0, 1, 2]))
     assert one.keys() == ({3, 4}, set())
     one.close()
     two.close()
@@ -32,10 +32,10 @@ def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -
 def test_clustered_records_all_find_themselves(tmp_path: Path) -> None:
     embed = WordEmbedder(length=32)
     texts = [f"deploy service number {n % 40} of customer {n}" for n in range(600)]
-    entries = [Entry(n, v, "", ()) for n, v in enumerate(embed(texts))]
-    index = FolderVectors(tmp_path / "index", "test")
+    entries = [IndexEntry(n, v, "", ()) for n, v in enumerate(embed(texts))]
+    index = FolderVectorIndex(tmp_path / "index", "test")
     for _ in range(3):
-        index.write(Batch(entries))
+        index.write(IndexUpdate(entries))
     lost = [
         entry.key
         for entry in entries

@@ -36,7 +36,9 @@ def do(book: Notebook, what: str, words: str) -> str:
         case "remove":
             book.remove(notes[words].id)
         case "turn":
-            book.set_agent(replace(book.agent("native"), inject_notes=words == "on"))
+            book.save_agent_settings(
+                replace(book.agent_settings("native"), inject_notes=words == "on")
+            )
     return given(book)
 
 

@@ -5,7 +5,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from memory.notes.notebook import Notebook
-from memory.notes.types import Author, ExampleContent, Flag, NoteContent, NoteType
+from memory.notes.types import Author, ExampleContent, NoteContent, NoteType, ReviewFlag
 from memory.scope import Scope
 
 HOSTILE = "<script>alert(1)</script>{{ 7 * 7 }}"
@@ -149,9 +149,9 @@ def test_hostile_text_is_shown_as_text(client: TestClient, book: Notebook) -> No
 def test_hostile_flags_types_and_history_are_shown_as_text(
     client: TestClient, book: Notebook
 ) -> None:
-    book.types.put(NoteType(name=HOSTILE, type="Context", priority=1, description=HOSTILE))
+    book.types.save(NoteType(name=HOSTILE, type="Context", priority=1, description=HOSTILE))
     other = book.add(NoteContent(text=HOSTILE))
-    flag = Flag("contradicts", other.id, HOSTILE)
+    flag = ReviewFlag("contradicts", other.id, HOSTILE)
     one = book.add(NoteContent(text=HOSTILE, note_type=HOSTILE), flags=(flag,))
     book.edit(replace(one, text=f"{HOSTILE} again"), author=Author("person", HOSTILE))
     for path in ("/note-types", f"/notes/{one.id}", f"/notes/{one.id}/edit"):
@@ -164,7 +164,7 @@ def test_what_is_over_and_what_is_flagged_is_said_and_can_be_judged(
     client: TestClient, book: Notebook
 ) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
-    one = book.add(NoteContent(text="t", expires_at=past), flags=(Flag("near", "0" * 36),))
+    one = book.add(NoteContent(text="t", expires_at=past), flags=(ReviewFlag("near", "0" * 36),))
     for path in ("/notes", f"/notes/{one.id}"):
         assert '<span class="state over">over</span>' in client.get(path).text
     assert "Keep it as it is" in client.get(f"/notes/{one.id}").text
@@ -206,9 +206,12 @@ def test_settings_of_an_agent_are_tried_out_before_they_are_kept(
     one = {"inject_notes": "true", "max_notes": 1, "note_strategy": "Recent"}
     text = client.post("/agents/native/preview", data=one).text
     assert ("| second" in text, "| first" in text) == (True, False)
-    assert book.agent("native").max_notes == 5
+    assert book.agent_settings("native").max_notes == 5
     client.post("/agents/native", data=one)
-    assert (book.agent("native").max_notes, book.agent("native").inject_examples) == (1, False)
+    assert (
+        book.agent_settings("native").max_notes,
+        book.agent_settings("native").inject_examples,
+    ) == (1, False)
 
 
 def test_settings_out_of_range_are_refused(client: TestClient, book: Notebook) -> None:
