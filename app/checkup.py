@@ -13,8 +13,8 @@ from flows.execution.wiring import engine
 from flows.host import local_stack
 from flows.runs.home import check_home
 from flows.services import local
-from flows.services.deploy import POOL, workers
-from flows.services.server import asking
+from flows.services.deploy import WORK_POOL, online_workers
+from flows.services.server import prefect_client
 from providers.models import check_key
 from sandbox.images import BASE_IMAGE, is_current
 
@@ -85,27 +85,27 @@ def _image(settings: Settings) -> str:
 
 
 def _prefect(settings: Settings) -> str:
-    api = local.known_url(settings)
+    api = local.current_api_url(settings)
     if api is None:
         return "no local server yet: a run starts one"
-    with asking(api) as client:
+    with prefect_client(api) as client:
         return f"{client.api_version()} at {api}"
 
 
 def _kept_processes(settings: Settings) -> str:
-    fallen = [f"{one.title} died: see {one.log}" for one in local_stack.fallen(settings)]
+    fallen = [f"{one.title} died: see {one.log}" for one in local_stack.crashed_daemons(settings)]
     if fallen:
         raise HarnessError(f"{'; '.join(fallen)}. `harness up` starts what is missing")
     return "nothing that was started has died"
 
 
 def _worker(settings: Settings) -> str:
-    api = local.known_url(settings)
-    online = workers(api) if api else None
+    api = local.current_api_url(settings)
+    online = online_workers(api) if api else None
     if online is None:
         return "no work pool yet: `harness up` makes it, for runs started from Prefect"
     if not online:
-        raise HarnessError(f"the work pool {POOL!r} has no worker: `harness up` starts one")
+        raise HarnessError(f"the work pool {WORK_POOL!r} has no worker: `harness up` starts one")
     return ", ".join(online)
 
 

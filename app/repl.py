@@ -10,12 +10,12 @@ from app.repl_lines import event_line, waiting_lines
 from app.terminal.who import who
 from contracts.errors import HarnessError, OptionInvalid
 from flows.config.settings import Settings
-from flows.decided import go_on_in_background, then_line
-from flows.plans.background import Background, start_plan
+from flows.decided import after_decision_line, resume_in_background
+from flows.plans.background import BackgroundPlan, start_background_plan
 from flows.plans.report import plan_lines
 from flows.plans.request import PlanRequest
-from flows.plans.run import PlanShop
-from flows.plans.state import agree, note_draft, plan_state
+from flows.plans.run import PlanDependencies
+from flows.plans.state import agree_to_plan, plan_state, record_draft
 from nodes.text import strip_control_characters
 from policy.types import ApprovalStatus
 
@@ -37,7 +37,7 @@ _PROMPT = "harness> "
 class Repl:
     """One talk. `plan` is the run id of the plan that was shown last."""
 
-    shop: PlanShop
+    shop: PlanDependencies
     settings: Settings
     console: Console
     repo: str
@@ -80,7 +80,7 @@ class Repl:
             request = PlanRequest(
                 prompt=line, repo=self.repo, grants=self.grants, allow_change=self.allow_change
             )
-            self._show(note_draft(self.shop, request))
+            self._show(record_draft(self.shop, request))
 
     def _show(self, name: str) -> None:
         state = plan_state(self.shop, self._named(name))
@@ -95,8 +95,8 @@ class Repl:
     def _run(self, name: str) -> None:
         self.plan = self._named(name)
         before = self.shop.log.last_number()
-        agree(self.shop, self.plan, plan_state(self.shop, self.plan).missing_grants)
-        self._watch(start_plan(self.settings, self.plan), before)
+        agree_to_plan(self.shop, self.plan, plan_state(self.shop, self.plan).missing_grants)
+        self._watch(start_background_plan(self.settings, self.plan), before)
 
     def _decide(self, status: ApprovalStatus, words: str) -> None:
         name, _, reason = words.partition(" ")
@@ -104,9 +104,9 @@ class Repl:
             name = self._only_one_that_waits()
         before = self.shop.log.last_number()
         decided = self.shop.approvals.decide(name, status, by=who(), reason=reason)
-        then = go_on_in_background(self.shop, self.settings, decided)
+        then = resume_in_background(self.shop, self.settings, decided)
         if isinstance(then, str):
-            line = then_line(decided, then, self.settings)
+            line = after_decision_line(decided, then, self.settings)
             self._say(f"{decided.id}: {decided.status}; {line}")
             return
         self.plan = decided.run_id
@@ -118,11 +118,11 @@ class Repl:
         for event in self.shop.log.events(limit=int(words or 20)):
             self._say(event_line(event))
 
-    def _watch(self, started: Background, seen: int) -> None:
+    def _watch(self, started: BackgroundPlan, seen: int) -> None:
         """Show what happens to the plan until its process has said its last word, or is gone."""
         over = False
         while not over:
-            over = started.over  # asked first: it may still say something meanwhile
+            over = started.has_ended  # asked first: it may still say something meanwhile
             for number, event in self.shop.log.events_after(seen, run_id=self.plan):
                 seen = number
                 self._say(event_line(event))

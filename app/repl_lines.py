@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from json import dumps
 
 from contracts.json import Json
-from flows.audit.approval_text import whole
+from flows.audit.approval_text import full_text
 from flows.plans.deltas import plan_delta
 from policy.log.events import Event
 from policy.plan.registry import plain_json
@@ -22,7 +22,7 @@ def event_line(event: Event) -> str:
 
 def waiting_lines(approval: Approval) -> list[str]:
     """What waits, why, and what led there."""
-    return [f"waits: {approval.id}", *(f"  {line}" for line in whole(approval))]
+    return [f"waits: {approval.id}", *(f"  {line}" for line in full_text(approval))]
 
 
 def _of_plan(delta: Mapping[str, Json]) -> str:

@@ -12,25 +12,32 @@ from prefect.states import Cancelled
 from pydantic import Field
 
 from contracts.errors import RunNotFound
-from flows.audit.approval_text import late_line
+from flows.audit.approval_text import expired_line
 from flows.config.settings import load_settings
 from flows.orchestration.flow import NOT_GIVEN, check_given, expected_errors, must_be_given
 from flows.orchestration.heartbeat import beating
 from flows.orchestration.suspend import suspend_until_decided
-from flows.plans.compile import ended, publish, run_steps, step_runner
-from flows.plans.end import note_end
-from flows.plans.reconcile import settle_plan
+from flows.plans.compile import final_state, publish_report, run_steps, step_task_runner
+from flows.plans.end import record_plan_end
+from flows.plans.reconcile import reconcile_plan
 from flows.plans.report import PlanReport, plan_form
-from flows.plans.request import PlanRequest, note_plan, noted_plan
-from flows.plans.run import PlanShop, begin, draft_plan, missing_grants, open_run, report_of
-from flows.plans.wiring import plan_shop
+from flows.plans.request import PlanRequest, record_plan, recorded_plan
+from flows.plans.run import (
+    PlanDependencies,
+    draft_plan,
+    missing_grants,
+    open_plan_run,
+    plan_report,
+    record_agreed_plan,
+)
+from flows.plans.wiring import plan_dependencies
 
 RUN_IT = "run it"
-REFUSED = "the plan was refused"
+PLAN_REFUSED = "the plan was refused"
 _WEEK_S = 7 * 24 * 3600
 
 
-class Agree(RunInput):
+class PlanApprovalForm(RunInput):
     """What a person says of a plan before it runs."""
 
     answer: Literal["refuse", "run it"] = Field(default="refuse", title="This plan")
@@ -42,9 +49,9 @@ class Agree(RunInput):
     description="Make a plan of a prompt and run it; what its data may not decide, you do",
     flow_run_name=lambda: f"plan · {str(flow_run.id)[-8:]}",
     persist_result=True,
-    task_runner=step_runner(),
-    on_cancellation=[settle_plan],
-    on_crashed=[settle_plan],
+    task_runner=step_task_runner(),
+    on_cancellation=[reconcile_plan],
+    on_crashed=[reconcile_plan],
 )
 @expected_errors
 def run_plan(
@@ -66,7 +73,7 @@ def run_plan(
     """
     check_given({"prompt": prompt, "repo": repo})
     run_id = str(flow_run.id)[-8:]
-    with beating(), plan_shop(load_settings()) as shop:
+    with beating(), plan_dependencies(load_settings()) as shop:
         request = PlanRequest(
             prompt=prompt,
             repo=repo,
@@ -76,47 +83,49 @@ def run_plan(
         )
         if not _agreed(shop, run_id, request, ask_first=ask_first):
             _note_refused(shop, run_id)
-            return Cancelled(message=REFUSED)
+            return Cancelled(message=PLAN_REFUSED)
         report = _go_on(shop, run_id)
-    publish(report)
-    return ended(report)
+    publish_report(report)
+    return final_state(report)
 
 
-def _agreed(shop: PlanShop, run_id: str, request: PlanRequest, *, ask_first: bool) -> bool:
+def _agreed(shop: PlanDependencies, run_id: str, request: PlanRequest, *, ask_first: bool) -> bool:
     """Draft the plan and have it agreed on; a run that goes on has that behind it."""
     with suppress(RunNotFound):
-        noted_plan(shop.log, run_id)
+        recorded_plan(shop.log, run_id)
         return True
     try:
-        asked, plan = noted_plan(shop.log, run_id, agreed=False)
+        asked, plan = recorded_plan(shop.log, run_id, agreed=False)
     except RunNotFound:
         asked, plan = request, draft_plan(shop, request)
-        note_plan(shop.log, run_id, asked, plan, agreed=False)
+        record_plan(shop.log, run_id, asked, plan, agreed=False)
     missing = missing_grants(shop, asked, plan)
     if ask_first:
-        form = Agree.with_initial_data(description=plan_form(asked.prompt, plan, missing))
+        form = PlanApprovalForm.with_initial_data(
+            description=plan_form(asked.prompt, plan, missing)
+        )
         said = suspend_flow_run(wait_for_input=form, key=f"plan-{run_id}", timeout=_WEEK_S)
         if said.answer != RUN_IT:
             return False
         asked = replace(asked, grants=asked.grants | missing)
-    begin(shop, run_id, asked, plan)
+    record_agreed_plan(shop, run_id, asked, plan)
     return True
 
 
-def _note_refused(shop: PlanShop, run_id: str) -> None:
-    _, plan = noted_plan(shop.log, run_id, agreed=False)
-    note_end(shop.log, run_id, plan, status="cancelled", error=REFUSED)
+def _note_refused(shop: PlanDependencies, run_id: str) -> None:
+    _, plan = recorded_plan(shop.log, run_id, agreed=False)
+    record_plan_end(shop.log, run_id, plan, status="cancelled", error=PLAN_REFUSED)
 
 
-def _go_on(shop: PlanShop, run_id: str) -> PlanReport:
+def _go_on(shop: PlanDependencies, run_id: str) -> PlanReport:
     """Run what can be run, then wait for a person, until nothing waits or what waited expired."""
     while True:
         suspend_until_decided(shop.approvals, run_id)
-        late = late_line(shop.approvals.expired_undecided(run_id))
+        late = expired_line(shop.approvals.expired_undecided(run_id))
         if late is not None:
-            return replace(report_of(shop, run_id), status="failure", error=late)
-        with open_run(shop, run_id) as run:
+            return replace(plan_report(shop, run_id), status="failure", error=late)
+        with open_plan_run(shop, run_id) as run:
             run_steps(run)
-        report = report_of(shop, run_id)
+        report = plan_report(shop, run_id)
         if report.status != "waiting":
             return report

@@ -5,19 +5,21 @@ from typing import Literal
 from contracts.errors import RunNotFound
 from flows.config.settings import Settings
 from flows.orchestration.start import prefect_at
-from flows.plans.background import Background, start_plan
-from flows.plans.request import noted_plan
-from flows.plans.run import PlanShop
+from flows.plans.background import BackgroundPlan, start_background_plan
+from flows.plans.request import recorded_plan
+from flows.plans.run import PlanDependencies
 from flows.runs.runs import read_entry
 from flows.services.local import api_url
 from policy.types import Approval
 
-Then = Literal["goes on", "waits", "over", "here"]
+AfterDecision = Literal["goes on", "waits", "over", "here"]
 """What becomes of the run: its flow run goes on by itself, or waits for more decisions, or is over;
 or no flow run waits for it, and whoever is here goes on."""
 
 
-def tell_flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> Then:
+def resume_flow_run(
+    shop: PlanDependencies, settings: Settings, approval: Approval
+) -> AfterDecision:
     """Let the flow run go on that is suspended for this decided approval, if nothing else waits.
 
     Raises:
@@ -33,19 +35,23 @@ def tell_flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> The
         return go_on(suspended, shop.approvals, approval.run_id)
 
 
-def go_on_in_background(
-    shop: PlanShop, settings: Settings, approval: Approval
-) -> Background | Then:
+def resume_in_background(
+    shop: PlanDependencies, settings: Settings, approval: Approval
+) -> BackgroundPlan | AfterDecision:
     """Let the run go on that this decided approval is about, a plan in a process of its own.
 
     Raises:
         RunNotFound, PrefectUnavailable: as `tell_flow_run`.
     """
-    then = tell_flow_run(shop, settings, approval)
-    return start_plan(settings, approval.run_id) if then == "here" and not approval.node else then
+    then = resume_flow_run(shop, settings, approval)
+    return (
+        start_background_plan(settings, approval.run_id)
+        if then == "here" and not approval.node
+        else then
+    )
 
 
-def then_line(approval: Approval, then: Then, settings: Settings) -> str:
+def after_decision_line(approval: Approval, then: AfterDecision, settings: Settings) -> str:
     """What becomes of the run of an approval that was decided, in one line."""
     run_id = approval.run_id
     match then:
@@ -69,10 +75,10 @@ def _resumable(run_id: str, settings: Settings) -> str:
     return f"`harness runs resume {run_id}` goes on"
 
 
-def _flow_run(shop: PlanShop, settings: Settings, approval: Approval) -> str:
+def _flow_run(shop: PlanDependencies, settings: Settings, approval: Approval) -> str:
     """The flow run that suspends itself for approvals of this run; empty when none does."""
     if not approval.node:
-        return noted_plan(shop.log, approval.run_id)[0].flow_run
+        return recorded_plan(shop.log, approval.run_id)[0].flow_run
     try:
         entry = read_entry(settings.runs, approval.run_id)
     except RunNotFound:

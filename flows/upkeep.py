@@ -13,8 +13,8 @@ from flows.execution.reconcile import settle_lost
 from flows.execution.wiring import engine, owner, workshop
 from flows.orchestration.memory_tasks import publish_taught
 from flows.orchestration.suspend import let_go_on
-from flows.plans.reconcile import withdraw_cancelled_plans
-from flows.plans.wiring import plan_shop
+from flows.plans.reconcile import cancel_waiting_plans
+from flows.plans.wiring import plan_dependencies
 from flows.recall.curation import ago, curate_new, curate_run, curate_since
 from flows.recall.library import library, notebook
 from memory.curation.curate import CurationResult
@@ -34,8 +34,8 @@ def reap_sandboxes() -> None:
     if api is not None:
         late = set_noted_states(settings.runs, api)
         get_run_logger().info("%d flow runs got their state after an outage", late)
-    with plan_shop(settings) as shop:
-        get_run_logger().info("%d waiting plans were cancelled", withdraw_cancelled_plans(shop))
+    with plan_dependencies(settings) as shop:
+        get_run_logger().info("%d waiting plans were cancelled", cancel_waiting_plans(shop))
     reaped = reap(engine(), owner(settings))
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.snapshots)
@@ -45,7 +45,7 @@ def reap_sandboxes() -> None:
 @flow(name="expire-approvals")
 def expire_approvals() -> None:
     """Mark the approvals whose time is over; a suspended run that waited for one ends."""
-    with plan_shop(load_settings()) as shop:
+    with plan_dependencies(load_settings()) as shop:
         get_run_logger().info("%d approvals expired", shop.approvals.expire())
         get_run_logger().info("%d suspended runs go on", let_go_on(shop.approvals))
 

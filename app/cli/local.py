@@ -12,13 +12,13 @@ NOT_AVAILABLE = 3
 def up(as_json: AsJson = False) -> None:
     """Start what runs from Prefect need: server, worker, deployments; what is there stays."""
     from flows.config.settings import load_settings
-    from flows.host.local_stack import Member, bring_up
+    from flows.host.local_stack import StackMember, bring_up
     from flows.runs.home import make_home
 
     settings = load_settings()
     make_home(settings.home)
 
-    def tell(member: Member) -> None:
+    def tell(member: StackMember) -> None:
         if not as_json:
             show(f"{member.name}: {member.url or member.note or 'ok'} ({member.state})")
         if member.url and member.note:

@@ -19,7 +19,7 @@ from contracts.text import check_text
 if TYPE_CHECKING:
     from flows.plans.report import PlanReport
     from flows.plans.request import PlanRequest
-    from flows.plans.run import PlanShop
+    from flows.plans.run import PlanDependencies
     from policy.types import ApprovalStatus, Plan
 
 Approval = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
@@ -49,13 +49,13 @@ def plan(
     """Make a plan of a prompt, show it, and run it, each step as the policy lets it."""
     from flows.config.settings import load_settings
     from flows.plans.run import draft_plan
-    from flows.plans.wiring import plan_shop
+    from flows.plans.wiring import plan_dependencies
 
     settings = load_settings()
     check_text("--model", model or "")
     asked = _request(prompt, repo, grant or [], intent_from, untrusted=untrusted)
     request = replace(asked, allow_change=tuple(allow_change or ()))
-    with plan_shop(settings, planner=model, ask_person=who_sits_here()) as shop:
+    with plan_dependencies(settings, planner=model, ask_person=who_sits_here()) as shop:
         made = draft_plan(shop, request)
         agreed = _shown(shop, request, made, yes=yes or dry_run, as_json=as_json)
         if dry_run:
@@ -75,9 +75,9 @@ def list_(
     """List what waits for a person, the newest first."""
     from flows.audit.approval_text import approval_json, headline
     from flows.config.settings import load_settings
-    from flows.plans.wiring import plan_shop
+    from flows.plans.wiring import plan_dependencies
 
-    with plan_shop(load_settings()) as shop:
+    with plan_dependencies(load_settings()) as shop:
         found = shop.approvals.list(pending=not everything)
     if as_json:
         show_json([approval_json(one) for one in found])
@@ -91,13 +91,15 @@ def list_(
 @app.command("show")
 def show_(approval: Approval, as_json: AsJson = False) -> None:
     """Show one: what would be done, which rule stopped it, and what led there."""
-    from flows.audit.approval_text import approval_json, whole
+    from flows.audit.approval_text import approval_json, full_text
     from flows.config.settings import load_settings
-    from flows.plans.wiring import plan_shop
+    from flows.plans.wiring import plan_dependencies
 
-    with plan_shop(load_settings()) as shop:
+    with plan_dependencies(load_settings()) as shop:
         found = shop.approvals.get(approval)
-    tell(approval_json(found), "\n".join((f"{found.id}: {found.status}", *whole(found))), as_json)
+    tell(
+        approval_json(found), "\n".join((f"{found.id}: {found.status}", *full_text(found))), as_json
+    )
 
 
 @app.command("approve")
@@ -133,18 +135,18 @@ def answer(
 def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bool) -> None:
     from flows.audit.approval_text import approval_json
     from flows.config.settings import load_settings
-    from flows.decided import tell_flow_run, then_line
+    from flows.decided import after_decision_line, resume_flow_run
     from flows.plans.start import run_plan_in_prefect
-    from flows.plans.wiring import plan_shop
+    from flows.plans.wiring import plan_dependencies
 
     settings = load_settings()
-    with plan_shop(settings, ask_person=who_sits_here()) as shop:
+    with plan_dependencies(settings, ask_person=who_sits_here()) as shop:
         decided = shop.approvals.decide(approval, status, by=who(), reason=reason)
-        then = tell_flow_run(shop, settings, decided)
+        then = resume_flow_run(shop, settings, decided)
         if then == "here" and not decided.node:
             _tell(run_plan_in_prefect(shop, settings, decided.run_id), as_json=as_json)
             return
-    line = f"{decided.id}: {decided.status}; {then_line(decided, then, settings)}"
+    line = f"{decided.id}: {decided.status}; {after_decision_line(decided, then, settings)}"
     tell(approval_json(decided), line, as_json)
 
 
@@ -166,7 +168,7 @@ def _request(
 
 
 def _shown(
-    shop: "PlanShop", request: "PlanRequest", made: "Plan", *, yes: bool, as_json: bool
+    shop: "PlanDependencies", request: "PlanRequest", made: "Plan", *, yes: bool, as_json: bool
 ) -> "PlanRequest | None":
     """Show the plan and have it agreed on; whoever agrees also grants what it needs."""
     from flows.plans.report import plan_lines
@@ -188,14 +190,14 @@ def _shown(
     return replace(request, grants=request.grants | missing)
 
 
-def _run(shop: "PlanShop", request: "PlanRequest", made: "Plan", *, as_json: bool) -> None:
+def _run(shop: "PlanDependencies", request: "PlanRequest", made: "Plan", *, as_json: bool) -> None:
     from flows.config.settings import load_settings
-    from flows.plans.run import begin
+    from flows.plans.run import record_agreed_plan
     from flows.plans.start import run_plan_in_prefect
     from flows.runs.request import new_run_id
 
     run_id = new_run_id()
-    begin(shop, run_id, request, made)
+    record_agreed_plan(shop, run_id, request, made)
     person = asking(shop.approvals) if sys.stdin.isatty() else None
     _tell(run_plan_in_prefect(shop, load_settings(), run_id, person), as_json=as_json)
 

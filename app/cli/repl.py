@@ -21,12 +21,12 @@ def repl(
 
     from app.repl import Repl
     from flows.config.settings import load_settings
-    from flows.plans.wiring import plan_shop
+    from flows.plans.wiring import plan_dependencies
     from flows.runs.check_request import check_patterns
 
     check_patterns(allow_change or ())
     settings = load_settings()
-    with plan_shop(settings, planner=model) as shop:
+    with plan_dependencies(settings, planner=model) as shop:
         Repl(
             shop=shop,
             settings=settings,

@@ -65,7 +65,7 @@ def run(
 ) -> None:
     """Run a blueprint on a repository; the work ends on a branch of it."""
     from blueprints.find import find_blueprint
-    from flows.config.resolve import resolve
+    from flows.config.resolve import resolve_request
     from flows.config.settings import load_settings
     from flows.runs.request import RunRequest, new_run_id
 
@@ -91,7 +91,7 @@ def run(
         allow_change=allow_change or [],
         wait_approvals_s=wait_approvals,
     )
-    request = resolve(given, find_blueprint(blueprint, repo=repo), settings)
+    request = resolve_request(given, find_blueprint(blueprint, repo=repo), settings)
     run_request(
         request, settings, run_id or new_run_id(settings.runs), detach=detach, as_json=as_json
     )

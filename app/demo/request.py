@@ -6,7 +6,7 @@ from pathlib import Path
 from blueprints.find import find_blueprint
 from contracts.errors import ModelUnavailable
 from flows.config.environment import environment
-from flows.config.resolve import resolve
+from flows.config.resolve import resolve_request
 from flows.config.settings import Settings
 from flows.runs.request import ResolvedRequest, RunRequest
 from providers.models import check_key
@@ -33,7 +33,7 @@ def demo_request(repository: Path, settings: Settings) -> ResolvedRequest:
         intent="make the tests pass",
         model=_model(settings),
     )
-    return resolve(given, find_blueprint("fix-tests"), settings)
+    return resolve_request(given, find_blueprint("fix-tests"), settings)
 
 
 def _model(settings: Settings) -> str:

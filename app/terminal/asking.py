@@ -37,7 +37,7 @@ def asking(approvals: "Approvals") -> "Approver":
     from policy.plan.question import Approver
 
     def ask(question: "ApprovalRequest") -> "ApprovalReply":
-        from flows.audit.approval_text import whole
+        from flows.audit.approval_text import full_text
 
         answer = approvals.ask(question)
         if answer.status != "waiting":
@@ -46,7 +46,7 @@ def asking(approvals: "Approvals") -> "Approver":
         found = next((one for one in waiting if one.action == question.action), None)
         if found is not None:  # else somebody decided just now, or it expired
             with _turn:
-                for line in ("stopped: CAPABILITY_VIOLATION", *whole(found)):
+                for line in ("stopped: CAPABILITY_VIOLATION", *full_text(found)):
                     say(f"  {line}")
                 agreed = confirmed("do exactly this, once?")
             with suppress(ApprovalDecided):

@@ -23,14 +23,14 @@ from app.web.api_models import (
 )
 from app.web.api_route import ApiRoute, Problem
 from flows.config.settings import load_settings
-from flows.decided import go_on_in_background
+from flows.decided import resume_in_background
 from flows.execution.wiring import open_event_log
-from flows.plans.background import start_plan
+from flows.plans.background import start_background_plan
 from flows.plans.deltas import plan_delta
 from flows.plans.request import PlanRequest
-from flows.plans.run import PlanShop
-from flows.plans.state import agree, note_draft, plan_state
-from flows.plans.wiring import plan_shop
+from flows.plans.run import PlanDependencies
+from flows.plans.state import agree_to_plan, plan_state, record_draft
+from flows.plans.wiring import plan_dependencies
 from policy.log.event_log import EventLog
 from policy.log.events import Event
 from policy.plan.registry import plain_json
@@ -47,9 +47,9 @@ def is_api_request(request: Request) -> bool:
     return any(route.matches(request.scope)[0] != Match.NONE for route in router.routes)
 
 
-def opened_shop() -> Iterator[PlanShop]:
+def opened_shop() -> Iterator[PlanDependencies]:
     """What plans are made with, closed when the answer is sent."""
-    with plan_shop(load_settings()) as shop:
+    with plan_dependencies(load_settings()) as shop:
         yield shop
 
 
@@ -59,7 +59,7 @@ def opened_log() -> Iterator[EventLog]:
         yield log
 
 
-Shop = Annotated[PlanShop, Depends(opened_shop)]
+Shop = Annotated[PlanDependencies, Depends(opened_shop)]
 Log = Annotated[EventLog, Depends(opened_log)]
 
 
@@ -75,7 +75,7 @@ def draft(asked: PromptBody, shop: Shop, response: Response) -> PlanAnswer:
         intent=asked.intent,
         intent_from=outside,
     )
-    made = plan_answer(plan_state(shop, note_draft(shop, request)))
+    made = plan_answer(plan_state(shop, record_draft(shop, request)))
     response.headers["Location"] = f"/plans/{made.id}"
     return made
 
@@ -93,8 +93,8 @@ def run(
     agreed: RunBody | None = None,
 ) -> Started:
     """Agree to a plan and run it, in a process of its own; once more goes on where it stands."""
-    agree(shop, id, (agreed or RunBody()).grants)
-    start_plan(load_settings(), id)
+    agree_to_plan(shop, id, (agreed or RunBody()).grants)
+    start_background_plan(load_settings(), id)
     return Started(id=id)
 
 
@@ -110,7 +110,7 @@ def decide(
     `harness runs resume`.
     """
     decided = shop.approvals.decide(id, said.status, by=BY, reason=said.reason)
-    go_on_in_background(shop, load_settings(), decided)
+    resume_in_background(shop, load_settings(), decided)
     return approval_answer(decided)
 
 

@@ -116,7 +116,7 @@ def plan_answer(state: PlanState) -> PlanAnswer:
             "grants": sorted(state.request.grants),
             "allow_change": list(state.request.allow_change),
             "missing_grants": sorted(state.missing_grants),
-            "approvals": [approval_json(one) for one in state.waiting],
+            "approvals": [approval_json(one) for one in state.pending_approvals],
         }
     )
 

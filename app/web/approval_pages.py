@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from app.web.api import Shop
 from app.web.pages import back, page
 from flows.config.settings import load_settings
-from flows.decided import go_on_in_background
+from flows.decided import resume_in_background
 from policy.types import ApprovalStatus
 
 BY = "the pages"
@@ -40,5 +40,5 @@ def decide(
     """Approve or deny exactly this action, once; its plan, or its suspended run, goes on."""
     status: ApprovalStatus = "approved" if answer == "approve" else "denied"
     decided = shop.approvals.decide(name, status, by=BY, reason=reason)
-    go_on_in_background(shop, load_settings(), decided)
+    resume_in_background(shop, load_settings(), decided)
     return back(request, "/approvals")

@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from flows.audit.approval_text import in_words
+from flows.audit.approval_text import argument_text
 from memory.notes.content import effective_status
 from nodes.text import escape_invisible, strip_control_characters
 
@@ -30,7 +30,7 @@ def _templates() -> Environment:
         "percent": percent,
         "seconds": seconds,
         "inert": strip_control_characters,
-        "in_words": in_words,
+        "in_words": argument_text,
         "visible": escape_invisible,
         "state": lambda entry: effective_status(entry, datetime.now(UTC)),
     }

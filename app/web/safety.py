@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from flows.services.same_site import stranger
+from flows.services.same_site import cross_site_reason
 
 COOKIE = "harness-token"
 
@@ -73,7 +73,7 @@ class _Refused(Exception):
 
 def _let_in(request: Request, token: str | None) -> Response | None:
     """None for who may ask; for who just showed the token, the way to the page."""
-    why = stranger(request.method, request.headers, any_name=token is not None)
+    why = cross_site_reason(request.method, request.headers, any_host=token is not None)
     if why is not None:
         raise _Refused(why)
     return None if token is None or _knows(request, token) else _with_token(request, token)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from contracts.errors import SettingsInvalid
-from flows.config.settings import LOOPBACK, UiSettings, load_settings
-from flows.services.ports import address, bound
+from flows.config.settings import LOOPBACK_HOSTS, UiSettings, load_settings
+from flows.services.ports import http_url, listen_on
 
 
 class Place(NamedTuple):
@@ -20,13 +20,13 @@ class Place(NamedTuple):
     def url(self) -> str:
         """The address to open."""
         token = f"?token={self.token}" if self.token else ""
-        return f"{address(self.host, self.port)}/{token}"
+        return f"{http_url(self.host, self.port)}/{token}"
 
 
 def place(wanted: UiSettings) -> Place:
     """Where to serve. Other than loopback wants a token; one is made when none is given."""
     token = wanted.token.get_secret_value() if wanted.token else None
-    if wanted.host not in LOOPBACK:
+    if wanted.host not in LOOPBACK_HOSTS:
         token = token or secrets.token_urlsafe(32)
     return Place(wanted.host, wanted.port, token)
 
@@ -42,7 +42,7 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
     from app.web.site import site
 
     try:
-        listening = bound(where.host, where.port)
+        listening = listen_on(where.host, where.port)
     except OSError as error:
         raise SettingsInvalid(
             f"pages cannot be served at {where.host!r}:{where.port}: {error.strerror}; "

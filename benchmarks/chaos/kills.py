@@ -20,11 +20,11 @@ from flows.runs.checkpoint import read
 from flows.runs.layout import ASKED, CHECKPOINT, REPORT
 from flows.runs.run_record import read_record
 from flows.services import daemon, gateway, local
-from flows.services.chroma import chroma
-from flows.services.daemon import Running
+from flows.services.chroma import chroma_daemon
+from flows.services.daemon import RunningDaemon
 from flows.services.deploy import start_deployment
-from flows.services.server import asking
-from flows.services.worker import worker
+from flows.services.server import prefect_client
+from flows.services.worker import worker_daemon
 
 SIX = "chaos/six_nodes.py:six_nodes"
 
@@ -94,7 +94,7 @@ def _of_worker(made: Stage, at_s: float, *, with_all: bool) -> Death:
     flow_run = start_deployment(api, "run-blueprint", made.ask(SIX))
     run_id = flow_run[-8:]
     sleep(at_s)
-    running = daemon.status(worker(made.settings, api))
+    running = daemon.status(worker_daemon(made.settings, api))
     if running is not None:
         os.kill(running.pid, signal.SIGKILL)
     for pid in _at_work(flow_run) if with_all else ():
@@ -127,7 +127,7 @@ def _until_left(api: str, flow_run: str) -> None:
     """Wait until nobody does the flow run any more, nor is about to."""
     give_up = monotonic() + PATIENCE_S
     left_since = monotonic()
-    with asking(api) as client:
+    with prefect_client(api) as client:
         while monotonic() < min(give_up, left_since + SETTLE_S):
             state = client.read_flow_run(UUID(flow_run)).state
             if _at_work(flow_run) or (state is not None and state.is_scheduled()):
@@ -138,7 +138,7 @@ def _until_left(api: str, flow_run: str) -> None:
 def _retry(api: str, flow_run: str) -> None:
     from prefect.states import AwaitingRetry, Crashed
 
-    with asking(api) as client:
+    with prefect_client(api) as client:
         client.set_flow_run_state(UUID(flow_run), Crashed(), force=True)
         client.set_flow_run_state(UUID(flow_run), AwaitingRetry(), force=True)
 
@@ -169,7 +169,7 @@ def _engine_again(made: Stage) -> None:
         made.engine.start()
 
 
-def _kept_one(which: Callable[[Stage], Running | None]) -> Strike:
+def _kept_one(which: Callable[[Stage], RunningDaemon | None]) -> Strike:
     def strike(made: Stage, _: Process) -> None:
         running = which(made)
         if running is not None:
@@ -185,7 +185,7 @@ KILLS: Mapping[str, Kill] = {
     "engine": _of_command(_engine, _engine_again),
     "server": _of_command(_kept_one(lambda made: local.status(made.settings))),
     "chroma": _of_command(
-        _kept_one(lambda made: daemon.status(chroma(made.settings, made.chroma))), Stage.up
+        _kept_one(lambda made: daemon.status(chroma_daemon(made.settings, made.chroma))), Stage.up
     ),
     "gateway": _of_command(_kept_one(lambda made: gateway.status(made.settings))),
 }

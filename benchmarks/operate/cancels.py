@@ -15,7 +15,7 @@ from benchmarks.row import Row
 from flows.execution.wiring import owner
 from flows.runs.layout import REPORT
 from flows.runs.runs import read_report
-from flows.services.server import asking
+from flows.services.server import prefect_client
 from sandbox.engine import DockerEngine
 from sandbox.reap import list_sandboxes
 
@@ -66,7 +66,7 @@ def _in_ui(made: Stage, api: str) -> Iterator[tuple[str, Callable[[], None]]]:
     run = start(api, deployment_id(api, "run-blueprint"), made.ask(WAITS))
 
     def tell() -> None:
-        with asking(api) as client:
+        with prefect_client(api) as client:
             client.set_flow_run_state(run, Cancelling())
 
     yield str(run)[-8:], tell

@@ -13,8 +13,8 @@ from prefect.client.schemas.objects import TERMINAL_STATES
 
 from benchmarks.chaos.stage import Stage
 from benchmarks.operate import bare
-from flows.services.deploy import POOL
-from flows.services.server import asking
+from flows.services.deploy import WORK_POOL
+from flows.services.server import prefect_client
 
 NOTHING = "operate/blueprints.py:nothing"
 WAITS = "operate/blueprints.py:waits"
@@ -48,13 +48,13 @@ def deployed_bare(made: Stage, api: str, name: str, job: Mapping[str, object]) -
     """A deployment of the baseline for the household's worker."""
     copy(bare.__file__, made.place / "bare.py")
     step = {"prefect.deployments.steps.set_working_directory": {"directory": str(made.place)}}
-    with asking(api) as client:
+    with prefect_client(api) as client:
         flow = client.create_flow_from_name("bare")
         return client.create_deployment(
             flow_id=flow,
             name=name,
             entrypoint="bare.py:bare",
-            work_pool_name=POOL,
+            work_pool_name=WORK_POOL,
             pull_steps=[step],
             job_variables=dict(job),
         )
@@ -62,7 +62,7 @@ def deployed_bare(made: Stage, api: str, name: str, job: Mapping[str, object]) -
 
 def start(api: str, deployment: UUID, parameters: Mapping[str, object]) -> UUID:
     """Ask for a run."""
-    with asking(api) as client:
+    with prefect_client(api) as client:
         return client.create_flow_run_from_deployment(deployment, parameters=dict(parameters)).id
 
 
@@ -83,7 +83,7 @@ def all_worked(api: str, deployment: UUID, size: int) -> None:
 
 def deployment_id(api: str, name: str) -> UUID:
     """The id of one of our deployments."""
-    with asking(api) as client:
+    with prefect_client(api) as client:
         return client.read_deployment_by_name(f"{name}/{name}").id
 
 
@@ -92,7 +92,7 @@ def worked(api: str, run: UUID) -> Worked:
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
     give_up = monotonic() + PATIENCE_S
-    with asking(api) as client:
+    with prefect_client(api) as client:
         while monotonic() < give_up:
             states = sorted(client.read_flow_run_states(run), key=lambda state: state.timestamp)
             only = FlowRunFilter(id=FlowRunFilterId(any_=[run]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from blueprints.types import Blueprint
 from contracts.json import canonical_json
 from flows.audit.event_log import event_log, open_log
-from flows.audit.run_events import heard
+from flows.audit.run_events import log_sizes
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.runs.checkpoint import Checkpoint
 from flows.runs.owner import owner_of
@@ -27,7 +27,7 @@ _DECIDED = (
 )
 
 
-def approvals_in(home: Path) -> "Callable[[], Approvals]":
+def cached_approvals(home: Path) -> "Callable[[], Approvals]":
     """The approvals of this home, opened when they are needed first and kept open.
 
     Raises (when called):
@@ -36,23 +36,23 @@ def approvals_in(home: Path) -> "Callable[[], Approvals]":
 
     @cache
     def opened() -> "Approvals":
-        return approvals_on(open_log(home, owner_of(home)), load_policy_settings())
+        return make_approvals(open_log(home, owner_of(home)), load_policy_settings())
 
     return opened
 
 
 @contextmanager
-def approvals_at(home: Path) -> "Iterator[Approvals]":
+def open_approvals(home: Path) -> "Iterator[Approvals]":
     """The approvals of this home, closed when the block ends.
 
     Raises:
         SettingsInvalid, StoreUnavailable, LogUnavailable.
     """
     with event_log(home, owner_of(home)) as log:
-        yield approvals_on(log, load_policy_settings())
+        yield make_approvals(log, load_policy_settings())
 
 
-def approvals_on(log: "EventLog", policy: PolicySettings) -> "Approvals":
+def make_approvals(log: "EventLog", policy: PolicySettings) -> "Approvals":
     """The approvals beside this log, which tells what becomes of them."""
     from policy.plan.approvals import Approvals  # sqlalchemy, which most agents never need
 
@@ -61,7 +61,7 @@ def approvals_on(log: "EventLog", policy: PolicySettings) -> "Approvals":
     )
 
 
-def pending(approvals: Sequence[Approval]) -> list[Approval]:
+def pending_approvals(approvals: Sequence[Approval]) -> list[Approval]:
     """Those that wait for a person, the oldest first."""
     return sorted(
         (one for one in approvals if one.status == "pending"), key=lambda one: one.asked_at
@@ -83,13 +83,13 @@ def resume_point(
         within = (node, *inner_nodes(node))
         names = {found.name for found in within}
         if names & may:
-            again = start.again_from(finished, heard(folder))
-            return again.with_word_for(node.name, decided_text(approvals))
+            again = start.again_from(finished, log_sizes(folder))
+            return again.with_word_for(node.name, decisions_text(approvals))
         finished |= names | {name for found in within for name in step_names(found)}
     return start
 
 
-def decided_text(approvals: Sequence[Approval]) -> str:
+def decisions_text(approvals: Sequence[Approval]) -> str:
     """What a person has said to this run's agents, for those that go on; empty for nothing."""
     lines = [
         f"- {'approved, once' if one.status == 'approved' else 'refused'}: "
@@ -102,7 +102,9 @@ def decided_text(approvals: Sequence[Approval]) -> str:
     return "\n".join((_DECIDED, *lines))
 
 
-def notices(approvals: Sequence[Approval], run_id: str, *, suspends: bool) -> tuple[str, ...]:
+def approval_notices(
+    approvals: Sequence[Approval], run_id: str, *, suspends: bool
+) -> tuple[str, ...]:
     """What a report says of those that wait, and of those that a person refused.
 
     A run that `suspends` itself goes on by itself.
@@ -116,7 +118,7 @@ def notices(approvals: Sequence[Approval], run_id: str, *, suspends: bool) -> tu
     waits = [
         f"waits for approval {one.id}: {one.op} in {one.node!r}, {one.denied.rule}: "
         f"{one.denied.reason}; `harness approvals show {one.id}`"
-        for one in pending(approvals)
+        for one in pending_approvals(approvals)
     ]
     who = "the run goes on by itself" if suspends else f"`harness runs resume {run_id}` goes on"
     return (*refused, *waits, *((f"once they are decided, {who}",) if waits else ()))

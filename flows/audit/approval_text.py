@@ -14,7 +14,7 @@ from policy.types import Approval
 
 _WIDTH = 56
 
-SHORT = 120
+SHORT_ARGUMENT = 120
 """Characters of one argument that stand in a line with others."""
 
 _SHOWN = 20_000
@@ -25,11 +25,11 @@ def headline(approval: Approval) -> str:
     """Who asks for what, in one line, cut short."""
     if approval.is_question:
         return escape_invisible(f"asks you: {approval.arguments['question']}")
-    args = ", ".join(f"{name}={short(value)}" for name, value in approval.arguments.items())
+    args = ", ".join(f"{name}={short_value(value)}" for name, value in approval.arguments.items())
     return escape_invisible(f"{_who(approval)}{approval.op}({args})")
 
 
-def why(approval: Approval) -> list[str]:
+def denial_reasons(approval: Approval) -> list[str]:
     """Which rules stopped it, and what led there; nothing for a question."""
     if approval.is_question:
         return []
@@ -42,7 +42,7 @@ def _reasons(denied: Denied) -> Iterator[str]:
         yield "it came this way: " + " → ".join((*denied.provenance, denied.argument))
 
 
-def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
+def full_text(approval: Approval, *, limit: int | None = None) -> list[str]:
     """All that is to be decided about, every argument as it is, and why: one line each or more.
 
     An argument longer than `limit` says how much of it is left out.
@@ -51,16 +51,16 @@ def whole(approval: Approval, *, limit: int | None = None) -> list[str]:
         return [headline(approval)]
     lines = [_one_line(f"{_who(approval)}{approval.op}")]
     for name, value in approval.arguments.items():
-        text = in_words(value)
+        text = argument_text(value)
         more = 0 if limit is None else max(len(text) - limit, 0)
         cut = (
             f"\n[… {more} more characters: `harness approvals show {approval.id}`]" if more else ""
         )
         lines += _indented(_one_line(name), escape_invisible(text[: len(text) - more]) + cut)
-    return [*lines, *why(approval)]
+    return [*lines, *denial_reasons(approval)]
 
 
-def in_words(value: Json) -> str:
+def argument_text(value: Json) -> str:
     """An argument for a person: a text as it is, all else as JSON in the letters it has."""
     return value if isinstance(value, str) else json.dumps(plain_json(value), ensure_ascii=False)
 
@@ -80,13 +80,13 @@ def form_text(approval: Approval, more: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def short(value: Json) -> str:
+def short_value(value: Json) -> str:
     """A value, or the place it comes from, cut short."""
-    text = in_a_line(value)
-    return text if len(text) <= SHORT else f"{text[: SHORT - 3]}…"
+    text = value_in_one_line(value)
+    return text if len(text) <= SHORT_ARGUMENT else f"{text[: SHORT_ARGUMENT - 3]}…"
 
 
-def in_a_line(value: Json) -> str:
+def value_in_one_line(value: Json) -> str:
     """A value, or the place it comes from, however long."""
     refs = list(refs_in(value))
     if len(refs) == 1 and refs[0].pointer == "":
@@ -96,10 +96,10 @@ def in_a_line(value: Json) -> str:
 
 def argument_lines(name: str, value: Json) -> list[str]:
     """An argument whole, as it is: one line or more."""
-    return _indented(_one_line(name), escape_invisible(in_words(value)))
+    return _indented(_one_line(name), escape_invisible(argument_text(value)))
 
 
-def late_line(undecided: Sequence[Approval]) -> str | None:
+def expired_line(undecided: Sequence[Approval]) -> str | None:
     """Why a run ends on whose questions nobody decided in time; None when there are none."""
     named = (
         f"{one.op} (approval {one.id}, until {one.expires_at:%F %H:%M} UTC)" for one in undecided
@@ -133,8 +133,8 @@ def approval_json(approval: Approval) -> dict[str, object]:
 
 def _narrow(approval: Approval) -> list[str]:
     """The whole of it, with reasons that are no wider than the form; arguments stay as they are."""
-    reasons = why(approval)
-    lines = whole(approval, limit=_SHOWN)
+    reasons = denial_reasons(approval)
+    lines = full_text(approval, limit=_SHOWN)
     wrapped = (wrap(line, _WIDTH, subsequent_indent="  ") for line in reasons)
     return [*lines[: len(lines) - len(reasons)], *chain(*wrapped)]
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.audit.run_events import Append
+from flows.audit.run_events import AppendEvents
 from flows.config.memory import load_memory_settings
 from policy.log.events import Draft
 from policy.log.view_spec import ViewSpec
@@ -31,7 +31,7 @@ def event_log(home: Path, replica: str) -> Iterator["EventLog"]:
 
 
 @contextmanager
-def appending(home: Path, replica: str) -> Iterator[Append]:
+def append_in_background(home: Path, replica: str) -> Iterator[AppendEvents]:
     """A way to append, at once; the log is opened behind it, which takes a third of a second.
 
     An outage is raised by the first append.
@@ -49,7 +49,7 @@ def appending(home: Path, replica: str) -> Iterator[Append]:
                 opening.result().engine.dispose()
 
 
-def view_of(home: Path, replica: str, run_id: str) -> ViewSpec:
+def run_page(home: Path, replica: str, run_id: str) -> ViewSpec:
     """The page of one run, made of its events.
 
     Raises:

@@ -28,7 +28,7 @@ class _Question(BaseModel, frozen=True, extra="forbid"):
     call: _Call
 
 
-def allowed_tools(question: Mapping[str, Json]) -> Decision:
+def decide_allowed_tools(question: Mapping[str, Json]) -> Decision:
     """Whether a node's allowed tools let its agent make this call."""
     try:
         asked = _Question.model_validate(dict(question))
@@ -43,7 +43,7 @@ class _Bounded(_Question, frozen=True, extra="forbid"):
     read: tuple[str, ...]
 
 
-def agent_guard(question: Mapping[str, Json]) -> Decision:
+def decide_agent_guard(question: Mapping[str, Json]) -> Decision:
     """Whether a node's tools and its run's bounds let its agent make this call."""
     try:
         asked = _Bounded.model_validate(plain_json(question))
@@ -57,6 +57,10 @@ def agent_guard(question: Mapping[str, Json]) -> Decision:
 
 
 POLICIES: Mapping[str, Decide] = MappingProxyType(
-    {ALLOWED_TOOLS: allowed_tools, GUARD_VERSION: agent_guard, PLAN_POLICY_VERSION: redecide}
+    {
+        ALLOWED_TOOLS: decide_allowed_tools,
+        GUARD_VERSION: decide_agent_guard,
+        PLAN_POLICY_VERSION: redecide,
+    }
 )
 """All that this Harness knows; an older version stays here for as long as logs may name it."""

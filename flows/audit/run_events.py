@@ -24,7 +24,7 @@ from policy.log.events import Draft, Kind
 from providers.read_trajectory import parse_event
 from sandbox.git import redact_url
 
-Append = Callable[[Sequence[Draft]], object]
+AppendEvents = Callable[[Sequence[Draft]], object]
 """Adds events to the log, all or none.
 
 Raises:
@@ -40,7 +40,7 @@ _LOGS = (TRAJECTORY, EGRESS)
 """What events are made of, in the run's own folder."""
 
 
-def heard(folder: Path) -> dict[str, int]:
+def log_sizes(folder: Path) -> dict[str, int]:
     """How much there is of a run's logs."""
     logs = (folder / name for name in _LOGS)
     return {log.name: log.stat().st_size for log in logs if log.exists()}
@@ -55,7 +55,7 @@ class RunEvents:
 
     def __init__(
         self,
-        append: Append,
+        append: AppendEvents,
         request: ResolvedRequest,
         *,
         run_id: str,
@@ -93,7 +93,7 @@ class RunEvents:
                 self._draft("source", {"commit": checkpoint.base.commit}, made=(self._workspace,)),
             ]
 
-    def surfaced(self, recall: RecallResult) -> None:
+    def memory_shown(self, recall: RecallResult) -> None:
         """Memory showed this to the run."""
         if not recall.text:
             return
@@ -105,7 +105,7 @@ class RunEvents:
         self._waiting.append(self._draft("memory", {"playbooks": shown}, made=(self._memory,)))
         self._relate(self._memory)
 
-    def following(self, notes: Notes) -> Notes:
+    def recording_notes(self, notes: Notes) -> Notes:
         """The same notebook; what it gives to a node is told with the node.
 
         Notes are written by agents too, so they carry the tag `notebook`.
@@ -127,7 +127,7 @@ class RunEvents:
         """Write what the run starts from: when that cannot be written, nothing is run."""
         self._flush()
 
-    def keep(self, ctx: RunContext, files: str | None = None) -> None:
+    def node_finished(self, ctx: RunContext, files: str | None = None) -> None:
         """A node has ended: write it, and all that was said and tried in it.
 
         `files` names the snapshot that holds the workspace as it is now, if there is one.
@@ -140,7 +140,7 @@ class RunEvents:
             self._files = files
         self._flush()
 
-    def finish(self, report: RunReport) -> None:
+    def run_finished(self, report: RunReport) -> None:
         """The run is over, however it ended."""
         self._egress_events()
         body = json.loads(json.dumps(to_json(report)))

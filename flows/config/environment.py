@@ -20,24 +20,24 @@ from pydantic import AfterValidator
 
 from contracts.errors import SettingsInvalid
 
-PREFIX = "HARNESS_"
+VARIABLE_PREFIX = "HARNESS_"
 """How the variables begin that are settings."""
 
 
 def config_file() -> Path:
     """Where `harness.toml` is looked for, named from the root; it need not exist."""
     home = Path(os.environ.get("HARNESS_HOME") or "~/.harness")
-    return from_root(Path(os.environ.get("HARNESS_CONFIG") or home / "harness.toml"))
+    return absolute_path(Path(os.environ.get("HARNESS_CONFIG") or home / "harness.toml"))
 
 
-def beside_config(path: Path) -> Path:
+def relative_to_config(path: Path) -> Path:
     """A relative path of the settings starts beside `harness.toml`, not at the current directory,
     which may be a repository of anybody's.
     """
-    return from_root(path, config_file().parent)
+    return absolute_path(path, config_file().parent)
 
 
-def from_root(path: Path, start: Path = Path()) -> Path:
+def absolute_path(path: Path, start: Path = Path()) -> Path:
     """The same path, named from the root; a relative one starts at `start`.
 
     Raises:
@@ -49,26 +49,26 @@ def from_root(path: Path, start: Path = Path()) -> Path:
         raise SettingsInvalid(f"{str(path)!r} leads nowhere: set HARNESS_HOME") from error
 
 
-FromConfig = Annotated[Path, AfterValidator(beside_config)]
+ConfigPath = Annotated[Path, AfterValidator(relative_to_config)]
 """A path that starts beside `harness.toml` where it is relative."""
 
 
-class Sources(NamedTuple):
+class SettingsSources(NamedTuple):
     """All that settings are read from: the same, the same settings."""
 
     environ: tuple[tuple[str, str], ...]
     file: bytes
 
 
-def sources() -> Sources:
+def settings_sources() -> SettingsSources:
     """What settings would be read from now."""
     file = config_file()
-    ours = (pair for pair in os.environ.items() if pair[0].upper().startswith(PREFIX))
-    return Sources(tuple(sorted(ours)), file.read_bytes() if file.is_file() else b"")
+    ours = (pair for pair in os.environ.items() if pair[0].upper().startswith(VARIABLE_PREFIX))
+    return SettingsSources(tuple(sorted(ours)), file.read_bytes() if file.is_file() else b"")
 
 
 @contextmanager
-def variables(given: Mapping[str, str]) -> Iterator[None]:
+def set_variables(given: Mapping[str, str]) -> Iterator[None]:
     """Set variables of this process, and of those it starts, until the block ends."""
     before = {name: os.environ[name] for name in given if name in os.environ}
     os.environ.update(given)
@@ -83,4 +83,4 @@ def variables(given: Mapping[str, str]) -> Iterator[None]:
 def environment() -> Mapping[str, str]:
     """The environment, for those who look up keys, redact secrets or start what is elsewhere."""
     named = (name for name in ("HARNESS_HOME", "HARNESS_CONFIG") if os.environ.get(name))
-    return {**os.environ, **{name: str(from_root(Path(os.environ[name]))) for name in named}}
+    return {**os.environ, **{name: str(absolute_path(Path(os.environ[name]))) for name in named}}

@@ -11,16 +11,16 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import SettingsConfigDict
 
-from flows.config.environment import beside_config
-from flows.config.tables import Table, load_table
+from flows.config.environment import relative_to_config
+from flows.config.tables import SettingsTable, load_table
 from memory.around_run import RecallOptions
 from memory.stale import Retention
 from memory.types import GroupThresholds
 
-Tools = Literal["off", "read", "draft"]
-Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
+MemoryTools = Literal["off", "read", "draft"]
+EmbeddingProvider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 
-EXAMPLE = "mistral/mistral-embed"
+EXAMPLE_LITELLM_MODEL = "mistral/mistral-embed"
 """A model of the provider `litellm`, which has no usual one."""
 
 _log = logging.getLogger("memory.settings")  # warnings of `memory` are shown at the terminal
@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
     """Who makes vectors."""
 
-    provider: Provider = "local"
+    provider: EmbeddingProvider = "local"
     """`local` needs no key and no network; `litellm` takes any model; `none`: words only."""
     model: str | None = Field(default=None, validate_default=True)
     """None: the provider's usual one; `litellm` has none."""
@@ -46,11 +46,13 @@ class EmbeddingSettings(BaseModel, frozen=True, extra="forbid"):
     @classmethod
     def _is_named(cls, model: str | None, given: ValidationInfo) -> str | None:
         if given.data.get("provider") == "litellm" and not model:
-            raise PydanticCustomError("no_model", f"provider 'litellm' needs one, as {EXAMPLE!r}")
+            raise PydanticCustomError(
+                "no_model", f"provider 'litellm' needs one, as {EXAMPLE_LITELLM_MODEL!r}"
+            )
         return model
 
 
-class MemorySettings(Table):
+class MemorySettings(SettingsTable):
     """All settings of memory."""
 
     table = "memory"
@@ -97,7 +99,7 @@ class MemorySettings(Table):
     confidence_weight: float = Field(default=0.3, ge=0, le=1)
     holdout_share: float = Field(default=0.1, ge=0, le=1)
     """This share of runs is shown no playbook, so that the lift can be measured. 0: none."""
-    tools: Tools = "off"
+    tools: MemoryTools = "off"
     """What agents may do with playbooks: nothing; search and read; or also keep drafts for a
     person to make active."""
     proven_min: float = Field(default=0.5, ge=0, le=1)
@@ -155,7 +157,7 @@ class MemorySettings(Table):
         """Where the playbooks are."""
         if self.data is None:
             return home / "harness.db"
-        return self.data if "://" in self.data else beside_config(Path(self.data))
+        return self.data if "://" in self.data else relative_to_config(Path(self.data))
 
 
 def load_memory_settings() -> MemorySettings:
@@ -167,13 +169,13 @@ def load_memory_settings() -> MemorySettings:
     return load_table(MemorySettings)
 
 
-def expand(text: str | None, environ: Mapping[str, str]) -> str | None:
+def expand_variables(text: str | None, environ: Mapping[str, str]) -> str | None:
     """The text with each `${NAME}` replaced; None when a variable is not set."""
-    if text is None or unset(text, environ):
+    if text is None or unset_variables(text, environ):
         return None
     return _VARIABLE.sub(lambda found: environ[found[1]], text)
 
 
-def unset(text: str | None, environ: Mapping[str, str]) -> list[str]:
+def unset_variables(text: str | None, environ: Mapping[str, str]) -> list[str]:
     """The names of `${NAME}` in the text that are no variables."""
     return [name for name in _VARIABLE.findall(text or "") if name not in environ]

@@ -7,8 +7,8 @@ from pydantic_settings import SettingsConfigDict
 
 from contracts.entity import Label
 from contracts.gate import GuardBounds
-from flows.config.environment import FromConfig
-from flows.config.tables import Table, load_table
+from flows.config.environment import ConfigPath
+from flows.config.tables import SettingsTable, load_table
 from flows.runs.request import ResolvedRequest, repo_name
 from policy.authority import Authority
 from policy.file_labels import FileLabels
@@ -33,7 +33,7 @@ class MailSettings(BaseModel, frozen=True, extra="forbid"):
     """`${NAME}` stands for a variable of the environment."""
 
 
-class PolicySettings(Table):
+class PolicySettings(SettingsTable):
     """All settings of plans and policy. What stands here is trusted: nothing else is."""
 
     table = "policy"
@@ -60,7 +60,7 @@ class PolicySettings(Table):
     """What stands in the repository or folder is your own word, not an untrusted origin."""
     approval_ttl_s: float = Field(default=APPROVAL_TTL_S, gt=0)
     """An approval nobody used by then is worth nothing."""
-    operations: tuple[FromConfig, ...] = ()
+    operations: tuple[ConfigPath, ...] = ()
     """Files of Python with operations of your own, made with `policy.plan.registry.operation`."""
     ask_for_agents: bool = True
     """What the guard denies an agent becomes an approval; if not, the denial is the last word."""
@@ -104,7 +104,7 @@ class PolicySettings(Table):
             wait_s=self.wait_approvals_s,
         )
 
-    def bounds_of_plan(self, allow_change: Sequence[str], workspace: Label) -> GuardBounds | None:
+    def plan_bounds(self, allow_change: Sequence[str], workspace: Label) -> GuardBounds | None:
         """Which files a plan pushes changed only where `allow_change` permits it.
 
         None: any, for there is no guard, or nothing untrusted has come into its workspace.

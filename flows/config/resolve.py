@@ -5,7 +5,9 @@ from flows.config.settings import Settings
 from flows.runs.request import CONFIGURED, ResolvedRequest, RunRequest
 
 
-def resolve(request: RunRequest, definition: Blueprint, settings: Settings) -> ResolvedRequest:
+def resolve_request(
+    request: RunRequest, definition: Blueprint, settings: Settings
+) -> ResolvedRequest:
     """The request with its blueprint, and with agent, model and budget where it names none."""
     given = dict(request)
     if request.agent == CONFIGURED:

@@ -25,7 +25,14 @@ from pydantic_settings import (
 )
 
 from contracts.errors import SettingsInvalid
-from flows.config.environment import PREFIX, FromConfig, Sources, config_file, from_root, sources
+from flows.config.environment import (
+    VARIABLE_PREFIX,
+    ConfigPath,
+    SettingsSources,
+    absolute_path,
+    config_file,
+    settings_sources,
+)
 from providers.prices import Price
 from sandbox.flags import SandboxLimits
 
@@ -39,7 +46,7 @@ _SHORT = 40
 _REMOVED = {"metrics_port": "Prometheus scrapes `/metrics` of the pages, at `ui.port`"}
 """Settings of earlier versions, and what to use instead."""
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 """The names of this machine that no other reaches."""
 
 
@@ -61,7 +68,7 @@ class SandboxSettings(BaseModel, frozen=True, extra="forbid"):
     """Hosts that commands may reach, such as `*.example.org`. Empty: no network at all."""
     egress_addresses: tuple[str, ...] = ()
     """Addresses off the public internet that those hosts may have, such as a mirror's."""
-    ca_bundle: FromConfig | None = None
+    ca_bundle: ConfigPath | None = None
     """Certificates to trust inside, where the host's network opens TLS with its own."""
     env: dict[str, str] = Field(default_factory=dict)
     """Variables for every command in the sandbox. Never put a secret here."""
@@ -154,7 +161,7 @@ class Settings(BaseSettings):
     """All settings. Frozen; `home` holds everything that Harness keeps on this machine."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid",
+        env_prefix=VARIABLE_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid",
         env_ignore_empty=True,  # an empty HARNESS_HOME would be the current directory
     )  # fmt: skip
 
@@ -218,19 +225,19 @@ def load_settings() -> Settings:
     Raises:
         SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
     """
-    with settings_told():
-        settings = _read(sources())
-    return settings.model_copy(update={"home": from_root(settings.home)})
+    with settings_errors():
+        settings = _read(settings_sources())
+    return settings.model_copy(update={"home": absolute_path(settings.home)})
 
 
 @contextmanager
-def settings_told(table: str = "") -> Iterator[None]:
+def settings_errors(table: str = "") -> Iterator[None]:
     """Tell in one line what is wrong with settings. What may be a secret is not repeated.
 
     Raises:
         SettingsInvalid: a value cannot be used, or the file cannot be read or is not TOML.
     """
-    variable = f"HARNESS_{table.upper()}_" if table else PREFIX
+    variable = f"HARNESS_{table.upper()}_" if table else VARIABLE_PREFIX
     whence = f"It comes from {config_file()} or a {variable} variable"
     try:
         yield
@@ -256,7 +263,7 @@ def settings_told(table: str = "") -> Iterator[None]:
 
 
 @lru_cache(maxsize=2)
-def _read(_: Sources) -> Settings:
+def _read(_: SettingsSources) -> Settings:
     """A run asks seven times, and pydantic takes 10 ms."""
     return Settings()
 

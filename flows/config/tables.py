@@ -10,15 +10,15 @@ from typing import ClassVar, TypeVar
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource
 
 from contracts.errors import SettingsInvalid
-from flows.config.environment import Sources, config_file, sources
-from flows.config.settings import settings_told
+from flows.config.environment import SettingsSources, config_file, settings_sources
+from flows.config.settings import settings_errors
 
 
-class Table(BaseSettings):
+class SettingsTable(BaseSettings):
     """Settings that are `[table]` in the file, and `HARNESS_<TABLE>_…` in the environment."""
 
     table: ClassVar[str]
-    retired: ClassVar[Mapping[str, str]] = {}
+    removed: ClassVar[Mapping[str, str]] = {}
     """Settings that an older Harness had, each with what holds now. They are ignored, with a
     warning: an upgrade does not make a file invalid."""
 
@@ -31,12 +31,12 @@ class Table(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        given = {name: value for name, value in _read(cls.table).items() if name not in cls.retired}
+        given = {name: value for name, value in _read(cls.table).items() if name not in cls.removed}
         table = InitSettingsSource(settings_cls, init_kwargs=given)
         return (init_settings, env_settings, table)
 
 
-T = TypeVar("T", bound=Table)
+T = TypeVar("T", bound=SettingsTable)
 
 _log = logging.getLogger("memory.settings")
 """Below `memory`, whose warnings are shown at the terminal; only that table has retired any."""
@@ -49,24 +49,24 @@ def load_table(kind: type[T]) -> T:
         SettingsInvalid: a value cannot be used, a variable of the table names no setting of it,
             or the file is not TOML.
     """
-    with settings_told(kind.table):
-        found = sources()
+    with settings_errors(kind.table):
+        found = settings_sources()
         _check_variables(kind, found)
         table: T = _read_table(kind, found)
     return table
 
 
 @lru_cache(maxsize=8)
-def _read_table(kind: type[T], found: Sources) -> T:
+def _read_table(kind: type[T], found: SettingsSources) -> T:
     for place, now in _retired(kind, found):
         _log.warning("%s has no effect any more, remove it: %s", place, now)
     return kind()
 
 
-def _retired(kind: type[Table], found: Sources) -> Iterator[tuple[str, str]]:
+def _retired(kind: type[SettingsTable], found: SettingsSources) -> Iterator[tuple[str, str]]:
     """Where retired settings are set, each with what holds now. One that was off is left out."""
     given = _read(kind.table)
-    for name, now in kind.retired.items():
+    for name, now in kind.removed.items():
         if given.get(name, False) is not False:
             yield f"setting '{kind.table}.{name}' in {config_file()}", now
         variable = f"HARNESS_{kind.table.upper()}_{name.upper()}"
@@ -74,10 +74,10 @@ def _retired(kind: type[Table], found: Sources) -> Iterator[tuple[str, str]]:
             yield f"the variable {variable}", now
 
 
-def _check_variables(kind: type[Table], found: Sources) -> None:
+def _check_variables(kind: type[SettingsTable], found: SettingsSources) -> None:
     """pydantic passes over a variable whose name is mistyped; in the file it refuses one."""
     prefix = f"HARNESS_{kind.table.upper()}_"
-    known = {f"{prefix}{field.upper()}" for field in (*kind.model_fields, *kind.retired)}
+    known = {f"{prefix}{field.upper()}" for field in (*kind.model_fields, *kind.removed)}
     for variable, _ in found.environ:
         whole = variable.upper()
         name = whole if whole.startswith(f"{prefix}_") else whole.partition("__")[0]

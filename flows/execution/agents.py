@@ -6,7 +6,7 @@ from dataclasses import replace
 from contracts.errors import SandboxLost, Unavailable
 from contracts.gate import GuardBounds, OpenModelAccess
 from contracts.sandbox import Sandbox
-from flows.services.gateway import OpenRun
+from flows.services.gateway import GatewayRun
 from nodes.agents.claude_code import claude_code
 from nodes.agents.cli import GATEWAY_PORT
 from nodes.agents.native import gateway_native_agent
@@ -23,7 +23,7 @@ _CLI: Mapping[str, MakeGated] = {
 """Agents that are programs in the sandbox and ask their model through a gateway."""
 
 
-def gated(run: OpenRun) -> dict[str, MakeAgent]:
+def gated(run: GatewayRun) -> dict[str, MakeAgent]:
     """All agents; the first to work in a sandbox leads its port to the gateway."""
 
     def lead(agent: Agent) -> Agent:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from blueprints.types import Blueprint
 from contracts.gate import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
-from flows.audit.run_events import Append
+from flows.audit.run_events import AppendEvents
 from flows.execution.pull_requests import Propose
 from flows.recall.notes import Notes
 from flows.recall.playbooks import Memory
@@ -74,7 +74,7 @@ class Workshop:
     """What the guard of this request's agents goes by, besides the tools that nodes allow."""
     approvals: Callable[[], "AbstractContextManager[Approvals]"]
     """Opens what is asked of a person."""
-    event_log: Callable[[], AbstractContextManager[Append]]
+    event_log: Callable[[], AbstractContextManager[AppendEvents]]
     """Opens the event log while the run waits for its sandbox."""
     view: Callable[[str], ViewSpec]
     """The page of a run, by its id, as its events tell it."""

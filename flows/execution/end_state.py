@@ -24,7 +24,7 @@ from flows.runs.layout import STATE_NOT_SET
 from flows.runs.lock import held
 from flows.runs.report import markdown
 from flows.runs.runs import read_diff, readable, report_in
-from flows.services.server import asking
+from flows.services.server import prefect_client
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -58,7 +58,7 @@ def set_noted_states(runs: Path, api: str) -> int:
     noted = sorted(runs.glob(f"*/{STATE_NOT_SET}"))
     if not noted:
         return 0
-    with asking(api) as client:
+    with prefect_client(api) as client:
         return sum(_set_noted(client, runs, note, api) for note in noted)
 
 

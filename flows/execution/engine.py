@@ -139,7 +139,7 @@ def _do_nodes(
         record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recalled())
         run_node = NodeRunner(
             sandbox,
-            with_notes(run_agent, record.events.following(record.book), request, run_id),
+            with_notes(run_agent, record.events.recording_notes(record.book), request, run_id),
             wrap=checkpoints.perform(perform, request.model),
             listener=told,
             redact=workshop.redact,

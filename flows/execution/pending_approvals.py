@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from contracts.gate import GuardBounds
-from flows.audit.agent_approvals import decided_text, notices, pending
-from flows.audit.approval_text import late_line
+from flows.audit.agent_approvals import approval_notices, decisions_text, pending_approvals
+from flows.audit.approval_text import expired_line
 from flows.execution.delivery import Delivery
 from flows.execution.work_check import check_work, unpermitted_work
 from flows.runs.request import ResolvedRequest
@@ -42,16 +42,16 @@ class Doubt:
     @property
     def waits(self) -> bool:
         """Whether a person has yet to decide."""
-        return bool(pending(self._asked))
+        return bool(pending_approvals(self._asked))
 
     def notices(self, *, suspends: bool) -> tuple[str, ...]:
         """What the report says of it; a run that `suspends` itself goes on by itself."""
-        return notices(self._asked, self._run_id, suspends=suspends)
+        return approval_notices(self._asked, self._run_id, suspends=suspends)
 
     def decided_text(self) -> str:
         """What a person has said to the agents of a run that goes on; empty for nothing."""
         with self._approvals() as approvals:
-            return decided_text(approvals.list(run_id=self._run_id))
+            return decisions_text(approvals.list(run_id=self._run_id))
 
     def look(self, *, only_ends: bool) -> None:
         """See what waits for a person now that the nodes are over, the work itself included.
@@ -62,7 +62,7 @@ class Doubt:
             return
         with self._approvals() as approvals:
             if only_ends:
-                self.refused = late_line(approvals.expired_undecided(self._run_id))
+                self.refused = expired_line(approvals.expired_undecided(self._run_id))
             self._asked = approvals.list(run_id=self._run_id)
             looking = self.refused is None
             while looking:

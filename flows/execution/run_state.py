@@ -7,7 +7,7 @@ from types import TracebackType
 
 from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunContext, RunReport
-from flows.audit.run_events import Append, RunEvents
+from flows.audit.run_events import AppendEvents, RunEvents
 from flows.execution.delivery import Delivery
 from flows.execution.dependencies import Workshop
 from flows.execution.finalize import Ending, reason, status_after
@@ -39,7 +39,7 @@ class Record:
         run_id: str,
         flow_run: FlowRun | None,
         workshop: Workshop,
-        append: Append,
+        append: AppendEvents,
         book: Notes,
     ) -> None:
         self.ctx = RunContext(run_id=run_id, work_dir="")
@@ -92,14 +92,14 @@ class Record:
         if not self._request.agentic_nodes:
             return ""
         recall = self._recall.recall()
-        self.events.surfaced(recall)
+        self.events.memory_shown(recall)
         said = self.doubt.decided_text() if self._resumed else ""
         return "\n\n".join(filter(None, (recall.text, said)))
 
     def keep(self, ctx: RunContext) -> None:
         """A node has ended."""
         self.ctx = ctx
-        self.events.keep(ctx, self.checkpoints.now.files)
+        self.events.node_finished(ctx, self.checkpoints.now.files)
 
     def look_for_approvals(self) -> None:
         """See what waits for a person now that the nodes are over, the work itself included."""
@@ -133,7 +133,7 @@ class Record:
     def _tell_events(self) -> HarnessError | None:
         """Write the end into the event log; what hinders that is a notice in the report."""
         try:
-            self.events.finish(self.report)
+            self.events.run_finished(self.report)
         except (Unavailable, LogDamaged) as outage:
             notice = f"the event log does not hold all of this run: {outage}"
             self.report = replace(self.report, notices=(*self.report.notices, notice))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from contracts.agents import AGENTS
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.gate import GuardBounds
-from flows.audit.agent_approvals import approvals_at
-from flows.audit.event_log import appending, event_log, view_of
+from flows.audit.agent_approvals import open_approvals
+from flows.audit.event_log import append_in_background, event_log, run_page
 from flows.config.environment import environment
 from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
-from flows.config.resolve import resolve
+from flows.config.resolve import resolve_request
 from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import Tell, Workshop
 from flows.execution.pull_requests import proposer
@@ -65,7 +65,7 @@ def workshop(
         repos=chosen.repos,
         env={**NO_BYTECODE, **chosen.sandbox.env},
         redact=redact,
-        resolve=lambda request, definition: resolve(request, definition, chosen),
+        resolve=lambda request, definition: resolve_request(request, definition, chosen),
         check=lambda request: _check(request, chosen, docker(), find),
         find_source=find,
         open_sandbox=sandboxes(chosen, docker),
@@ -75,9 +75,9 @@ def workshop(
         notes=lambda: notes(load_memory_settings()),
         agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay, bounds),
         bounds=bounds,
-        approvals=lambda: approvals_at(chosen.home),
-        event_log=lambda: appending(chosen.home, owner(chosen)),
-        view=lambda run_id: view_of(chosen.home, owner(chosen), run_id),
+        approvals=lambda: open_approvals(chosen.home),
+        event_log=lambda: append_in_background(chosen.home, owner(chosen)),
+        view=lambda run_id: run_page(chosen.home, owner(chosen), run_id),
         propose=proposer(chosen.forges, environment()),
     )
 
@@ -115,9 +115,9 @@ def _check_models(request: ResolvedRequest, settings: Settings) -> tuple[str, ..
     asked = sorted(request.models)
     if not asked:
         return ()
-    from flows.services.gateway import gateway  # with its client, as for agents
+    from flows.services.gateway import connect  # with its client, as for agents
 
-    with gateway(settings) as client:
+    with connect(settings) as client:
         free = [m for m in asked if not client.check_model(m) and m not in settings.prices]
     return tuple(
         f"no price is known for {model!r}: a budget in dollars cannot stop it"
@@ -165,9 +165,9 @@ def _agents(
             if request.agents:
                 # All that agents stand on takes 70 ms to import, which other runs need not pay.
                 from flows.execution.agents import bounded, gated
-                from flows.services.gateway import gateway_run
+                from flows.services.gateway import open_gateway_run
 
-                opened = gateway_run(
+                opened = open_gateway_run(
                     settings,
                     run_id,
                     folder / TRAJECTORY,

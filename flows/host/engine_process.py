@@ -18,8 +18,8 @@ from flows.config.policy import load_policy_settings
 from flows.config.settings import load_settings
 from flows.host.run_process import FORK_SERVER
 from flows.runs import checkpoint, report
-from flows.services.server import speaking_to
-from flows.services.worker import worker
+from flows.services.server import use_server
+from flows.services.worker import worker_daemon
 
 _NEEDED = (
     "prefect.flow_engine", "prefect.task_engine", "prefect.deployments.steps", "prefect.runner",
@@ -46,7 +46,7 @@ def get_ready() -> None:
 
 def main() -> None:
     """Do the flow run that the environment names."""
-    log = worker(load_settings(), "").log
+    log = worker_daemon(load_settings(), "").log
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as said:
         for stream in (sys.stdout, sys.stderr):
@@ -90,7 +90,7 @@ def _beating_themselves() -> AbstractContextManager[None]:
         return nullcontext()
     if not beats_itself(variables.get("PREFECT__FLOW_NAME", "")):
         return nullcontext()
-    return speaking_to(variables["PREFECT_API_URL"])
+    return use_server(variables["PREFECT_API_URL"])
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ from sysconfig import get_path
 from threading import Event, Thread
 from typing import NamedTuple
 
-from flows.config.environment import environment, variables
+from flows.config.environment import environment, set_variables
 from flows.host.run_process import FORK_SERVER, STATUS, peer
-from flows.services.fingerprint import ROOMS, changed
+from flows.services.fingerprint import RUN_PACKAGES, last_modified
 
 _READ_ONCE = re.compile(r"PREFECT_(?!_)|PYTHON|LD_|LANG|LC_|TZ$")
 """Variables that Python or an import has read for good."""
@@ -57,7 +57,7 @@ def forking(module: str, env: Mapping[str, str]) -> Iterator[Popen[bytes]]:
             servers.append(_started(name, module, env))
 
     Thread(target=keep, name="fork server", daemon=True).start()
-    with variables({FORK_SERVER: name}):
+    with set_variables({FORK_SERVER: name}):
         yield servers[0]
     over.set()
     _let_go(servers[-1])
@@ -183,7 +183,7 @@ def _beginning() -> tuple[object, ...]:
     """What a process of now would begin with: our code, what is installed, variables."""
     installed = Path(get_path("purelib")).stat().st_mtime
     read = {k: v for k, v in environment().items() if _READ_ONCE.match(k)}
-    return changed(ROOMS), installed, read
+    return last_modified(RUN_PACKAGES), installed, read
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from contracts.gate import INTERNAL_AGENT, TokenSpec
 from contracts.tool import Allowed, Guard
-from flows.audit.agent_approvals import approvals_in
+from flows.audit.agent_approvals import cached_approvals
 from flows.config.environment import environment
-from flows.services.daemon import retired
+from flows.services.daemon import successor_marker
 from nodes.agents.allowed import AGENT_TOOLS, allowed_tools_guard
 from nodes.text import make_redactor
 from policy.guard.asking import ApprovalGuard
@@ -40,7 +40,7 @@ def main(port: str, secret_file: Path, home: Path) -> None:
     """Serve until SIGTERM, or until its home is somebody else's or its successor's alone."""
     secret = secret_file.read_text()
     ledger = OpenRuns(
-        make_guard=partial(make_guard, approvals=approvals_in(home)),
+        make_guard=partial(guard_for_terms, approvals=cached_approvals(home)),
         redact=make_redactor(environment()),
         is_dead=has_exited,
     )
@@ -49,7 +49,7 @@ def main(port: str, secret_file: Path, home: Path) -> None:
     serve(app, f"127.0.0.1:{port}")
 
 
-def make_guard(
+def guard_for_terms(
     run_id: str, terms: TokenSpec, *, approvals: "Callable[[], Approvals] | None" = None
 ) -> Guard:
     """What a token's agent may do: the tools that its node allows, within the run's bounds.
@@ -72,7 +72,7 @@ def make_guard(
 
 
 def _look(ledger: OpenRuns, secret_file: Path, secret: str) -> None:
-    has_successor = retired(secret_file.parent, "gateway", os.getpid())
+    has_successor = successor_marker(secret_file.parent, "gateway", os.getpid())
     has_successor.unlink(missing_ok=True)  # it told another, who had this pid
     unused = 0
     while _is(secret_file, secret) and unused < _LAST_LOOKS:

@@ -10,16 +10,16 @@ from flows.config.settings import Settings
 from flows.execution.wiring import engine, owner
 from flows.host import pool
 from flows.services import daemon, gateway, local
-from flows.services.chroma import chroma, is_ours
-from flows.services.daemon import Kept, Running
+from flows.services.chroma import chroma_daemon, is_local_address
+from flows.services.daemon import Daemon, RunningDaemon
 from flows.services.deploy import deploy
-from flows.services.pages import pages
-from flows.services.receiver import receiver
-from flows.services.worker import upkeep_worker, worker
-from flows.services.zombies import watch_for_zombies
+from flows.services.pages import pages_daemon
+from flows.services.receiver import receiver_daemon
+from flows.services.worker import upkeep_worker_daemon, worker_daemon
+from flows.services.zombies import create_zombie_automations
 from sandbox.reap import reap
 
-State = Literal[
+MemberState = Literal[
     "started", "running", "outdated", "yours", "made", "there", "stopped", "swept", "unseen"
 ]
 """`running`, `there`: it was before. `yours`: it is configured, and never started or stopped.
@@ -29,16 +29,16 @@ State = Literal[
 """
 
 
-class Member(NamedTuple):
+class StackMember(NamedTuple):
     """One thing that is kept, how it was found, and where it answers or what it said."""
 
     name: str
-    state: State
+    state: MemberState
     url: str = ""
     note: str = ""
 
 
-def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member, ...]:
+def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple[StackMember, ...]:
     """Start what does not run, deploy what is not deployed, and tell each as it is there.
 
     What dead runs left is removed before anything new can start a sandbox.
@@ -48,53 +48,53 @@ def bring_up(settings: Settings, tell: Callable[[Member], None]) -> tuple[Member
     """
     from flows.execution.end_state import set_noted_states  # with prefect, two seconds to import
 
-    members: list[Member] = []
+    members: list[StackMember] = []
 
-    def say(member: Member) -> None:
+    def say(member: StackMember) -> None:
         members.append(member)
-        tell(member)
+        report(member)
 
     api = _server(settings, say)
     ui = local.ui_url(api)
     set_noted_states(settings.runs, api)
     deployed = deploy(api, settings)
-    state: State = "made" if deployed.now else "there"
-    say(Member("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
-    made = watch_for_zombies(api)
-    say(Member("zombie automation", "made" if made else "there", f"{ui}/automations"))
+    state: MemberState = "made" if deployed.changed else "there"
+    say(StackMember("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
+    made = create_zombie_automations(api)
+    say(StackMember("zombie automation", "made" if made else "there", f"{ui}/automations"))
     for one in _unwanted(settings, api):
         daemon.down(one)
     for record in _of_earlier_versions(settings, api):
         daemon.stop_recorded(record)
-        say(Member(record.stem, "stopped", note="no longer used"))
+        say(StackMember(record.stem, "stopped", note="no longer used"))
     say(_sweep(settings))
-    for one in neighbours(settings, api):
+    for one in wanted_daemons(settings, api):
         before = daemon.status(one)
         now = daemon.up(one)
-        say(Member(one.name, _state(one, before, now), now.url))
+        say(StackMember(one.name, _state(one, before, now), now.url))
     return tuple(members)
 
 
-def _state(one: Kept, before: Running | None, now: Running) -> State:
+def _state(one: Daemon, before: RunningDaemon | None, now: RunningDaemon) -> MemberState:
     if before != now:
         return "started"
     return "running" if now.version == one.version() else "outdated"
 
 
-def take_down(settings: Settings) -> tuple[Member, ...]:
+def take_down(settings: Settings) -> tuple[StackMember, ...]:
     """Stop every daemon of this home, the server last.
 
     A configured server is not stopped. State on disk stays.
     """
-    server = local.server(settings)
-    beside = (*reversed(neighbours(settings, "")), *_unwanted(settings, ""))
+    server = local.server_daemon(settings)
+    beside = (*reversed(wanted_daemons(settings, "")), *_unwanted(settings, ""))
     stopped = [one.name for one in beside if daemon.down(one)]
     # Gateways of runs with their own secrets, and daemons that only another version knows.
-    others = [state for state in daemon.records(settings.home) if state != server.state]
+    others = [state for state in daemon.state_files(settings.home) if state != server.state_file]
     stopped += [state.stem for state in others if daemon.stop_recorded(state)]
     if daemon.down(server):
         stopped.append(server.name)
-    return tuple(Member(name, "stopped") for name in stopped)
+    return tuple(StackMember(name, "stopped") for name in stopped)
 
 
 def _of_earlier_versions(settings: Settings, api: str) -> list[Path]:
@@ -102,58 +102,58 @@ def _of_earlier_versions(settings: Settings, api: str) -> list[Path]:
     known = {"server", *(one.name for one, _ in _all(settings, api))}
     return [
         state
-        for state in daemon.records(settings.home)
+        for state in daemon.state_files(settings.home)
         if state.stem.partition("-")[0] not in known
     ]
 
 
-def fallen(settings: Settings) -> tuple[Kept, ...]:
+def crashed_daemons(settings: Settings) -> tuple[Daemon, ...]:
     """What was started and never stopped, but does not live any more."""
-    kept_here = (local.server(settings), *neighbours(settings, ""))
-    return tuple(one for one in kept_here if one.state.exists() and daemon.status(one) is None)
+    kept_here = (local.server_daemon(settings), *wanted_daemons(settings, ""))
+    return tuple(one for one in kept_here if one.state_file.exists() and daemon.status(one) is None)
 
 
-def neighbours(settings: Settings, api: str) -> tuple[Kept, ...]:
+def wanted_daemons(settings: Settings, api: str) -> tuple[Daemon, ...]:
     """What is kept beside the Prefect server at `api`, in the order it is started."""
     return tuple(one for one, wanted in _all(settings, api) if wanted)
 
 
-def _unwanted(settings: Settings, api: str) -> tuple[Kept, ...]:
+def _unwanted(settings: Settings, api: str) -> tuple[Daemon, ...]:
     """What earlier settings may have kept, and these do not want."""
     return tuple(one for one, wanted in _all(settings, api) if not wanted)
 
 
-def _all(settings: Settings, api: str) -> tuple[tuple[Kept, bool], ...]:
+def _all(settings: Settings, api: str) -> tuple[tuple[Daemon, bool], ...]:
     """Everything there can be beside the server, and whether these settings want it."""
     chroma_url = load_memory_settings().chroma_url
     return (
-        (gateway.process(settings), True),
-        (chroma(settings, chroma_url), is_ours(chroma_url)),
-        (pool.keeper(settings), settings.sandbox.pool_size > 0),
-        (pages(settings), True),
-        (receiver(settings), settings.webhooks.secret is not None),
-        (worker(settings, api), True),
-        (upkeep_worker(settings, api), True),
+        (gateway.gateway_daemon(settings), True),
+        (chroma_daemon(settings, chroma_url), is_local_address(chroma_url)),
+        (pool.pool_daemon(settings), settings.sandbox.pool_size > 0),
+        (pages_daemon(settings), True),
+        (receiver_daemon(settings), settings.webhooks.secret is not None),
+        (worker_daemon(settings, api), True),
+        (upkeep_worker_daemon(settings, api), True),
     )
 
 
-def _sweep(settings: Settings) -> Member:
+def _sweep(settings: Settings) -> StackMember:
     """Remove what dead runs left; an engine that is away is no reason to stay down."""
     try:
         reaped = reap(engine(), owner(settings))
     except Unavailable as error:
-        return Member("leftovers", "unseen", note=str(error))
+        return StackMember("leftovers", "unseen", note=str(error))
     found = f"{len(reaped.containers)} containers, {len(reaped.snapshots)} snapshots"
-    return Member("leftovers", "swept", note=found)
+    return StackMember("leftovers", "swept", note=found)
 
 
-def _server(settings: Settings, say: Callable[[Member], None]) -> str:
+def _server(settings: Settings, say: Callable[[StackMember], None]) -> str:
     before = local.status(settings)
     api = local.api_url(settings)
     ours = local.status(settings)
     if ours is None or ours.url != api:
-        say(Member("server", "yours", local.ui_url(api)))
+        say(StackMember("server", "yours", local.ui_url(api)))
     else:
-        state = _state(local.server(settings), before, ours)
-        say(Member("server", state, local.ui_url(api)))
+        state = _state(local.server_daemon(settings), before, ours)
+        say(StackMember("server", state, local.ui_url(api)))
     return api

@@ -16,8 +16,8 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.sandboxes import spec_for
 from flows.execution.wiring import engine
 from flows.services import daemon
-from flows.services.daemon import Kept, Launch
-from flows.services.fingerprint import code
+from flows.services.daemon import Daemon, Launch
+from flows.services.fingerprint import code_version
 from sandbox.pool import POOL_RUN, SandboxPool
 
 RETRY_S = 15.0
@@ -31,7 +31,7 @@ def up(settings: Settings) -> int:
         Unavailable: it does not start.
     """
     if settings.sandbox.pool_size:
-        daemon.up(keeper(settings))
+        daemon.up(pool_daemon(settings))
     else:
         down(settings)
     return settings.sandbox.pool_size
@@ -39,23 +39,23 @@ def up(settings: Settings) -> int:
 
 def down(settings: Settings) -> bool:
     """Stop the keeper, and with it what nobody has taken; False when there was none."""
-    return daemon.down(keeper(settings))
+    return daemon.down(pool_daemon(settings))
 
 
-def keeper(settings: Settings) -> Kept:
+def pool_daemon(settings: Settings) -> Daemon:
     """The keeper, as it is kept; one with other code or sandbox settings is replaced."""
     wanted = f"{settings.agent} {settings.sandbox.model_dump_json()}"
-    return Kept(
+    return Daemon(
         name="pool",
         title="the keeper of warm sandboxes",
         folder=settings.home / "pool",
         launch=lambda: Launch((sys.executable, "-P", "-m", "flows.host.pool"), environment()),
         healthy=lambda _: True,
-        version=lambda: f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]} {code()}",
+        version=lambda: f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]} {code_version()}",
     )
 
 
-def keep(settings: Settings, stop: threading.Event) -> None:
+def keep_filled(settings: Settings, stop: threading.Event) -> None:
     """Keep the sandboxes ready until `stop` is set; an engine that is away is waited for."""
     while not stop.is_set():
         try:
@@ -73,7 +73,7 @@ def main() -> None:
     stop = threading.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sign, lambda *_: stop.set())
-    keep(load_settings(), stop)
+    keep_filled(load_settings(), stop)
 
 
 if __name__ == "__main__":

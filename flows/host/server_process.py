@@ -7,13 +7,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import cast
 
-from flows.services.ports import bound
-from flows.services.same_site import stranger
+from flows.services.ports import listen_on
+from flows.services.same_site import cross_site_reason
 
 Message = MutableMapping[str, object]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+AsgiApp = Callable[[Message, Receive, Send], Awaitable[None]]
 """An ASGI application."""
 
 _Headers = Iterable[tuple[bytes, bytes]]
@@ -22,7 +22,7 @@ _NO_FRAME = (b"content-security-policy", b"frame-ancestors 'self'")
 """A page elsewhere could lay Prefect's own buttons, unseen, under the mouse."""
 
 
-def guarded(app: App) -> App:
+def refuse_other_sites(app: AsgiApp) -> AsgiApp:
     """The application for who asks from this machine; pages of other sites get 403."""
 
     async def serve(scope: Message, receive: Receive, send: Send) -> None:
@@ -48,12 +48,14 @@ def guarded(app: App) -> App:
 def _stranger(scope: Message) -> str | None:
     raw = cast("_Headers", scope["headers"])  # so ASGI says, in small letters
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
-    return stranger(str(scope.get("method")), headers)  # a websocket has none, and changes things
+    return cross_site_reason(
+        str(scope.get("method")), headers
+    )  # a websocket has none, and changes things
 
 
 def main() -> None:
     """Serve at the port given until the process is told to end."""
-    listening = bound("127.0.0.1", int(sys.argv[1]))
+    listening = listen_on("127.0.0.1", int(sys.argv[1]))
 
     import uvicorn
     from prefect.server.api.server import create_app
@@ -61,7 +63,7 @@ def main() -> None:
 
     here = get_current_settings().server
     config = uvicorn.Config(
-        guarded(create_app(final=True)),
+        refuse_other_sites(create_app(final=True)),
         timeout_keep_alive=here.api.keepalive_timeout,
         ws_ping_interval=here.api.websocket_ping_interval,
         ws_ping_timeout=here.api.websocket_ping_timeout,

@@ -16,7 +16,7 @@ from prefect.workers.process import ProcessWorker
 
 from flows.host.fork_server import forking
 from flows.host.run_process import ENGINE
-from flows.services.deploy import POOL
+from flows.services.deploy import WORK_POOL
 
 
 class Worker(ProcessWorker):
@@ -92,7 +92,9 @@ def main() -> None:
     """Ask for work until the process is told to end."""
     name, limit, *queue = sys.argv[1:]
     setup_signal_handlers_worker(os.getpid(), "the worker", print)
-    worker = Worker(name=name, work_pool_name=POOL, work_queues=queue or None, limit=int(limit))
+    worker = Worker(
+        name=name, work_pool_name=WORK_POOL, work_queues=queue or None, limit=int(limit)
+    )
     # As Prefect's worker gives them to what it starts.
     env = get_current_settings().to_environment_variables(exclude_unset=True)
     with (

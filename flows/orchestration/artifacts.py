@@ -6,7 +6,7 @@ from contracts.run import RunReport
 from flows.config.settings import load_settings
 from flows.runs.report import given, markdown, table_rows
 from flows.services.pages import pages_url
-from flows.services.server_outage import shown_if_possible
+from flows.services.server_outage import ignore_outage
 from policy.log.view_spec import ViewSpec
 from policy.log.view_text import view_markdown as view_markdown
 
@@ -19,7 +19,7 @@ def publish_report(report: RunReport, diff: str) -> None:
         key=f"report-{report.run_id}",
         description=f"{report.blueprint}: {report.status}",
     )
-    with shown_if_possible("the table of nodes"):
+    with ignore_outage("the table of nodes"):
         create_table_artifact(
             table_rows(report),
             key=f"nodes-{report.run_id}",
@@ -38,5 +38,5 @@ def publish_view(view: ViewSpec, run_id: str) -> None:
 
 def attach_markdown(text: str, *, key: str, description: str) -> None:
     """Attach Markdown to the flow run or task run; left out while the server is away."""
-    with shown_if_possible(f"the artifact {key}"):
+    with ignore_outage(f"the artifact {key}"):
         create_markdown_artifact(text, key=key, description=description)

@@ -4,7 +4,7 @@ from prefect import get_client
 from prefect.runtime import flow_run
 
 from flows.runs.request import ResolvedRequest, repo_name
-from flows.services.server_outage import shown_if_possible
+from flows.services.server_outage import ignore_outage
 
 NO_REPO = "no repository"
 """In the name of a run that was started without one; it ends by saying so."""
@@ -32,5 +32,5 @@ def tag_flow_run(request: ResolvedRequest) -> None:
     run costs a question to the server about its concurrency limits.
     """
     known = [*(flow_run.tags or ()), *tags(request)]
-    with shown_if_possible("the tags of the flow run"):
+    with ignore_outage("the tags of the flow run"):
         get_client(sync_client=True).update_flow_run(flow_run.id, tags=sorted(set(known)))

@@ -8,7 +8,7 @@ from typing import cast
 from prefect.blocks.system import Secret
 
 from contracts.errors import SecretMissing
-from flows.config.environment import variables
+from flows.config.environment import set_variables
 from flows.config.settings import load_settings
 from flows.services import gateway
 
@@ -26,7 +26,7 @@ def secrets_set(blocks: Mapping[str, str]) -> Iterator[None]:
     own_gateway = f"gateway-{sha256(repr(sorted(blocks.items())).encode()).hexdigest()[:8]}"
     secret = {name: _value(block) for name, block in blocks.items()}
     # The keys of one run must not be those of others: it has a gateway of its own.
-    with variables({**secret, "HARNESS_GATEWAY": own_gateway}):
+    with set_variables({**secret, "HARNESS_GATEWAY": own_gateway}):
         try:
             yield
         finally:

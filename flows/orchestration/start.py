@@ -15,7 +15,7 @@ from flows.execution.wiring import workshop
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report, reported_at
 from flows.services.local import api_url
-from flows.services.server import speaking_to
+from flows.services.server import use_server
 from nodes.blame import describe_node_error
 from sandbox.git import redact_url
 
@@ -54,7 +54,7 @@ def run_in_prefect(
     with prefect_at(api):
         from flows.execution.end_state import note_state_not_set, set_noted_states
         from flows.orchestration.compile import compile_blueprint
-        from flows.services.server_outage import ServerAway, is_outage, outages_survived
+        from flows.services.server_outage import ServerUnreachable, is_outage, survive_outages
 
         set_noted_states(settings.runs, api)
 
@@ -69,14 +69,16 @@ def run_in_prefect(
         parameters = request.model_dump(exclude={"blueprint", "wait_approvals_s"})
         parameters["repo"] = redact_url(request.repo)
         try:
-            with outages_survived(api, tell):
+            with survive_outages(api, tell):
                 state = run_in_flow_run(flow, parameters, flow_run_id)
         except Exception as error:
             # What the run itself raises is in its state: this is Prefect's engine at its end.
             if not is_outage(error) or reported_at(settings.runs, run_id) in {None, before}:
                 raise
             note_state_not_set(settings.runs / run_id, api)
-            if not isinstance(error, ServerAway):  # too busy for too long, of which nobody was told
+            if not isinstance(
+                error, ServerUnreachable
+            ):  # too busy for too long, of which nobody was told
                 raise
             return read_report(settings.runs, run_id)
         result = state.result(raise_on_failure=False)
@@ -143,7 +145,7 @@ def prefect_at(api: str) -> Iterator[None]:
     from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
     try:
-        with speaking_to(api):
+        with use_server(api):
             yield
     except (TransportError, PrefectHTTPStatusError) as error:
         why = " ".join(str(error).split())[:200]

@@ -12,8 +12,8 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from flows.orchestration.artifacts import attach_markdown
 from flows.orchestration.heartbeat import beating
 from flows.orchestration.node_tasks import log_failures_once
-from flows.plans.report import PlanReport, markdown
-from flows.plans.run import PlanShop, open_run, report_of
+from flows.plans.report import PlanReport, plan_markdown
+from flows.plans.run import PlanDependencies, open_plan_run, plan_report
 from policy.plan.executor import PlanRun, StepOutcome
 from policy.plan.question import Approver
 
@@ -23,13 +23,13 @@ MAX_AT_ONCE = 4
 _Step = Callable[[], StepOutcome]
 
 
-def step_runner() -> TaskRunner[PrefectFuture[object]]:
+def step_task_runner() -> TaskRunner[PrefectFuture[object]]:
     """Runs a few steps at a time, each in a thread."""
     runner: object = ThreadPoolTaskRunner(max_workers=MAX_AT_ONCE)
     return cast(TaskRunner[PrefectFuture[object]], runner)  # its futures are a kind of these
 
 
-def compile_plan(shop: PlanShop, run_id: str, person: Approver | None = None) -> PlanFlow:
+def compile_plan(shop: PlanDependencies, run_id: str, person: Approver | None = None) -> PlanFlow:
     """The flow that goes on with the run of this id until it is over or waits for a person.
 
     It ends Completed, Completed as "Waiting", or Failed, with the `PlanReport` as data.
@@ -39,14 +39,14 @@ def compile_plan(shop: PlanShop, run_id: str, person: Approver | None = None) ->
         name="plan",
         flow_run_name=f"plan · {run_id}",
         persist_result=False,
-        task_runner=step_runner(),
+        task_runner=step_task_runner(),
     )
     def plan_flow() -> State[PlanReport]:
-        with beating(), open_run(shop, run_id, person) as run:
+        with beating(), open_plan_run(shop, run_id, person) as run:
             run_steps(run)
-        report = report_of(shop, run_id)
-        publish(report)
-        return ended(report)
+        report = plan_report(shop, run_id)
+        publish_report(report)
+        return final_state(report)
 
     return plan_flow
 
@@ -88,16 +88,16 @@ def _step_task(execute: _Step) -> object:
             return Failed(name=outcome.status.title(), message=outcome.reason, data=outcome)
 
 
-def publish(report: PlanReport) -> None:
+def publish_report(report: PlanReport) -> None:
     """Attach the report to the flow run that this is called in."""
     attach_markdown(
-        markdown(report),
+        plan_markdown(report),
         key=f"plan-{report.run_id}",
         description=f"plan: {report.status}",
     )
 
 
-def ended(report: PlanReport) -> State[PlanReport]:
+def final_state(report: PlanReport) -> State[PlanReport]:
     """The state in which the flow run ends."""
     match report.status:
         case "success":

@@ -3,14 +3,14 @@
 from contracts.json import Json
 from policy.log.events import Event
 
-Delta = dict[str, Json]
+PlanDelta = dict[str, Json]
 
 
-def plan_delta(event: Event) -> Delta | None:
+def plan_delta(event: Event) -> PlanDelta | None:
     """What became of a plan, or of one of its steps; None when the event is about no plan."""
     match event.kind, event.body:
         case "plan", {"agreed": agreed, "steps": steps}:
-            change: Delta = {"status": "agreed" if agreed else "planned", "steps": steps}
+            change: PlanDelta = {"status": "agreed" if agreed else "planned", "steps": steps}
         case "step", {"step": int(step), "status": status, "reason": reason}:
             change = {"step": step, "status": status, "reason": reason}
         case "decision", {"step": int(step), "verdict": "allowed"}:

@@ -6,7 +6,7 @@ from email.utils import make_msgid
 from ssl import create_default_context
 
 from flows.config.environment import environment
-from flows.config.memory import expand
+from flows.config.memory import expand_variables
 from flows.config.policy import MailSettings
 from policy.errors import OperationFailed
 from policy.plan.outside_operations import Mail
@@ -39,7 +39,7 @@ def send_mail(mail: Mail, settings: MailSettings) -> None:
 
 
 def _password(settings: MailSettings) -> str:
-    password = expand(settings.password, environment())
+    password = expand_variables(settings.password, environment())
     if not password:
         raise OperationFailed(
             f"no password for {settings.user!r}: `[policy.mail] password` is empty, or names a "

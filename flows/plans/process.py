@@ -17,7 +17,7 @@ def plan_folder(log: EventLog) -> Path:
 
 
 @contextmanager
-def process_noted(log: EventLog, run_id: str) -> Iterator[None]:
+def record_process(log: EventLog, run_id: str) -> Iterator[None]:
     """This process does the plan from now on, until it ends; those of elsewhere see the block."""
     file = _file(log, run_id)
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def process_noted(log: EventLog, run_id: str) -> Iterator[None]:
         yield
 
 
-def has_process(log: EventLog, run_id: str) -> bool | None:
+def is_process_alive(log: EventLog, run_id: str) -> bool | None:
     """Whether the process that did the plan last still lives; None when none did, here.
 
     One of before a reboot left no lock.

@@ -7,7 +7,7 @@ from typing import Literal
 
 from contracts.json import Json
 from contracts.run import DecisionCounts
-from flows.audit.approval_text import SHORT, argument_lines, in_a_line
+from flows.audit.approval_text import SHORT_ARGUMENT, argument_lines, value_in_one_line
 from nodes.text import code_block, escape_invisible
 from policy.plan.plan_log import EndedStep
 from policy.plan.registry import plain_json
@@ -96,8 +96,8 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def _lines(index: int, step: PlanStep) -> list[str]:
-    told = {name: in_a_line(value) for name, value in step.args.items()}
-    below = [name for name, text in told.items() if len(text) > SHORT]
+    told = {name: value_in_one_line(value) for name, value in step.args.items()}
+    below = [name for name, text in told.items() if len(text) > SHORT_ARGUMENT]
     args = ", ".join(f"{name}={'…' if name in below else told[name]}" for name in told)
     extra = [
         f"when {step.when}" if step.when else "",
@@ -111,7 +111,7 @@ def _lines(index: int, step: PlanStep) -> list[str]:
     return lines + [line for name in below for line in argument_lines(name, step.args[name])]
 
 
-def markdown(report: PlanReport) -> str:
+def plan_markdown(report: PlanReport) -> str:
     """The report as an artifact. Everything from data stands in code blocks."""
     lines = [f"# Plan {report.run_id}: {report.status}", "", code_block(report.prompt), ""]
     lines += [

@@ -66,7 +66,7 @@ class PlanRequest:
         repo = f"repo:{repo_name(self.repo)}"
         return (repo,) if self.intent is None else (repo, f"intent:{self.intent_from}")
 
-    def granting(self, grants: frozenset[str]) -> "PlanRequest":
+    def with_grants(self, grants: frozenset[str]) -> "PlanRequest":
         """The same request, with these grants besides."""
         return replace(self, grants=self.grants | grants)
 
@@ -77,7 +77,7 @@ class PlanRequest:
         return {} if self.intent is None else {"intent": about}
 
 
-def note_plan(
+def record_plan(
     log: EventLog, run_id: str, request: PlanRequest, plan: Plan, *, agreed: bool
 ) -> None:
     """Put the prompt and its plan into the log; only one that is agreed on is ever run."""
@@ -103,7 +103,7 @@ def note_plan(
     )
 
 
-def noted_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[PlanRequest, Plan]:
+def recorded_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[PlanRequest, Plan]:
     """What a run was asked for, and the plan that was drafted, or agreed on, for it.
 
     Raises:

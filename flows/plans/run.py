@@ -14,13 +14,13 @@ from contracts.run import DecisionCounts
 from contracts.sandbox import SnapshotId
 from flows.config.policy import PolicySettings
 from flows.plans.mail import send_mail
-from flows.plans.process import process_noted
+from flows.plans.process import record_process
 from flows.plans.report import PlanReport, PlanStatus, step_report
-from flows.plans.request import PlanRequest, note_plan, noted_plan
+from flows.plans.request import PlanRequest, record_plan, recorded_plan
 from flows.plans.workspace import (
     OpenSandbox,
+    PlanSnapshot,
     PlanWorkspace,
-    Snapshot,
     check_workspace,
     plan_workspace,
 )
@@ -42,7 +42,7 @@ from policy.types import Plan, UserPrompt
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanShop:
+class PlanDependencies:
     """What plans are made and run with; built in `flows/plans/wiring.py`."""
 
     policy: PolicySettings
@@ -54,17 +54,17 @@ class PlanShop:
     complete: Complete
     open_sandbox: Callable[[str], OpenSandbox]
     """For the run of this id."""
-    forget_files: Callable[[str, Collection[SnapshotId]], None]
+    delete_snapshots: Callable[[str, Collection[SnapshotId]], None]
     """Removes what is kept of a run's files, by its id, except what it is given."""
     run_blueprint: Callable[[PlanRequest, str, str], Json]
     """Takes what the plan is for, a blueprint's name and an intent; gives the report."""
     ask_person: Callable[[str], str] | None = None
     """Asks whoever sits here. None: nobody does, so a question waits as an approval."""
-    own: tuple[Operation, ...] = ()
+    custom_operations: tuple[Operation, ...] = ()
     """The user's own operations."""
 
 
-def draft_plan(shop: PlanShop, request: PlanRequest) -> Plan:
+def draft_plan(shop: PlanDependencies, request: PlanRequest) -> Plan:
     """A plan for the prompt, checked; nothing is run and no data is looked at.
 
     Raises:
@@ -74,10 +74,12 @@ def draft_plan(shop: PlanShop, request: PlanRequest) -> Plan:
     """
     check_workspace(request.repo)
     prompt = UserPrompt(text=request.prompt, at=datetime.now(UTC))
-    return make_plan(prompt, brief(shop, request), complete=shop.complete, model=shop.planner)
+    return make_plan(
+        prompt, planner_brief(shop, request), complete=shop.complete, model=shop.planner
+    )
 
 
-def brief(shop: PlanShop, request: PlanRequest) -> PlannerInput:
+def planner_brief(shop: PlanDependencies, request: PlanRequest) -> PlannerInput:
     """What a planner may know of this request."""
     with _workspace(shop, request, "none", None) as unopened:
         return PlannerInput(
@@ -88,19 +90,23 @@ def brief(shop: PlanShop, request: PlanRequest) -> PlannerInput:
         )
 
 
-def missing_grants(shop: PlanShop, request: PlanRequest, plan: Plan) -> frozenset[str]:
+def missing_grants(shop: PlanDependencies, request: PlanRequest, plan: Plan) -> frozenset[str]:
     """The capabilities that the plan asks for and nobody granted yet."""
     asked = frozenset().union(*(step.tool_caps for step in plan.steps))
     return asked - shop.policy.authority(request.grants).grants
 
 
-def begin(shop: PlanShop, run_id: str, request: PlanRequest, plan: Plan) -> None:
+def record_agreed_plan(
+    shop: PlanDependencies, run_id: str, request: PlanRequest, plan: Plan
+) -> None:
     """Note that a person, or whoever started it, agreed on this plan with these grants."""
-    note_plan(shop.log, run_id, request, plan, agreed=True)
+    record_plan(shop.log, run_id, request, plan, agreed=True)
 
 
 @contextmanager
-def open_run(shop: PlanShop, run_id: str, person: Approver | None = None) -> Iterator[PlanRun]:
+def open_plan_run(
+    shop: PlanDependencies, run_id: str, person: Approver | None = None
+) -> Iterator[PlanRun]:
     """The run that was begun under this id, where it stands; its sandbox goes with the block.
 
     The files are kept after each step that writes some and when a step waits for a person, so
@@ -109,11 +115,11 @@ def open_run(shop: PlanShop, run_id: str, person: Approver | None = None) -> Ite
     Raises:
         RunNotFound: no plan was begun under this id.
     """
-    request, plan = noted_plan(shop.log, run_id)
+    request, plan = recorded_plan(shop.log, run_id)
     events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
     with (
-        process_noted(shop.log, run_id),
+        record_process(shop.log, run_id),
         _workspace(shop, request, run_id, _kept(events)) as workspace,
     ):
         registry = _registry(
@@ -134,16 +140,16 @@ def open_run(shop: PlanShop, run_id: str, person: Approver | None = None) -> Ite
         if "waiting" in ended:
             _keep_files(shop, run_id, workspace, longer=True)
     if len(ended) == len(plan.steps) and set(ended) <= set(FINAL_STATUSES):
-        shop.forget_files(run_id, ())
+        shop.delete_snapshots(run_id, ())
 
 
-def report_of(shop: PlanShop, run_id: str) -> PlanReport:
+def plan_report(shop: PlanDependencies, run_id: str) -> PlanReport:
     """How the run stands, from the log alone.
 
     Raises:
         RunNotFound: no plan was begun under this id.
     """
-    request, plan = noted_plan(shop.log, run_id)
+    request, plan = recorded_plan(shop.log, run_id)
     events = shop.log.events(run_id, merged=False)
     entities = shop.log.entities(name for event in events for name in event.produces)
     ended = PlanLog(run_id, _append(shop), events, entities).earlier_steps
@@ -171,7 +177,7 @@ def _status(plan: Plan, ended: Mapping[int, EndedStep]) -> PlanStatus:
 
 @contextmanager
 def _workspace(
-    shop: PlanShop, request: PlanRequest, run_id: str, kept: Snapshot | None
+    shop: PlanDependencies, request: PlanRequest, run_id: str, kept: PlanSnapshot | None
 ) -> Iterator[PlanWorkspace]:
     with plan_workspace(
         request.repo,
@@ -185,7 +191,7 @@ def _workspace(
 
 
 def _registry(
-    shop: PlanShop,
+    shop: PlanDependencies,
     request: PlanRequest,
     workspace: PlanWorkspace,
     run_id: str,
@@ -194,7 +200,7 @@ def _registry(
     """What steps may do; `label` is what the files carry at the moment."""
 
     def push(remote: str, branch: str) -> str:
-        bounds = shop.policy.bounds_of_plan(request.allow_change, label())
+        bounds = shop.policy.plan_bounds(request.allow_change, label())
         return workspace.push(remote, branch, bounds)
 
     outside = OutsideActions(
@@ -207,7 +213,7 @@ def _registry(
         *workspace_operations(workspace.sandbox, shop.policy.file_labels, workspace.env),
         *outside_operations(outside, shop.policy.file_labels),
         *model_operations(shop.complete, shop.model),
-        *shop.own,
+        *shop.custom_operations,
     )
     return Registry(_keeping(one, lambda: _keep_files(shop, run_id, workspace)) for one in known)
 
@@ -233,24 +239,24 @@ def _keeping(operation: Operation, keep: Callable[[], None]) -> Operation:
     return replace(operation, run=run)
 
 
-def _append(shop: PlanShop) -> Append:
+def _append(shop: PlanDependencies) -> Append:
     return lambda draft: shop.log.append([draft])
 
 
-def _kept(events: Sequence[Event]) -> Snapshot | None:
+def _kept(events: Sequence[Event]) -> PlanSnapshot | None:
     told = [event for event in events if event.kind == "snapshot"]
     if not told:
         return None
     base = told[-1].body.get("base")
     files = SnapshotId(str(told[-1].body["checkpoint"]))
-    return Snapshot(files, None if base is None else str(base), told[-1].at)
+    return PlanSnapshot(files, None if base is None else str(base), told[-1].at)
 
 
 def _keep_files(
-    shop: PlanShop, run_id: str, workspace: PlanWorkspace, *, longer: bool = False
+    shop: PlanDependencies, run_id: str, workspace: PlanWorkspace, *, longer: bool = False
 ) -> None:
-    kept = workspace.keep_longer() if longer else workspace.keep()
+    kept = workspace.renew() if longer else workspace.save()
     if kept is not None:
         body = {"checkpoint": kept.files, "base": kept.base}
         shop.log.append([Draft(kind="snapshot", run_id=run_id, body=body)])
-        shop.forget_files(run_id, (kept.files,))
+        shop.delete_snapshots(run_id, (kept.files,))

@@ -7,7 +7,7 @@ from filelock import FileLock
 from flows.config.settings import Settings
 from flows.orchestration.start import prefect_at
 from flows.plans.report import PlanReport
-from flows.plans.run import PlanShop
+from flows.plans.run import PlanDependencies
 from flows.services.local import api_url
 from policy.plan.question import Approver
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 def run_plan_in_prefect(
-    shop: PlanShop, settings: Settings, run_id: str, person: Approver | None = None
+    shop: PlanDependencies, settings: Settings, run_id: str, person: Approver | None = None
 ) -> PlanReport:
     """Run what can be run of the plan that was agreed on under this id.
 
@@ -29,9 +29,9 @@ def run_plan_in_prefect(
     api = api_url(settings)
     with _alone(settings, run_id), prefect_at(api):
         from flows.plans.compile import compile_plan
-        from flows.services.server_outage import outages_survived
+        from flows.services.server_outage import survive_outages
 
-        with outages_survived(api, _log.warning):
+        with survive_outages(api, _log.warning):
             state = compile_plan(shop, run_id, person)(return_state=True)
         result: object = state.result(raise_on_failure=False)
     if isinstance(result, PlanReport):

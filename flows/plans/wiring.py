@@ -10,7 +10,7 @@ from blueprints.load import load_file
 from contracts.errors import OperationInvalid
 from contracts.json import Json
 from contracts.sandbox import SnapshotId
-from flows.audit.agent_approvals import approvals_on
+from flows.audit.agent_approvals import make_approvals
 from flows.audit.event_log import event_log
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.config.settings import Settings
@@ -19,7 +19,7 @@ from flows.execution.engine import run_blueprint
 from flows.execution.sandboxes import forgetting, spec_for
 from flows.execution.wiring import engine, owner, workshop
 from flows.plans.request import PlanRequest
-from flows.plans.run import PlanShop
+from flows.plans.run import PlanDependencies
 from flows.plans.workspace import OpenSandbox
 from flows.runs.request import RunRequest, new_run_id
 from flows.services.complete import complete_through_gateway
@@ -32,14 +32,14 @@ from sandbox.pool import take_from_pool
 
 
 @contextmanager
-def plan_shop(
+def plan_dependencies(
     settings: Settings,
     *,
     planner: str | None = None,
     ask_person: Callable[[str], str] | None = None,
     policy: PolicySettings | None = None,
     open_sandbox: Callable[[str], OpenSandbox] | None = None,
-) -> Iterator[PlanShop]:
+) -> Iterator[PlanDependencies]:
     """Everything a plan needs, from the settings. No model and no engine is asked yet.
 
     Raises:
@@ -51,19 +51,19 @@ def plan_shop(
         event_log(settings.home, owner(settings)) as log,
         complete_through_gateway(settings, purpose="plan") as complete,
     ):
-        yield PlanShop(
+        yield PlanDependencies(
             policy=chosen,
             planner=planner or chosen.planner,
             model=chosen.executor or settings.model,
             repos=settings.repos,
             log=log,
-            approvals=approvals_on(log, chosen),
+            approvals=make_approvals(log, chosen),
             complete=complete,
             open_sandbox=open_sandbox or _sandboxes(settings),
-            forget_files=forgetting(settings, engine),
+            delete_snapshots=forgetting(settings, engine),
             run_blueprint=_blueprints(settings),
             ask_person=ask_person,
-            own=tuple(_own(chosen)),
+            custom_operations=tuple(_own(chosen)),
         )
 
 

@@ -23,7 +23,7 @@ from sandbox.workspace import clone_into_sandbox, collect_work
 MAX_FILES = 5_000
 MAX_BYTES = 64 * 1024 * 1024
 
-FRESH = timedelta(hours=1)
+RENEW_AFTER = timedelta(hours=1)
 """Files that were kept so lately are not kept anew just to last longer."""
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
 """Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
 
 
-class Snapshot(NamedTuple):
+class PlanSnapshot(NamedTuple):
     """The files as a plan left them, and the commit that they began as; None for a folder's.
 
     `at` is when they were kept.
@@ -57,7 +57,7 @@ class PlanWorkspace:
         *,
         branch: str,
         store: Path,
-        kept: Snapshot | None,
+        kept: PlanSnapshot | None,
         ttl_s: float,
     ) -> None:
         self._repo = repo
@@ -89,7 +89,7 @@ class PlanWorkspace:
         """The variables that commands need to find the way out."""
         return self._open().env
 
-    def keep(self) -> Snapshot | None:
+    def save(self) -> PlanSnapshot | None:
         """The files as they are, for whoever goes on; None when they did not change since the last.
 
         Raises:
@@ -99,10 +99,10 @@ class PlanWorkspace:
             files = self._files.keep() if self._files else None
             if files is None or (self._kept is not None and self._kept.files == files):
                 return None
-            self._kept = Snapshot(files, self._began_as(), datetime.now(UTC))
+            self._kept = PlanSnapshot(files, self._began_as(), datetime.now(UTC))
             return self._kept
 
-    def keep_longer(self) -> Snapshot | None:
+    def renew(self) -> PlanSnapshot | None:
         """The same; those that did not change for an hour are kept anew, to last for `ttl_s` again.
 
         Where that cannot be done they last as long as before.
@@ -110,13 +110,17 @@ class PlanWorkspace:
         Raises:
             SandboxLost: as `keep`.
         """
-        kept = self.keep()
-        if kept is not None or self._kept is None or datetime.now(UTC) - self._kept.at < FRESH:
+        kept = self.save()
+        if (
+            kept is not None
+            or self._kept is None
+            or datetime.now(UTC) - self._kept.at < RENEW_AFTER
+        ):
             return kept
         try:
             self._open()
             self._soil()
-            return self.keep()
+            return self.save()
         except Unavailable as error:
             _log.warning("files of %s are kept no longer than before: %s", self._branch, error)
             return None
@@ -185,11 +189,11 @@ def plan_workspace(
     *,
     branch: str,
     store: Path,
-    kept: Snapshot | None = None,
+    snapshot: PlanSnapshot | None = None,
     ttl_s: float,
 ) -> Iterator[PlanWorkspace]:
     """The workspace, gone when the block ends."""
-    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=kept, ttl_s=ttl_s)
+    made = PlanWorkspace(repo, open_sandbox, branch=branch, store=store, kept=snapshot, ttl_s=ttl_s)
     try:
         yield made
     finally:

@@ -5,7 +5,7 @@ from pathlib import Path
 from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
 from contracts.whole_file import write_atomically
 from flows.config.environment import config_file
-from flows.config.memory import EXAMPLE, load_memory_settings
+from flows.config.memory import EXAMPLE_LITELLM_MODEL, load_memory_settings
 from flows.config.settings import load_settings
 from memory.database import back_up, database_file
 from providers.embed import PRESETS, litellm_name
@@ -37,7 +37,7 @@ def write_memory_table(provider: str, *, model: str = "", force: bool) -> Path:
         raise OptionInvalid(f"{path} has a table [memory] already: --force replaces it")
     usual, dimensions = PRESETS.get(provider, ("", None))
     if provider == "litellm" and not model:
-        raise OptionInvalid(f"--provider litellm needs --model, such as {EXAMPLE!r}")
+        raise OptionInvalid(f"--provider litellm needs --model, such as {EXAMPLE_LITELLM_MODEL!r}")
     model = litellm_name(provider, model or usual)
     embedding = {
         "provider": provider,

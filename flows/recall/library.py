@@ -10,9 +10,9 @@ from flows.config.environment import environment
 from flows.config.memory import (
     EmbeddingSettings,
     MemorySettings,
-    expand,
+    expand_variables,
     load_memory_settings,
-    unset,
+    unset_variables,
 )
 from flows.config.settings import load_settings
 from flows.services.embed import embed_through_gateway
@@ -67,14 +67,14 @@ def _embedder(wanted: EmbeddingSettings) -> Embedder | None:
     if model == LOCAL_MODEL:
         return Embedder(name=name, embed=mpnet.embed, max_distance=mpnet.MAX_DISTANCE)
     for place, said in {"api_key": wanted.api_key, "url": wanted.url}.items():
-        if missing := unset(said, environment()):
+        if missing := unset_variables(said, environment()):
             return Embedder(name=name, embed=_lacking(place, missing))
     made = embed_through_gateway(
         load_settings(),
         model,
         dimensions=dimensions,
-        api_key=expand(wanted.api_key, environment()),
-        api_base=expand(wanted.url, environment()),
+        api_key=expand_variables(wanted.api_key, environment()),
+        api_base=expand_variables(wanted.url, environment()),
     )
     return Embedder(name=name, embed=made)
 

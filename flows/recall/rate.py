@@ -46,17 +46,17 @@ def rate_run(run: str, score: int, *, by: str = "") -> Rated:
 def _look(settings: Settings, rating: RunRating) -> Rated:
     """Start it where `harness up` keeps a worker; else say how it is done by hand."""
     from flows.services.deploy import (  # brings in Prefect: half a second
+        missing_worker_warning,
         start_deployment,
-        without_worker,
     )
-    from flows.services.local import known_url
+    from flows.services.local import current_api_url
 
-    api = known_url(settings)
+    api = current_api_url(settings)
     if api is None:
         nobody: str | None = "nothing is up that would do it in the background"
     else:
         try:
-            nobody = without_worker(api)
+            nobody = missing_worker_warning(api)
             if nobody is None:
                 start_deployment(api, DEPLOYMENT, {"run": rating.run_id, "once": True})
         except HarnessError as error:

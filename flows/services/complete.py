@@ -11,7 +11,7 @@ from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import BudgetExceeded
 from contracts.gate import BUDGET_EXCEEDED, INTERNAL_AGENT, ModelAccess, OpenModelAccess, TokenSpec
 from flows.config.settings import Settings
-from flows.services.gateway import gateway_run
+from flows.services.gateway import open_gateway_run
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def complete_through_gateway(
         def gate(model: str) -> ModelAccess:
             with opening:
                 if not runs:
-                    opened = gateway_run(settings, run_id, path, budget_usd=budget_usd)
+                    opened = open_gateway_run(settings, run_id, path, budget_usd=budget_usd)
                     runs.append(stack.enter_context(opened).open_gate)
                 if model not in gates:
                     terms = TokenSpec(node=purpose, agent=INTERNAL_AGENT, model=model)

@@ -23,8 +23,8 @@ from contracts.errors import Unavailable
 from contracts.whole_file import write_atomically
 from flows.config.environment import environment
 from flows.services.detached import start_detached
-from flows.services.listening import listens
-from flows.services.ports import bound
+from flows.services.listening import owns_port
+from flows.services.ports import listen_on
 from flows.services.waiting import Waiting
 from nodes.text import make_redactor
 from sandbox.process import process_label
@@ -47,14 +47,14 @@ class Launch(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Running:
+class RunningDaemon:
     """A kept process. `process` tells it from a later one with the same pid."""
 
     url: str
     pid: int
     process: str
     version: str = ""
-    answered: bool = False
+    has_answered: bool = False
     """Once it has, its port is its own: until then somebody else may answer there."""
 
     @property
@@ -63,7 +63,7 @@ class Running:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class Daemon:
     """What is kept, and how."""
 
     name: str
@@ -94,44 +94,44 @@ class Kept:
         return self.folder / f"{self.name}.log"
 
     @property
-    def state(self) -> Path:
+    def state_file(self) -> Path:
         """Who it is."""
         return self.folder / f"{self.name}.json"
 
 
-def up(kept: Kept) -> Running:
+def up(daemon: Daemon) -> RunningDaemon:
     """The running process, started now if need be; two callers start one.
 
     Raises:
         Unavailable: `kept.unavailable`, when it ended or got stuck; names its log.
     """
-    running = status(kept)
-    if running is not None and running.answered and _as_wanted(kept, running):
+    running = status(daemon)
+    if running is not None and running.has_answered and _as_wanted(daemon, running):
         return running
     from filelock import FileLock  # 50 ms that the usual case need not pay
 
-    for folder in (kept.folder.parent, kept.folder):
+    for folder in (daemon.folder.parent, daemon.folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with FileLock(kept.folder / f"{kept.name}.lock"):
-        running = status(kept)
-        if running is not None and _usable(kept, running):
-            return _noted(kept, replace(running, answered=True))
+    with FileLock(daemon.folder / f"{daemon.name}.lock"):
+        running = status(daemon)
+        if running is not None and _usable(daemon, running):
+            return _noted(daemon, replace(running, answered=True))
         if running is not None:
-            _replace(kept, running)
-        return _noted(kept, replace(_start(kept), answered=True))
+            _replace(daemon, running)
+        return _noted(daemon, replace(_start(daemon), answered=True))
 
 
-def status(kept: Kept) -> Running | None:
+def status(daemon: Daemon) -> RunningDaemon | None:
     """What runs, healthy or not; a state file that cannot be read is nothing that runs."""
-    return _living(kept.state)
+    return _living(daemon.state_file)
 
 
-def down(kept: Kept) -> bool:
+def down(daemon: Daemon) -> bool:
     """Stop it, and those before it that are still in use; False when none was running."""
-    return stop_recorded(kept.state, *kept.folder.glob(f"{kept.name}-*.json"))
+    return stop_recorded(daemon.state_file, *daemon.folder.glob(f"{daemon.name}-*.json"))
 
 
-def records(home: Path) -> tuple[Path, ...]:
+def state_files(home: Path) -> tuple[Path, ...]:
     """State files of all daemons that run for `home`, also those that another version started."""
     return tuple(path for path in sorted(home.glob("*/*.json")) if path.is_file() and _living(path))
 
@@ -146,14 +146,14 @@ def stop_recorded(*states: Path) -> bool:
     return bool(running)
 
 
-def retired(folder: Path, name: str, pid: int) -> Path:
+def successor_marker(folder: Path, name: str, pid: int) -> Path:
     """The file that tells the process `pid` that it has a successor."""
     return folder / f"{name}-{pid}.json"
 
 
-def _living(state: Path) -> Running | None:
+def _living(state: Path) -> RunningDaemon | None:
     try:
-        running = Running(**json.loads(state.read_text()))
+        running = RunningDaemon(**json.loads(state.read_text()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
     return running if running.alive else None
@@ -166,38 +166,38 @@ def free_port(wanted: int = 0, host: str = "127.0.0.1") -> int:
         Unavailable: there is none, or `host` is none of this machine.
     """
     try:
-        with suppress(OSError), bound(host, wanted) as probe:
+        with suppress(OSError), listen_on(host, wanted) as probe:
             return int(probe.getsockname()[1])
-        with bound(host, 0) as probe:
+        with listen_on(host, 0) as probe:
             return int(probe.getsockname()[1])
     except OSError as error:
         raise Unavailable(f"nothing can listen on {host!r}: {error.strerror}") from error
 
 
-def _as_wanted(kept: Kept, running: Running) -> bool:
+def _as_wanted(kept: Daemon, running: RunningDaemon) -> bool:
     return running.version == kept.version() and kept.healthy(running.url)
 
 
-def _noted(kept: Kept, running: Running) -> Running:
-    write_atomically(kept.state, json.dumps(asdict(running)), private=True)
+def _noted(kept: Daemon, running: RunningDaemon) -> RunningDaemon:
+    write_atomically(kept.state_file, json.dumps(asdict(running)), private=True)
     return running
 
 
-def _usable(kept: Kept, running: Running) -> bool:
+def _usable(kept: Daemon, running: RunningDaemon) -> bool:
     if not _wait(kept, running):
         return False
     return running.version == kept.version() or not (kept.drains or kept.idle(running.url))
 
 
-def _replace(kept: Kept, running: Running) -> None:
+def _replace(kept: Daemon, running: RunningDaemon) -> None:
     """Make room for a successor."""
     if kept.drains and kept.healthy(running.url) and not kept.idle(running.url):
-        kept.state.rename(retired(kept.folder, kept.name, running.pid))
+        kept.state_file.rename(successor_marker(kept.folder, kept.name, running.pid))
     else:
         _stop(running)
 
 
-def _start(kept: Kept) -> Running:
+def _start(kept: Daemon) -> RunningDaemon:
     """What ends early is started again: somebody may have taken its free port before it did."""
     for _ in range(_STARTS):
         printed_before = _size(kept.log)
@@ -214,17 +214,19 @@ def _start(kept: Kept) -> Running:
     raise kept.unavailable(f"{kept.title}{at} {why}: see {kept.log}. {last}")
 
 
-def _launched(kept: Kept) -> Running:
+def _launched(kept: Daemon) -> RunningDaemon:
     """Started, and waited for until it answers, has ended, or is stuck."""
     launch = kept.launch()
     pid = start_detached(launch.argv, cwd=kept.folder, log=kept.log, env=launch.env)
-    begun = Running(url=launch.url, pid=pid, process=process_label(pid), version=kept.version())
+    begun = RunningDaemon(
+        url=launch.url, pid=pid, process=process_label(pid), version=kept.version()
+    )
     running = _noted(kept, begun)
     _wait(kept, running)
     return running
 
 
-def _wait(kept: Kept, running: Running) -> bool:
+def _wait(kept: Daemon, running: RunningDaemon) -> bool:
     """Whether it answers now; waits as long as it lives and makes progress."""
     waiting = waiting_for(kept, running)
     while running.alive and not waiting.stuck():
@@ -234,7 +236,7 @@ def _wait(kept: Kept, running: Running) -> bool:
     return False
 
 
-def waiting_for(kept: Kept, running: Running) -> Waiting:
+def waiting_for(kept: Daemon, running: RunningDaemon) -> Waiting:
     """A wait for this process, which tells people of it."""
     what = f"{kept.title} is still starting"
     return Waiting(running.pid, what, stuck_after_s=kept.stuck_after_s)
@@ -253,12 +255,12 @@ def _last_lines(log: Path, after: int) -> str:
     return f"It printed last: {' | '.join(lines[-3:])}" if lines else "It printed nothing."
 
 
-def _answers(kept: Kept, running: Running) -> bool:
+def _answers(kept: Daemon, running: RunningDaemon) -> bool:
     """Whether it is well, and no other process answers in its place."""
-    return kept.healthy(running.url) and listens(running.pid, running.url)
+    return kept.healthy(running.url) and owns_port(running.pid, running.url)
 
 
-def _stop(running: Running) -> None:
+def _stop(running: RunningDaemon) -> None:
     for sign in (signal.SIGTERM, signal.SIGKILL):
         give_up = monotonic() + STOP_TIMEOUT_S
         if running.alive:

@@ -13,28 +13,28 @@ from typing import NamedTuple
 from contracts.errors import OptionInvalid
 from flows.config.settings import Settings
 from flows.services import deployments, local
-from flows.services.server import asking
+from flows.services.server import prefect_client
 
-POOL = "harness"
-UPKEEP = "upkeep"
+WORK_POOL = "harness"
+UPKEEP_QUEUE = "upkeep"
 """The queue that `prefect.yaml` puts the upkeep into, and how the name of its worker ends."""
 
-COMMAND = "python -P -m flows.host.run_process"
+JOB_COMMAND = "python -P -m flows.host.run_process"
 """What does a run. Without it a worker starts three Python processes for one run, in a row."""
 
 _FLOWS = Path(__file__).parents[1]
 _BLUEPRINTS = _FLOWS.parent / "blueprints" / "library"
 
 
-class Deployed(NamedTuple):
+class DeployResult(NamedTuple):
     """The names of all deployments, whether they were deployed just now, and notes on that."""
 
     names: tuple[str, ...]
-    now: bool
+    changed: bool
     notes: tuple[str, ...] = ()
 
 
-def deploy(api: str, settings: Settings) -> Deployed:
+def deploy(api: str, settings: Settings) -> DeployResult:
     """Make the work pool and all deployments, unless they are there as they should be.
 
     What users changed on a deployment stays, whichever home or version of Harness deploys.
@@ -46,36 +46,38 @@ def deploy(api: str, settings: Settings) -> Deployed:
     stamp = settings.home / "prefect" / "deployed"
     now = f"{_whose(api, settings)} {_digest()}"
     if stamp.is_file() and stamp.read_text() == now and not set(names) - _known(api):
-        return Deployed(names, now=False)
+        return DeployResult(names, changed=False)
     _make_pool(api)
-    notes = deployments.make(api, _file())
+    notes = deployments.deploy_file(api, _file())
     if not notes:  # else the next call looks again
         stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp.write_text(now)
-    return Deployed(names, now=True, notes=notes)
+    return DeployResult(names, changed=True, notes=notes)
 
 
-def workers(api: str) -> tuple[str, ...] | None:
+def online_workers(api: str) -> tuple[str, ...] | None:
     """The names of the workers that would do runs now; None when there is no pool."""
     from prefect.exceptions import ObjectNotFound
 
-    with asking(api) as client:
+    with prefect_client(api) as client:
         try:
-            client.read_work_pool(POOL)  # the question for workers has no such error of its own
-            found = client.read_workers_for_work_pool(POOL)
+            client.read_work_pool(
+                WORK_POOL
+            )  # the question for workers has no such error of its own
+            found = client.read_workers_for_work_pool(WORK_POOL)
         except ObjectNotFound:
             return None
     names = (worker.name for worker in found if worker.status == "ONLINE")
-    return tuple(name for name in names if not name.endswith(f"-{UPKEEP}"))
+    return tuple(name for name in names if not name.endswith(f"-{UPKEEP_QUEUE}"))
 
 
-def without_worker(api: str) -> str | None:
+def missing_worker_warning(api: str) -> str | None:
     """One line for a person when nobody would do what is started by a deployment; else None."""
-    match workers(api):
+    match online_workers(api):
         case None:
-            return f"no work pool {POOL!r} on {api}: `harness up` makes it"
+            return f"no work pool {WORK_POOL!r} on {api}: `harness up` makes it"
         case ():
-            return f"no worker is online in the work pool {POOL!r}: `harness up` starts one"
+            return f"no worker is online in the work pool {WORK_POOL!r}: `harness up` starts one"
         case _:
             return None
 
@@ -89,7 +91,7 @@ def start_deployment(api: str, name: str, parameters: Mapping[str, object]) -> s
     """
     from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 
-    with asking(api) as client:
+    with prefect_client(api) as client:
         try:
             found = client.read_deployment_by_name(f"{name}/{name}")
             run = client.create_flow_run_from_deployment(found.id, parameters=dict(parameters))
@@ -119,7 +121,7 @@ def _digest() -> str:
 
 
 def _known(api: str) -> set[str]:
-    with asking(api) as client:
+    with prefect_client(api) as client:
         return {deployment.name for deployment in client.read_deployments()}
 
 
@@ -135,14 +137,14 @@ def _make_pool(api: str) -> None:
     from prefect.exceptions import ObjectAlreadyExists
     from prefect.workers.process import ProcessWorker
 
-    with asking(api) as client:
+    with prefect_client(api) as client:
         with suppress(ObjectAlreadyExists):
-            client.create_work_pool(WorkPoolCreate(name=POOL, type="process"))
-        there = client.read_work_pool(POOL)
+            client.create_work_pool(WorkPoolCreate(name=WORK_POOL, type="process"))
+        there = client.read_work_pool(WORK_POOL)
         if there.type != "process":
             return
         template = there.base_job_template or ProcessWorker.get_default_base_job_template()
         command = template["variables"]["properties"]["command"]
         if command["default"] is None:
-            command["default"] = COMMAND
-            client.update_work_pool(POOL, WorkPoolUpdate(base_job_template=template))
+            command["default"] = JOB_COMMAND
+            client.update_work_pool(WORK_POOL, WorkPoolUpdate(base_job_template=template))

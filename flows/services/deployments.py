@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from pydantic import BaseModel
 
 from contracts.errors import PrefectUnavailable
-from flows.services.server import speaking_to
+from flows.services.server import use_server
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -72,7 +72,7 @@ def names(file: Path) -> tuple[str, ...]:
     return tuple(entry.name for entry in _read(file).deployments)
 
 
-def make(api: str, file: Path) -> tuple[str, ...]:
+def deploy_file(api: str, file: Path) -> tuple[str, ...]:
     """Make the deployments of the file that are missing, and bring what Harness owns up to date.
 
     Returns notes for the user, one line each: what could not be brought up to date, and which
@@ -87,7 +87,7 @@ def make(api: str, file: Path) -> tuple[str, ...]:
     found = _read(file)
     filled = apply_values({"steps": found.pull}, {}, remove_notset=False)
     pull = cast("dict[str, Steps]", filled)["steps"]  # NotSet is for a mere name
-    with speaking_to(api), _one_line(api), get_client(sync_client=True) as client:
+    with use_server(api), _one_line(api), get_client(sync_client=True) as client:
         notes = [note for one in found.deployments if (note := _make(client, one, pull))]
         return (*notes, *_without_flow(client, {one.work_pool.name for one in found.deployments}))
 

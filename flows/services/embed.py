@@ -7,7 +7,7 @@ from secrets import token_hex
 from contracts.chat import Embed
 from contracts.gate import INTERNAL_AGENT, TokenSpec
 from flows.config.settings import Settings
-from flows.services.gateway import gateway_run
+from flows.services.gateway import open_gateway_run
 from providers.embed import EmbeddingRequest
 
 PURPOSE = "embed"
@@ -43,7 +43,7 @@ def embed_through_gateway(
         )
         terms = TokenSpec(node=PURPOSE, agent=INTERNAL_AGENT, model=model)
         with (
-            gateway_run(settings, f"{PURPOSE}-{token_hex(4)}", path) as run,
+            open_gateway_run(settings, f"{PURPOSE}-{token_hex(4)}", path) as run,
             run.open_gate(terms) as gate,
         ):
             return run.gateway.embed(gate.token, ask)

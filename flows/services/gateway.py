@@ -21,8 +21,8 @@ from flows.config.environment import environment
 from flows.config.settings import Settings
 from flows.runs.owner import drawn_once
 from flows.services import daemon
-from flows.services.daemon import Kept, Launch, Running
-from flows.services.fingerprint import KEYS, ROOT, origin
+from flows.services.daemon import Daemon, Launch, RunningDaemon
+from flows.services.fingerprint import PROVIDER_VARIABLES, ROOT, fingerprint
 from nodes.text import secret_values
 from providers.client import Gateway, OnWait
 from providers.run_account import RunTerms
@@ -34,30 +34,30 @@ _ROOMS = tuple(
 """The code that the gateway runs."""
 
 
-class OpenRun(NamedTuple):
+class GatewayRun(NamedTuple):
     """A run that the gateway knows: where it is, and how agents get their tokens."""
 
     gateway: Gateway
     open_gate: OpenModelAccess
 
 
-def up(settings: Settings) -> Running:
+def up(settings: Settings) -> RunningDaemon:
     """The running gateway, started now if need be.
 
     Raises:
         ModelUnavailable: it ended or got stuck; the message names its log.
     """
-    return daemon.up(process(settings))
+    return daemon.up(gateway_daemon(settings))
 
 
-def status(settings: Settings) -> Running | None:
+def status(settings: Settings) -> RunningDaemon | None:
     """The gateway if its process lives."""
-    return daemon.status(process(settings))
+    return daemon.status(gateway_daemon(settings))
 
 
 def down_if_idle(settings: Settings) -> None:
     """Stop the gateway unless a run is using it."""
-    kept_one = process(settings)
+    kept_one = gateway_daemon(settings)
     running = daemon.status(kept_one)
     if running is not None and kept_one.idle(running.url):
         daemon.down(kept_one)
@@ -65,18 +65,18 @@ def down_if_idle(settings: Settings) -> None:
 
 def down(settings: Settings) -> bool:
     """Stop the gateway, and with it what any run asks; False when none was running."""
-    return daemon.down(process(settings))
+    return daemon.down(gateway_daemon(settings))
 
 
 @contextmanager
-def gateway(settings: Settings) -> Iterator[Gateway]:
+def connect(settings: Settings) -> Iterator[Gateway]:
     """A client of the running gateway, which is started if need be.
 
     Raises:
         ModelUnavailable: as `up`.
     """
     running = up(settings)
-    watch_loading = partial(_watch_loading, process(settings), running)
+    watch_loading = partial(_watch_loading, gateway_daemon(settings), running)
     client = Gateway(running.url, secret(settings), watch_loading=watch_loading)
     try:
         yield client
@@ -84,7 +84,7 @@ def gateway(settings: Settings) -> Iterator[Gateway]:
         client.close()
 
 
-def _watch_loading(gateway: Kept, running: Running) -> OnWait:
+def _watch_loading(gateway: Daemon, running: RunningDaemon) -> OnWait:
     waiting = daemon.waiting_for(gateway, running)
 
     def on_wait() -> None:
@@ -98,16 +98,16 @@ def _watch_loading(gateway: Kept, running: Running) -> OnWait:
 
 
 @contextmanager
-def gateway_run(
+def open_gateway_run(
     settings: Settings,
     run_id: str,
     trajectory: Path,
     *,
     budget_usd: float | None = None,
-    said: Mapping[str, int] = MappingProxyType({}),
+    reply_counts: Mapping[str, int] = MappingProxyType({}),
     spent_usd: float = 0.0,
     replay: Path | None = None,
-) -> Iterator[OpenRun]:
+) -> Iterator[GatewayRun]:
     """An open run; the gateway forgets it when the block ends, or this process.
 
     `said` and `spent_usd` are of a run that goes on: replies of each model, and money. With
@@ -122,17 +122,17 @@ def gateway_run(
         budget_usd=budget_usd,
         ttl_s=settings.sandbox.ttl_s,
         prices=settings.prices,
-        replies_given=said,
+        replies_given=reply_counts,
         spent_usd=spent_usd,
         replay=replay,
         secrets=secret_values(environment()),
         process=process_label(os.getpid()),
     )
-    with gateway(settings) as client, client.run(terms) as open_gate:
-        yield OpenRun(client, open_gate)
+    with connect(settings) as client, client.run(terms) as open_gate:
+        yield GatewayRun(client, open_gate)
 
 
-def process(settings: Settings) -> Kept:
+def gateway_daemon(settings: Settings) -> Daemon:
     """The gateway, as it is kept."""
     folder = _folder(settings)
 
@@ -149,13 +149,13 @@ def process(settings: Settings) -> Kept:
         )
         return Launch(argv, environment(), f"http://127.0.0.1:{port}")
 
-    return Kept(
+    return Daemon(
         name="gateway",
         title="the gateway to models",
         folder=folder,
         launch=launch,
         healthy=lambda url: _open_runs(url) is not None,
-        version=lambda: origin(secret(settings), _ROOMS, KEYS),
+        version=lambda: fingerprint(secret(settings), _ROOMS, PROVIDER_VARIABLES),
         idle=lambda url: _open_runs(url) == 0,
         drains=True,
         unavailable=ModelUnavailable,

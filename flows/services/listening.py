@@ -10,7 +10,7 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _NEEDED = (_TABLES[0], Path("/proc/thread-self/children"))
 
 
-def listens(pid: int, url: str) -> bool:
+def owns_port(pid: int, url: str) -> bool:
     """Whether `pid`, or a process under it, listens at the port of this URL.
 
     True where nobody can tell: the URL names no port, or the system does not show such things.
@@ -19,7 +19,7 @@ def listens(pid: int, url: str) -> bool:
     if port is None or not all(needed.exists() for needed in _NEEDED):
         return True
     theirs = {f"socket:[{inode}]" for inode in _listening_at(port)}
-    return any(not theirs.isdisjoint(_open_files(one)) for one in family(pid))
+    return any(not theirs.isdisjoint(_open_files(one)) for one in process_tree(pid))
 
 
 def _listening_at(port: int) -> Iterator[str]:
@@ -38,10 +38,10 @@ def _open_files(pid: int) -> Iterator[str]:
                 yield str(one.readlink())
 
 
-def family(pid: int) -> Iterator[int]:
+def process_tree(pid: int) -> Iterator[int]:
     """The process and all that it started, as far as they are still below it."""
     yield pid
     with suppress(OSError):
         for task in Path("/proc", str(pid), "task").iterdir():
             for child in (task / "children").read_text().split():
-                yield from family(int(child))
+                yield from process_tree(int(child))

@@ -12,9 +12,9 @@ from contracts.errors import PrefectUnavailable
 from flows.config.environment import environment
 from flows.config.settings import Settings
 from flows.services import daemon
-from flows.services.daemon import Kept, Launch, Running
-from flows.services.health import answers
-from flows.services.server import asking
+from flows.services.daemon import Daemon, Launch, RunningDaemon
+from flows.services.health import is_healthy
+from flows.services.server import prefect_client
 
 _ONE_CONNECTION = "?connections=:memory:"
 """Prefect takes an address with these letters for a database in memory: one connection to it.
@@ -41,11 +41,11 @@ def api_url(settings: Settings) -> str:
             f"no Prefect server answers at {configured}: start it, or unset PREFECT_API_URL "
             "(and the profile's) to let Harness keep one on this machine"
         )
-    with asking(configured):
+    with prefect_client(configured):
         return configured
 
 
-def known_url(settings: Settings) -> str | None:
+def current_api_url(settings: Settings) -> str | None:
     """The URL of the API that a run would use now; None when it would start a server."""
     ours = status(settings)
     return _configured_url() or (ours.url if ours else None)
@@ -56,26 +56,26 @@ def ui_url(api: str) -> str:
     return api.removesuffix("/api")
 
 
-def up(settings: Settings) -> Running:
+def up(settings: Settings) -> RunningDaemon:
     """The running local server, started now if need be.
 
     Raises:
         PrefectUnavailable: it ended or got stuck; the message names its log.
     """
-    return daemon.up(server(settings))
+    return daemon.up(server_daemon(settings))
 
 
-def status(settings: Settings) -> Running | None:
+def status(settings: Settings) -> RunningDaemon | None:
     """The local server if its process lives."""
-    return daemon.status(server(settings))
+    return daemon.status(server_daemon(settings))
 
 
 def down(settings: Settings) -> bool:
     """Stop the local server; False when none was running."""
-    return daemon.down(server(settings))
+    return daemon.down(server_daemon(settings))
 
 
-def server(settings: Settings) -> Kept:
+def server_daemon(settings: Settings) -> Daemon:
     """The local server, as it is kept. The first start makes the database: 13 s when idle.
 
     One that was started by another program is replaced, once no run is under way.
@@ -88,7 +88,7 @@ def server(settings: Settings) -> Kept:
         argv = (sys.executable, "-P", "-m", _PROGRAM, str(port))
         return Launch(argv, _server_env(folder, url), url)
 
-    return Kept(
+    return Daemon(
         name="server",
         title="the local Prefect server",
         folder=folder,
@@ -126,7 +126,7 @@ def _server_env(folder: Path, url: str) -> dict[str, str]:
 
 
 def _healthy(url: str) -> bool:
-    return answers(f"{url}/health")
+    return is_healthy(f"{url}/health")
 
 
 def _idle(url: str) -> bool:

@@ -4,7 +4,7 @@ import socket
 from errno import EINVAL
 
 
-def bound(host: str, port: int) -> socket.socket:
+def listen_on(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 takes any free one.
 
     Raises:
@@ -19,6 +19,6 @@ def bound(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family)
 
 
-def address(host: str, port: int) -> str:
+def http_url(host: str, port: int) -> str:
     """What a client calls it."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

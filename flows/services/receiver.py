@@ -10,16 +10,16 @@ from flows.config.environment import config_file, environment
 from flows.config.settings import Settings
 from flows.runs.runs import is_known, read_entry
 from flows.services import daemon, local
-from flows.services.daemon import Kept, Launch
-from flows.services.deploy import start_deployment, without_worker
-from flows.services.fingerprint import code, told_apart
-from flows.services.health import answers
-from flows.services.ports import address
-from flows.services.server import asking
-from flows.services.webhooks import Deliveries, check_signature, start_for
+from flows.services.daemon import Daemon, Launch
+from flows.services.deploy import missing_worker_warning, start_deployment
+from flows.services.fingerprint import code_version, settings_fingerprint
+from flows.services.health import is_healthy
+from flows.services.ports import http_url
+from flows.services.server import prefect_client
+from flows.services.webhooks import Deliveries, check_signature, matching_start
 
 
-def receiver(settings: Settings) -> Kept:
+def receiver_daemon(settings: Settings) -> Daemon:
     """The receiver, kept where `webhooks.secret` is set; other code or settings replace it."""
 
     def launch() -> Launch:
@@ -31,16 +31,18 @@ def receiver(settings: Settings) -> Kept:
             "HARNESS_CONFIG": str(config_file()),
             "HARNESS_WEBHOOKS__PORT": str(port),
         }
-        url = address(host, port)
+        url = http_url(host, port)
         return Launch((sys.executable, "-P", "-m", "app.web.webhooks"), env, url)
 
-    return Kept(
+    return Daemon(
         name="webhooks",
         title="the receiver of webhooks",
         folder=settings.home / "webhooks",
         launch=launch,
-        healthy=lambda url: answers(f"{url}/health"),
-        version=lambda: f"{told_apart(settings.webhooks, settings.webhooks.secret)} {code()}",
+        healthy=lambda url: is_healthy(f"{url}/health"),
+        version=lambda: (
+            f"{settings_fingerprint(settings.webhooks, settings.webhooks.secret)} {code_version()}"
+        ),
     )
 
 
@@ -57,16 +59,16 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
         raise WebhookRefused("no secret is set: `webhooks.secret`")
     check_signature(secret.get_secret_value(), body, signature)
     try:
-        start = start_for(event, json.loads(body), settings.webhooks)
+        start = matching_start(event, json.loads(body), settings.webhooks)
     except ValueError as error:
         raise WebhookRefused(f"the body is no JSON: {error}") from error
     if start is None:
         return "no rule fits: nothing is started"
     taken = Deliveries(settings.home / "webhooks" / "taken")
-    note = taken.take(body, delivery, start.once, lambda run: _was_lost(settings, run))
+    note = taken.record(body, delivery, start.once, lambda run: _was_lost(settings, run))
     try:
         api = local.api_url(settings)
-        warning = without_worker(api)
+        warning = missing_worker_warning(api)
         run = start_deployment(api, start.deployment, start.parameters)
     except HarnessError:
         note.unlink()
@@ -79,7 +81,7 @@ def _was_lost(settings: Settings, flow_run: str) -> bool:
     """Whether it was killed, or an outage ended it here before its nodes were done."""
     from prefect.exceptions import ObjectNotFound
 
-    with suppress(ValueError, ObjectNotFound), asking(local.api_url(settings)) as client:
+    with suppress(ValueError, ObjectNotFound), prefect_client(local.api_url(settings)) as client:
         state = client.read_flow_run(UUID(flow_run)).state
         if state is not None and state.is_failed():
             return _resumable(settings, flow_run[-8:])

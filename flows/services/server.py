@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def speaking_to(api: str) -> Iterator[None]:
+def use_server(api: str) -> Iterator[None]:
     """Prefect's settings with this server, and without Prefect's own heartbeat, in the block."""
     from prefect.context import SettingsContext, get_settings_context
     from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -27,7 +27,7 @@ def speaking_to(api: str) -> Iterator[None]:
 
 
 @contextmanager
-def asking(api: str) -> "Iterator[SyncPrefectClient]":
+def prefect_client(api: str) -> "Iterator[SyncPrefectClient]":
     """A client of the server at `api`, until the block ends.
 
     Raises:
@@ -37,7 +37,7 @@ def asking(api: str) -> "Iterator[SyncPrefectClient]":
     from prefect import get_client
 
     try:
-        with speaking_to(api), get_client(sync_client=True) as client:
+        with use_server(api), get_client(sync_client=True) as client:
             _check_version(client, api)
             yield client
     except HTTPError as error:

@@ -31,12 +31,12 @@ _GATEWAY_ERRORS = {httpx.codes.BAD_GATEWAY, httpx.codes.GATEWAY_TIMEOUT}
 """What a proxy answers while the server behind it is gone."""
 
 
-class ServerAway(httpx.TransportError):
+class ServerUnreachable(httpx.TransportError):
     """The server counts as away, so this request is not even tried."""
 
 
 @contextmanager
-def outages_survived(api: str, tell: Callable[[str], None]) -> Iterator[None]:
+def survive_outages(api: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Watch the server until the block ends; while it is away, each request fails at once.
 
     Requests, logs and events are sent again as soon as the server answers. `tell` gets one line,
@@ -46,7 +46,7 @@ def outages_survived(api: str, tell: Callable[[str], None]) -> Iterator[None]:
 
     def refuse(_: httpx.Request) -> None:
         if away.is_set():
-            raise ServerAway(f"the Prefect server at {api} is away")
+            raise ServerUnreachable(f"the Prefect server at {api} is away")
 
     context = get_settings_context()
     settings = context.settings
@@ -64,7 +64,7 @@ def outages_survived(api: str, tell: Callable[[str], None]) -> Iterator[None]:
         EventsWorker.instance()
         APILogWorker.instance()
     watch = Thread(
-        target=_watch, args=(api, to_api, away, over, tell), name="server outage", daemon=True
+        target=_watch, args=(api, to_api, away, over, warn), name="server outage", daemon=True
     )
     watch.start()
     try:
@@ -80,7 +80,7 @@ def outages_survived(api: str, tell: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def shown_if_possible(what: str) -> Iterator[None]:
+def ignore_outage(what: str) -> Iterator[None]:
     """Log a warning instead of raising when the Prefect server is away.
 
     For what only shows the run in Prefect, such as an artifact: the work itself is not lost.

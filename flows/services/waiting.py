@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from flows.services.listening import family
+from flows.services.listening import process_tree
 
 SAY_AFTER_S = 5.0
 SAY_EVERY_S = 30.0
@@ -65,7 +65,7 @@ def _shows_what_processes_do() -> bool:
 
 def _busy_s(pid: int) -> Iterator[tuple[str, float]]:
     """For each thread of the process and its descendants: seconds that it ran or was ready to."""
-    for one in family(pid):
+    for one in process_tree(pid):
         with suppress(OSError):  # it has ended
             for task in Path("/proc", str(one), "task").iterdir():
                 ran, waited, _ = (task / "schedstat").read_text().split()

@@ -17,7 +17,7 @@ from contracts.errors import WebhookRefused
 from flows.config.settings import WebhookRule, WebhookSettings
 from nodes.text import strip_control_characters, truncate_middle
 
-OURS = "harness/"
+OWN_BRANCHES = "harness/"
 """Branches that runs made. A failed check there starts nothing: it would never end."""
 
 KEEP_S = 90 * 24 * 3600.0
@@ -30,7 +30,7 @@ Payload = Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
+class DeploymentStart:
     """A deployment to start, and with what.
 
     `once` names what it is started for once, however many deliveries ask for it; empty: each does.
@@ -41,14 +41,14 @@ class Start:
     once: str = ""
 
 
-def check_signature(secret: str, body: bytes, given: str) -> None:
+def check_signature(secret: str, body: bytes, signature: str) -> None:
     """Pass the body that GitHub signed with this secret (`X-Hub-Signature-256`).
 
     Raises:
         WebhookRefused: anything else.
     """
     wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(f"sha256={wanted}".encode(), given.encode()):
+    if not hmac.compare_digest(f"sha256={wanted}".encode(), signature.encode()):
         raise WebhookRefused("the signature does not fit the body: is the secret the same?")
 
 
@@ -58,7 +58,7 @@ class Deliveries:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def take(
+    def record(
         self,
         body: bytes,
         delivery: str,
@@ -94,7 +94,9 @@ class Deliveries:
                 note.unlink(missing_ok=True)
 
 
-def start_for(event: str, payload: Payload, settings: WebhookSettings) -> Start | None:
+def matching_start(
+    event: str, payload: Payload, settings: WebhookSettings
+) -> DeploymentStart | None:
     """What the first rule that fits asks for; None where none does."""
     name = str(_at(payload, "repository", "full_name"))
     repo = settings.repositories.get(name)
@@ -104,7 +106,7 @@ def start_for(event: str, payload: Payload, settings: WebhookSettings) -> Start 
         if fnmatchcase(name, rule.repository):
             asked = _asked(event, payload, rule)
             if asked is not None:
-                return Start(
+                return DeploymentStart(
                     deployment=rule.deployment,
                     parameters={**rule.parameters, "repo": repo, **asked},
                     once=_once(name, payload, rule),
@@ -134,7 +136,7 @@ def _of_issue(payload: Payload, rule: WebhookRule) -> dict[str, object] | None:
     number = _at(payload, "issue", "number")
     words = f"{_at(payload, 'issue', 'title')}\n\n{_at(payload, 'issue', 'body') or ''}"
     return {
-        "intent": f"Do what issue {number} asks for.\n\n{quoted(words, f'issue {number}')}",
+        "intent": f"Do what issue {number} asks for.\n\n{quote_untrusted(words, f'issue {number}')}",
         "intent_from": f"issue:{number}",
     }
 
@@ -142,18 +144,18 @@ def _of_issue(payload: Payload, rule: WebhookRule) -> dict[str, object] | None:
 def _of_check(payload: Payload) -> dict[str, object] | None:
     branch = str(_at(payload, "check_run", "check_suite", "head_branch") or "")
     failed = _at(payload, "check_run", "conclusion") == "failure"
-    if not failed or not branch or branch.startswith(OURS):
+    if not failed or not branch or branch.startswith(OWN_BRANCHES):
         return None
     said = _at(payload, "check_run", "output", "summary") or "nothing"
     words = f"{_at(payload, 'check_run', 'name')}: {said}"
     return {
         "ref": branch,
-        "intent": f"A check failed: make it pass.\n\n{quoted(words, 'the check')}",
+        "intent": f"A check failed: make it pass.\n\n{quote_untrusted(words, 'the check')}",
         "intent_from": "check",
     }
 
 
-def quoted(words: str, source: str) -> str:
+def quote_untrusted(words: str, source: str) -> str:
     """Words of strangers as data: marked on every line, so that they can pose as nothing else."""
     lines = truncate_middle(strip_control_characters(words), QUOTE_CAP).splitlines()
     if len(lines) > QUOTE_LINES:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from flows.services.server import asking
+from flows.services.server import prefect_client
 
 if TYPE_CHECKING:
     from prefect.events.schemas.automations import AutomationCore
@@ -57,13 +57,13 @@ _SILENCES = (
 )
 
 
-def watch_for_zombies(api: str, *, silence_s: float = SILENCE_S) -> bool:
+def create_zombie_automations(api: str, *, silence_s: float = SILENCE_S) -> bool:
     """Make the automations; False when all are there already, which stay as people left them.
 
     Raises:
         PrefectUnavailable: the server does not answer.
     """
-    with asking(api) as client:
+    with prefect_client(api) as client:
         missing = [one for one in _SILENCES if not client.read_automations_by_name(one.name)]
         for one in missing:
             client.create_automation(_automation(one, silence_s))

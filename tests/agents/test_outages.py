@@ -161,7 +161,7 @@ def test_a_gateway_that_goes_away_is_an_outage(
 
     with (
         pytest.raises(ModelUnavailable, match=r"the gateway at .* does not answer"),
-        gateway.gateway_run(settings, "r1", tmp_path / "trajectory.jsonl") as run,
+        gateway.open_gateway_run(settings, "r1", tmp_path / "trajectory.jsonl") as run,
     ):
         port = agents_sandbox.forward(0, run.gateway.connect)
         work = {"claude-code": claude_code, "pi": pi}

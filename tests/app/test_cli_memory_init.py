@@ -11,7 +11,7 @@ from contracts.errors import (
     OptionInvalid,
     SettingsInvalid,
 )
-from flows.config.memory import MemorySettings, expand, load_memory_settings
+from flows.config.memory import MemorySettings, expand_variables, load_memory_settings
 from memory.stale import Retention
 from memory.types import GroupThresholds, PlaybookQuery
 from providers.embed import PRESETS
@@ -76,9 +76,9 @@ def test_variables_stand_over_the_file(
 
 
 def test_variables_in_keys_are_expanded() -> None:
-    assert expand("a-${KEY}", {"KEY": "x"}) == "a-x"
-    assert expand("${KEY}", {}) is None
-    assert expand(None, {}) is None
+    assert expand_variables("a-${KEY}", {"KEY": "x"}) == "a-x"
+    assert expand_variables("${KEY}", {}) is None
+    assert expand_variables(None, {}) is None
 
 
 def test_defaults_are_those_of_playbookd() -> None:

@@ -17,7 +17,7 @@ from app.demo.request import make_repository
 from flows.config.settings import SandboxSettings, Settings, load_settings
 from flows.execution.wiring import engine, owner
 from flows.host.local_stack import bring_up, take_down
-from flows.plans.wiring import plan_shop
+from flows.plans.wiring import plan_dependencies
 from flows.recall.library import library
 from flows.runs.layout import CHECKPOINT
 from flows.runs.run_record import read_record
@@ -297,7 +297,7 @@ def test_what_an_agent_may_not_do_waits_in_a_form_and_any_decision_goes_on(
     assert f"{by_hand}: approved; run {run[-8:]} goes on" in said.stdout, said.stderr
 
     late = waiting(api, run, ".envrc")
-    with plan_shop(load_settings()) as shop:
+    with plan_dependencies(load_settings()) as shop:
         assert replace(shop.approvals, now=lambda: datetime.now(UTC) + timedelta(days=8)).expire()
     start_deployment(api, "expire-approvals", {})
     wait_until(lambda: state(api, run)["type"] == "FAILED")
@@ -326,7 +326,7 @@ def test_a_waiting_run_that_is_cancelled_in_the_prefect_ui_is_ended_by_upkeep(
     wait_until(lambda: state(api, run)["type"] == "CANCELLED")
     start_deployment(api, "reap-sandboxes", {})  # its schedule starts it every few minutes
     wait_until(lambda: read_report(home / "runs", run[-8:]).status == "cancelled")
-    with plan_shop(load_settings()) as shop:
+    with plan_dependencies(load_settings()) as shop:
         assert not shop.approvals.list(run_id=run[-8:], pending=True)
 
 
@@ -335,7 +335,7 @@ def waiting(api: str, run: str, path: str) -> str:
     found: list[str] = []
 
     def asks() -> bool:
-        with plan_shop(load_settings()) as shop:
+        with plan_dependencies(load_settings()) as shop:
             pending = shop.approvals.list(run_id=run[-8:], pending=True)
         found[:] = [one.id for one in pending if one.arguments["path"] == path]
         return bool(found) and state(api, run)["name"] == "Suspended"

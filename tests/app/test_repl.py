@@ -11,8 +11,8 @@ from rich.console import Console
 
 from app.repl import Repl
 from flows.config.settings import load_settings
-from flows.plans.request import PlanRequest, note_plan, noted_plan
-from flows.plans.run import PlanShop
+from flows.plans.request import PlanRequest, record_plan, recorded_plan
+from flows.plans.run import PlanDependencies
 from policy.plan.plan_json import parse_plan
 from tests.support.app import harness_argv
 from tests.support.mailbox import Mailbox
@@ -26,7 +26,9 @@ def talk(own_store: Path, tmp_path: Path) -> Talk:
     """What is said to these lines, by a planner that writes these plans."""
 
     def said(
-        *lines: str, plans: tuple[str, ...] = (), before: Callable[[PlanShop], None] | None = None
+        *lines: str,
+        plans: tuple[str, ...] = (),
+        before: Callable[[PlanDependencies], None] | None = None,
     ) -> str:
         heard = StringIO()
         with contextmanager(shop_of(*plans))() as shop:
@@ -41,10 +43,10 @@ def talk(own_store: Path, tmp_path: Path) -> Talk:
     return said
 
 
-def steered(shop: PlanShop) -> None:
+def steered(shop: PlanDependencies) -> None:
     """A drafted plan whose mail goes to whoever the form says."""
     request = PlanRequest(prompt="mail it", repo="/", intent=FORM, intent_from="the form")
-    note_plan(shop.log, "r1", request, parse_plan(STEERED, prompt="p"), agreed=False)
+    record_plan(shop.log, "r1", request, parse_plan(STEERED, prompt="p"), agreed=False)
 
 
 def test_a_prompt_is_shown_as_a_plan_and_nothing_runs(talk: Talk) -> None:
@@ -64,7 +66,7 @@ def test_a_plan_of_the_talk_may_push_the_protected_files_that_its_command_permit
             shop=shop, settings=settings, console=console, repo=str(tmp_path), allow_change=allowed
         ).talk(["mail the notes to the team"])
         (noted,) = shop.log.events(kind="plan")
-        assert noted_plan(shop.log, noted.run_id, agreed=False)[0].allow_change == allowed
+        assert recorded_plan(shop.log, noted.run_id, agreed=False)[0].allow_change == allowed
 
 
 @pytest.mark.prefect

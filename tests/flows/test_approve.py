@@ -10,9 +10,9 @@ from prefect.flow_runs import resume_flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.config.settings import load_settings
-from flows.decided import tell_flow_run
+from flows.decided import resume_flow_run
 from flows.plans.state import plan_state
-from flows.plans.wiring import plan_shop
+from flows.plans.wiring import plan_dependencies
 from flows.services.deploy import start_deployment
 from tests.support.forks import Fork
 from tests.support.here import here
@@ -85,7 +85,7 @@ class Deployed:
 
     def answer(self, **said: str) -> None:
         """Say this in the fields of each approval that waits, and press the form's button."""
-        with plan_shop(load_settings()) as shop:
+        with plan_dependencies(load_settings()) as shop:
             waiting = shop.approvals.list(run_id=self.id[-8:], pending=True)
         given = {f"{name}_{one.id}": value for one in waiting for name, value in said.items()}
         with temporary_settings({PREFECT_API_URL: self._api}):
@@ -122,13 +122,13 @@ def test_what_is_stopped_waits_in_a_form_that_says_why_and_each_is_decided_for_i
     assert OUT in shown
     assert mailbox.mails == []
     settings = load_settings()
-    with plan_shop(settings) as shop, temporary_settings({PREFECT_API_URL: prefect_api}):
+    with plan_dependencies(settings) as shop, temporary_settings({PREFECT_API_URL: prefect_api}):
         first, second = shop.approvals.list(run_id=deployed.id[-8:], pending=True)
         assert shop.approvals.decide(first.id, "approved", by="ann", reason="I know them")
-        assert tell_flow_run(shop, settings, first) == "waits"
+        assert resume_flow_run(shop, settings, first) == "waits"
         assert (deployed.state, mailbox.mails) == ("Suspended", []), "the other is not decided"
         shop.approvals.decide(second.id, "denied", by="ann")
-        assert tell_flow_run(shop, settings, second) == "goes on"
+        assert resume_flow_run(shop, settings, second) == "goes on"
     assert deployed.work() == "Failed", "one step was denied"
     assert [mail.message["subject"] for mail in mailbox.mails] == [first.arguments["subject"]]
 
@@ -169,7 +169,7 @@ def test_a_plan_that_is_refused_before_it_runs_is_cancelled(
     with temporary_settings({PREFECT_API_URL: prefect_api}):
         _resume(deployed.id, {"answer": "refuse"})
     assert deployed.work() == "Cancelled"
-    with plan_shop(load_settings()) as shop:
+    with plan_dependencies(load_settings()) as shop:
         refused = plan_state(shop, deployed.id[-8:])
     assert (refused.report.status, refused.agreed) == ("cancelled", False)
     assert mailbox.mails == []

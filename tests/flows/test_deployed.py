@@ -36,10 +36,10 @@ def test_all_deployments_deploy_and_a_worker_runs_one(
     prefect(fork, own_api, "deploy", "--all")
     by_hand = taken_out(own_api)
     assert by_hand.keys() == BLUEPRINTS | UPKEEP | TEACH
-    deployments.make(own_api, PROJECT / "prefect.yaml")
-    deployments.make(own_api, PROJECT / "prefect.yaml")  # the second time they are there
+    deployments.deploy_file(own_api, PROJECT / "prefect.yaml")
+    deployments.deploy_file(own_api, PROJECT / "prefect.yaml")  # the second time they are there
     assert taken_out(own_api) == by_hand
-    deployments.make(own_api, PROJECT / "prefect.yaml")
+    deployments.deploy_file(own_api, PROJECT / "prefect.yaml")
     repository = make_repository(tmp_path / "opening-hours")
     given = {"repo": str(repository), "model": f"scripted/{SCRIPT}"}
     run = start_deployment(own_api, "fix-tests", given)

@@ -67,7 +67,7 @@ def test_what_users_set_survives_another_home_on_the_same_server(
     deploy(own_api, home("first"))
     users = edited(server, name)
     assert users["tags"] == ["team-a"]
-    assert deploy(own_api, home("second")).now
+    assert deploy(own_api, home("second")).changed
     assert read(server, name) == users
 
 

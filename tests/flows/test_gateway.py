@@ -18,7 +18,7 @@ from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.services import gateway
 from flows.services.complete import complete_through_gateway
-from flows.services.daemon import Running
+from flows.services.daemon import RunningDaemon
 from flows.services.embed import embed_through_gateway
 from tests.support.fake_ollama import ollama
 from tests.support.fake_provider import Answer, provider
@@ -39,17 +39,17 @@ def ask(model: str) -> ChatRequest:
     return ChatRequest(model=model, messages=[Message(role="user", content="go")])
 
 
-def lives(running: Running) -> bool:
+def lives(running: RunningDaemon) -> bool:
     return running.alive
 
 
 def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) -> None:
-    with gateway.gateway_run(settings, "a", tmp_path / "a") as a:
-        with gateway.gateway_run(settings, "b", tmp_path / "b") as b:
+    with gateway.open_gateway_run(settings, "a", tmp_path / "a") as a:
+        with gateway.open_gateway_run(settings, "b", tmp_path / "b") as b:
             assert a.gateway.url == b.gateway.url
             assert a.gateway.open_runs() == 2
         assert a.gateway.open_runs() == 1
-    with gateway.gateway(settings) as client:
+    with gateway.connect(settings) as client:
         assert client.open_runs() == 0
 
 
@@ -62,7 +62,7 @@ def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_pat
     )
     killed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
     assert (killed.returncode, killed.stdout) == (-9, b"1\n")
-    with gateway.gateway(settings) as client:
+    with gateway.connect(settings) as client:
         wait_until(lambda: client.open_runs() == 0)
 
 
@@ -70,10 +70,10 @@ def test_a_run_with_other_keys_gets_a_gateway_of_its_own(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model
 ) -> None:
     terms = TokenSpec(node="n", agent="native", model=model({"content": "still here"}))
-    with gateway.gateway_run(settings, "a", tmp_path / "a") as old:
+    with gateway.open_gateway_run(settings, "a", tmp_path / "a") as old:
         first = gateway.up(settings)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
-        with gateway.gateway_run(settings, "b", tmp_path / "b") as new:
+        with gateway.open_gateway_run(settings, "b", tmp_path / "b") as new:
             assert new.gateway.check_model("openai/gpt-4o")
             with pytest.raises(ModelUnavailable, match="no key for 'openai/gpt-4o'"):
                 old.gateway.check_model("openai/gpt-4o")
@@ -98,7 +98,7 @@ def test_an_idle_gateway_with_other_keys_is_replaced_at_once(
 def test_down_ends_those_that_have_a_successor_too(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ModelUnavailable), gateway.gateway_run(settings, "a", tmp_path / "a"):
+    with pytest.raises(ModelUnavailable), gateway.open_gateway_run(settings, "a", tmp_path / "a"):
         first = gateway.up(settings)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another-key-of-mine")
         second = gateway.up(settings)

@@ -14,12 +14,18 @@ from app.checkup import checkup
 from flows.config.settings import SandboxSettings, Settings
 from flows.execution.wiring import engine, owner
 from flows.host import local_stack
-from flows.host.local_stack import Member, bring_up, take_down
+from flows.host.local_stack import StackMember, bring_up, take_down
 from flows.recall.library import library
 from flows.services import daemon, fingerprint, local
-from flows.services.daemon import Kept, Launch
-from flows.services.deploy import COMMAND, deploy, deployment_names, without_worker, workers
-from flows.services.worker import worker
+from flows.services.daemon import Daemon, Launch
+from flows.services.deploy import (
+    JOB_COMMAND,
+    deploy,
+    deployment_names,
+    missing_worker_warning,
+    online_workers,
+)
+from flows.services.worker import worker_daemon
 from memory.types import PlaybookContent, PlaybookQuery
 from sandbox.flags import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from sandbox.images import BASE_IMAGE
@@ -58,14 +64,14 @@ def without_engine(same_home: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
 
 
-def up(settings: Settings) -> dict[str, Member]:
+def up(settings: Settings) -> dict[str, StackMember]:
     return {member.name: member for member in bring_up(settings, lambda _: None)}
 
 
 def online(settings: Settings) -> tuple[str, ...]:
     """The workers, once there is one; the server hears of it when it first asks for work."""
     api = local.up(settings).url
-    return wait_until(lambda: workers(api) or ())
+    return wait_until(lambda: online_workers(api) or ())
 
 
 @pytest.mark.usefixtures("without_engine", "from_nothing")
@@ -77,14 +83,14 @@ def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     found = asked().post(f"{local.up(settings).url}/deployments/filter", json={}).json()
     assert {deployment["name"] for deployment in found} == set(deployment_names())
     assert len(online(settings)) == 1
-    assert without_worker(local.up(settings).url) is None
+    assert missing_worker_warning(local.up(settings).url) is None
 
 
 def test_all_but_the_server_are_replaced_after_an_upgrade(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def versions() -> dict[str, str]:
-        return {one.name: one.version() for one in local_stack.neighbours(settings, "")}
+        return {one.name: one.version() for one in local_stack.wanted_daemons(settings, "")}
 
     before = versions()
     monkeypatch.setattr(fingerprint, "version", lambda _: "9.9")
@@ -106,7 +112,7 @@ def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
     container = engine().create(create_flags(spec) | {"labels": dead})
     engine().start(container)
     engine().commit(container, dead)
-    assert up(settings)["leftovers"] == Member(
+    assert up(settings)["leftovers"] == StackMember(
         "leftovers", "swept", note="1 containers, 1 snapshots"
     )
     assert up(settings)["leftovers"].note == "0 containers, 0 snapshots"
@@ -120,16 +126,16 @@ def test_the_server_tells_its_figures(settings: Settings) -> None:
 
 def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> None:
     up(settings)
-    running = daemon.status(worker(settings, local.up(settings).url))
+    running = daemon.status(worker_daemon(settings, local.up(settings).url))
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
     wait_until(lambda: not running.alive)
-    assert [one.name for one in local_stack.fallen(settings)] == ["worker"]
+    assert [one.name for one in local_stack.crashed_daemons(settings)] == ["worker"]
     told = {check.what: check for check in checkup()}
     assert not told["kept"].ok
     assert "the worker died" in told["kept"].found
     assert up(settings)["worker"].state == "started"
-    assert local_stack.fallen(settings) == ()
+    assert local_stack.crashed_daemons(settings) == ()
 
 
 def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
@@ -137,7 +143,7 @@ def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: 
     with httpx.Client(base_url=local.up(settings).url, timeout=LONG_S) as server:
         made = server.get("/work_pools/harness").json()["base_job_template"]
         command = made["variables"]["properties"]["command"]
-        assert command["default"] == COMMAND
+        assert command["default"] == JOB_COMMAND
         command["default"] = "nice python -m prefect.engine"
         server.patch("/work_pools/harness", json={"base_job_template": made}).raise_for_status()
         (settings.home / "prefect" / "deployed").unlink()
@@ -161,12 +167,12 @@ def test_taken_down_it_is_gone_and_its_state_survives(
     up(settings)
     assert {member.name for member in take_down(settings)} == ALL
     assert take_down(settings) == ()
-    assert not deploy(local.up(settings).url, settings).now
+    assert not deploy(local.up(settings).url, settings).changed
 
 
-def exporter(home: Path) -> Kept:
+def exporter(home: Path) -> Daemon:
     """A daemon that only the version before knows, as that version records it."""
-    return Kept(
+    return Daemon(
         name="metrics",
         title="the metrics exporter",
         folder=home / "metrics",
@@ -178,7 +184,7 @@ def exporter(home: Path) -> Kept:
 @pytest.mark.usefixtures("without_engine")
 def test_up_stops_a_daemon_that_only_the_version_before_knows(settings: Settings) -> None:
     before = daemon.up(exporter(settings.home))
-    assert up(settings)["metrics"] == Member("metrics", "stopped", note="no longer used")
+    assert up(settings)["metrics"] == StackMember("metrics", "stopped", note="no longer used")
     assert not before.alive
     assert "metrics" not in up(settings)
 
@@ -186,7 +192,7 @@ def test_up_stops_a_daemon_that_only_the_version_before_knows(settings: Settings
 def test_down_stops_every_daemon_that_is_recorded_in_the_home(tmp_path: Path) -> None:
     here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
     before = daemon.up(exporter(here.home))
-    assert take_down(here) == (Member("metrics", "stopped"),)
+    assert take_down(here) == (StackMember("metrics", "stopped"),)
     assert not before.alive
     assert take_down(here) == ()
 
@@ -198,7 +204,9 @@ def test_a_configured_server_is_used_and_never_stopped(
 
     here = Settings(home=tmp_path / "other", server_port=0, sandbox=NO_DOCKER)
     with temporary_settings({PREFECT_API_URL: prefect_api}):
-        assert up(here)["server"] == Member("server", "yours", prefect_api.removesuffix("/api"))
+        assert up(here)["server"] == StackMember(
+            "server", "yours", prefect_api.removesuffix("/api")
+        )
         assert [member.name for member in take_down(here)] == [
             "upkeep",
             "worker",
@@ -215,7 +223,7 @@ def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
     url = f"http://127.0.0.1:{daemon.free_port()}"
     monkeypatch.setenv("HARNESS_HOME", str(here.home))
     monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", url)
-    [server] = [one for one in local_stack.neighbours(here, "") if one.name == "chroma"]
+    [server] = [one for one in local_stack.wanted_daemons(here, "") if one.name == "chroma"]
     collections = f"{url}/api/v2/tenants/default_tenant/databases/default_database/collections"
     try:
         for _ in range(2):  # the second time it finds what it had
@@ -228,6 +236,6 @@ def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
             assert len(asked().get(collections).json()) > 0
             assert daemon.down(server)
         monkeypatch.delenv("HARNESS_MEMORY_CHROMA_URL")
-        assert "chroma" not in [one.name for one in local_stack.neighbours(here, "")]
+        assert "chroma" not in [one.name for one in local_stack.wanted_daemons(here, "")]
     finally:
         daemon.down(server)

@@ -16,11 +16,11 @@ import pytest
 
 from contracts.errors import Unavailable
 from flows.services import daemon, waiting
-from flows.services.daemon import Kept, Launch, Running
+from flows.services.daemon import Daemon, Launch, RunningDaemon
 from tests.support.here import here
 from tests.support.waiting import wait_until
 
-KeptHere = Callable[..., Kept]
+KeptHere = Callable[..., Daemon]
 
 SLOW_TO_BIND = """
 import runpy, sys, time
@@ -52,13 +52,13 @@ def answers(url: str) -> bool:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Kept]:
+def small(tmp_path: Path) -> Iterator[Daemon]:
     def launch() -> Launch:
         port = daemon.free_port()
         argv = (sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port))
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
-    made = Kept(
+    made = Daemon(
         name="small",
         title="the small server",
         folder=tmp_path / "small",
@@ -75,7 +75,7 @@ def test_a_host_that_is_none_of_this_machine_is_told(host: str) -> None:
         daemon.free_port(0, host)
 
 
-def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Kept) -> None:
+def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Daemon) -> None:
     first = daemon.up(small)
     assert daemon.up(small) == first
     os.kill(first.pid, signal.SIGKILL)
@@ -84,15 +84,15 @@ def test_the_living_one_is_taken_and_a_dead_one_replaced(small: Kept) -> None:
     assert daemon.up(small).pid != first.pid
 
 
-def test_what_is_stopped_is_gone_and_stopping_it_twice_is_fine(small: Kept) -> None:
+def test_what_is_stopped_is_gone_and_stopping_it_twice_is_fine(small: Daemon) -> None:
     running = daemon.up(small)
     assert daemon.down(small)
     assert not running.alive
     assert not daemon.down(small)
 
 
-def test_two_who_start_it_at_once_start_one(small: Kept) -> None:
-    found: list[Running] = []
+def test_two_who_start_it_at_once_start_one(small: Daemon) -> None:
+    found: list[RunningDaemon] = []
     threads = [threading.Thread(target=lambda: found.append(daemon.up(small))) for _ in range(3)]
     for thread in threads:
         thread.start()
@@ -101,12 +101,12 @@ def test_two_who_start_it_at_once_start_one(small: Kept) -> None:
     assert len({running.pid for running in found}) == 1
 
 
-def test_only_the_user_may_read_who_it_is(small: Kept) -> None:
+def test_only_the_user_may_read_who_it_is(small: Daemon) -> None:
     daemon.up(small)
-    assert S_IMODE(small.state.stat().st_mode) == 0o600
+    assert S_IMODE(small.state_file.stat().st_mode) == 0o600
 
 
-def test_one_that_ends_at_once_names_its_log(small: Kept) -> None:
+def test_one_that_ends_at_once_names_its_log(small: Daemon) -> None:
     def launch() -> Launch:
         return Launch(("sh", "-c", "echo no luck; exit 3"), {}, "http://127.0.0.1:9/")
 
@@ -118,17 +118,17 @@ def test_one_that_ends_at_once_names_its_log(small: Kept) -> None:
         daemon.up(broken)
 
 
-def test_one_whose_port_was_taken_from_it_is_started_again(small: Kept) -> None:
+def test_one_whose_port_was_taken_from_it_is_started_again(small: Daemon) -> None:
     launches = iter([Launch(("false",), {}, "http://127.0.0.1:9/"), small.launch()])
     assert daemon.up(replace(small, launch=lambda: next(launches))).alive
 
 
 def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
-    small: Kept, tmp_path: Path
+    small: Daemon, tmp_path: Path
 ) -> None:
     both_chose, ports = threading.Barrier(2), [daemon.free_port()] * 2
 
-    def at_once(folder: str, wait_s: float) -> Kept:
+    def at_once(folder: str, wait_s: float) -> Daemon:
         def launch() -> Launch:
             if ports:
                 port = ports.pop()
@@ -151,7 +151,7 @@ def test_two_homes_that_chose_one_port_at_once_each_get_a_server_of_their_own(
             daemon.down(home)
 
 
-def test_one_that_never_answers_is_stopped(small: Kept) -> None:
+def test_one_that_never_answers_is_stopped(small: Daemon) -> None:
     def launch() -> Launch:
         return Launch(("sleep", "600"), os.environ)
 
@@ -162,7 +162,7 @@ def test_one_that_never_answers_is_stopped(small: Kept) -> None:
 
 
 def test_a_process_that_makes_progress_is_waited_for_without_a_limit(
-    small: Kept, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def launch() -> Launch:
         port = daemon.free_port()
@@ -170,11 +170,11 @@ def test_a_process_that_makes_progress_is_waited_for_without_a_limit(
         return Launch(argv, os.environ, f"http://127.0.0.1:{port}/")
 
     monkeypatch.setattr(waiting, "SAY_AFTER_S", 0.5)
-    assert daemon.up(replace(small, launch=launch, stuck_after_s=1.0)).answered
+    assert daemon.up(replace(small, launch=launch, stuck_after_s=1.0)).has_answered
     assert re.search(r"the small server is still starting \(\d+ s\)\n", capsys.readouterr().err)
 
 
-def test_a_process_that_was_stopped_while_starting_is_given_up(small: Kept) -> None:
+def test_a_process_that_was_stopped_while_starting_is_given_up(small: Daemon) -> None:
     def launch() -> Launch:
         return Launch((sys.executable, "-c", STOPS_ITSELF), os.environ)
 
@@ -184,7 +184,7 @@ def test_a_process_that_was_stopped_while_starting_is_given_up(small: Kept) -> N
     assert daemon.status(stopped) is None
 
 
-def test_another_version_replaces_one_that_is_idle_only(small: Kept) -> None:
+def test_another_version_replaces_one_that_is_idle_only(small: Daemon) -> None:
     first = daemon.up(small)
     busy = replace(small, version=lambda: "2", idle=lambda _: False)
     assert daemon.up(busy) == first
@@ -193,7 +193,7 @@ def test_another_version_replaces_one_that_is_idle_only(small: Kept) -> None:
     assert not first.alive
 
 
-def test_a_process_of_an_earlier_boot_is_not_taken_for_ours(small: Kept) -> None:
+def test_a_process_of_an_earlier_boot_is_not_taken_for_ours(small: Daemon) -> None:
     running = daemon.up(small)
     earlier = replace(running, process=f"earlier-boot:{os.getpid()}:1", pid=os.getpid())
     assert not earlier.alive

@@ -21,7 +21,7 @@ from flows.execution.dependencies import Workshop
 from flows.orchestration.compile import compile_blueprint
 from flows.orchestration.limits import limits_for, slots
 from flows.plans.request import PlanRequest
-from flows.plans.wiring import plan_shop
+from flows.plans.wiring import plan_dependencies
 from nodes.commands import command
 from tests.support.flows import DONE
 from tests.support.requested import requested
@@ -65,7 +65,7 @@ def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
 
     @flow(name="begins")
     def begins() -> None:
-        with plan_shop(load_settings()) as shop:
+        with plan_dependencies(load_settings()) as shop:
             shop.run_blueprint(PlanRequest(prompt="", repo=str(repository)), "fix-tests", "")
 
     def start() -> None:

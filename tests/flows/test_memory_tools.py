@@ -9,7 +9,7 @@ import pytest
 from blueprints.dsl import agentic, blueprint
 from contracts.tool import ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS, Toolbox
-from flows.config.memory import EmbeddingSettings, MemorySettings, Tools, load_memory_settings
+from flows.config.memory import EmbeddingSettings, MemorySettings, MemoryTools, load_memory_settings
 from flows.execution.engine import run_blueprint
 from flows.recall.library import library
 from flows.recall.playbooks import memory
@@ -23,7 +23,7 @@ WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_sha
 Ask = Callable[..., ResolvedRequest]
 
 
-def having(tools: Tools, **changes: object) -> MemorySettings:
+def having(tools: MemoryTools, **changes: object) -> MemorySettings:
     return WORDS.model_copy(update={"tools": tools, **changes})
 
 
@@ -48,7 +48,7 @@ def opened(own_home: Path) -> Library:
     ],
 )
 def test_only_what_the_settings_allow_is_offered(
-    opened: Library, tools: Tools, names: set[str]
+    opened: Library, tools: MemoryTools, names: set[str]
 ) -> None:
     with memory(having(tools)).tools("r1") as ask:
         box = ask()

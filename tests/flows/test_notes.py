@@ -23,8 +23,8 @@ from flows.orchestration.memory_tasks import notes_in_prefect
 from flows.orchestration.start import prefect_at
 from flows.recall.library import notebook
 from flows.recall.notes import Seat, explain, notes
-from flows.services.daemon import Running
-from flows.services.pages import pages as kept_pages
+from flows.services.daemon import RunningDaemon
+from flows.services.pages import pages_daemon as kept_pages
 from memory.errors import NoteInvalid
 from memory.notes.agent_settings import InjectionOptions
 from memory.notes.injection import Injection
@@ -173,8 +173,8 @@ def test_what_was_given_leads_to_its_page_and_never_tells_the_token(own_home: Pa
     here = kept_pages(load_settings())
     url = "http://127.0.0.1:4280/?token=secret"
     here.folder.mkdir(parents=True)
-    mine = Running(url=url, pid=os.getpid(), process=process_label(os.getpid()))
-    here.state.write_text(json.dumps(asdict(mine)))
+    mine = RunningDaemon(url=url, pid=os.getpid(), process=process_label(os.getpid()))
+    here.state_file.write_text(json.dumps(asdict(mine)))
     with notes(WORDS) as opened:
         told = opened.give(SEAT).explained
     assert f"](http://127.0.0.1:4280/notes/{made.id})" in told

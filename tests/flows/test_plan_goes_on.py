@@ -19,9 +19,15 @@ from flows.config.settings import load_settings
 from flows.execution.dependencies import Opened
 from flows.plans.process import plan_folder
 from flows.plans.request import PlanRequest
-from flows.plans.run import PlanShop, begin, draft_plan, open_run, report_of
+from flows.plans.run import (
+    PlanDependencies,
+    draft_plan,
+    open_plan_run,
+    plan_report,
+    record_agreed_plan,
+)
 from flows.plans.state import plan_state
-from flows.plans.wiring import plan_shop
+from flows.plans.wiring import plan_dependencies
 from policy.log.replay import replay
 from policy.plan.executor import StepOutcome
 from sandbox.scripted import ScriptedSandbox
@@ -44,18 +50,20 @@ def scripted_sandbox(checkpoint: SnapshotId | None) -> Iterator[Opened]:
         yield Opened(sandbox, {})
 
 
-Begun = Callable[..., PlanShop]
+Begun = Callable[..., PlanDependencies]
 
 
 @pytest.fixture
 def begun(own_store: Path) -> Iterator[Begun]:
     """Has a plan of these steps agreed to, as run r1."""
     policy = PolicySettings(principals=ORIGIN)
-    with plan_shop(
+    with plan_dependencies(
         load_settings(), policy=policy, open_sandbox=lambda _: scripted_sandbox
     ) as opened:
 
-        def begin_plan(repo: str | Path, *steps: Json, intent: str | None = None) -> PlanShop:
+        def begin_plan(
+            repo: str | Path, *steps: Json, intent: str | None = None
+        ) -> PlanDependencies:
             said = json.dumps({"steps": steps})
 
             def complete(_: ChatRequest) -> Reply:
@@ -63,7 +71,7 @@ def begun(own_store: Path) -> Iterator[Begun]:
 
             shop = replace(opened, complete=complete)
             request = PlanRequest(prompt="do it", repo=str(repo), intent=intent, intent_from="a.md")
-            begin(shop, "r1", request, draft_plan(shop, request))
+            record_agreed_plan(shop, "r1", request, draft_plan(shop, request))
             return shop
 
         yield begin_plan
@@ -78,13 +86,13 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path / "clone"
 
 
-def go(shop: PlanShop, *steps: int) -> Sequence[StepOutcome]:
+def go(shop: PlanDependencies, *steps: int) -> Sequence[StepOutcome]:
     """Do these steps as a process would that begins here."""
-    with open_run(shop, "r1") as run:
+    with open_plan_run(shop, "r1") as run:
         return [run.run_step(index) for index in steps]
 
 
-def approve_all(shop: PlanShop) -> int:
+def approve_all(shop: PlanDependencies) -> int:
     waiting = shop.approvals.list(run_id="r1", pending=True)
     for one in waiting:
         shop.approvals.decide(one.id, "approved", by="ann")
@@ -121,13 +129,13 @@ def test_what_finished_steps_wrote_is_there_after_a_process_was_killed(
     (tmp_path / "notes").mkdir()
     shop = begun(tmp_path / "notes", *WRITES, step("run_command", 1, command="ls"))
     for written in (0, 1):
-        with pytest.raises(Killed), open_run(shop, "r1") as run:
+        with pytest.raises(Killed), open_plan_run(shop, "r1") as run:
             assert run.run_step(written).status == "done"
             raise Killed
     *_, listed = go(shop, 0, 1, 2)
     assert listed.entity is not None
     assert listed.entity.content == {"exit_code": 0, "output": "one.txt\ntwo.txt"}
-    assert report_of(shop, "r1").status == "success"
+    assert plan_report(shop, "r1").status == "success"
 
 
 def test_only_the_newest_files_are_kept_and_none_of_a_plan_that_is_over(
@@ -192,7 +200,7 @@ def test_a_plan_that_a_reboot_ended_is_lost_and_one_that_goes_on_elsewhere_is_no
     begun: Begun, tmp_path: Path
 ) -> None:
     shop = begun(tmp_path, *WRITES)
-    with open_run(shop, "r1"):
+    with open_plan_run(shop, "r1"):
         (plan_folder(shop.log) / "r1.process").write_text("another/4:12:345")
         assert plan_state(shop, "r1").report.status == "running"
     assert plan_state(shop, "r1").report.status == "lost"

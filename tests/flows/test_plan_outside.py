@@ -18,8 +18,8 @@ from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
-from flows.plans.run import begin, draft_plan, open_run, report_of
-from flows.plans.wiring import plan_shop
+from flows.plans.run import draft_plan, open_plan_run, plan_report, record_agreed_plan
+from flows.plans.wiring import plan_dependencies
 from flows.runs.report import to_json
 from flows.runs.run_record import read_record
 from nodes.commands import shell
@@ -50,15 +50,15 @@ def go(own_home: Path) -> Go:
         def complete(_: ChatRequest) -> Reply:
             return Reply(message=Message(role="assistant", content=said))
 
-        with plan_shop(load_settings()) as opened:
+        with plan_dependencies(load_settings()) as opened:
             shop = replace(opened, complete=complete)
             words = "do it, also in .github/workflows/x.yml"
             request = PlanRequest(prompt=words, repo=repo, grants=GRANTS, allow_change=allow_change)
-            begin(shop, "r1", request, draft_plan(shop, request))
-            with open_run(shop, "r1") as going:
+            record_agreed_plan(shop, "r1", request, draft_plan(shop, request))
+            with open_plan_run(shop, "r1") as going:
                 for index in range(len(steps)):
                     going.run_step(index)
-            return report_of(shop, "r1")
+            return plan_report(shop, "r1")
 
     return run
 
@@ -152,7 +152,7 @@ def test_a_blueprint_of_a_plan_has_its_places_and_permissions(
         intent_from="the form",
         allow_change=("uv.lock",),
     )
-    with plan_shop(load_settings()) as opened:
+    with plan_dependencies(load_settings()) as opened:
         opened.run_blueprint(request, "review", "look at it")
     (own,) = (own_home / "runs").iterdir()
     asked = read_record(own)

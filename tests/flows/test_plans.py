@@ -23,10 +23,10 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import Opened
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
-from flows.plans.run import PlanShop, begin, draft_plan, open_run
+from flows.plans.run import PlanDependencies, draft_plan, open_plan_run, record_agreed_plan
 from flows.plans.start import run_plan_in_prefect
 from flows.plans.state import plan_state
-from flows.plans.wiring import plan_shop
+from flows.plans.wiring import plan_dependencies
 from policy.log.replay import replay
 from policy.log.verify import verify
 from sandbox.scripted import ScriptedSandbox
@@ -109,20 +109,22 @@ def settings(prefect_api: str) -> Iterator[Settings]:
 
 
 @pytest.fixture
-def shop(settings: Settings, mailbox: Mailbox) -> Iterator[Callable[[Complete], PlanShop]]:
+def shop(settings: Settings, mailbox: Mailbox) -> Iterator[Callable[[Complete], PlanDependencies]]:
     policy = PolicySettings(principals=MEMBERS, mail=MailSettings(port=mailbox.port))
     with ExitStack() as stack:
 
-        def opened(complete: Complete) -> PlanShop:
-            made = plan_shop(settings, policy=policy, open_sandbox=lambda _: scripted_sandbox)
+        def opened(complete: Complete) -> PlanDependencies:
+            made = plan_dependencies(
+                settings, policy=policy, open_sandbox=lambda _: scripted_sandbox
+            )
             return replace(stack.enter_context(made), complete=complete)
 
         yield opened
 
 
-def go(shop: PlanShop, settings: Settings, notes: Path, run_id: str = "r1") -> PlanReport:
+def go(shop: PlanDependencies, settings: Settings, notes: Path, run_id: str = "r1") -> PlanReport:
     request = PlanRequest(prompt=PROMPT, repo=str(notes), grants=frozenset({"SEND_EMAIL"}))
-    begin(shop, run_id, request, draft_plan(shop, request))
+    record_agreed_plan(shop, run_id, request, draft_plan(shop, request))
     return run_plan_in_prefect(shop, settings, run_id)
 
 
@@ -217,12 +219,12 @@ def test_a_plan_whose_process_was_killed_is_told_as_lost_and_goes_on(
 ) -> None:
     made = shop(Executor(read_and_send()))
     request = PlanRequest(prompt=PROMPT, repo=str(notes), grants=frozenset({"SEND_EMAIL"}))
-    begin(made, "r1", request, draft_plan(made, request))
+    record_agreed_plan(made, "r1", request, draft_plan(made, request))
     assert plan_state(made, "r1").report.status == "planned"
     killed = subprocess.run((sys.executable, "-c", KILLED), cwd=PROJECT, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert plan_state(made, "r1").report.status == "lost"
-    with open_run(made, "r1"):
+    with open_plan_run(made, "r1"):
         assert plan_state(made, "r1").report.status == "running"
     run_plan_in_prefect(made, settings, "r1")
     assert plan_state(made, "r1").report.status == "success"

@@ -95,7 +95,7 @@ def test_with_no_pool_wanted_none_is_kept(settings: Settings) -> None:
     pool.up(settings)
     none = settings.sandbox.model_copy(update={"pool_size": 0})
     assert pool.up(settings.model_copy(update={"sandbox": none})) == 0
-    assert daemon.status(pool.keeper(settings)) is None
+    assert daemon.status(pool.pool_daemon(settings)) is None
     assert warm(settings) == []
 
 
@@ -105,7 +105,7 @@ def test_a_keeper_waits_for_an_engine_that_is_away(
     stop = threading.Event()
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
     monkeypatch.setattr(pool, "RETRY_S", 0.1)
-    keeper = threading.Thread(target=pool.keep, args=(settings, stop))
+    keeper = threading.Thread(target=pool.keep_filled, args=(settings, stop))
     keeper.start()
     told = "no warm sandbox for now: no Docker engine answers"
     wait_until(lambda: told in capsys.readouterr().err)

@@ -16,7 +16,7 @@ from contracts.run import NodeResult, RunContext
 from contracts.tool import Allowed
 from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
-from flows.audit.run_events import Append, RunEvents
+from flows.audit.run_events import AppendEvents, RunEvents
 from flows.execution.dependencies import Workshop
 from flows.execution.engine import run_blueprint
 from flows.recall.notes import Given, Notes, no_notes
@@ -175,11 +175,11 @@ def test_secrets_of_the_host_are_not_in_the_log(
     assert not any("s3cr3t" in str(entity.content) for entity in entities)
 
 
-def failing(*, after: int) -> Callable[[], AbstractContextManager[Append]]:
+def failing(*, after: int) -> Callable[[], AbstractContextManager[AppendEvents]]:
     """A log that takes so many appends and no more."""
 
     @contextmanager
-    def opened() -> Iterator[Append]:
+    def opened() -> Iterator[AppendEvents]:
         taken = 0
 
         def append(drafts: object) -> None:
@@ -249,8 +249,8 @@ def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: Event
     for number, name in enumerate(("one", "two")):
         ctx = ctx.with_result(name, NodeResult.success())
         kept.append(f"files-{number}")
-        events.keep(ctx, kept[-1])
-        events.keep(ctx, kept[-1])
+        events.node_finished(ctx, kept[-1])
+        events.node_finished(ctx, kept[-1])
     assert [event.body["files"] for event in log.events("r1", kind="snapshot")] == kept
 
 
@@ -310,7 +310,7 @@ def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
     events = RunEvents(log.append, request, run_id="r1", start=start, folder=folder, redact=str)
     ctx = RunContext(run_id="r1", work_dir="/workspace").with_result("mend", NodeResult.success())
     tracemalloc.start()
-    events.keep(ctx)
+    events.node_finished(ctx)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (folder / "trajectory.jsonl").stat().st_size > 16_000_000

@@ -16,10 +16,10 @@ import yaml
 from flows.config.settings import Settings
 from flows.recall.library import library
 from flows.services import daemon, gateway
-from flows.services.daemon import Kept
-from flows.services.deploy import COMMAND, POOL
-from flows.services.health import answers
-from flows.services.worker import worker
+from flows.services.daemon import Daemon
+from flows.services.deploy import JOB_COMMAND, WORK_POOL
+from flows.services.health import is_healthy
+from flows.services.worker import worker_daemon
 from memory.types import PlaybookContent
 from sandbox.images import BASE_IMAGE
 from tests.support.chroma_server import chroma
@@ -96,7 +96,7 @@ def api(tmp_path: Path, fork: Fork, monkeypatch: pytest.MonkeyPatch) -> Iterator
         fork(*serve, cwd=tmp_path, env=env, stdout=log, stderr=log) as server,
     ):
         try:
-            wait_until(lambda: server.poll() is not None or answers(f"{url}/health"))
+            wait_until(lambda: server.poll() is not None or is_healthy(f"{url}/health"))
             assert server.poll() is None, (tmp_path / "server.log").read_text()
             yield url
         finally:
@@ -140,7 +140,7 @@ def workers(
     second_engine: OwnEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[tuple[Kept, Kept]]:
+) -> Iterator[tuple[Daemon, Daemon]]:
     """Two workers, each with a home and an engine of its own; Postgres and Chroma are served."""
     monkeypatch.setenv("HARNESS_MEMORY_DATA", new_postgres_database())
     monkeypatch.setenv("HARNESS_MEMORY_CHROMA_URL", chroma_url)
@@ -149,9 +149,9 @@ def workers(
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__MODEL", "ollama/nomic-embed-text")
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__URL", embedding_url)
     monkeypatch.setenv("HARNESS_ALLOWED_BLUEPRINTS", json.dumps([f"{tmp_path}/both.py:both"]))
-    make_pool(known(api), POOL, runs_by=COMMAND)
+    make_pool(known(api), WORK_POOL, runs_by=JOB_COMMAND)
     homes = [Settings(home=tmp_path / name, max_runs=1) for name in ("one", "two")]
-    one, two = (worker(home, api) for home in homes)
+    one, two = (worker_daemon(home, api) for home in homes)
     try:
         daemon.up(one)
         for name, value in second_engine.env.items():
@@ -166,7 +166,7 @@ def workers(
 
 
 def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
-    api: str, workers: tuple[Kept, Kept], tmp_path: Path
+    api: str, workers: tuple[Daemon, Daemon], tmp_path: Path
 ) -> None:
     (tmp_path / "both.py").write_text(BOTH)
     (tmp_path / "seen").mkdir()

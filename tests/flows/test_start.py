@@ -64,12 +64,12 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
 ) -> None:
     """`run-blueprint` was asked for one more than the flow takes, and for few of the others."""
     from flows.orchestration.compile import compile_blueprint
-    from flows.services.server import asking
+    from flows.services.server import prefect_client
 
     look = blueprint("look", "Look", [deterministic("look", "look", command("true"))])
     flow = compile_blueprint(look, lambda: shop, run_id="b2")
     asked = {"repo": str(repository), "model": "scripted/none"}
-    with prefect_at(prefect_api), asking(prefect_api) as client:
+    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
         given = {"blueprint": "ops.py:look", **asked, "intent": "as it was asked"}
         begun = client.create_flow_run(flow, parameters=given)
         state = run_in_flow_run(flow, {**asked, "intent": ""}, str(begun.id))
@@ -81,7 +81,7 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
 def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_server(
     prefect_api: str, tmp_path: Path, own_home: Path, ask: Ask
 ) -> None:
-    from flows.services.server import asking
+    from flows.services.server import prefect_client
 
     bare = tmp_path / "served" / "notes.git"
     run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))
@@ -90,7 +90,7 @@ def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_serve
         asked = ask(look, repo=f"http://ada:correct-horse@{place}/notes.git").changed(ref="gone")
         with prefect_at(prefect_api), pytest.raises(RepoInvalid, match="gone"):
             run_in_prefect(asked, load_settings(), run_id="b4", watch=RunListener())
-    with asking(prefect_api) as client:
+    with prefect_client(prefect_api) as client:
         known = [run for run in client.read_flow_runs() if run.name.endswith("· b4")]
     assert [run.parameters["repo"] for run in known] == [f"http://***@{place}/notes.git"]
     assert "correct-horse" not in str([run.model_dump() for run in known])
@@ -106,12 +106,12 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
 
     from flows.execution.wiring import workshop
     from flows.orchestration.compile import compile_blueprint
-    from flows.services.server import asking
+    from flows.services.server import prefect_client
 
     works = blueprint("works", "Works", [agentic("work", "work", prompt=lambda _: "go")])
     flow = compile_blueprint(works, workshop, run_id="b3")
     request = ask(works, model=model(DONE)).changed(repo=str(repository))
-    with prefect_at(prefect_api), asking(prefect_api) as client:
+    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
         Secret(value=SecretStr("key-of-team-a")).save("team-a-key", overwrite=True)
         secrets = {"OPENAI_API_KEY": "team-a-key"}
         begun = client.create_flow_run(

@@ -107,7 +107,7 @@ def test_no_page_of_another_site_shows_it_in_a_frame(client: httpx.Client, place
 def test_a_server_without_the_guard_is_replaced_once_it_is_idle_also_where_it_is_configured(
     own_server: Settings,
 ) -> None:
-    before = daemon.up(replace(local.server(own_server), version=lambda: ""))
+    before = daemon.up(replace(local.server_daemon(own_server), version=lambda: ""))
     with httpx.Client(base_url=before.url, timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "at-work"}).json()["id"]
         asked = {"flow_id": flow, "state": {"type": "RUNNING"}}

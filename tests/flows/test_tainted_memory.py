@@ -32,7 +32,7 @@ def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
         events = RunEvents(
             log.append, request, run_id="r1", start=start, folder=shop.runs, redact=str
         )
-        events.surfaced(recall)
+        events.memory_shown(recall)
         events.write_start()
         (told,) = log.events("r1", kind="memory")
         shown = log.history("r1").entities[told.produces[0]]

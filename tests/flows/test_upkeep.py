@@ -13,8 +13,8 @@ from flows.orchestration.start import prefect_at
 from flows.recall.library import library, notebook
 from flows.recall.rate import rate_run
 from flows.services import daemon
-from flows.services.deploy import deploy, without_worker
-from flows.services.worker import worker
+from flows.services.deploy import deploy, missing_worker_warning
+from flows.services.worker import worker_daemon
 from flows.upkeep import curate_one, curate_runs, prune_memory, reindex_memory
 from memory.notes.types import Note
 from memory.types import PlaybookContent
@@ -109,10 +109,10 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
     curator(answer(FOUND))
     settings = load_settings()
     deploy(own_api, settings)
-    here = worker(settings, own_api)
+    here = worker_daemon(settings, own_api)
     daemon.up(here)
     try:
-        while without_worker(own_api) is not None:
+        while missing_worker_warning(own_api) is not None:
             sleep(0.2)
         with prefect_at(own_api):
             assert rate_run(run_id, 90).look == "started"

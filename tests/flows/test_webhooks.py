@@ -9,7 +9,14 @@ import pytest
 
 from contracts.errors import WebhookRefused
 from flows.config.settings import WebhookRule, WebhookSettings
-from flows.services.webhooks import KEEP_S, Deliveries, Payload, Start, check_signature, start_for
+from flows.services.webhooks import (
+    KEEP_S,
+    Deliveries,
+    DeploymentStart,
+    Payload,
+    check_signature,
+    matching_start,
+)
 
 SETTINGS = WebhookSettings(repositories={"team/app": "/srv/git/app"})
 
@@ -36,8 +43,8 @@ def check(
     return {"action": "completed", "check_run": run, "repository": {"full_name": "team/app"}}
 
 
-def started(event: str, payload: Payload, settings: WebhookSettings = SETTINGS) -> Start:
-    start = start_for(event, payload, settings)
+def started(event: str, payload: Payload, settings: WebhookSettings = SETTINGS) -> DeploymentStart:
+    start = matching_start(event, payload, settings)
     assert start is not None
     return start
 
@@ -77,7 +84,7 @@ def test_words_of_strangers_are_marked_on_every_line() -> None:
     ],
 )
 def test_nothing_else_starts_a_run(event: str, payload: Payload) -> None:
-    assert start_for(event, payload, SETTINGS) is None
+    assert matching_start(event, payload, SETTINGS) is None
 
 
 def test_the_operator_says_what_starts_which_run() -> None:
@@ -91,7 +98,7 @@ def test_the_operator_says_what_starts_which_run() -> None:
     settings = SETTINGS.model_copy(update={"rules": (rule,)})
     start = started("issues", labelled("review-me"), settings)
     assert (start.deployment, start.parameters["agent"]) == ("review", "pi")
-    assert start_for("check_run", check(), settings) is None
+    assert matching_start("check_run", check(), settings) is None
 
 
 def test_a_rule_may_permit_changes_of_protected_files_and_a_payload_may_not() -> None:
@@ -124,23 +131,23 @@ def test_only_what_was_signed_with_the_secret_passes() -> None:
 
 
 def test_a_delivery_is_taken_once_whatever_id_it_comes_with(tmp_path: Path) -> None:
-    Deliveries(tmp_path / "taken").take(b"{}", "one")
+    Deliveries(tmp_path / "taken").record(b"{}", "one")
     with pytest.raises(WebhookRefused, match="taken before"):
-        Deliveries(tmp_path / "taken").take(b"{}", "two")
-    Deliveries(tmp_path / "taken").take(b'{"other": 1}', "one")
+        Deliveries(tmp_path / "taken").record(b"{}", "two")
+    Deliveries(tmp_path / "taken").record(b'{"other": 1}', "one")
 
 
 def test_all_checks_that_fail_on_one_commit_start_one_run(tmp_path: Path) -> None:
     taken = Deliveries(tmp_path)
-    note = taken.take(b"1", "one", started("check_run", check()).once)
+    note = taken.record(b"1", "one", started("check_run", check()).once)
     with pytest.raises(WebhookRefused, match="the same commit was taken before"):
-        taken.take(b"2", "two", started("check_run", check(name="lint")).once)
-    taken.take(b"3", "three", started("check_run", check(commit="dec0de")).once)
+        taken.record(b"2", "two", started("check_run", check(name="lint")).once)
+    taken.record(b"3", "three", started("check_run", check(commit="dec0de")).once)
     review = WebhookRule(on="check failed", deployment="review")
     settings = SETTINGS.model_copy(update={"rules": (review,)})
-    taken.take(b"4", "four", started("check_run", check(name="lint"), settings).once)
+    taken.record(b"4", "four", started("check_run", check(name="lint"), settings).once)
     note.unlink()
-    taken.take(b"2", "two", started("check_run", check(name="lint")).once)
+    taken.record(b"2", "two", started("check_run", check(name="lint")).once)
 
 
 def test_each_issue_that_is_labelled_starts_a_run_of_its_own() -> None:
@@ -148,7 +155,7 @@ def test_each_issue_that_is_labelled_starts_a_run_of_its_own() -> None:
 
 
 def test_deliveries_are_forgotten_one_day(tmp_path: Path) -> None:
-    note = Deliveries(tmp_path).take(b"{}", "one")
+    note = Deliveries(tmp_path).record(b"{}", "one")
     long_ago = note.stat().st_mtime - KEEP_S - 1
     os.utime(note, (long_ago, long_ago))
-    assert Deliveries(tmp_path).take(b"{}", "one") == note
+    assert Deliveries(tmp_path).record(b"{}", "one") == note

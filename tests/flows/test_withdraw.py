@@ -14,13 +14,13 @@ from flows.execution.engine import run_blueprint
 from flows.orchestration.cancel import cancel
 from flows.orchestration.start import prefect_at
 from flows.plans.request import PlanRequest
-from flows.plans.run import begin
+from flows.plans.run import record_agreed_plan
 from flows.plans.state import plan_state
-from flows.plans.wiring import plan_shop
+from flows.plans.wiring import plan_dependencies
 from flows.recall.library import library
 from flows.runs.request import FlowRun
 from flows.runs.runs import read_entry, read_report
-from flows.services.server import asking
+from flows.services.server import prefect_client
 from policy.plan.plan_json import parse_plan
 from policy.types import Approval
 from tests.support.flows import Ask
@@ -96,7 +96,7 @@ def test_it_is_withdrawn_wherever_it_is_cancelled(
     from flows.execution.cancel_waiting import withdraw_cancelled
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
-    with prefect_at(prefect_api), asking(prefect_api) as client:
+    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
         run = client.create_flow_run(bare)
         client.set_flow_run_state(run.id, Suspended(timeout_seconds=600), force=True)
         waiting(FlowRun(str(run.id), "", suspends=True))
@@ -126,7 +126,7 @@ def test_it_is_ended_also_if_somebody_decided_after_the_cancel(
     from flows.execution.cancel_waiting import withdraw_cancelled
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
-    with prefect_at(prefect_api), asking(prefect_api) as client:
+    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
         run = client.create_flow_run(bare)
         waiting(FlowRun(str(run.id), "", suspends=True))
         client.set_flow_run_state(run.id, Cancelled(), force=True)
@@ -144,24 +144,24 @@ def test_what_a_plan_asked_is_denied_when_it_is_cancelled(
     from prefect.states import Cancelled, Crashed
 
     from benchmarks.operate.bare import bare
-    from flows.plans.reconcile import settle_plan, withdraw_cancelled_plans
+    from flows.plans.reconcile import cancel_waiting_plans, reconcile_plan
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
     with (
         prefect_at(prefect_api),
-        asking(prefect_api) as client,
-        plan_shop(load_settings()) as plans,
+        prefect_client(prefect_api) as client,
+        plan_dependencies(load_settings()) as plans,
     ):
         run = client.create_flow_run(bare)
         run_id = str(run.id)[-8:]
         request = PlanRequest(prompt="send it", flow_run=str(run.id))
-        begin(plans, run_id, request, parse_plan(READ, prompt=""))
+        record_agreed_plan(plans, run_id, request, parse_plan(READ, prompt=""))
         plans.approvals.ask(replace(MAIL, run_id=run_id))
-        settle_plan(bare, run, Crashed())
-        assert withdraw_cancelled_plans(plans) == 0, "it goes on with Retry"
+        reconcile_plan(bare, run, Crashed())
+        assert cancel_waiting_plans(plans) == 0, "it goes on with Retry"
         assert plan_state(plans, run_id).report.status == "planned"
         client.set_flow_run_state(run.id, Cancelled(), force=True)
-        assert withdraw_cancelled_plans(plans) == 1
+        assert cancel_waiting_plans(plans) == 1
         assert plan_state(plans, run_id).report.status == "cancelled"
         (asked,) = plans.approvals.list(run_id=run_id)
         assert (asked.status, asked.reason) == ("denied", WHY)

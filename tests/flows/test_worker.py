@@ -18,32 +18,32 @@ from anyio import CapacityLimiter
 
 from benchmarks.operate import bare
 from flows.config.settings import Settings
-from flows.services.daemon import Kept, Running, free_port
-from flows.services.deploy import COMMAND, POOL
-from flows.services.fingerprint import KEYS, origin
-from flows.services.server import asking
-from flows.services.worker import worker
+from flows.services.daemon import Daemon, RunningDaemon, free_port
+from flows.services.deploy import JOB_COMMAND, WORK_POOL
+from flows.services.fingerprint import PROVIDER_VARIABLES, fingerprint
+from flows.services.server import prefect_client
+from flows.services.worker import worker_daemon
 from sandbox.process import process_label
 from tests.support.forks import Fork
 from tests.support.workers import make_pool
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[..., Kept]:
-    def make(**given: int) -> Kept:
-        return worker(Settings(home=tmp_path, **given), "http://127.0.0.1:1/api")  # type: ignore[arg-type]  # of each its own
+def made(tmp_path: Path) -> Callable[..., Daemon]:
+    def make(**given: int) -> Daemon:
+        return worker_daemon(Settings(home=tmp_path, **given), "http://127.0.0.1:1/api")  # type: ignore[arg-type]  # of each its own
 
     return make
 
 
-def test_it_is_another_one_with_another_limit(made: Callable[..., Kept]) -> None:
+def test_it_is_another_one_with_another_limit(made: Callable[..., Daemon]) -> None:
     assert made().version() == made().version()
     assert made(max_runs=3).version() != made().version()
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "GITHUB_TOKEN", "HARNESS_MODEL", "DOCKER_HOST"])
 def test_it_is_another_one_with_another_key_or_setting(
-    made: Callable[..., Kept], monkeypatch: pytest.MonkeyPatch, name: str
+    made: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     before = made().version()
     monkeypatch.setenv(name, "tcp://a-word-of-mine")
@@ -55,10 +55,10 @@ def test_code_that_changed_is_another_origin(tmp_path: Path) -> None:
     (tmp_path / "rooms").mkdir()
     file = tmp_path / "rooms" / "one.py"
     file.touch()
-    before = origin("secret", [tmp_path], KEYS)
-    assert origin("secret", [tmp_path], KEYS) == before
+    before = fingerprint("secret", [tmp_path], PROVIDER_VARIABLES)
+    assert fingerprint("secret", [tmp_path], PROVIDER_VARIABLES) == before
     os.utime(file, (2e9, 2e9))
-    assert origin("secret", [tmp_path], KEYS) != before
+    assert fingerprint("secret", [tmp_path], PROVIDER_VARIABLES) != before
 
 
 ONE_RUN = (
@@ -67,7 +67,7 @@ ONE_RUN = (
 )
 
 
-def test_it_is_idle_unless_a_run_is_under_it(made: Callable[..., Kept]) -> None:
+def test_it_is_idle_unless_a_run_is_under_it(made: Callable[..., Daemon]) -> None:
     """A shell stands for the worker, and its child for a run."""
     one = made()
     assert one.idle("")
@@ -76,8 +76,8 @@ def test_it_is_idle_unless_a_run_is_under_it(made: Callable[..., Kept]) -> None:
     with subprocess.Popen(("sh", "-c", ONE_RUN), stdin=pipe, stdout=pipe, text=True) as shell:
         assert shell.stdin is not None
         assert shell.stdout is not None
-        running = Running(url="", pid=shell.pid, process=process_label(shell.pid))
-        one.state.write_text(dumps(asdict(running)))
+        running = RunningDaemon(url="", pid=shell.pid, process=process_label(shell.pid))
+        one.state_file.write_text(dumps(asdict(running)))
         idle = {}
         for _ in range(3):
             said = shell.stdout.readline().strip()
@@ -109,7 +109,7 @@ def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
     prefect_api: str, tmp_path: Path, fork: Fork
 ) -> None:
     """One run at a time, and an hour between two looks."""
-    make_pool(prefect_api, POOL, runs_by=COMMAND)
+    make_pool(prefect_api, WORK_POOL, runs_by=JOB_COMMAND)
     copy(bare.__file__, tmp_path / "bare.py")
     step = {"prefect.deployments.steps.set_working_directory": {"directory": str(tmp_path)}}
     env = {
@@ -120,12 +120,12 @@ def test_a_slot_is_filled_when_a_run_is_over_not_at_the_next_look(
     }
     argv = ("flows.host.worker_process", "in-turn", "1", "in-turn")
     streams = {"stdout": 1, "stderr": 2}
-    with asking(prefect_api) as client:
+    with prefect_client(prefect_api) as client:
         deployment = client.create_deployment(
             flow_id=client.create_flow_from_name("bare"),
             name="in-turn",
             entrypoint="bare.py:bare",
-            work_pool_name=POOL,
+            work_pool_name=WORK_POOL,
             work_queue_name="in-turn",
             pull_steps=[step],
         )

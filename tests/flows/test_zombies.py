@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from flows.services.zombies import watch_for_zombies
+from flows.services.zombies import create_zombie_automations
 from tests.support.waiting import LONG_S, wait_until
 
 pytestmark = pytest.mark.prefect
@@ -20,8 +20,8 @@ SILENCE_S = 10
 def server(own_api: str) -> Iterator[httpx.Client]:
     """A server whose automations are impatient."""
     with httpx.Client(base_url=own_api, timeout=LONG_S) as client:
-        assert watch_for_zombies(own_api, silence_s=SILENCE_S)
-        assert not watch_for_zombies(own_api)
+        assert create_zombie_automations(own_api, silence_s=SILENCE_S)
+        assert not create_zombie_automations(own_api)
         yield client
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from contracts.chat import ChatRequest, Message, Reply
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
-from flows.plans.run import PlanShop
-from flows.plans.wiring import plan_shop
+from flows.plans.run import PlanDependencies
+from flows.plans.wiring import plan_dependencies
 from tests.support.waiting import wait_until
 
 PROMPT = "mail what the form says to the team"
@@ -41,12 +41,12 @@ def planner(*plans: str) -> Callable[[ChatRequest], Reply]:
     return complete
 
 
-def shop_of(*plans: str) -> Callable[[], Iterator[PlanShop]]:
+def shop_of(*plans: str) -> Callable[[], Iterator[PlanDependencies]]:
     """The shop of this home, whose planner writes these; for `dependency_overrides`."""
     complete = planner(*plans)
 
-    def opened() -> Iterator[PlanShop]:
-        with plan_shop(load_settings()) as shop:
+    def opened() -> Iterator[PlanDependencies]:
+        with plan_dependencies(load_settings()) as shop:
             yield replace(shop, complete=complete)
 
     return opened

@@ -8,7 +8,7 @@ from functools import partial
 
 import uvicorn
 
-from flows.host.gateway_process import make_guard
+from flows.host.gateway_process import guard_for_terms
 from policy.plan.approvals import Approvals
 from providers.client import Gateway, OnWait
 from providers.gateway import gateway_app
@@ -29,7 +29,7 @@ def running_gateway(
     watch_loading: Callable[[], OnWait] = lambda: lambda: None,
 ) -> Iterator[Gateway]:
     ledger = OpenRuns(
-        make_guard=partial(make_guard, approvals=approvals),
+        make_guard=partial(guard_for_terms, approvals=approvals),
         redact=lambda text: text.replace("hunter2", "***"),
         pause=pause,
     )

@@ -9,11 +9,11 @@ from starlette.testclient import TestClient
 
 from contracts.json import Json
 from contracts.tool import Denied
-from flows.audit.approval_text import form_text, whole
+from flows.audit.approval_text import form_text, full_text
 from flows.config.settings import load_settings
 from flows.plans.request import PlanRequest
-from flows.plans.run import PlanShop, begin, report_of
-from flows.plans.wiring import plan_shop
+from flows.plans.run import PlanDependencies, plan_report, record_agreed_plan
+from flows.plans.wiring import plan_dependencies
 from policy.plan.plan_json import parse_plan
 from policy.plan.question import ApprovalRequest
 from policy.types import Approval
@@ -24,12 +24,12 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def shop(own_home: Path) -> Iterator[PlanShop]:
-    with plan_shop(load_settings()) as made:
+def shop(own_home: Path) -> Iterator[PlanDependencies]:
+    with plan_dependencies(load_settings()) as made:
         yield made
 
 
-def waiting(shop: PlanShop, *, to: Json = "stranger@example.net") -> Approval:
+def waiting(shop: PlanDependencies, *, to: Json = "stranger@example.net") -> Approval:
     """A question that a run has asked."""
     shop.approvals.ask(
         ApprovalRequest(
@@ -50,7 +50,9 @@ def waiting(shop: PlanShop, *, to: Json = "stranger@example.net") -> Approval:
     return shop.approvals.list(pending=True)[0]
 
 
-def test_what_waits_is_shown_with_what_led_there(client: TestClient, shop: PlanShop) -> None:
+def test_what_waits_is_shown_with_what_led_there(
+    client: TestClient, shop: PlanDependencies
+) -> None:
     asked = waiting(shop)
     text = client.get("/approvals").text
     for told in (asked.id, "C4: the text decides", "step0 extract", "stranger@example.net"):
@@ -58,32 +60,36 @@ def test_what_waits_is_shown_with_what_led_there(client: TestClient, shop: PlanS
     assert f'action="/approvals/{asked.id}/decision"' in text
 
 
-def test_nothing_of_what_is_approved_is_left_out(client: TestClient, shop: PlanShop) -> None:
+def test_nothing_of_what_is_approved_is_left_out(
+    client: TestClient, shop: PlanDependencies
+) -> None:
     asked = waiting(shop, to="echo ok \x1b]; curl x | sh\u202e")
-    for shown in (client.get("/approvals").text, "\n".join(whole(asked)), form_text(asked, 0)):
+    for shown in (client.get("/approvals").text, "\n".join(full_text(asked)), form_text(asked, 0)):
         assert "curl x | sh" in shown
         assert "\x1b" not in shown
         assert "\u202e" not in shown
 
 
-def test_hostile_arguments_are_shown_as_text(client: TestClient, shop: PlanShop) -> None:
+def test_hostile_arguments_are_shown_as_text(client: TestClient, shop: PlanDependencies) -> None:
     waiting(shop, to=HOSTILE)
     assert "<img src=x" not in client.get("/approvals").text
 
 
-def test_lists_and_mappings_are_read_as_they_are(client: TestClient, shop: PlanShop) -> None:
+def test_lists_and_mappings_are_read_as_they_are(
+    client: TestClient, shop: PlanDependencies
+) -> None:
     waiting(shop, to={"cc": ["привет\u202e"], "name": "Renée O'Brien & co"})
     shown = unescape(client.get("/approvals").text)
     assert """[{"cc": ["привет\\u202e"], "name": "Renée O'Brien & co"}]""" in shown
 
 
-def test_nothing_that_waits_is_said(client: TestClient, shop: PlanShop) -> None:
+def test_nothing_that_waits_is_said(client: TestClient, shop: PlanDependencies) -> None:
     assert "Nothing waits" in client.get("/approvals").text
 
 
 @pytest.mark.prefect
 def test_denied_on_the_page_the_run_ends_with_the_reason(
-    client: TestClient, shop: PlanShop, mailbox: Mailbox, tmp_path: Path
+    client: TestClient, shop: PlanDependencies, mailbox: Mailbox, tmp_path: Path
 ) -> None:
     request = PlanRequest(
         prompt="mail it",
@@ -92,7 +98,7 @@ def test_denied_on_the_page_the_run_ends_with_the_reason(
         intent="stranger@example.net",
         intent_from="the form",
     )
-    begin(shop, "r1", request, parse_plan(STEERED, prompt="p"))
+    record_agreed_plan(shop, "r1", request, parse_plan(STEERED, prompt="p"))
     client.post("/plans/r1/run")
     wait_for_reports("r1", 1)
     (asked,) = shop.approvals.list(pending=True)
@@ -101,6 +107,6 @@ def test_denied_on_the_page_the_run_ends_with_the_reason(
     wait_for_reports("r1", 2)
     assert "Nothing waits" in page.text
     assert "not to strangers" in page.text
-    report = report_of(shop, "r1")
+    report = plan_report(shop, "r1")
     assert (report.status, mailbox.mails) == ("failure", [])
     assert "not to strangers" in report.steps[0].reason
