@@ -29,7 +29,7 @@ class Check(NamedTuple):
     found: str
 
 
-def checkup() -> list[Check]:
+def check_requirements() -> list[Check]:
     """Look at everything that a run needs."""
     settings = load_settings()
     looks: dict[str, Callable[[Settings], str]] = {

@@ -5,7 +5,7 @@ from traceback import walk_tb
 from pydantic import ValidationError
 
 
-def refused(error: Exception) -> str | None:
+def prefect_settings_error(error: Exception) -> str | None:
     """One line on what Prefect makes of its settings; None when it is about something else."""
     rooms = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
     if not isinstance(error, ValidationError) or not any(

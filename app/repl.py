@@ -6,8 +6,8 @@ from time import sleep
 
 from rich.console import Console
 
-from app.repl_lines import event_line, waiting_lines
-from app.terminal.who import who
+from app.repl_lines import approval_lines, event_line
+from app.terminal.who import user_name
 from contracts.errors import HarnessError, OptionInvalid
 from flows.config.settings import Settings
 from flows.decided import after_decision_line, resume_in_background
@@ -29,7 +29,7 @@ a line of words        make a plan of them; nothing is run
 :help, :quit
 Without a name it is the plan that was shown last, and what waits in it."""
 
-LOOK_S = 0.1
+POLL_S = 0.1
 _PROMPT = "harness> "
 
 
@@ -43,7 +43,7 @@ class Repl:
     repo: str
     grants: frozenset[str] = frozenset()
     allow_change: tuple[str, ...] = ()
-    plan: str = ""
+    plan_id: str = ""
     _commands: Mapping[str, Callable[[str], None]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class Repl:
             "events": self._events,
         }
 
-    def talk(self, lines: Iterable[str]) -> None:
+    def loop(self, lines: Iterable[str]) -> None:
         """Answer every line until `:quit` or the last. What cannot be done is said in a line."""
         self._ask()
         for line in lines:
@@ -84,8 +84,8 @@ class Repl:
 
     def _show(self, name: str) -> None:
         state = plan_state(self.shop, self._named(name))
-        self.plan = state.report.run_id
-        self._say(f"plan {self.plan}: {state.report.status}", "bold")
+        self.plan_id = state.report.run_id
+        self._say(f"plan {self.plan_id}: {state.report.status}", "bold")
         for line in plan_lines(state.report.plan):
             self._say(f"  {line}")
         if state.missing_grants:
@@ -93,23 +93,23 @@ class Repl:
         self._tell_waiting()
 
     def _run(self, name: str) -> None:
-        self.plan = self._named(name)
+        self.plan_id = self._named(name)
         before = self.shop.log.last_number()
-        agree_to_plan(self.shop, self.plan, plan_state(self.shop, self.plan).missing_grants)
-        self._watch(start_background_plan(self.settings, self.plan), before)
+        agree_to_plan(self.shop, self.plan_id, plan_state(self.shop, self.plan_id).missing_grants)
+        self._watch(start_background_plan(self.settings, self.plan_id), before)
 
     def _decide(self, status: ApprovalStatus, words: str) -> None:
         name, _, reason = words.partition(" ")
         if not name:
             name = self._only_one_that_waits()
         before = self.shop.log.last_number()
-        decided = self.shop.approvals.decide(name, status, by=who(), reason=reason)
+        decided = self.shop.approvals.decide(name, status, by=user_name(), reason=reason)
         then = resume_in_background(self.shop, self.settings, decided)
         if isinstance(then, str):
             line = after_decision_line(decided, then, self.settings)
             self._say(f"{decided.id}: {decided.status}; {line}")
             return
-        self.plan = decided.run_id
+        self.plan_id = decided.run_id
         self._watch(then, before)
 
     def _events(self, words: str) -> None:
@@ -123,32 +123,32 @@ class Repl:
         over = False
         while not over:
             over = started.has_ended  # asked first: it may still say something meanwhile
-            for number, event in self.shop.log.events_after(seen, run_id=self.plan):
+            for number, event in self.shop.log.events_after(seen, run_id=self.plan_id):
                 seen = number
                 self._say(event_line(event))
                 over = over or event.kind == "report"
-            sleep(LOOK_S)
-        report = plan_state(self.shop, self.plan).report
-        self._say(f"plan {self.plan}: {report.status}", "bold")
+            sleep(POLL_S)
+        report = plan_state(self.shop, self.plan_id).report
+        self._say(f"plan {self.plan_id}: {report.status}", "bold")
         if report.status in ("planned", "lost"):
             self._say(f"it broke off: {started.log} says more", "red")
         self._tell_waiting()
 
     def _tell_waiting(self) -> None:
-        for approval in self.shop.approvals.list(run_id=self.plan, pending=True):
-            for line in waiting_lines(approval):
+        for approval in self.shop.approvals.list(run_id=self.plan_id, pending=True):
+            for line in approval_lines(approval):
                 self._say(line, "yellow")
 
     def _only_one_that_waits(self) -> str:
-        waiting = self.shop.approvals.list(run_id=self.plan or None, pending=True)
+        waiting = self.shop.approvals.list(run_id=self.plan_id or None, pending=True)
         if len(waiting) != 1:
             raise OptionInvalid(f"{len(waiting)} actions wait: name the one you mean")
         return waiting[0].id
 
     def _named(self, name: str) -> str:
-        if not (name or self.plan):
+        if not (name or self.plan_id):
             raise OptionInvalid("there is no plan yet: type what you want")
-        return name or self.plan
+        return name or self.plan_id
 
     def _ask(self) -> None:
         if self.console.is_terminal:

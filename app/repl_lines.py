@@ -20,7 +20,7 @@ def event_line(event: Event) -> str:
     return f"{event.at.astimezone():%H:%M:%S} {event.run_id} {event.kind:<10} {said}".rstrip()
 
 
-def waiting_lines(approval: Approval) -> list[str]:
+def approval_lines(approval: Approval) -> list[str]:
     """What waits, why, and what led there."""
     return [f"waits: {approval.id}", *(f"  {line}" for line in full_text(approval))]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import show_json, tell
-from app.terminal.present import show_table
+from app.terminal.out import print_json, print_result
+from app.terminal.present import print_table
 
 if TYPE_CHECKING:
     from memory.notes.agent_settings import AgentSettings
@@ -25,10 +25,10 @@ def list_(as_json: AsJson = False) -> None:
     with notebook() as book:
         found = [book.agent_settings(name) for name in book.agents]
     if as_json:
-        show_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in found])
     else:
         rows = [(one.agent, _notes(one), _examples(one), str(one.budget_tokens)) for one in found]
-        show_table(("agent", "notes", "examples", "tokens"), rows)
+        print_table(("agent", "notes", "examples", "tokens"), rows)
 
 
 @app.command("show")
@@ -76,7 +76,7 @@ def set_(
 
 def _tell(found: "AgentSettings", as_json: bool) -> None:
     line = f"{found.agent}: notes {_notes(found)}; examples {_examples(found)}"
-    tell(asdict(found), f"{line}; {found.budget_tokens} tokens", as_json)
+    print_result(asdict(found), f"{line}; {found.budget_tokens} tokens", as_json)
 
 
 def _notes(found: "AgentSettings") -> str:

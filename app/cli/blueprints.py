@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import show, show_json
-from app.terminal.present import show_table
+from app.terminal.out import print_json, print_line
+from app.terminal.present import print_table
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
 
@@ -27,10 +27,10 @@ def list_(as_json: AsJson = False) -> None:
 
     known = installed_blueprints()
     if as_json:
-        show_json([_entry(name, found) for name, found in known.items()])
+        print_json([_entry(name, found) for name, found in known.items()])
     else:
         rows = [(name, _does(found)) for name, found in known.items()]
-        show_table(("blueprint", "what it does"), rows)
+        print_table(("blueprint", "what it does"), rows)
 
 
 @app.command("show")
@@ -40,7 +40,7 @@ def show_(blueprint: Ref, as_json: AsJson = False) -> None:
 
     found = find_blueprint(blueprint)
     if as_json:
-        show_json(_document(found))
+        print_json(_document(found))
     else:
         _show(found)
 
@@ -63,15 +63,15 @@ def check(
     for asked in agentic_nodes(found):
         check_allowed_tools(asked.agent or agent, asked.allowed_tools)
     if as_json:
-        show_json([asdict(node) for node in planned])
+        print_json([asdict(node) for node in planned])
         return
     for node in planned:
-        show(f"{node.name} ({node.type}): {node.description}")
+        print_line(f"{node.name} ({node.type}): {node.description}")
         if node.allowed_tools is not None:
-            show(f"  tools: {', '.join(node.allowed_tools)}")
+            print_line(f"  tools: {', '.join(node.allowed_tools)}")
         if node.prompt is not None:
-            show(indent(node.prompt.strip(), "  | "))
-    show(f"ok: {len(planned)} nodes, nothing was executed")
+            print_line(indent(node.prompt.strip(), "  | "))
+    print_line(f"ok: {len(planned)} nodes, nothing was executed")
 
 
 def _entry(name: str, found: "Blueprint | BlueprintInvalid") -> dict[str, str | None]:
@@ -87,11 +87,11 @@ def _does(found: "Blueprint | BlueprintInvalid") -> str:
 def _show(found: "Blueprint") -> None:
     from blueprints.dry_run import dry_run
 
-    show(f"{found.name}: {found.description}")
+    print_line(f"{found.name}: {found.description}")
     nodes = dry_run(found)
-    show_table(("node", "type", "what it does"), [(n.name, n.type, n.description) for n in nodes])
+    print_table(("node", "type", "what it does"), [(n.name, n.type, n.description) for n in nodes])
     for name, meaning in found.options:
-        show(f"--set {name}=…  {meaning}")
+        print_line(f"--set {name}=…  {meaning}")
 
 
 def _document(found: "Blueprint") -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import show, show_json
+from app.terminal.out import print_json, print_line
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
@@ -32,30 +32,34 @@ def curate(
         found = list(curate_since(ago(since or "", datetime.now(UTC))))
     if as_json:
         documents = [_json(one) for one in found]
-        show_json(documents[0] if run is not None else documents)
+        print_json(documents[0] if run is not None else documents)
         return
     for one in found:
         _show(one)
     if not found:
-        show("no run since then earned a look: `harness runs rate R 0..100` says which were good")
+        print_line(
+            "no run since then earned a look: `harness runs rate R 0..100` says which were good"
+        )
 
 
 def _show(one: "CurationResult") -> None:
     from memory.notes.content import kind_of, searchable_text
 
     if one.error:
-        show(f"run {one.run_id}: {one.error}")
+        print_line(f"run {one.run_id}: {one.error}")
     for entry in one.written:
         said = " ".join(searchable_text(entry).split())[:70]
-        show(f"{entry.status}: {kind_of(entry)} {entry.id} ({entry.confidence} of 100): {said}")
+        print_line(
+            f"{entry.status}: {kind_of(entry)} {entry.id} ({entry.confidence} of 100): {said}"
+        )
         for flag in entry.flags:
-            show(f"  {flag.kind} {flag.other}: {flag.why}")
+            print_line(f"  {flag.kind} {flag.other}: {flag.why}")
     for known in one.merged:
-        show(f"known already: {known}")
+        print_line(f"known already: {known}")
     for refused in one.refused:
-        show(f"refused: {refused.words[:70]}: {refused.why}")
+        print_line(f"refused: {refused.words[:70]}: {refused.why}")
     if not (one.error or one.written or one.merged or one.refused):
-        show(f"run {one.run_id} taught nothing")
+        print_line(f"run {one.run_id} taught nothing")
 
 
 def _json(one: "CurationResult") -> dict[str, object]:

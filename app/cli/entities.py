@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.terminal.options import MOST, AsJson
-from app.terminal.out import show, show_json
+from app.terminal.options import MAX_ROWS, AsJson
+from app.terminal.out import print_json, print_line
 
 if TYPE_CHECKING:
     from contracts.entity import Entity
@@ -18,7 +18,9 @@ def find(
     between: Annotated[
         tuple[str, str] | None, typer.Option(help="Entities on the paths from one to another.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, help="With TEXT: at most so many.")] = 10,
+    limit: Annotated[
+        int, typer.Option(min=1, max=MAX_ROWS, help="With TEXT: at most so many.")
+    ] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Find entities by words, near another entity, or between two."""
@@ -45,11 +47,11 @@ def find(
         else:
             found = graph.search_entities(log, text, limit=limit)
     if as_json:
-        show_json([_as_json(entity, steps_of.get(entity.id)) for entity in found])
+        print_json([_as_json(entity, steps_of.get(entity.id)) for entity in found])
     elif not found:
-        show("nothing found")
+        print_line("nothing found")
     for entity in found if not as_json else ():
-        show(_line(entity, steps_of.get(entity.id)))
+        print_line(_line(entity, steps_of.get(entity.id)))
 
 
 def _as_json(entity: "Entity", steps: int | None) -> dict[str, object]:

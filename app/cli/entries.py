@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.terminal.editor import edited, kept_when_refused
+from app.terminal.editor import edit_text, save_if_rejected
 from app.terminal.options import AsJson
-from app.terminal.out import show, show_json, tell
-from app.terminal.present import show_table
-from app.terminal.who import who
+from app.terminal.out import print_json, print_line, print_result
+from app.terminal.present import print_table
+from app.terminal.who import user_name
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
-    from memory.notes.types import Author, Entry, EntryContent, EntryFilter, EntryKind
+    from memory.notes.types import Author, Entry, EntryContent, EntryKind, EntryListQuery
 
 Change = Callable[["Notebook", str, "Author"], "Entry"]
 
@@ -37,40 +37,42 @@ def entry_commands(app: typer.Typer, kind: "EntryKind") -> None:
 
     @app.command("approve", help=f"Make {kind}s Active: agents are given them from now on.")
     def approve(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
-        change_each(kind, refs, lambda b, ref, by: b.approve(ref, author=by), "approved", as_json)
+        change_entries(
+            kind, refs, lambda b, ref, by: b.approve(ref, author=by), "approved", as_json
+        )
 
     @app.command("revoke", help=f"Give {kind}s to nobody any more; they stay to be looked at.")
     def revoke(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
-        change_each(kind, refs, lambda b, ref, by: b.revoke(ref, author=by), "revoked", as_json)
+        change_entries(kind, refs, lambda b, ref, by: b.revoke(ref, author=by), "revoked", as_json)
 
     @app.command("rm", help=f"Delete {kind}s for good, with their history.")
     def rm(refs: Annotated[list[str], some], as_json: AsJson = False) -> None:
-        change_each(kind, refs, lambda b, ref, _: b.remove(ref), "deleted", as_json)
+        change_entries(kind, refs, lambda b, ref, _: b.remove(ref), "deleted", as_json)
 
 
-def me() -> "Author":
+def current_author() -> "Author":
     """The person at this terminal."""
     from memory.notes.types import Author
 
-    return Author("person", who())
+    return Author("person", user_name())
 
 
 def undo_last(kind: "EntryKind", ref: str, as_json: bool) -> None:
     """Take the last change of one back."""
-    change_each(kind, [ref], lambda book, one, by: book.undo(one, author=by), "undid", as_json)
+    change_entries(kind, [ref], lambda book, one, by: book.undo(one, author=by), "undid", as_json)
 
 
-def tell_entry(entry: "Entry", word: str, as_json: bool) -> None:
+def print_entry(entry: "Entry", word: str, as_json: bool) -> None:
     """One note or example that was just changed."""
     from memory.notes.as_json import entry_json
     from memory.notes.content import kind_of
     from memory.scope import scope_label
 
     known = f"{_state(entry)}, version {entry.version}, for {scope_label(entry.scope)}"
-    tell(entry_json(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
+    print_result(entry_json(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
 
 
-def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None:
+def list_entries(kind: "EntryKind", where: "EntryListQuery", as_json: bool) -> None:
     """Print a list.
 
     Raises:
@@ -78,7 +80,7 @@ def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None
     """
     from flows.recall.library import notebook
     from memory.notes.as_json import entry_json
-    from memory.notes.types import EntryFilter, Note
+    from memory.notes.types import EntryListQuery, Note
     from memory.scope import scope_label
 
     for name, value in (("user", where.user), ("company", where.company)):
@@ -89,11 +91,13 @@ def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None
         if not found:
             _check_names(book, where)
     if as_json:
-        show_json([entry_json(entry) for entry in found])
+        print_json([entry_json(entry) for entry in found])
         return
     if not found:
-        narrowed = replace(where, sort=EntryFilter.sort) != EntryFilter()
-        show(f"no {kind} matches" if narrowed else f"no {kind}s: `harness {kind}s add …` keeps one")
+        narrowed = replace(where, sort=EntryListQuery.sort) != EntryListQuery()
+        print_line(
+            f"no {kind} matches" if narrowed else f"no {kind}s: `harness {kind}s add …` keeps one"
+        )
         return
     rows = [
         (
@@ -105,10 +109,10 @@ def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None
         )
         for entry in found
     ]
-    show_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
+    print_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
 
 
-def _check_names(book: "Notebook", where: "EntryFilter") -> None:
+def _check_names(book: "Notebook", where: "EntryListQuery") -> None:
     """Refuse a filter that nothing could pass, for it names no agent, note type or run.
 
     Raises:
@@ -139,17 +143,19 @@ def show_entry(kind: "EntryKind", ref: str, history: bool, as_json: bool) -> Non
     if as_json:
         past = [asdict(version) for version in versions]
         told = {**entry_json(entry), "runs_given": given}
-        show_json(told | ({"history": past} if history else {}))
+        print_json(told | ({"history": past} if history else {}))
         return
     from nodes.text import escape_invisible
 
     for line in (*_facts(entry), f"given to {given} runs"):
-        show(escape_invisible(line))
+        print_line(escape_invisible(line))
     for version in versions:
-        show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}")
+        print_line(
+            f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {version.author.kind}"
+        )
 
 
-def change_each(
+def change_entries(
     kind: "EntryKind", refs: Sequence[str], change: Change, word: str, json_: bool
 ) -> None:
     """Do the same to each; all must be there before any is changed."""
@@ -158,12 +164,12 @@ def change_each(
 
     with notebook() as book:
         found = [book.get(ref, kind).id for ref in refs]
-        after = [change(book, ref, me()) for ref in found]
+        after = [change(book, ref, current_author()) for ref in found]
     line = "\n".join(f"{word} {entry.id}" for entry in after)
-    tell([entry_json(entry) for entry in after], line, json_)
+    print_result([entry_json(entry) for entry in after], line, json_)
 
 
-def rewrite(
+def edit_entry(
     kind: "EntryKind",
     ref: str,
     change: Callable[["Notebook", "Entry"], "EntryContent | None"],
@@ -180,19 +186,19 @@ def rewrite(
             after = _edited(book, before, version)
         else:
             after = _changed(book, _with(before, wanted, version))
-    tell_entry(after or before, "changed" if after else "unchanged:", as_json)
+    print_entry(after or before, "changed" if after else "unchanged:", as_json)
 
 
 def _edited(book: "Notebook", before: "Entry", version: int | None) -> "Entry | None":
     from memory.notes.as_json import editable_json, parse_edited_json
     from memory.notes.content import kind_of
 
-    text = edited(editable_json(before), name=f"{kind_of(before)}.json")
+    text = edit_text(editable_json(before), name=f"{kind_of(before)}.json")
     if text is None:
         return None
     with _kept(text, _with(before, before, version)):
         wanted = _with(before, parse_edited_json(text, kind_of(before), before), version)
-        return book.edit(wanted, author=me())
+        return book.edit(wanted, author=current_author())
 
 
 def _changed(book: "Notebook", wanted: "Entry") -> "Entry":
@@ -200,7 +206,7 @@ def _changed(book: "Notebook", wanted: "Entry") -> "Entry":
     from memory.notes.as_json import editable_json
 
     try:
-        return book.edit(wanted, author=me())
+        return book.edit(wanted, author=current_author())
     except StaleUpdate:
         with _kept(editable_json(wanted), wanted):
             raise
@@ -211,7 +217,7 @@ def _kept(text: str, entry: "Entry") -> "AbstractContextManager[None]":
 
     name = f"{entry.id}-from-version-{entry.version}.json"
     taken = f"`harness {kind_of(entry)}s edit {entry.id} --file` takes it"
-    return kept_when_refused(text, name, taken)
+    return save_if_rejected(text, name, taken)
 
 
 def _with(before: "Entry", wanted: "EntryContent", version: int | None) -> "Entry":

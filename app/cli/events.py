@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.terminal.files import write_file
-from app.terminal.options import MOST, AsJson
-from app.terminal.out import say, show, show_json, tell
-from app.terminal.run_ids import whole_run
+from app.terminal.options import MAX_ROWS, AsJson
+from app.terminal.out import print_json, print_line, print_message, print_result
+from app.terminal.run_ids import resolve_run_id
 
 if TYPE_CHECKING:
     from contracts.errors import OptionInvalid
@@ -30,7 +30,7 @@ app = typer.Typer(help="The event log: what happened, and what led to what.", no
 def log(
     run: Run = None,
     kind: Annotated[str | None, typer.Option(help="Only of this kind.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The newest so many.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="The newest so many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Show events, the newest last."""
@@ -38,7 +38,7 @@ def log(
     from flows.execution.wiring import open_event_log
     from flows.runs.runs import is_known
 
-    run_id = whole_run(run)
+    run_id = resolve_run_id(run)
     with open_event_log() as opened:
         events = opened.events(run_id, kind=_kind(kind), limit=limit)
         known = events or run_id is None or opened.events(run_id, limit=1)
@@ -80,15 +80,17 @@ def verify(
             opened.accept_heads()
         found = look(opened, heads=tuple(head or ()))
     if as_json:
-        show_json({"ok": found.ok, **asdict(found)})
+        print_json({"ok": found.ok, **asdict(found)})
     else:
         for finding in found.findings:
-            show(f"BAD {finding}")
+            print_line(f"BAD {finding}")
         for note in found.notes:
-            show(f"note {note}")
-        show(f"{'ok' if found.ok else 'BAD'}: {found.events} events, {found.entities} entities")
+            print_line(f"note {note}")
+        print_line(
+            f"{'ok' if found.ok else 'BAD'}: {found.events} events, {found.entities} entities"
+        )
         for one in found.heads:
-            show(f"head: {one}")
+            print_line(f"head: {one}")
     if not found.ok:
         raise typer.Exit(1)
 
@@ -101,14 +103,14 @@ def replay(run: Run = None, as_json: AsJson = False) -> None:
     from policy.log.replay import replay as again
 
     with open_event_log() as opened:
-        done = again(_history(opened, whole_run(run)), POLICIES)
+        done = again(_history(opened, resolve_run_id(run)), POLICIES)
     if as_json:
-        show_json({"same": done.same, **asdict(done)})
+        print_json({"same": done.same, **asdict(done)})
     else:
         for difference in done.differences:
-            show(f"BAD {difference}")
+            print_line(f"BAD {difference}")
         word = "the same" if done.same else f"{len(done.differences)} differences"
-        show(f"{done.decisions} decisions and {done.entities} labels again: {word}")
+        print_line(f"{done.decisions} decisions and {done.entities} labels again: {word}")
     if not done.same:
         raise typer.Exit(1)
 
@@ -131,7 +133,7 @@ def taint(
     ways = {tag: taint_path(flow, name, tag) for tag in sorted(label.caps | label.taint)}
     after = sorted(entities_derived_from(flow, name))
     if as_json:
-        show_json(
+        print_json(
             {
                 "entity": name,
                 "origin": history.entities[name].origin,
@@ -142,14 +144,14 @@ def taint(
             }
         )
         return
-    show(f"{strip_control_characters(history.entities[name].origin)} ({name})")
-    show(f"caps: {', '.join(sorted(label.caps)) or 'none'}")
-    show(f"taint: {', '.join(sorted(label.taint)) or 'none'}")
+    print_line(f"{strip_control_characters(history.entities[name].origin)} ({name})")
+    print_line(f"caps: {', '.join(sorted(label.caps)) or 'none'}")
+    print_line(f"taint: {', '.join(sorted(label.taint)) or 'none'}")
     for tag, way in ways.items():
-        show(f"{tag} came by:")
+        print_line(f"{tag} came by:")
         for hop in way:
-            show(f"  {_hop(hop, history)['origin']}")
-    show(f"led to {len(after)} entities")
+            print_line(f"  {_hop(hop, history)['origin']}")
+    print_line(f"led to {len(after)} entities")
 
 
 @app.command("export")
@@ -171,7 +173,7 @@ def export(
         raise OptionInvalid("--json tells on stdout what was written: name a file, or leave it out")
     if run is not None and format_ == "jsonl":
         raise OptionInvalid("--format jsonl holds a whole log, so that it can be merged: no --run")
-    run = whole_run(run)
+    run = resolve_run_id(run)
     with open_event_log() as opened:
         history = _history(opened, run)
     text = _exported(history, run or "", format_)
@@ -179,7 +181,7 @@ def export(
         sys.stdout.write(text)
         return
     write_file(file, text)
-    tell(
+    print_result(
         {"files": [str(file)], "events": len(history.events)},
         f"wrote {len(history.events)} events to {file}",
         as_json,
@@ -205,13 +207,15 @@ def merge(
         new = opened.merge(theirs)
         head = opened.tip().heads
     known = len(theirs.events) - new
-    tell(
+    print_result(
         {"new": new, "known": known, "heads": head},
         f"{new} new events, {known} were known",
         as_json,
     )
     if new:
-        say("note: keep the head elsewhere too, if you want to see a cut: `harness events verify`")
+        print_message(
+            "note: keep the head elsewhere too, if you want to see a cut: `harness events verify`"
+        )
 
 
 def _history(opened: "EventLog", run: str | None) -> "History":
@@ -244,11 +248,11 @@ def _show(events: "tuple[Event, ...]", as_json: bool) -> None:
     from policy.log.views import event_summary
 
     if as_json:
-        show_json([{"id": event.id, **json.loads(event.line)} for event in events])
+        print_json([{"id": event.id, **json.loads(event.line)} for event in events])
     elif not events:
-        show("no events: every run writes some")
+        print_line("no events: every run writes some")
     for event in events if not as_json else ():
-        show(
+        print_line(
             f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {strip_control_characters(event_summary(event))}"
         )
 

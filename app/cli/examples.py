@@ -5,29 +5,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli.entries import entry_commands, list_entries, me, rewrite, tell_entry, undo_last
+from app.cli.entries import (
+    current_author,
+    edit_entry,
+    entry_commands,
+    list_entries,
+    print_entry,
+    undo_last,
+)
 from app.cli.governed import (
     Agent,
     Company,
+    ContainsText,
     Days,
     File,
+    FromRun,
     Limit,
-    OfRun,
     Pending,
     Protected,
     Ref,
-    Statuses,
+    StatusFilter,
     Undo,
     User,
     Version,
-    Words,
-    governed,
-    regoverned,
+    new_entry_fields,
+    with_options,
 )
 from app.terminal.files import read_file
 from app.terminal.options import AsJson
-from app.terminal.out import tell
-from app.terminal.run_ids import whole_run
+from app.terminal.out import print_result
+from app.terminal.run_ids import resolve_run_id
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
@@ -56,37 +63,37 @@ def add(
     from flows.recall.library import notebook
     from memory.notes.types import ExampleContent
 
-    known = governed(agent, user, company, pending=pending, days=days, protected=protected)
+    known = new_entry_fields(agent, user, company, pending=pending, days=days, protected=protected)
     good = 100 if score is None else score
     content = ExampleContent(input=input_, output=output, score=good, **vars(known))
     with notebook() as book:
-        made = book.add(content, author=me(), source_run=whole_run(run))
-    tell_entry(made, "kept", as_json)
+        made = book.add(content, author=current_author(), source_run=resolve_run_id(run))
+    print_entry(made, "kept", as_json)
 
 
 @app.command("list")
 def list_(
-    status: Statuses = None,
+    status: StatusFilter = None,
     agent: Agent = None,
     user: User = None,
     company: Company = None,
-    text: Words = "",
-    run: OfRun = None,
+    text: ContainsText = "",
+    run: FromRun = None,
     best: Annotated[bool, typer.Option("--best", help="The best score first.")] = False,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """List examples, the newest change first."""
     from memory.notes.content import ENTRY_STATUSES, match_word
-    from memory.notes.types import EntryFilter
+    from memory.notes.types import EntryListQuery
 
-    where = EntryFilter(
+    where = EntryListQuery(
         status=match_word("status", status, ENTRY_STATUSES) if status else None,
         agent=agent,
         user=user,
         company=company,
         text=text,
-        source_run=whole_run(run),
+        source_run=resolve_run_id(run),
         sort="score" if best else "updated",
         limit=limit,
     )
@@ -123,7 +130,7 @@ def edit(
             return parse_edited_json(read_file(file), "example", before)
         if not isinstance(before, Example) or all(option is None for option in options):
             return None
-        wanted = regoverned(before, agent, user, company, days=days, protected=protected)
+        wanted = with_options(before, agent, user, company, days=days, protected=protected)
         return replace(
             wanted,
             input=before.input if input_ is None else input_,
@@ -131,7 +138,7 @@ def edit(
             score=before.score if score is None else score,
         )
 
-    rewrite("example", example, change, version, as_json)
+    edit_entry("example", example, change, version, as_json)
 
 
 entry_commands(app, "example")
@@ -149,4 +156,4 @@ def preview(
     with notebook() as book:
         found = book.get(example, "example")
     text = render_example(found)
-    tell({"id": found.id, "text": text}, text, as_json)
+    print_result({"id": found.id, "text": text}, text, as_json)

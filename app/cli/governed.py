@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from app.terminal.options import MOST
+from app.terminal.options import MAX_ROWS
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ File = Annotated[Path | None, typer.Option(help="The content as JSON; the rest s
 Version = Annotated[int | None, typer.Option(help="Refuse when it is at another version.")]
 
 Undo = Annotated[bool, typer.Option("--undo", help="Take the last change back.")]
-Statuses = Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")]
-Words = Annotated[str, typer.Option(help="With all of these words.")]
-OfRun = Annotated[str | None, typer.Option(help="From this run.")]
-Limit = Annotated[int | None, typer.Option(min=0, max=MOST)]
+StatusFilter = Annotated[str | None, typer.Option(help="Pending, Active or Revoked.")]
+ContainsText = Annotated[str, typer.Option(help="With all of these words.")]
+FromRun = Annotated[str | None, typer.Option(help="From this run.")]
+Limit = Annotated[int | None, typer.Option(min=0, max=MAX_ROWS)]
 
 
-def governed(
+def new_entry_fields(
     agent: str | None,
     user: str | None,
     company: str | None,
@@ -59,12 +59,12 @@ def governed(
     return EntryFields(
         scope=Scope(agent=agent, user=user, company=company),
         status="Pending" if pending else "Active",
-        expires_at=until(days),
+        expires_at=expiry(days),
         protection="Protected" if protected else "Normal",
     )
 
 
-def regoverned(
+def with_options(
     entry: "E",
     agent: str | None,
     user: str | None,
@@ -78,13 +78,13 @@ def regoverned(
     named = {name: value or None for name, value in given.items() if value is not None}
     wanted = replace(entry, scope=replace(entry.scope, **named))
     if days is not None:
-        wanted = replace(wanted, expires_at=until(days))
+        wanted = replace(wanted, expires_at=expiry(days))
     if protected is not None:
         wanted = replace(wanted, protection="Protected" if protected else "Normal")
     return wanted
 
 
-def until(days: float | None) -> datetime | None:
+def expiry(days: float | None) -> datetime | None:
     """When something provisional ends.
 
     Raises:

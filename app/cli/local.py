@@ -3,10 +3,10 @@
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import say, show, show_json
-from app.terminal.present import show_table
+from app.terminal.out import print_json, print_line, print_message
+from app.terminal.present import print_table
 
-NOT_AVAILABLE = 3
+EXIT_UNAVAILABLE = 3
 
 
 def up(as_json: AsJson = False) -> None:
@@ -20,15 +20,17 @@ def up(as_json: AsJson = False) -> None:
 
     def tell(member: StackMember) -> None:
         if not as_json:
-            show(f"{member.name}: {member.url or member.note or 'ok'} ({member.state})")
+            print_line(f"{member.name}: {member.url or member.note or 'ok'} ({member.state})")
         if member.url and member.note:
-            say(f"note: {member.note}")
+            print_message(f"note: {member.note}")
         if member.state == "outdated":
-            say(f"note: {member.name} is at work; `harness up` replaces it once it is not")
+            print_message(
+                f"note: {member.name} is at work; `harness up` replaces it once it is not"
+            )
 
     members = bring_up(settings, tell)
     if as_json:
-        show_json([member._asdict() for member in members])
+        print_json([member._asdict() for member in members])
 
 
 def down(as_json: AsJson = False) -> None:
@@ -41,26 +43,26 @@ def down(as_json: AsJson = False) -> None:
     check_home(settings.home)
     stopped = take_down(settings)
     if as_json:
-        show_json([member._asdict() for member in stopped])
+        print_json([member._asdict() for member in stopped])
     else:
         names = ", ".join(member.name for member in stopped)
-        show(f"stopped: {names}" if names else "nothing of ours was running")
+        print_line(f"stopped: {names}" if names else "nothing of ours was running")
 
 
 def doctor(as_json: AsJson = False) -> None:
     """Check everything that a run needs; exits 3 when something is missing."""
-    from app.checkup import checkup
+    from app.checkup import check_requirements
 
-    checks = checkup()
+    checks = check_requirements()
     if as_json:
-        show_json([check._asdict() for check in checks])
+        print_json([check._asdict() for check in checks])
     else:
-        show_table(
+        print_table(
             ("what", "state", "found"),
             [(f.what, "ok" if f.ok else "MISSING", f.found) for f in checks],
         )
     if not all(check.ok for check in checks):
-        raise typer.Exit(NOT_AVAILABLE)
+        raise typer.Exit(EXIT_UNAVAILABLE)
 
 
 def demo(as_json: AsJson = False) -> None:
@@ -76,5 +78,5 @@ def demo(as_json: AsJson = False) -> None:
     run_id = new_run_id(settings.runs)
     repository = make_repository(settings.home / "demo" / run_id / "opening-hours")
     request = demo_request(repository, settings)
-    say(f"a repository with a failing test is in {repository}; model: {request.model}")
+    print_message(f"a repository with a failing test is in {repository}; model: {request.model}")
     run_request(request, settings, run_id, as_json=as_json)

@@ -25,7 +25,13 @@ from app.cli import (
     sandbox,
     ui,
 )
-from app.terminal.out import only_a_document, say, set_up_logging, show_json, untold
+from app.terminal.out import (
+    json_missing,
+    json_only_stdout,
+    print_json,
+    print_message,
+    set_up_logging,
+)
 from contracts.errors import BadInput, HarnessError, Interrupted
 from nodes.blame import describe_node_error
 
@@ -71,7 +77,7 @@ def main() -> None:
     gc.set_threshold(MADE_BEFORE_LOOKING)
     set_up_logging(debug=DEBUG in sys.argv)
     arguments = [argument for argument in sys.argv[1:] if argument != DEBUG]
-    with only_a_document() if JSON in arguments else nullcontext():
+    with json_only_stdout() if JSON in arguments else nullcontext():
         _run(arguments, debug=DEBUG in sys.argv)
 
 
@@ -79,7 +85,7 @@ def _run(arguments: list[str], *, debug: bool) -> NoReturn:
     try:
         # Asked for a document, typer leaves it to us to tell what was asked wrongly.
         code = app(arguments, standalone_mode=JSON not in arguments)
-        if code == Interrupted.exit_code and untold():
+        if code == Interrupted.exit_code and json_missing():
             raise Interrupted("interrupted")
         sys.exit(code)
     except HarnessError as error:
@@ -89,9 +95,9 @@ def _run(arguments: list[str], *, debug: bool) -> NoReturn:
     except UnicodeEncodeError as error:
         _explain(f"{error.object[:80]!r} is no text in UTF-8", BadInput.exit_code, debug=debug)
     except Exception as error:  # noqa: BLE001 - the door: nobody sees a traceback unasked
-        from app.prefect_settings import refused  # brings in pydantic
+        from app.prefect_settings import prefect_settings_error  # brings in pydantic
 
-        if said := refused(error):
+        if said := prefect_settings_error(error):
             _explain(said, BadInput.exit_code, debug=debug)
         bug = f"{type(error).__name__}: {error} (a bug in Harness; {DEBUG} shows where)"
         _explain(describe_node_error(error) or bug, 1, debug=debug)
@@ -100,7 +106,7 @@ def _run(arguments: list[str], *, debug: bool) -> NoReturn:
 def _explain(message: str, exit_code: int, *, debug: bool) -> NoReturn:
     if debug:
         raise  # noqa: PLE0704 - called while the error is handled
-    say(f"error: {message}")
+    print_message(f"error: {message}")
     if JSON in sys.argv:
-        show_json({"error": message, "exit_code": exit_code})
+        print_json({"error": message, "exit_code": exit_code})
     sys.exit(exit_code)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.cli import memory_care
-from app.terminal.editor import edited, kept_when_refused
+from app.terminal.editor import edit_text, save_if_rejected
 from app.terminal.files import read_file
-from app.terminal.options import MOST, AsJson
-from app.terminal.out import show, show_json, tell
-from app.terminal.present import show_table
+from app.terminal.options import MAX_ROWS, AsJson
+from app.terminal.out import print_json, print_line, print_result
+from app.terminal.present import print_table
 from contracts.errors import OptionInvalid
 from nodes.text import escape_invisible
 
@@ -41,7 +41,7 @@ def init(
     from flows.recall.init import write_memory_table
 
     path = write_memory_table(provider, model=model, force=force)
-    tell({"config": str(path), "provider": provider}, f"wrote [memory] to {path}", as_json)
+    print_result({"config": str(path), "provider": provider}, f"wrote [memory] to {path}", as_json)
 
 
 @app.command("add")
@@ -78,7 +78,7 @@ def add(
         }
     with library() as opened:
         made = opened.create(parse_content(document))
-    tell(playbook_json(made), f"kept {made.slug} ({made.id})", as_json)
+    print_result(playbook_json(made), f"kept {made.slug} ({made.id})", as_json)
 
 
 @app.command("list")
@@ -86,24 +86,26 @@ def list_(
     category: Category = None,
     tags: Tags = None,
     archived: Archived = False,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="The newest so many.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=0, max=MAX_ROWS, help="The newest so many.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List playbooks, the newest change first."""
     from flows.recall.library import library
     from memory.playbooks.tools import playbook_json
-    from memory.types import PlaybookFilter
+    from memory.types import PlaybookListQuery
 
-    where = PlaybookFilter(category=category, tags=tuple(tags or ()), archived=archived)
+    where = PlaybookListQuery(category=category, tags=tuple(tags or ()), archived=archived)
     with library() as opened:
         found = opened.list(where, limit=limit)
     if as_json:
-        show_json([playbook_json(playbook) for playbook in found])
+        print_json([playbook_json(playbook) for playbook in found])
     elif not found:
         narrowed = category is not None or bool(tags) or limit == 0
-        show("no playbook matches" if narrowed else NO_PLAYBOOKS)
+        print_line("no playbook matches" if narrowed else NO_PLAYBOOKS)
     else:
-        show_table(
+        print_table(
             ("playbook", "status", "confidence", "executions", "category"),
             [(p.slug, p.status, *_known(p), escape_invisible(p.category)) for p in found],
         )
@@ -125,12 +127,12 @@ def show_(
         versions = opened.history(playbook) if history else []
     if as_json:
         past = [asdict(version) for version in versions]
-        show_json({**playbook_json(found), **({"history": past} if history else {})})
+        print_json({**playbook_json(found), **({"history": past} if history else {})})
         return
-    show(escape_invisible(playbook_to_text(found)))
+    print_line(escape_invisible(playbook_to_text(found)))
     for version in versions:
         by = escape_invisible(version.source)
-        show(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {by}")
+        print_line(f"version {version.version}, {version.at:%Y-%m-%d %H:%M}, by {by}")
 
 
 @app.command("search")
@@ -139,7 +141,7 @@ def search(
     category: Category = None,
     tags: Tags = None,
     archived: Archived = False,
-    limit: Annotated[int | None, typer.Option(min=0, max=MOST, help="10 if not given.")] = None,
+    limit: Annotated[int | None, typer.Option(min=0, max=MAX_ROWS, help="10 if not given.")] = None,
     min_score: Annotated[float, typer.Option(min=0, max=1)] = 0.0,
     max_distance: Annotated[
         float | None,
@@ -160,11 +162,11 @@ def search(
     from flows.config.memory import load_memory_settings
     from flows.recall.library import library
     from memory.playbooks.render import render_playbooks
-    from memory.types import PlaybookFilter, PlaybookQuery
+    from memory.types import PlaybookListQuery, PlaybookQuery
 
     options = load_memory_settings()
     usual = options.surfacing if context else PlaybookQuery(text=text)
-    where = PlaybookFilter(
+    where = PlaybookListQuery(
         category=category, tags=tuple(tags or ()), archived=archived, drafts=not context
     )
     query = PlaybookQuery(
@@ -181,17 +183,17 @@ def search(
         if context:
             found = opened.search_with_context(query, options.contrast)
             text = render_playbooks(found, budget_tokens=options.budget_tokens).text
-            tell({"context": text}, text, as_json)
+            print_result({"context": text}, text, as_json)
             return
         hits = opened.search(query)
     if as_json:
-        show_json([_hit(hit) for hit in hits])
+        print_json([_hit(hit) for hit in hits])
     elif not hits:
-        show(f"nothing found for {text!r}")
+        print_line(f"nothing found for {text!r}")
     for hit in hits if not as_json else ():
-        show(f"[{hit.score:.2f}] {hit.playbook.slug} (confidence: {_known(hit.playbook)[0]})")
+        print_line(f"[{hit.score:.2f}] {hit.playbook.slug} (confidence: {_known(hit.playbook)[0]})")
         if explain:
-            show(f"       {_why(hit)}")
+            print_line(f"       {_why(hit)}")
 
 
 @app.command("edit")
@@ -213,14 +215,14 @@ def edit(
             after = opened.undo(playbook, to=to)
         else:
             before = opened.get(playbook)
-            text = edited(playbook_to_json(before))
+            text = edit_text(playbook_to_json(before))
             if text is None:
-                tell(playbook_json(before), f"{before.slug} is unchanged", as_json)
+                print_result(playbook_json(before), f"{before.slug} is unchanged", as_json)
                 return
-            with kept_when_refused(text, f"{before.slug}-from-version-{before.version}.json"):
+            with save_if_rejected(text, f"{before.slug}-from-version-{before.version}.json"):
                 changes = parse_changes(text)
                 after = opened.update(before.id, changes, expected_version=before.version)
-    tell(playbook_json(after), f"{after.slug} is at version {after.version}", as_json)
+    print_result(playbook_json(after), f"{after.slug} is at version {after.version}", as_json)
 
 
 @app.command("rm")
@@ -237,11 +239,11 @@ def rm(
     with library() as opened:
         if archive:
             slug = opened.update(playbook, PlaybookChanges(status="archived")).slug
-            tell({"archived": slug}, f"archived {slug}", as_json)
+            print_result({"archived": slug}, f"archived {slug}", as_json)
             return
         if not opened.delete(playbook):
             raise PlaybookNotFound(f"no playbook {playbook!r}: `harness memory list` shows all")
-    tell({"deleted": True}, f"deleted {playbook}", as_json)
+    print_result({"deleted": True}, f"deleted {playbook}", as_json)
 
 
 def _known(playbook: "Playbook") -> tuple[str, str]:

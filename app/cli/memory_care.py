@@ -8,8 +8,8 @@ import typer
 
 from app.terminal.files import read_file, write_file
 from app.terminal.options import AsJson
-from app.terminal.out import say, show, show_json, tell
-from app.terminal.run_ids import whole_run
+from app.terminal.out import print_json, print_line, print_message, print_result
+from app.terminal.run_ids import resolve_run_id
 from contracts.errors import OptionInvalid
 from nodes.text import escape_invisible
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memory.types import Execution
 
 Ref = Annotated[str, typer.Argument(help="The id or slug of a playbook.")]
-Word = Literal["success", "partial", "failure", "neutral"]
+Outcome = Literal["success", "partial", "failure", "neutral"]
 
 app = typer.Typer(help="Playbooks: how it went.")
 
@@ -28,7 +28,7 @@ app = typer.Typer(help="Playbooks: how it went.")
 @app.command("record")
 def record(
     playbook: Ref,
-    outcome: Annotated[Word, typer.Argument(help="How it went.")],
+    outcome: Annotated[Outcome, typer.Argument(help="How it went.")],
     task: Annotated[str, typer.Option(help="What was to be done.")] = "",
     run: Annotated[str | None, typer.Option(help="The run; settles what it left open.")] = None,
     failed: Annotated[list[str] | None, typer.Option(help="What failed; repeatable.")] = None,
@@ -46,7 +46,7 @@ def record(
     for option, texts in (("--failed", failed), ("--lesson", lesson)):
         if not all(text.strip() for text in texts or ()):
             raise OptionInvalid(f"{option} is empty: say what it was, or leave it out")
-    run_id = whole_run(run)
+    run_id = resolve_run_id(run)
     words = Reflection(what_failed=tuple(failed or ()), improvements=tuple(lesson or ()))
     said = Execution(
         run_id=run_id,
@@ -59,15 +59,21 @@ def record(
         verdict = record_feedback(opened, playbook, said)
         after = opened.get(playbook)
     told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
-    tell(playbook_json(after), told if verdict.counted else f"{told} (recorded before)", as_json)
+    print_result(
+        playbook_json(after), told if verdict.counted else f"{told} (recorded before)", as_json
+    )
     if run_id and not is_known(load_settings().runs, run_id):
-        say(f"note: run {run!r} is not known here; it counts, and settles no run that is")
+        print_message(f"note: run {run!r} is not known here; it counts, and settles no run that is")
     if verdict.held_out:
-        say(f"note: run {run!r} was shown no playbook, to compare: its outcome counts for none")
+        print_message(
+            f"note: run {run!r} was shown no playbook, to compare: its outcome counts for none"
+        )
     if verdict.outcome != outcome:
-        say(f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}")
+        print_message(
+            f"note: run {run!r} counts as {verdict.outcome} already, and not as {outcome}"
+        )
     for text, why in verdict.lessons.rejected:
-        say(f"note: lesson {text[:60]!r} was not kept: {escape_invisible(why)}")
+        print_message(f"note: lesson {text[:60]!r} was not kept: {escape_invisible(why)}")
 
 
 @app.command("reflect")
@@ -87,7 +93,7 @@ def reflect(
                 for text in _texts(e)
             ]
             lines = [_line(row) for row in rows]
-            tell(rows, escape_invisible("\n".join(lines)) or "nothing waits", as_json)
+            print_result(rows, escape_invisible("\n".join(lines)) or "nothing waits", as_json)
             return
         new = [
             text
@@ -96,7 +102,7 @@ def reflect(
             for text in opened.apply_reflection(playbook, e.reflection, run_id=e.run_id)
         ]
     learned = escape_invisible("\n".join(f"learned: {text}" for text in new))
-    tell({"lessons": new}, learned or "nothing new", as_json)
+    print_result({"lessons": new}, learned or "nothing new", as_json)
 
 
 @app.command("stats")
@@ -110,18 +116,18 @@ def stats(as_json: AsJson = False) -> None:
     if as_json:
         each = [{**asdict(p), "lift": _lift(p.lift)} for p in report.playbooks]
         lift = {**asdict(report), "overall": _lift(report.overall), "playbooks": each}
-        show_json({**asdict(totals), "lift": lift})
+        print_json({**asdict(totals), "lift": lift})
         return
-    show(f"playbooks: {totals.playbooks} ({totals.archived} archived)")
-    show(f"executions: {totals.executions} ({totals.pending} pending)")
-    show(f"average confidence: {totals.average_confidence:.0%}")
+    print_line(f"playbooks: {totals.playbooks} ({totals.archived} archived)")
+    print_line(f"executions: {totals.executions} ({totals.pending} pending)")
+    print_line(f"average confidence: {totals.average_confidence:.0%}")
     for category, number in totals.by_category.items():
-        show(f"  {escape_invisible(category) or '(no category)'}: {number}")
-    show(f"runs: {report.runs}, {report.held_out} of them shown no playbook to compare")
-    show(f"lift: {_lift_line(report.overall)}")
+        print_line(f"  {escape_invisible(category) or '(no category)'}: {number}")
+    print_line(f"runs: {report.runs}, {report.held_out} of them shown no playbook to compare")
+    print_line(f"lift: {_lift_line(report.overall)}")
     for one in report.playbooks:
         counts = f"found {one.retrieved}, shown {one.shown}, cited {one.cited}"
-        show(f"  {escape_invisible(one.title)}: {counts}; {_lift_line(one.lift)}")
+        print_line(f"  {escape_invisible(one.title)}: {counts}; {_lift_line(one.lift)}")
 
 
 @app.command("prune")
@@ -146,7 +152,9 @@ def prune(
     word = "would archive" if dry_run else "archived"
     rows = [{"id": p.id, "playbook": p.slug, "why": why} for p, why in stale]
     lines = [f"{word} {row['playbook']}: {row['why']}" for row in rows]
-    tell({"dry_run": dry_run, "archived": rows}, "\n".join(lines) or "nothing is stale", as_json)
+    print_result(
+        {"dry_run": dry_run, "archived": rows}, "\n".join(lines) or "nothing is stale", as_json
+    )
 
 
 @app.command("reindex")
@@ -167,7 +175,7 @@ def reindex(as_json: AsJson = False) -> None:
         number = opened.stats().playbooks
         made = book.embeddings.embed_missing()
     said = f"reindexed {number} playbooks; made {made} vectors of notes and examples"
-    tell({"playbooks": number, "note_vectors": made}, said, as_json)
+    print_result({"playbooks": number, "note_vectors": made}, said, as_json)
 
 
 @app.command("doctor")
@@ -182,15 +190,15 @@ def doctor(
 
     if back_up:
         where = copy_database()
-        tell({"copy": str(where)}, f"copied to {where}", as_json)
+        print_result({"copy": str(where)}, f"copied to {where}", as_json)
         return
     with library() as opened:
         findings = opened.doctor(repair=repair)
     if as_json:
-        show_json([asdict(finding) for finding in findings])
+        print_json([asdict(finding) for finding in findings])
     for finding in findings if not as_json else ():
         advice = f": {finding.advice}" if finding.advice else ""
-        show(f"{'ok ' if finding.ok else 'BAD'} {finding.name}: {finding.seen}{advice}")
+        print_line(f"{'ok ' if finding.ok else 'BAD'} {finding.name}: {finding.seen}{advice}")
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 
@@ -206,17 +214,17 @@ def export(
 
     from flows.recall.library import library
     from memory.playbooks.portable import export as lines_of
-    from memory.types import PlaybookFilter
+    from memory.types import PlaybookListQuery
 
     with library() as opened:
         lines = list(lines_of(opened))
-        number = len(opened.list(PlaybookFilter(archived=True)))
+        number = len(opened.list(PlaybookListQuery(archived=True)))
     if file is not None:
         write_file(file, "".join(f"{line}\n" for line in lines))
         told = {"file": str(file), "playbooks": number, "executions": len(lines) - number}
-        tell(told, f"wrote {number} playbooks to {file}", as_json)
+        print_result(told, f"wrote {number} playbooks to {file}", as_json)
     elif lines:
-        show("\n".join(lines))
+        print_line("\n".join(lines))
 
 
 @app.command("import")
@@ -234,9 +242,9 @@ def import_(
     with library() as opened:
         done = take_in(opened, text.split("\n"))
     counts = {how: len(slugs) for how, slugs in asdict(done).items()}
-    tell(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)
+    print_result(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)
     if done.kept:
-        say(f"note: kept as they are here: {', '.join(done.kept)}")
+        print_message(f"note: kept as they are here: {', '.join(done.kept)}")
 
 
 def _texts(waiting: "Execution") -> list[dict[str, str]]:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import show_json, tell
-from app.terminal.present import show_table
+from app.terminal.out import print_json, print_result
+from app.terminal.present import print_table
 
 app = typer.Typer(help="Note types and their priorities.", no_args_is_help=True)
 
@@ -20,10 +20,10 @@ def list_(as_json: AsJson = False) -> None:
     with notebook() as book:
         found = book.types.list()
     if as_json:
-        show_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in found])
     else:
         rows = [(t.name, t.type, str(t.priority), t.description) for t in found]
-        show_table(("note type", "type", "priority", "description"), rows)
+        print_table(("note type", "type", "priority", "description"), rows)
 
 
 @app.command("set")
@@ -52,7 +52,7 @@ def set_(
                 description=base.description if description is None else description,
             )
         )
-    tell(asdict(made), f"{made.name}: {made.type}, priority {made.priority}", as_json)
+    print_result(asdict(made), f"{made.name}: {made.type}, priority {made.priority}", as_json)
 
 
 @app.command("rm")
@@ -64,4 +64,4 @@ def rm(
 
     with notebook() as book:
         book.types.remove(name)
-    tell({"deleted": name}, f"deleted note type {name}", as_json)
+    print_result({"deleted": name}, f"deleted note type {name}", as_json)

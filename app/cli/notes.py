@@ -7,29 +7,36 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from app.cli import note_types
-from app.cli.entries import entry_commands, list_entries, me, rewrite, tell_entry, undo_last
+from app.cli.entries import (
+    current_author,
+    edit_entry,
+    entry_commands,
+    list_entries,
+    print_entry,
+    undo_last,
+)
 from app.cli.governed import (
     Agent,
     Company,
+    ContainsText,
     Days,
     File,
+    FromRun,
     Limit,
-    OfRun,
     Pending,
     Protected,
     Ref,
-    Statuses,
+    StatusFilter,
     Undo,
     User,
     Version,
-    Words,
-    governed,
-    regoverned,
+    new_entry_fields,
+    with_options,
 )
 from app.terminal.files import read_file
 from app.terminal.options import AsJson
-from app.terminal.out import say, tell
-from app.terminal.run_ids import whole_run
+from app.terminal.out import print_message, print_result
+from app.terminal.run_ids import resolve_run_id
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
@@ -65,33 +72,33 @@ def add(
     from memory.notes.types import NoteContent
 
     said = sys.stdin.read() if text == "-" else text
-    known = governed(agent, user, company, pending=pending, days=days, protected=protected)
+    known = new_entry_fields(agent, user, company, pending=pending, days=days, protected=protected)
     with notebook() as book:
         content = NoteContent(text=said, **vars(known))
         content = _typed(book, content, type_, note_type)
-        made = book.add(content, author=me(), source_run=whole_run(run))
+        made = book.add(content, author=current_author(), source_run=resolve_run_id(run))
         _warn(book, made)
-    tell_entry(made, "kept", as_json)
+    print_entry(made, "kept", as_json)
 
 
 @app.command("list")
 def list_(
-    status: Statuses = None,
+    status: StatusFilter = None,
     type_: Type_ = None,
     note_type: NoteType_ = None,
     agent: Agent = None,
     user: User = None,
     company: Company = None,
-    text: Words = "",
-    run: OfRun = None,
+    text: ContainsText = "",
+    run: FromRun = None,
     limit: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """List notes, the newest change first."""
     from memory.notes.content import BASE_TYPES, ENTRY_STATUSES, match_word
-    from memory.notes.types import EntryFilter
+    from memory.notes.types import EntryListQuery
 
-    where = EntryFilter(
+    where = EntryListQuery(
         status=match_word("status", status, ENTRY_STATUSES) if status else None,
         type=match_word("type", type_, BASE_TYPES) if type_ else None,
         note_type=note_type,
@@ -99,7 +106,7 @@ def list_(
         user=user,
         company=company,
         text=text,
-        source_run=whole_run(run),
+        source_run=resolve_run_id(run),
         limit=limit,
     )
     list_entries("note", where, as_json)
@@ -135,12 +142,12 @@ def edit(
             return parse_edited_json(read_file(file), "note", before)
         if not isinstance(before, Note) or all(option is None for option in options):
             return None
-        wanted = regoverned(before, agent, user, company, days=days, protected=protected)
+        wanted = with_options(before, agent, user, company, days=days, protected=protected)
         return _typed(
             book, wanted if text is None else replace(wanted, text=text), type_, note_type
         )
 
-    rewrite("note", note, change, version, as_json)
+    edit_entry("note", note, change, version, as_json)
 
 
 entry_commands(app, "note")
@@ -165,7 +172,7 @@ def preview(
         injection = book.inject(viewer, task)
     left = [f"left out: {one.entry.id}: {one.why}" for one in injection.left_out]
     lines = [injection.text or "nothing would be given", *injection.why, *left]
-    tell(injection_json(injection), "\n".join(lines), as_json)
+    print_result(injection_json(injection), "\n".join(lines), as_json)
 
 
 def _typed(book: "Notebook", content: "N", type_: str | None, note_type: str | None) -> "N":
@@ -189,4 +196,4 @@ def _warn(book: "Notebook", made: "Note") -> None:
     for name in book.agents:
         budget = book.agent_settings(name).budget_tokens
         if made.scope.agent in (None, name) and not fits_budget(made, budget):
-            say(f"note: agent {name} is never given it: longer than its {budget} tokens")
+            print_message(f"note: agent {name} is never given it: longer than its {budget} tokens")

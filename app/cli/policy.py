@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.terminal.asking import asking, confirmed, who_sits_here
-from app.terminal.files import intent_text
+from app.terminal.asking import confirm, terminal_approver, terminal_prompt
+from app.terminal.files import read_intent
 from app.terminal.options import AllowChange, AsJson
-from app.terminal.out import say, show, show_json, tell
-from app.terminal.present import show_table
-from app.terminal.who import who
+from app.terminal.out import print_json, print_line, print_message, print_result
+from app.terminal.present import print_table
+from app.terminal.who import user_name
 from contracts.errors import HarnessError, OptionInvalid
 from contracts.text import check_text
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from policy.types import ApprovalStatus, Plan
 
 Approval = Annotated[str, typer.Argument(help="Its id, or how that begins.")]
-WAITS = 4
+EXIT_WAITING = 4
 
 app = typer.Typer(help="What the policy stopped, and a person may allow.", no_args_is_help=True)
 
@@ -55,12 +55,12 @@ def plan(
     check_text("--model", model or "")
     asked = _request(prompt, repo, grant or [], intent_from, untrusted=untrusted)
     request = replace(asked, allow_change=tuple(allow_change or ()))
-    with plan_dependencies(settings, planner=model, ask_person=who_sits_here()) as shop:
+    with plan_dependencies(settings, planner=model, ask_person=terminal_prompt()) as shop:
         made = draft_plan(shop, request)
         agreed = _shown(shop, request, made, yes=yes or dry_run, as_json=as_json)
         if dry_run:
             if as_json:
-                show_json({"status": "planned", "plan": {"id": made.id, "steps": _steps(made)}})
+                print_json({"status": "planned", "plan": {"id": made.id, "steps": _steps(made)}})
             return
         if agreed is None:
             raise HarnessError("not run: nobody agreed to the plan")
@@ -80,12 +80,12 @@ def list_(
     with plan_dependencies(load_settings()) as shop:
         found = shop.approvals.list(pending=not everything)
     if as_json:
-        show_json([approval_json(one) for one in found])
+        print_json([approval_json(one) for one in found])
     elif not found:
-        show("nothing waits for an approval")
+        print_line("nothing waits for an approval")
     else:
         rows = [(one.id, one.run_id, one.status, headline(one)[:90]) for one in found]
-        show_table(("approval", "run", "status", "action"), rows)
+        print_table(("approval", "run", "status", "action"), rows)
 
 
 @app.command("show")
@@ -97,7 +97,7 @@ def show_(approval: Approval, as_json: AsJson = False) -> None:
 
     with plan_dependencies(load_settings()) as shop:
         found = shop.approvals.get(approval)
-    tell(
+    print_result(
         approval_json(found), "\n".join((f"{found.id}: {found.status}", *full_text(found))), as_json
     )
 
@@ -140,14 +140,14 @@ def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bo
     from flows.plans.wiring import plan_dependencies
 
     settings = load_settings()
-    with plan_dependencies(settings, ask_person=who_sits_here()) as shop:
-        decided = shop.approvals.decide(approval, status, by=who(), reason=reason)
+    with plan_dependencies(settings, ask_person=terminal_prompt()) as shop:
+        decided = shop.approvals.decide(approval, status, by=user_name(), reason=reason)
         then = resume_flow_run(shop, settings, decided)
         if then == "here" and not decided.node:
             _tell(run_plan_in_prefect(shop, settings, decided.run_id), as_json=as_json)
             return
     line = f"{decided.id}: {decided.status}; {after_decision_line(decided, then, settings)}"
-    tell(approval_json(decided), line, as_json)
+    print_result(approval_json(decided), line, as_json)
 
 
 def _request(
@@ -157,7 +157,7 @@ def _request(
 
     if not prompt.strip():
         raise OptionInvalid("the prompt is empty: say what you want")
-    text = intent_text(intent_from, untrusted=untrusted)
+    text = read_intent(intent_from, untrusted=untrusted)
     granted = frozenset(grants)
     if intent_from is not None and untrusted:
         return PlanRequest(
@@ -175,17 +175,17 @@ def _shown(
     from flows.plans.run import missing_grants
 
     for line in plan_lines(made):
-        (say if as_json else show)(line)
+        (print_message if as_json else print_line)(line)
     missing = missing_grants(shop, request, made)
     if missing:
-        say(f"needs {', '.join(sorted(missing))}, which you have not granted")
+        print_message(f"needs {', '.join(sorted(missing))}, which you have not granted")
     if yes:
         return request
     if not sys.stdin.isatty():
         raise OptionInvalid("nobody is there to agree to the plan: look at it with --dry-run, "
                             "then give --yes, and --grant CAP for what it needs")  # fmt: skip
     also = f" and grant {', '.join(sorted(missing))}" if missing else ""
-    if not confirmed(f"run it{also}?"):
+    if not confirm(f"run it{also}?"):
         return None
     return replace(request, grants=request.grants | missing)
 
@@ -198,7 +198,7 @@ def _run(shop: "PlanDependencies", request: "PlanRequest", made: "Plan", *, as_j
 
     run_id = new_run_id()
     record_agreed_plan(shop, run_id, request, made)
-    person = asking(shop.approvals) if sys.stdin.isatty() else None
+    person = terminal_approver(shop.approvals) if sys.stdin.isatty() else None
     _tell(run_plan_in_prefect(shop, load_settings(), run_id, person), as_json=as_json)
 
 
@@ -206,18 +206,18 @@ def _tell(report: "PlanReport", *, as_json: bool) -> None:
     from nodes.text import escape_invisible
 
     if as_json:
-        show_json(report.as_json())
+        print_json(report.as_json())
     else:
-        show(f"plan {report.run_id}: {report.status}")
+        print_line(f"plan {report.run_id}: {report.status}")
         for step in report.steps:
             told = escape_invisible(" ".join(part for part in (step.rule, step.reason) if part))
-            show(f"  {step.index} {step.op}: {step.status}{f' ({told})' if told else ''}")
+            print_line(f"  {step.index} {step.op}: {step.status}{f' ({told})' if told else ''}")
             if step.provenance:
-                show(f"    it came this way: {escape_invisible(' → '.join(step.provenance))}")
+                print_line(f"    it came this way: {escape_invisible(' → '.join(step.provenance))}")
         for name in report.approvals:
-            show(f"waits: harness approvals show {name}")
+            print_line(f"waits: harness approvals show {name}")
     if report.status != "success":
-        raise typer.Exit(WAITS if report.status == "waiting" else 1)
+        raise typer.Exit(EXIT_WAITING if report.status == "waiting" else 1)
 
 
 def _steps(made: "Plan") -> object:

@@ -34,4 +34,4 @@ def repl(
             repo=repo,
             grants=frozenset(grant or ()),
             allow_change=tuple(allow_change or ()),
-        ).talk(sys.stdin)
+        ).loop(sys.stdin)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from app.terminal.files import intent_text
+from app.terminal.files import read_intent
 from app.terminal.options import AllowChange
-from app.terminal.out import say, show, show_json
-from app.terminal.present import show_report
+from app.terminal.out import print_json, print_line, print_message
+from app.terminal.present import print_report
 from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
 from contracts.run import RunReport
 from flows.runs.fields import DESCRIPTIONS
@@ -71,7 +71,7 @@ def run(
 
     settings = load_settings()
     if whole_intent is None:
-        text = intent_text(intent_from, untrusted=untrusted)
+        text = read_intent(intent_from, untrusted=untrusted)
         whole = "\n\n".join(part for part in (intent, text) if part)
     else:
         whole = _taken(whole_intent)
@@ -116,7 +116,7 @@ def run_request(
 
     make_home(settings.home)
     for notice in workshop(settings).check(request) if flow_run_id is None else ():
-        say(f"note: {notice}")
+        print_message(f"note: {notice}")
     if detach:
         _detach(run_id, request.intent, settings, as_json=as_json)
         return
@@ -134,21 +134,21 @@ def _watched(
     *,
     as_json: bool,
 ) -> RunReport:
-    from app.terminal.live import watching
+    from app.terminal.live import live_view
     from flows.orchestration.start import run_in_prefect
     from flows.runs.addresses import shown_address
     from flows.runs.run_record import read_record
 
     title = f"{request.definition.name} {run_id} on {shown_address(request.repo)}"
     try:
-        with watching(title, quiet=as_json) as watch:
+        with live_view(title, quiet=as_json) as watch:
             return run_in_prefect(
                 request,
                 settings,
                 run_id=run_id,
                 watch=watch,
                 flow_run_id=flow_run_id,
-                tell=lambda line: say(f"note: {line}"),
+                tell=lambda line: print_message(f"note: {line}"),
             )
     except HarnessError as error:
         _give_up(error, settings, run_id, as_json=as_json)
@@ -167,7 +167,7 @@ def _give_up(error: HarnessError, settings: "Settings", run_id: str, *, as_json:
         report = read_report(settings.runs, run_id)
     except RunNotFound:
         raise error from None
-    say(f"error: {error}")
+    print_message(f"error: {error}")
     _tell(report, as_json=as_json)
     raise typer.Exit(error.exit_code) from error
 
@@ -176,9 +176,9 @@ def _tell(report: RunReport, *, as_json: bool) -> None:
     from flows.runs.report import to_json
 
     if as_json:
-        show_json(to_json(report))
+        print_json(to_json(report))
     else:
-        show_report(report)
+        print_report(report)
 
 
 def _detach(run_id: str, intent: str, settings: "Settings", *, as_json: bool) -> None:
@@ -199,9 +199,9 @@ def _detach(run_id: str, intent: str, settings: "Settings", *, as_json: bool) ->
     argv = (sys.executable, "-P", "-m", "app", *again[:at], *ours, *again[at:])
     start_detached(argv, cwd=Path.cwd(), log=log)
     if as_json:
-        show_json({"run_id": run_id, "log": str(log)})
+        print_json({"run_id": run_id, "log": str(log)})
     else:
-        show(f"started {run_id}; see `harness runs show {run_id}` and {log}")
+        print_line(f"started {run_id}; see `harness runs show {run_id}` and {log}")
 
 
 def _taken(handed: Path) -> str:

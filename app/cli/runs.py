@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from app.terminal.options import MOST, AsJson
-from app.terminal.out import show, show_bytes, show_json
-from app.terminal.present import show_report, show_table
-from app.terminal.who import who
+from app.terminal.options import MAX_ROWS, AsJson
+from app.terminal.out import print_bytes, print_json, print_line
+from app.terminal.present import print_report, print_table
+from app.terminal.who import user_name
 
 Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
 
@@ -19,7 +19,7 @@ app = typer.Typer(help="What ran, what it said, what it changed.", no_args_is_he
 
 @app.command("list")
 def list_(
-    limit: Annotated[int, typer.Option(min=1, max=MOST, help="The newest so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_ROWS, help="The newest so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, newest first."""
@@ -28,11 +28,13 @@ def list_(
 
     entries = list_runs(load_settings().runs, limit=limit)
     if as_json:
-        show_json([asdict(entry) for entry in entries])
+        print_json([asdict(entry) for entry in entries])
     elif not entries:
-        show("no runs yet: `harness run fix-tests --repo …` starts one, `harness demo` shows one")
+        print_line(
+            "no runs yet: `harness run fix-tests --repo …` starts one, `harness demo` shows one"
+        )
     else:
-        show_table(
+        print_table(
             ("run", "started", "state", "blueprint", "repo"),
             [(e.run_id, e.started_at, e.state, e.blueprint, e.repo) for e in entries],
         )
@@ -56,9 +58,9 @@ def show_(
 
     report = read_report(load_settings().runs, run)
     if as_json:
-        show_json(to_json(report))
+        print_json(to_json(report))
     else:
-        show_report(report)
+        print_report(report)
 
 
 @app.command("resume")
@@ -83,10 +85,10 @@ def cancel(run: Run, as_json: AsJson = False) -> None:
 
     entry = cancel_run(load_settings(), run)
     if as_json:
-        show_json(asdict(entry))
+        print_json(asdict(entry))
         return
     where = f"; its work so far is on {entry.branch}" if entry.branch else ""
-    show(f"run {entry.run_id} is {entry.state}{where}")
+    print_line(f"run {entry.run_id} is {entry.state}{where}")
 
 
 @app.command("prune")
@@ -105,34 +107,36 @@ def prune(
     before = ago(older_than, datetime.now(UTC), option="--older-than")
     gone = prune_runs(load_settings(), before, dry_run=dry_run)
     if as_json:
-        show_json([{**branch._asdict(), "repository": str(branch.repository)} for branch in gone])
+        print_json([{**branch._asdict(), "repository": str(branch.repository)} for branch in gone])
         return
     for branch in gone:
-        show(f"{'would remove' if dry_run else 'removed'} {branch.branch} of {branch.repository}")
+        print_line(
+            f"{'would remove' if dry_run else 'removed'} {branch.branch} of {branch.repository}"
+        )
     if not gone:
-        show(f"nothing that can go was last used more than {older_than} ago")
+        print_line(f"nothing that can go was last used more than {older_than} ago")
 
 
 @app.command("replay")
 def replay(run: Run, as_json: AsJson = False) -> None:
     """Do a run again from its trajectory, with no model; exits 1 when it ends differently."""
-    from app.terminal.live import watching
+    from app.terminal.live import live_view
     from flows.config.settings import load_settings
     from flows.execution.replay import replay as replayed
     from flows.execution.wiring import workshop
     from nodes.text import escape_invisible, strip_control_characters
 
     settings = load_settings()
-    with watching(f"replay of {run}", quiet=as_json) as watch:
+    with live_view(f"replay of {run}", quiet=as_json) as watch:
         done = replayed(settings.runs, run, lambda t: workshop(settings, replay=t), watch)
     if as_json:
-        show_json(asdict(done))
+        print_json(asdict(done))
     elif done.same:
-        show(f"the same steps, and the same tree {done.tree[:12]}")
+        print_line(f"the same steps, and the same tree {done.tree[:12]}")
     else:
-        show(strip_control_characters(str(done.difference or "the same steps")))
+        print_line(strip_control_characters(str(done.difference or "the same steps")))
         files = ", ".join(map(escape_invisible, done.files))
-        show(f"another tree: {files}" if files else "the same tree")
+        print_line(f"another tree: {files}" if files else "the same tree")
     if not done.same:
         raise typer.Exit(1)
 
@@ -150,12 +154,12 @@ def diff(run: Run, as_json: AsJson = False) -> None:
     if as_json:
         report = to_json(read_report(runs, run))
         of_it = ("run_id", "branch", "base_commit", "commit", "diff_stat")
-        show_json({**{name: report[name] for name in of_it}, "diff": patch})
+        print_json({**{name: report[name] for name in of_it}, "diff": patch})
         return
     if sys.stdout.isatty():
-        show(strip_control_characters(patch.removesuffix("\n")))
+        print_line(strip_control_characters(patch.removesuffix("\n")))
     else:
-        show_bytes(patch.encode("utf-8", "surrogateescape"))
+        print_bytes(patch.encode("utf-8", "surrogateescape"))
 
 
 @app.command("rate")
@@ -167,13 +171,13 @@ def rate(
     """Say how good a run was; what is over 80 may teach notes and examples."""
     from flows.recall.rate import rate_run
 
-    rating, look, why = rate_run(run, score, by=who())
+    rating, look, why = rate_run(run, score, by=user_name())
     if as_json:
-        show_json({**rating._asdict(), "look": look, "why": why})
+        print_json({**rating._asdict(), "look": look, "why": why})
         return
-    show(f"run {rating.run_id} is rated {rating.score}")
+    print_line(f"run {rating.run_id} is rated {rating.score}")
     if why:
-        show(why)
+        print_line(why)
 
 
 def _show_trajectory(run: str, *, as_json: bool) -> None:
@@ -186,9 +190,9 @@ def _show_trajectory(run: str, *, as_json: bool) -> None:
     path = find_run(load_settings().runs, run) / TRAJECTORY
     events = read_trajectory(path) if path.exists() else iter(())
     if as_json:
-        show_json(list(events))
+        print_json(list(events))
     elif sys.stdout.isatty():
         pager("\n".join(strip_control_characters(event_line(event)) for event in events))
     else:
         for event in events:
-            show(strip_control_characters(event_line(event)))
+            print_line(strip_control_characters(event_line(event)))

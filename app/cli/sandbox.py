@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import say, show, show_json, tell
-from app.terminal.present import show_table
+from app.terminal.out import print_json, print_line, print_message, print_result
+from app.terminal.present import print_table
 
 app = typer.Typer(help="The base image and the containers of ours.", no_args_is_help=True)
 
@@ -25,8 +25,8 @@ def build(
     from sandbox.images import ensure_agents, ensure_base
 
     ensure = ensure_agents if agents else ensure_base
-    image = ensure(engine(), on_line=say, force=force)
-    tell({"image": image}, image, as_json)
+    image = ensure(engine(), on_line=print_message, force=force)
+    print_result({"image": image}, image, as_json)
 
 
 @app.command("list")
@@ -38,11 +38,11 @@ def list_(as_json: AsJson = False) -> None:
 
     found = list_sandboxes(engine(), owner(load_settings()))
     if as_json:
-        show_json([{**asdict(info), "state": info.state} for info in found])
+        print_json([{**asdict(info), "state": info.state} for info in found])
     elif not found:
-        show("no sandboxes")
+        print_line("no sandboxes")
     else:
-        show_table(
+        print_table(
             ("container", "run", "until", "state"),
             [(s.id[:12], s.run_id or "-", str(s.deadline), s.state) for s in found],
         )
@@ -62,6 +62,8 @@ def reap(
 
     reaped = reap_leftovers(engine(), owner(load_settings()), everything=everything)
     if as_json:
-        show_json(reaped._asdict())
+        print_json(reaped._asdict())
     else:
-        show(f"removed {len(reaped.containers)} containers and {len(reaped.snapshots)} snapshots")
+        print_line(
+            f"removed {len(reaped.containers)} containers and {len(reaped.snapshots)} snapshots"
+        )

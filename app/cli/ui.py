@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from app.terminal.out import say, show_json
+from app.terminal.out import print_json, print_message
 
 
 def ui(
@@ -17,14 +17,14 @@ def ui(
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> None:
     """Serve the pages for runs and memory; Ctrl-C ends it."""
-    from app.web.serve import Place, place, serve
+    from app.web.serve import PagesAddress, pages_address, serve
     from flows.config.settings import load_settings
 
-    def ready(where: Place) -> None:
+    def ready(where: PagesAddress) -> None:
         if as_json:
-            show_json({"url": where.url})
+            print_json({"url": where.url})
         else:
-            say(f"pages: {where.url} (Ctrl-C ends this)")
+            print_message(f"pages: {where.url} (Ctrl-C ends this)")
 
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    serve(place(load_settings().ui.model_copy(update=given)), ready)
+    serve(pages_address(load_settings().ui.model_copy(update=given)), ready)

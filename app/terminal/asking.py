@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.terminal.out import say
-from app.terminal.who import who
+from app.terminal.out import print_message
+from app.terminal.who import user_name
 from contracts.errors import ApprovalDecided
 from nodes.text import escape_invisible
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 _turn = threading.Lock()
 
 
-def confirmed(question: str) -> bool:
+def confirm(question: str) -> bool:
     """Whether the person says yes; anything else is no."""
     return _said(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
-def who_sits_here() -> Callable[[str], str] | None:
+def terminal_prompt() -> Callable[[str], str] | None:
     """Asks for the person's own words; None without a terminal."""
     return (
         (lambda question: _said(f"{escape_invisible(question)}\n> "))
@@ -32,7 +32,7 @@ def who_sits_here() -> Callable[[str], str] | None:
     )
 
 
-def asking(approvals: "Approvals") -> "Approver":
+def terminal_approver(approvals: "Approvals") -> "Approver":
     """Keeps every question as `harness approvals` does, and asks it here at once."""
     from policy.plan.question import Approver
 
@@ -47,10 +47,10 @@ def asking(approvals: "Approvals") -> "Approver":
         if found is not None:  # else somebody decided just now, or it expired
             with _turn:
                 for line in ("stopped: CAPABILITY_VIOLATION", *full_text(found)):
-                    say(f"  {line}")
-                agreed = confirmed("do exactly this, once?")
+                    print_message(f"  {line}")
+                agreed = confirm("do exactly this, once?")
             with suppress(ApprovalDecided):
-                approvals.decide(found.id, "approved" if agreed else "denied", by=who())
+                approvals.decide(found.id, "approved" if agreed else "denied", by=user_name())
         return approvals.ask(question)
 
     return Approver(ask=ask, consume=approvals.consume)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.terminal.out import say
+from app.terminal.out import print_message
 from contracts.errors import HarnessError, OptionInvalid
 
 
-def edited(text: str, *, name: str = "playbook.json") -> str | None:
+def edit_text(text: str, *, name: str = "playbook.json") -> str | None:
     """The text as the person leaves it in $VISUAL or $EDITOR; None when they changed nothing.
 
     Raises:
@@ -50,7 +50,7 @@ def _put_aside(name: str, text: bytes) -> Path:
 
 
 @contextmanager
-def kept_when_refused(text: str, name: str, taken: str = "") -> Iterator[None]:
+def save_if_rejected(text: str, name: str, taken: str = "") -> Iterator[None]:
     """What a person wrote is put aside, and they are told where, when it cannot be taken.
 
     `taken` says how it could be, once it is right.
@@ -59,5 +59,5 @@ def kept_when_refused(text: str, name: str, taken: str = "") -> Iterator[None]:
         yield
     except HarnessError:
         path = _put_aside(name, text.encode(errors="surrogateescape"))
-        say(": ".join(filter(None, (f"your text is in {path}", taken))))
+        print_message(": ".join(filter(None, (f"your text is in {path}", taken))))
         raise

@@ -41,7 +41,7 @@ def write_file(path: Path, text: str) -> None:
         raise OptionInvalid(f"cannot write {str(path)!r}: {error.strerror}") from error
 
 
-def intent_text(path: Path | None, *, untrusted: bool) -> str:
+def read_intent(path: Path | None, *, untrusted: bool) -> str:
     """The text of `--intent-from`, - for stdin; empty when none is named.
 
     Raises:

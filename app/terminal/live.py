@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.terminal.out import say
+from app.terminal.out import print_message
 from blueprints.engine import RunListener
 from contracts.run import NodeResult
 
@@ -12,14 +12,14 @@ _MARKS = {"success": "ok", "failure": "failed", "skipped": "skipped"}
 
 
 @contextmanager
-def watching(title: str, *, quiet: bool = False) -> Iterator[RunListener]:
+def live_view(title: str, *, quiet: bool = False) -> Iterator[RunListener]:
     """A watch for one run; the display ends with the block. `quiet` shows nothing."""
     if quiet:
         yield RunListener()
     elif sys.stderr.isatty():
-        from app.terminal.tree import growing  # brings in rich
+        from app.terminal.tree import live_tree  # brings in rich
 
-        with growing(title) as tree:
+        with live_tree(title) as tree:
             yield RunListener(
                 on_node_start=tree.start, on_node_complete=tree.complete, on_line=tree.line
             )
@@ -29,7 +29,7 @@ def watching(title: str, *, quiet: bool = False) -> Iterator[RunListener]:
         )
 
 
-def verdict(name: str, result: NodeResult) -> str:
+def node_line(name: str, result: NodeResult) -> str:
     """One line on how a node ended."""
     mark = _MARKS[result.status]
     took = f" in {result.duration_ms / 1000:.1f} s" if result.status != "skipped" else ""
@@ -37,12 +37,12 @@ def verdict(name: str, result: NodeResult) -> str:
 
 
 def _say_start(name: str) -> None:
-    say(f"{name}: started")
+    print_message(f"{name}: started")
 
 
 def _say_complete(name: str, result: NodeResult) -> None:
-    say(verdict(name, result))
+    print_message(node_line(name, result))
 
 
 def _say_line(_: str, text: str) -> None:
-    say(f"  {text}")
+    print_message(f"  {text}")

@@ -12,5 +12,5 @@ AllowChange = Annotated[
     list[str] | None, typer.Option(metavar="GLOB", help=DESCRIPTIONS["allow_change"])
 ]
 
-MOST = 1_000_000
+MAX_ROWS = 1_000_000
 """More rows nobody lists: no database and no machine counts without an end."""

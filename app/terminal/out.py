@@ -21,12 +21,12 @@ _DOCUMENT: ContextVar[_Document | None] = ContextVar("document", default=None)
 """Where the document of `--json` goes while stdout is kept for it, and whether it went there."""
 
 
-def say(line: str) -> None:
+def print_message(line: str) -> None:
     """One line for the person, on stderr."""
     sys.stderr.write(f"{line}\n")
 
 
-def show(text: str) -> None:
+def print_line(text: str) -> None:
     """A result, on stdout, at once: a reader may be waiting for it.
 
     Raises:
@@ -44,44 +44,44 @@ def show(text: str) -> None:
         raise Unavailable(f"nothing can be written to stdout: {error.strerror}") from error
 
 
-def show_bytes(content: bytes) -> None:
+def print_bytes(content: bytes) -> None:
     """A result that programs read, on stdout as it is."""
     sys.stdout.flush()
     sys.stdout.buffer.write(content)
     sys.stdout.flush()
 
 
-def show_json(document: object) -> None:
+def print_json(document: object) -> None:
     """The one JSON document of `--json`, on stdout."""
     text = json.dumps(document, indent=2, default=str)
     kept = _DOCUMENT.get()
     if kept is None:
-        show(text)
+        print_line(text)
         return
     _DOCUMENT.set(kept._replace(told=True))
     try:
         with os.fdopen(os.dup(kept.stdout), "w") as stdout:
             stdout.write(f"{text}\n")
     except OSError as error:  # nobody reads it, or there is no room: what was done is done
-        say(f"note: the document could not be written to stdout: {error.strerror}")
+        print_message(f"note: the document could not be written to stdout: {error.strerror}")
 
 
-def tell(document: object, line: str, as_json: bool) -> None:
+def print_result(document: object, line: str, as_json: bool) -> None:
     """A result: the document with `--json`, else the line."""
     if as_json:
-        show_json(document)
+        print_json(document)
     else:
-        show(line)
+        print_line(line)
 
 
-def untold() -> bool:
+def json_missing() -> bool:
     """Whether a document of `--json` is due."""
     kept = _DOCUMENT.get()
     return kept is not None and not kept.told
 
 
 @contextmanager
-def only_a_document() -> Iterator[None]:
+def json_only_stdout() -> Iterator[None]:
     """Until the block ends `show_json` alone writes to stdout.
 
     What else is printed, by a blueprint and the programs it starts here too, goes to stderr.
@@ -101,7 +101,7 @@ def only_a_document() -> Iterator[None]:
 
 class _Notes(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"note: {record.getMessage()}")
+        print_message(f"note: {record.getMessage()}")
 
 
 _NOTES = _Notes(logging.WARNING)

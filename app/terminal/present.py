@@ -2,39 +2,39 @@
 
 from collections.abc import Sequence
 
-from app.terminal.out import show
+from app.terminal.out import print_line
 from contracts.run import NodeReport, RunReport
 
 
-def show_report(report: RunReport) -> None:
+def print_report(report: RunReport) -> None:
     """A report in a few lines."""
-    show(
+    print_line(
         f"{report.blueprint} {report.run_id}: {report.status} in {_time(report.total_duration_ms)}"
     )
     for node in report.nodes:
-        show(f"  {_node(node)}")
+        print_line(f"  {_node(node)}")
     if report.error:
-        show(f"why: {report.error}")
+        print_line(f"why: {report.error}")
     for notice in report.notices:
-        show(f"note: {notice}")
+        print_line(f"note: {notice}")
     if report.branch:
-        show(f"branch: {report.branch}{' (pushed)' if report.pushed else ''}")
-        show(f"changes: {report.diff_stat}")
+        print_line(f"branch: {report.branch}{' (pushed)' if report.pushed else ''}")
+        print_line(f"changes: {report.diff_stat}")
         if report.pull_request:
-            show(f"pull request: {report.pull_request}")
-        show(f"look: harness runs diff {report.run_id}")
-    show(f"model: {report.model}, {report.token_usage.total} tokens, ${report.cost_usd:.4f}")
+            print_line(f"pull request: {report.pull_request}")
+        print_line(f"look: harness runs diff {report.run_id}")
+    print_line(f"model: {report.model}, {report.token_usage.total} tokens, ${report.cost_usd:.4f}")
     if report.flow_run_url:
-        show(f"in Prefect: {report.flow_run_url}")
+        print_line(f"in Prefect: {report.flow_run_url}")
 
 
-def show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns that line up, no wider than their widest cell."""
     cells = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
     for row in cells:
         padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        show("  ".join(padded).rstrip())
+        print_line("  ".join(padded).rstrip())
 
 
 def _node(node: NodeReport) -> str:

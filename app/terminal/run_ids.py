@@ -3,7 +3,7 @@
 from contracts.errors import OptionInvalid
 
 
-def whole_run(run: str | None) -> str | None:
+def resolve_run_id(run: str | None) -> str | None:
     """The id of the run of this machine that begins so; else what was given.
 
     Raises:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from contracts.run import NodeResult
 
-TAIL = 6
+TAIL_LINES = 6
 """Lines of output shown below the node that is running."""
 
 _MARKS = {
@@ -22,7 +22,7 @@ _MARKS = {
 }
 
 
-class Tree:
+class RunTree:
     """The nodes so far, those that run with their newest lines. Lanes call it from threads."""
 
     def __init__(self, title: str) -> None:
@@ -42,7 +42,7 @@ class Tree:
         self._lines = []
 
     def line(self, _: str, text: str) -> None:
-        self._lines = [*self._lines, text][-TAIL:]
+        self._lines = [*self._lines, text][-TAIL_LINES:]
 
     def render(self) -> RenderableType:
         rows = Table.grid(padding=(0, 1))
@@ -62,9 +62,9 @@ class Tree:
 
 
 @contextmanager
-def growing(title: str) -> Iterator[Tree]:
+def live_tree(title: str) -> Iterator[RunTree]:
     """A tree on the terminal, drawn anew as it grows; it stays as it is when the block ends."""
-    tree = Tree(title)
+    tree = RunTree(title)
     console = Console(stderr=True)
     with Live(console=console, get_renderable=tree.render, refresh_per_second=8):
         yield tree

@@ -4,7 +4,7 @@ import os
 from getpass import getuser
 
 
-def who() -> str:
+def user_name() -> str:
     """Their name on this machine, or their number where it has none for them."""
     try:
         return getuser()

@@ -5,10 +5,10 @@ from typing import Annotated, get_args
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from app.web.entry_forms import InjectingForm, ScopeForm, TryOutForm
-from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
-from app.web.pages import back, page
-from app.web.typed import Typed, as_typed
+from app.web.entry_forms import AgentForm, PreviewSettingsForm, ScopeForm
+from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
+from app.web.pages import redirect, render_page
+from app.web.typed import RawForm, unvalidated_form
 from flows.recall.library import notebook
 from memory.errors import StaleUpdate
 from memory.notes.agent_settings import ExampleStrategy, NoteStrategy, check_settings
@@ -29,46 +29,46 @@ def list_agents(request: Request) -> Response:
     """All agents and what each is given."""
     with notebook() as opened:
         agents = [opened.agent_settings(name) for name in opened.agents]
-    return page(request, "agents", {"agents": agents})
+    return render_page(request, "agents", {"agents": agents})
 
 
 @router.get("/agents/{name}")
 def show_agent(request: Request, name: str) -> Response:
     """The settings of one agent."""
     with notebook() as opened:
-        given = InjectingForm.model_validate(opened.agent_settings(name), from_attributes=True)
+        given = AgentForm.model_validate(opened.agent_settings(name), from_attributes=True)
     return _agent(request, name, given, asked=PreviewForm(agent=name))
 
 
 @router.post("/agents/{name}/preview")
-def try_out(request: Request, name: str, typed: Typed) -> Response:
+def preview_settings(request: Request, name: str, typed: RawForm) -> Response:
     """What the agent would be given with these settings; nothing is kept."""
     asked = PreviewForm.model_validate({**typed, "agent": name})
     with notebook() as opened:
         opened.agent_settings(name)  # there is no page of one that nobody knows
         try:
-            form = TryOutForm.model_validate(typed)
+            form = PreviewSettingsForm.model_validate(typed)
             check_settings(form.settings(name))
-            shown = opened.inject(asked.scope(), form.task, options=form.options())
-        except REFUSED as error:
-            mine = as_typed(InjectingForm, typed)
-            return _agent(request, name, mine, asked, refused=refusal(error))
+            shown = opened.inject(asked.scope(), form.task, options=form.injecting())
+        except FORM_ERRORS as error:
+            mine = unvalidated_form(AgentForm, typed)
+            return _agent(request, name, mine, asked, refused=form_error(error))
     return _agent(request, name, form, asked=asked, shown=shown)
 
 
 @router.post("/agents/{name}")
-def change_agent(request: Request, name: str, typed: Typed) -> Response:
+def change_agent(request: Request, name: str, typed: RawForm) -> Response:
     """Keep the settings; a person who was overtaken is told."""
     with notebook() as opened:
         now = opened.agent_settings(name)
         try:
-            opened.save_agent_settings(InjectingForm.model_validate(typed).settings(name))
-        except REFUSED as error:
+            opened.save_agent_settings(AgentForm.model_validate(typed).settings(name))
+        except FORM_ERRORS as error:
             seen = {"version": str(now.version)} if isinstance(error, StaleUpdate) else {}
-            mine = as_typed(InjectingForm, {**typed, **seen})
+            mine = unvalidated_form(AgentForm, {**typed, **seen})
             asked = PreviewForm.model_validate({**typed, "agent": name})
-            return _agent(request, name, mine, asked, refused=refusal(error))
-    return back(request, f"/agents/{name}")
+            return _agent(request, name, mine, asked, refused=form_error(error))
+    return redirect(request, f"/agents/{name}")
 
 
 @router.get("/preview")
@@ -77,7 +77,7 @@ def preview(request: Request, asked: Annotated[PreviewForm, Query()]) -> Respons
     with notebook() as opened:
         shown = _shown(opened, asked)
         values = {"asked": asked, "shown": shown, "agents": opened.agents}
-    return page(request, "preview", values)
+    return render_page(request, "preview", values)
 
 
 def _shown(opened: Notebook, asked: PreviewForm) -> Injection | None:
@@ -89,19 +89,19 @@ def _shown(opened: Notebook, asked: PreviewForm) -> Injection | None:
 def _agent(
     request: Request,
     name: str,
-    given: InjectingForm,
+    given: AgentForm,
     asked: PreviewForm,
     *,
     shown: Injection | None = None,
-    refused: Refusal = SHOWN_FIRST,
+    refused: FormError = NO_FORM_ERROR,
 ) -> Response:
     values = {
         "name": name,
         "given": given,
         "asked": asked,
         "shown": shown,
-        "refused": refused.why,
+        "refused": refused.message,
         "note_strategies": get_args(NoteStrategy),
         "example_strategies": get_args(ExampleStrategy),
     }
-    return page(request, "agent", values, status=refused.status)
+    return render_page(request, "agent", values, status=refused.status)

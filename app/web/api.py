@@ -35,8 +35,8 @@ from policy.log.event_log import EventLog
 from policy.log.events import Event
 from policy.plan.registry import plain_json
 
-BY = "the API"
-LOOK_S = 0.2
+DECIDED_BY = "the API"
+POLL_S = 0.2
 """How often the log is looked at for those who follow it."""
 
 router = APIRouter(route_class=ApiRoute, responses={"4XX": {"model": Problem}})
@@ -47,7 +47,7 @@ def is_api_request(request: Request) -> bool:
     return any(route.matches(request.scope)[0] != Match.NONE for route in router.routes)
 
 
-def opened_shop() -> Iterator[PlanDependencies]:
+def open_shop() -> Iterator[PlanDependencies]:
     """What plans are made with, closed when the answer is sent."""
     with plan_dependencies(load_settings()) as shop:
         yield shop
@@ -59,7 +59,7 @@ def opened_log() -> Iterator[EventLog]:
         yield log
 
 
-Shop = Annotated[PlanDependencies, Depends(opened_shop)]
+Shop = Annotated[PlanDependencies, Depends(open_shop)]
 Log = Annotated[EventLog, Depends(opened_log)]
 
 
@@ -109,7 +109,7 @@ def decide(
     An agent still at work may ask again; a run of the command line goes on by
     `harness runs resume`.
     """
-    decided = shop.approvals.decide(id, said.status, by=BY, reason=said.reason)
+    decided = shop.approvals.decide(id, said.status, by=DECIDED_BY, reason=said.reason)
     resume_in_background(shop, load_settings(), decided)
     return approval_answer(decided)
 
@@ -141,7 +141,7 @@ async def follow(
                 yield sent
             start = number
         if not found:
-            await sleep(LOOK_S)
+            await sleep(POLL_S)
 
 
 def _sent(number: int, event: Event) -> Iterator[ServerSentEvent]:

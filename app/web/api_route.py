@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from app.web.errors import misfit, status_of
+from app.web.errors import status_of, validation_message
 from contracts.errors import HarnessError
 
 Answer = Callable[[Request], Coroutine[None, None, Response]]
@@ -31,13 +31,13 @@ class ApiRoute(APIRoute):
             try:
                 return await handle(request)
             except HarnessError as error:
-                return problem(str(error), status=status_of(error))
+                return problem_response(str(error), status=status_of(error))
             except RequestValidationError as error:
-                return problem(misfit(error), status=422)
+                return problem_response(validation_message(error), status=422)
 
         return answer
 
 
-def problem(why: str, *, status: int) -> JSONResponse:
+def problem_response(why: str, *, status: int) -> JSONResponse:
     """The answer that says so."""
     return JSONResponse(Problem(error=" ".join(why.split())).model_dump(), status_code=status)

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import Response
 
 from app.web.api import Shop
-from app.web.pages import back, page
+from app.web.pages import redirect, render_page
 from flows.config.settings import load_settings
 from flows.decided import resume_in_background
 from policy.types import ApprovalStatus
 
-BY = "the pages"
-DECIDED = 50
+DECIDED_BY = "the pages"
+MAX_DECIDED = 50
 
 router = APIRouter()
 
@@ -24,9 +24,9 @@ def list_approvals(request: Request, shop: Shop) -> Response:
     waiting = shop.approvals.list(pending=True)
     values = {
         "waiting": waiting,
-        "decided": [one for one in everything if one not in waiting][:DECIDED],
+        "decided": [one for one in everything if one not in waiting][:MAX_DECIDED],
     }
-    return page(request, "approvals", values)
+    return render_page(request, "approvals", values)
 
 
 @router.post("/approvals/{name}/decision")
@@ -39,6 +39,6 @@ def decide(
 ) -> Response:
     """Approve or deny exactly this action, once; its plan, or its suspended run, goes on."""
     status: ApprovalStatus = "approved" if answer == "approve" else "denied"
-    decided = shop.approvals.decide(name, status, by=BY, reason=reason)
+    decided = shop.approvals.decide(name, status, by=DECIDED_BY, reason=reason)
     resume_in_background(shop, load_settings(), decided)
-    return back(request, "/approvals")
+    return redirect(request, "/approvals")

@@ -8,13 +8,13 @@ from pydantic import StringConstraints
 
 from memory.errors import NoteNotFound, PlaybookNotFound, StaleUpdate
 
-Chosen = Annotated[
+SelectedVersions = Annotated[
     tuple[Annotated[str, StringConstraints(pattern=r"^[^@]+@\d{1,9}$")], ...], Form()
 ]
 """Ids, each with the version that was shown, such as `4f0c…@3`."""
 
 
-def change_each(
+def change_selected(
     chosen: Sequence[str], change: Callable[[str, int], object], name: Callable[[str], str]
 ) -> None:
     """Change each of them that is still as it was shown.

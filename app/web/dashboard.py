@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from app.web.pages import page
+from app.web.pages import render_page
 from flows.config.settings import load_settings
 from flows.recall.library import library
 from flows.runs import runs
 
-LATEST = 8
+LATEST_RUNS = 8
 
 router = APIRouter()
 
@@ -22,7 +22,7 @@ def dashboard(request: Request) -> Response:
     values = {
         "stats": stats,
         "lift": lift,
-        "runs": runs.list_runs(folder, limit=LATEST),
+        "runs": runs.list_runs(folder, limit=LATEST_RUNS),
         "runs_total": runs.count_runs(folder),
     }
-    return page(request, "dashboard", values)
+    return render_page(request, "dashboard", values)

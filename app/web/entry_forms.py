@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.web.typed import Version
+from app.web.typed import SeenVersion
 from memory.notes.agent_settings import (
     AgentSettings,
     ExampleStrategy,
@@ -16,7 +16,7 @@ from memory.notes.agent_settings import (
 from memory.notes.types import (
     BaseType,
     Entry,
-    EntryFilter,
+    EntryListQuery,
     EntrySort,
     EntryStatus,
     ExampleContent,
@@ -27,7 +27,7 @@ from memory.notes.types import (
 )
 from memory.scope import Scope
 
-LISTED = 100
+PAGE_SIZE = 100
 """Rows of a page."""
 
 Day = Annotated[date | None, BeforeValidator(lambda given: given or None)]
@@ -46,14 +46,14 @@ class ScopeForm(BaseModel, frozen=True):
         return Scope(agent=self.agent or None, user=self.user or None, company=self.company or None)
 
 
-class GovernedForm(ScopeForm, frozen=True):
+class EntryFieldsForm(ScopeForm, frozen=True):
     """What people decide about a note or an example; `version` is the one that they saw."""
 
     status: EntryStatus = "Active"
     until: Day = None
     protection: Protection = "Normal"
     source_run: str = ""
-    version: Version = 0
+    version: SeenVersion = 0
 
     def expires_at(self) -> datetime | None:
         """The end of the last day that it holds."""
@@ -74,7 +74,7 @@ def _kept(one: Entry) -> dict[str, object]:
     }
 
 
-class NoteForm(GovernedForm, frozen=True):
+class NoteForm(EntryFieldsForm, frozen=True):
     """A note as the form sends it."""
 
     text: str = ""
@@ -100,7 +100,7 @@ class NoteForm(GovernedForm, frozen=True):
         return cls.model_validate(_kept(one) | {name: getattr(one, name) for name in names})
 
 
-class ExampleForm(GovernedForm, frozen=True):
+class ExampleForm(EntryFieldsForm, frozen=True):
     """An example as the form sends it."""
 
     input: str = ""
@@ -129,12 +129,12 @@ class ExampleForm(GovernedForm, frozen=True):
 EntryForm = NoteForm | ExampleForm
 
 
-def changed(one: Entry, form: EntryForm) -> Entry:
+def apply_form(one: Entry, form: EntryForm) -> Entry:
     """What is kept with the form's content, as changed from the version that the person saw."""
     return replace(one, **vars(form.content()), version=form.version)
 
 
-class EntryFilter(BaseModel, frozen=True):
+class EntryListQuery(BaseModel, frozen=True):
     """What a list of notes or examples is asked for; empty means all."""
 
     text: str = ""
@@ -142,17 +142,17 @@ class EntryFilter(BaseModel, frozen=True):
     status: EntryStatus | Literal[""] = ""
     page: int = Field(default=1, ge=1, le=1_000_000)
 
-    def where(self, sort: EntrySort, *, type_: BaseType | None = None) -> EntryFilter:
+    def where(self, sort: EntrySort, *, type_: BaseType | None = None) -> EntryListQuery:
         """The same as the notebook knows it: dates and scores from above, words from A."""
-        return EntryFilter(
+        return EntryListQuery(
             text=self.text,
             type=type_,
             scope_kind=self.scope or None,
             status=self.status or None,
             sort=sort,
             descending=sort in ("score", "updated", "created"),
-            limit=LISTED,
-            offset=LISTED * (self.page - 1),
+            limit=PAGE_SIZE,
+            offset=PAGE_SIZE * (self.page - 1),
         )
 
 
@@ -164,7 +164,7 @@ class NoteTypeForm(BaseModel, frozen=True):
     priority: int = Field(default=50, lt=2**31)
     description: str = ""
 
-    def wanted(self) -> NoteType:
+    def note_type(self) -> NoteType:
         """The note type that is meant."""
         return NoteType(**self.model_dump())
 
@@ -172,7 +172,7 @@ class NoteTypeForm(BaseModel, frozen=True):
 _INJECTING = set(InjectionOptions.__dataclass_fields__)
 
 
-class InjectingForm(BaseModel, frozen=True):
+class AgentForm(BaseModel, frozen=True):
     """What an agent is given; a box that is not ticked is not sent."""
 
     inject_notes: bool = False
@@ -182,18 +182,18 @@ class InjectingForm(BaseModel, frozen=True):
     max_examples: int = 3
     example_strategy: ExampleStrategy = "Semantic"
     budget_tokens: int = 1_500
-    version: Version = 0
+    version: SeenVersion = 0
 
-    def options(self) -> InjectionOptions:
+    def injecting(self) -> InjectionOptions:
         """The same as the notebook knows it."""
         return InjectionOptions(**self.model_dump(include=_INJECTING))
 
     def settings(self, agent: str) -> AgentSettings:
         """The settings of this agent, as changed from the version that the person saw."""
-        return AgentSettings(agent=agent, version=self.version, **vars(self.options()))
+        return AgentSettings(agent=agent, version=self.version, **vars(self.injecting()))
 
 
-class TryOutForm(InjectingForm, frozen=True):
+class PreviewSettingsForm(AgentForm, frozen=True):
     """Settings to try out, and for whom and what."""
 
     user: str = ""

@@ -37,29 +37,29 @@ def status_of(error: HarnessError) -> int:
             return 500
 
 
-REFUSED = (BadInput, StaleUpdate, ValidationError)
+FORM_ERRORS = (BadInput, StaleUpdate, ValidationError)
 """What a form is shown again for."""
 
 
-class Refusal(NamedTuple):
+class FormError(NamedTuple):
     """Why a form is shown again."""
 
-    why: str
+    message: str
     status: int
 
 
-SHOWN_FIRST = Refusal("", 200)
+NO_FORM_ERROR = FormError("", 200)
 """Nothing was sent yet."""
 
 
-def refusal(error: BadInput | StaleUpdate | ValidationError) -> Refusal:
+def form_error(error: BadInput | StaleUpdate | ValidationError) -> FormError:
     """What the form that is shown again says."""
     if isinstance(error, ValidationError):
-        return Refusal(misfit(error), 422)
-    return Refusal(str(error), 409)
+        return FormError(validation_message(error), 422)
+    return FormError(str(error), 409)
 
 
-def misfit(error: RequestValidationError | ValidationError) -> str:
+def validation_message(error: RequestValidationError | ValidationError) -> str:
     """The first thing that does not fit in what was sent, in words."""
     first = error.errors()[0]
     if first["input"] == "":
@@ -68,6 +68,6 @@ def misfit(error: RequestValidationError | ValidationError) -> str:
     return f"{first['loc'][-1]}: {first['msg']}{found}"
 
 
-def bug(error: Exception) -> str:
+def bug_message(error: Exception) -> str:
     """What a person is told of a bug."""
     return f"{type(error).__name__}: a bug in Harness; the log of the pages says more"

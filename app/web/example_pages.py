@@ -5,8 +5,8 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from app.web.entry_forms import EntryFilter, ExampleForm
-from app.web.entry_pages import Shape, entry_list, entry_router
+from app.web.entry_forms import EntryListQuery, ExampleForm
+from app.web.entry_pages import EntryPages, entry_list, entry_router
 from memory.notes.render import render_example
 from memory.notes.types import Entry, Example, ScopeKind
 
@@ -15,14 +15,14 @@ Order = Literal["score", "updated", "created", "status", "scope"]
 router = APIRouter()
 
 
-class ExampleFilter(EntryFilter, frozen=True):
+class ExampleListQuery(EntryListQuery, frozen=True):
     """What the list of examples is asked for."""
 
     sort: Order = "score"
 
 
 @router.get("/examples")
-def list_examples(request: Request, asked: Annotated[ExampleFilter, Query()]) -> Response:
+def list_examples(request: Request, asked: Annotated[ExampleListQuery, Query()]) -> Response:
     """Examples that fit, a page at a time."""
     values = {"asked": asked, "scopes": get_args(ScopeKind), "sorts": get_args(Order)}
     return entry_list(request, "example", asked.where(asked.sort), values)
@@ -38,12 +38,12 @@ def _beside(one: Entry) -> dict[str, object]:
 
 router.include_router(
     entry_router(
-        Shape(
+        EntryPages(
             kind="example",
             form=ExampleForm,
-            asked=_asked,
-            beside=_beside,
-            choices=lambda _: {},
+            form_from_query=_asked,
+            extra_values=_beside,
+            form_choices=lambda _: {},
         )
     )
 )

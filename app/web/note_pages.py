@@ -5,8 +5,8 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from app.web.entry_forms import EntryFilter, NoteForm
-from app.web.entry_pages import Shape, entry_list, entry_router
+from app.web.entry_forms import EntryListQuery, NoteForm
+from app.web.entry_pages import EntryPages, entry_list, entry_router
 from memory.notes.notebook import Notebook
 from memory.notes.types import BaseType, ScopeKind
 
@@ -15,7 +15,7 @@ Order = Literal["updated", "created", "type", "status", "text", "scope"]
 router = APIRouter()
 
 
-class NoteFilter(EntryFilter, frozen=True):
+class NoteListQuery(EntryListQuery, frozen=True):
     """What the list of notes is asked for."""
 
     type: BaseType | Literal[""] = ""
@@ -23,7 +23,7 @@ class NoteFilter(EntryFilter, frozen=True):
 
 
 @router.get("/notes")
-def list_notes(request: Request, asked: Annotated[NoteFilter, Query()]) -> Response:
+def list_notes(request: Request, asked: Annotated[NoteListQuery, Query()]) -> Response:
     """Notes that fit, a page at a time."""
     values = {
         "asked": asked,
@@ -44,12 +44,12 @@ def _choices(opened: Notebook) -> dict[str, object]:
 
 router.include_router(
     entry_router(
-        Shape(
+        EntryPages(
             kind="note",
             form=NoteForm,
-            asked=_asked,
-            beside=lambda _: {},
-            choices=_choices,
+            form_from_query=_asked,
+            extra_values=lambda _: {},
+            form_choices=_choices,
         )
     )
 )

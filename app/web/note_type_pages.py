@@ -6,9 +6,9 @@ from fastapi import APIRouter, Form, Request
 from fastapi.responses import Response
 
 from app.web.entry_forms import NoteTypeForm
-from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
-from app.web.pages import back, page
-from app.web.typed import Typed, as_typed
+from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
+from app.web.pages import redirect, render_page
+from app.web.typed import RawForm, unvalidated_form
 from flows.recall.library import notebook
 from memory.notes.notebook import Notebook
 from memory.notes.types import BaseType
@@ -24,15 +24,15 @@ def list_note_types(request: Request) -> Response:
 
 
 @router.post("/note-types")
-def put_note_type(request: Request, typed: Typed) -> Response:
+def put_note_type(request: Request, typed: RawForm) -> Response:
     """Keep a note type, over one of the same name."""
     with notebook() as opened:
         try:
-            opened.types.save(NoteTypeForm.model_validate(typed).wanted())
-        except REFUSED as error:
-            mine = as_typed(NoteTypeForm, typed)
-            return _page(request, opened, mine, refused=refusal(error))
-    return back(request, "/note-types")
+            opened.types.save(NoteTypeForm.model_validate(typed).note_type())
+        except FORM_ERRORS as error:
+            mine = unvalidated_form(NoteTypeForm, typed)
+            return _page(request, opened, mine, refused=form_error(error))
+    return redirect(request, "/note-types")
 
 
 @router.post("/note-types/remove")
@@ -40,16 +40,16 @@ def remove_note_type(request: Request, name: Annotated[str, Form()]) -> Response
     """Forget a note type of one's own."""
     with notebook() as opened:
         opened.types.remove(name)
-    return back(request, "/note-types")
+    return redirect(request, "/note-types")
 
 
 def _page(
-    request: Request, opened: Notebook, given: NoteTypeForm, *, refused: Refusal = SHOWN_FIRST
+    request: Request, opened: Notebook, given: NoteTypeForm, *, refused: FormError = NO_FORM_ERROR
 ) -> Response:
     values = {
         "note_types": opened.types.list(),
         "types": get_args(BaseType),
         "given": given,
-        "refused": refused.why,
+        "refused": refused.message,
     }
-    return page(request, "note_types", values, status=refused.status)
+    return render_page(request, "note_types", values, status=refused.status)

@@ -37,7 +37,7 @@ def _templates() -> Environment:
     return made
 
 
-def page(
+def render_page(
     request: Request, name: str, values: Mapping[str, object], *, status: int = 200
 ) -> HTMLResponse:
     """The page `name`; only its part `_name` when htmx asked for a part.
@@ -50,7 +50,7 @@ def page(
     return HTMLResponse(html.encode("utf-8", "replace"), status_code=status)
 
 
-def back(request: Request, path: str) -> Response:
+def redirect(request: Request, path: str) -> Response:
     """Go on to `path` after a change, for browsers and for htmx alike."""
     if "hx-request" in request.headers:
         return Response(headers={"HX-Redirect": path})

@@ -8,18 +8,18 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.web.chosen import Chosen, change_each
-from app.web.errors import REFUSED, SHOWN_FIRST, Refusal, refusal
-from app.web.pages import back, page
-from app.web.typed import Typed, Version, as_typed
+from app.web.chosen import SelectedVersions, change_selected
+from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
+from app.web.pages import redirect, render_page
+from app.web.typed import RawForm, SeenVersion, unvalidated_form
 from flows.recall.library import library
 from memory.errors import StaleUpdate
 from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import Playbook, PlaybookFilter, PlaybookStatus
+from memory.types import Playbook, PlaybookListQuery, PlaybookStatus
 from memory.types import PlaybookQuery as Search
 
-LISTED = 200
+MAX_PLAYBOOKS = 200
 
 Sort = Literal["newest change", "confidence", "executions", "title"]
 
@@ -33,7 +33,7 @@ _ORDER: dict[Sort, Callable[[Playbook], tuple[object, ...]]] = {
 router = APIRouter()
 
 
-class PlaybookFilter(BaseModel, frozen=True):
+class PlaybookListQuery(BaseModel, frozen=True):
     """What the list is asked for; with a text, the best hits come first."""
 
     text: str = ""
@@ -52,7 +52,7 @@ class PlaybookForm(BaseModel, frozen=True):
     category: str = ""
     tags: str = ""
     status: PlaybookStatus = "active"
-    version: Version
+    version: SeenVersion
 
     def changes(self) -> PlaybookChanges:
         """The whole content as one change; browsers send lines with CR."""
@@ -68,26 +68,26 @@ class PlaybookForm(BaseModel, frozen=True):
 
 
 @router.get("/playbooks")
-def list_playbooks(request: Request, asked: Annotated[PlaybookFilter, Query()]) -> Response:
+def list_playbooks(request: Request, asked: Annotated[PlaybookListQuery, Query()]) -> Response:
     """Playbooks that fit, as a list."""
     with library() as opened:
         found = _found(opened, asked)
         categories = sorted(name for name in opened.stats().by_category if name)
     values = {
-        "playbooks": found[:LISTED],
+        "playbooks": found[:MAX_PLAYBOOKS],
         "total": len(found),
         "asked": asked,
         "categories": categories,
         "sorts": get_args(Sort),
     }
-    return page(request, "playbooks", values)
+    return render_page(request, "playbooks", values)
 
 
 @router.post("/playbooks/status")
 def set_status(
     request: Request,
     status: Annotated[PlaybookStatus, Form()],
-    chosen: Chosen = (),
+    chosen: SelectedVersions = (),
 ) -> Response:
     """Give another status to those of the chosen playbooks that nobody changed since."""
     with library() as opened:
@@ -95,8 +95,8 @@ def set_status(
         def judge(ref: str, version: int) -> None:
             opened.update(ref, PlaybookChanges(status=status), expected_version=version)
 
-        change_each(chosen, judge, lambda ref: opened.get(ref).title)
-    return back(request, "/playbooks")
+        change_selected(chosen, judge, lambda ref: opened.get(ref).title)
+    return redirect(request, "/playbooks")
 
 
 @router.get("/playbooks/{ref}")
@@ -108,7 +108,7 @@ def show_playbook(request: Request, ref: str) -> Response:
             "executions": opened.list_executions(ref, limit=50),
             "history": opened.history(ref),
         }
-    return page(request, "playbook", values)
+    return render_page(request, "playbook", values)
 
 
 @router.get("/playbooks/{ref}/edit")
@@ -121,38 +121,38 @@ def edit_playbook(request: Request, ref: str) -> Response:
 
 
 @router.post("/playbooks/{ref}")
-def change_playbook(request: Request, ref: str, typed: Typed) -> Response:
+def change_playbook(request: Request, ref: str, typed: RawForm) -> Response:
     """Keep the change; a person who was overtaken is told, and keeps their text in the form."""
     with library() as opened:
         now = opened.get(ref)
         try:
             form = PlaybookForm.model_validate(typed)
             opened.update(ref, form.changes(), expected_version=form.version)
-        except REFUSED as error:
+        except FORM_ERRORS as error:
             seen = {"version": str(now.version)} if isinstance(error, StaleUpdate) else {}
-            mine = as_typed(PlaybookForm, {**typed, **seen})
-            return _form(request, now.id, mine, refused=refusal(error))
-    return back(request, f"/playbooks/{ref}")
+            mine = unvalidated_form(PlaybookForm, {**typed, **seen})
+            return _form(request, now.id, mine, refused=form_error(error))
+    return redirect(request, f"/playbooks/{ref}")
 
 
 @router.post("/playbooks/{ref}/undo")
-def undo_playbook(request: Request, ref: str, version: Annotated[Version, Form()]) -> Response:
+def undo_playbook(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
     """Bring back the content before the last change, if that is the one that was seen."""
     with library() as opened:
         opened.undo(ref, expected_version=version)
-    return back(request, f"/playbooks/{ref}")
+    return redirect(request, f"/playbooks/{ref}")
 
 
 def _form(
-    request: Request, id_: str, given: PlaybookForm, *, refused: Refusal = SHOWN_FIRST
+    request: Request, id_: str, given: PlaybookForm, *, refused: FormError = NO_FORM_ERROR
 ) -> Response:
-    values = {"id": id_, "given": given, "refused": refused.why}
-    return page(request, "playbook_edit", values, status=refused.status)
+    values = {"id": id_, "given": given, "refused": refused.message}
+    return render_page(request, "playbook_edit", values, status=refused.status)
 
 
-def _found(opened: Library, asked: PlaybookFilter) -> Sequence[Playbook]:
-    where = PlaybookFilter(category=asked.category or None, archived=asked.archived)
+def _found(opened: Library, asked: PlaybookListQuery) -> Sequence[Playbook]:
+    where = PlaybookListQuery(category=asked.category or None, archived=asked.archived)
     if asked.text:
-        hits = opened.search(Search(text=asked.text, limit=LISTED, filter=where))
+        hits = opened.search(Search(text=asked.text, limit=MAX_PLAYBOOKS, filter=where))
         return [hit.playbook for hit in hits]
     return sorted(opened.list(where), key=_ORDER[asked.sort])

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.web.pages import back, page
+from app.web.pages import redirect, render_page
 from contracts.run import NodeReport, RunReport
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
@@ -30,22 +30,22 @@ from policy.log.view_spec import Graph, Paragraph, ViewTable
 from policy.log.views import run_view
 from providers.read_trajectory import event_line, read_trajectory
 
-LISTED = 200
-SAID = 400
-DIFF_LINES = 4000
-EVENTS = 400
+MAX_RUNS = 200
+MAX_TRAJECTORY_LINES = 400
+MAX_DIFF_LINES = 4000
+MAX_EVENTS = 400
 
 router = APIRouter()
 
 
-class RunFilter(BaseModel, frozen=True):
+class RunListQuery(BaseModel, frozen=True):
     """What the list of runs is asked for; empty means all."""
 
     text: str = ""
     state: str = ""
 
 
-class Span(NamedTuple):
+class TimelineBar(NamedTuple):
     """When a node ran, counted from the start of the run."""
 
     name: str
@@ -55,12 +55,12 @@ class Span(NamedTuple):
 
 
 @router.get("/runs")
-def list_runs(request: Request, asked: Annotated[RunFilter, Query()]) -> Response:
+def list_runs(request: Request, asked: Annotated[RunListQuery, Query()]) -> Response:
     """The newest runs that fit."""
     about = runs.each_run(load_settings().runs, about=asked.text)
-    found = list(islice((run for run in about if asked.state in {"", run.state}), LISTED))
+    found = list(islice((run for run in about if asked.state in {"", run.state}), MAX_RUNS))
     values = {"runs": found, "asked": asked, "states": get_args(runs.State)}
-    return page(request, "runs", values)
+    return render_page(request, "runs", values)
 
 
 @router.get("/runs/{run_id}")
@@ -76,7 +76,7 @@ def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
     values: dict[str, object] = {"run": run, "report": report, "look": look}
     if report is not None:
         values |= _report_values(own, report) | _remembered(report) | _led(own.name)
-    return page(request, "run", values)
+    return render_page(request, "run", values)
 
 
 @router.post("/runs/{run_id}/rate")
@@ -84,26 +84,26 @@ def rate(request: Request, run_id: str, score: Annotated[int, Form()]) -> Respon
     """Keep what a person thinks of a run; a good one is looked at for what it teaches."""
     rated = rate_run(run_id, score)
     told = "" if rated.look == "none" else f"?look={rated.look}#learn"
-    return back(request, f"/runs/{rated.rating.run_id}{told}")
+    return redirect(request, f"/runs/{rated.rating.run_id}{told}")
 
 
 @router.post("/runs/{run_id}/curate")
 def curate(request: Request, run_id: str) -> Response:
     """Ask the curator what the run teaches; its proposals wait for a person."""
     curated = curate_run(run_id)
-    return page(request, "curated", {"curated": curated})
+    return render_page(request, "curated", {"curated": curated})
 
 
 def _report_values(own: Path, report: RunReport) -> dict[str, object]:
     lines = (own / DIFF).read_text(errors="replace").splitlines()
-    said = list(islice(_said(own / TRAJECTORY), SAID + 1))
-    timeline = spans(report.nodes)
+    said = list(islice(_said(own / TRAJECTORY), MAX_TRAJECTORY_LINES + 1))
+    timeline = timeline_bars(report.nodes)
     return {
         "timeline": timeline,
         "total_ms": max(sum(span.duration_ms for span in timeline), 1),
-        "said": said[:SAID],
-        "more": len(said) > SAID,
-        "diff": [(_kind(line), line) for line in lines[:DIFF_LINES]],
+        "said": said[:MAX_TRAJECTORY_LINES],
+        "more": len(said) > MAX_TRAJECTORY_LINES,
+        "diff": [(_kind(line), line) for line in lines[:MAX_DIFF_LINES]],
         "diff_lines": len(lines),
         "tools": {node.name: tools_line(node) for node in report.nodes},
         "answered": next((n.output for n in reversed(report.nodes) if n.type == "agentic"), ""),
@@ -129,7 +129,7 @@ def _led(run_id: str) -> dict[str, object]:
     return {
         "about": " ".join(part.text for part in view.parts if isinstance(part, Paragraph)),
         "tables": [part for part in view.parts if isinstance(part, ViewTable) and part.rows],
-        "events": graph_rows(graph)[:EVENTS],
+        "events": graph_rows(graph)[:MAX_EVENTS],
         "events_all": len(graph.nodes),
         "flowchart": mermaid(graph),
     }
@@ -149,12 +149,12 @@ def _entry(book: Notebook, shown: InjectedEntry) -> tuple[InjectedEntry, Entry |
         return shown, None
 
 
-def spans(nodes: Sequence[NodeReport]) -> Sequence[Span]:
+def timeline_bars(nodes: Sequence[NodeReport]) -> Sequence[TimelineBar]:
     """One span a node, one after the other; a fix is part of its validate node's time."""
-    made: list[Span] = []
+    made: list[TimelineBar] = []
     at = 0
     for node in nodes:
-        made.append(Span(node.name, node.status, at, node.duration_ms))
+        made.append(TimelineBar(node.name, node.status, at, node.duration_ms))
         at += node.duration_ms
     return made
 

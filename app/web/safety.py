@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse,
 
 from flows.services.same_site import cross_site_reason
 
-COOKIE = "harness-token"
+TOKEN_COOKIE = "harness-token"
 
 _HEADERS = {
     "Content-Security-Policy": (
@@ -23,12 +23,12 @@ _HEADERS = {
 Next = Callable[[Request], Awaitable[Response]]
 
 
-ForProgram = Callable[[Request], bool]
+IsApiRequest = Callable[[Request], bool]
 """Whether a program asks, which wants its refusals as JSON."""
 
 
-def guarded(
-    token: str | None, for_program: ForProgram
+def access_guard(
+    token: str | None, for_program: IsApiRequest
 ) -> Callable[[Request, Next], Awaitable[Response]]:
     """A middleware. Without a token only this machine is served, and only under its own names:
     a page elsewhere cannot point its name here (DNS rebinding) or post here (CSRF).
@@ -59,7 +59,7 @@ def guarded(
 
 def _knows(request: Request, token: str) -> bool:
     kind, _, given = request.headers.get("authorization", "").partition(" ")
-    shown = given if kind.lower() == "bearer" else request.cookies.get(COOKIE, "")
+    shown = given if kind.lower() == "bearer" else request.cookies.get(TOKEN_COOKIE, "")
     return secrets.compare_digest(shown.encode(), token.encode())
 
 
@@ -85,5 +85,5 @@ def _with_token(request: Request, token: str) -> Response:
         why = "a token is wanted: open the address that `harness ui` printed"
         raise _Refused(why, status=401)
     response = RedirectResponse(request.url.remove_query_params("token"), status_code=303)
-    response.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+    response.set_cookie(TOKEN_COOKIE, token, httponly=True, samesite="strict")
     return response

@@ -9,7 +9,7 @@ from flows.config.settings import LOOPBACK_HOSTS, UiSettings, load_settings
 from flows.services.ports import http_url, listen_on
 
 
-class Place(NamedTuple):
+class PagesAddress(NamedTuple):
     """Where pages are served, and the token that they want there; None on this machine only."""
 
     host: str
@@ -23,15 +23,15 @@ class Place(NamedTuple):
         return f"{http_url(self.host, self.port)}/{token}"
 
 
-def place(wanted: UiSettings) -> Place:
+def pages_address(wanted: UiSettings) -> PagesAddress:
     """Where to serve. Other than loopback wants a token; one is made when none is given."""
     token = wanted.token.get_secret_value() if wanted.token else None
     if wanted.host not in LOOPBACK_HOSTS:
         token = token or secrets.token_urlsafe(32)
-    return Place(wanted.host, wanted.port, token)
+    return PagesAddress(wanted.host, wanted.port, token)
 
 
-def serve(where: Place, ready: Callable[[Place], None]) -> None:
+def serve(where: PagesAddress, ready: Callable[[PagesAddress], None]) -> None:
     """Serve until interrupted; `ready` is told the place once it answers (port 0: any free one).
 
     Raises:
@@ -39,7 +39,7 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
     """
     import uvicorn
 
-    from app.web.site import site
+    from app.web.site import create_app
 
     try:
         listening = listen_on(where.host, where.port)
@@ -51,7 +51,7 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
     with listening:
         ready(where._replace(port=listening.getsockname()[1]))
         config = uvicorn.Config(
-            site(token=where.token),
+            create_app(token=where.token),
             log_level="warning",
             access_log=False,
             timeout_graceful_shutdown=1,  # whoever follows events would hold it up for ever
@@ -60,4 +60,4 @@ def serve(where: Place, ready: Callable[[Place], None]) -> None:
 
 
 if __name__ == "__main__":
-    serve(place(load_settings().ui), ready=lambda _: None)
+    serve(pages_address(load_settings().ui), ready=lambda _: None)

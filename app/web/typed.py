@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 F = TypeVar("F", bound=BaseModel)
 
-Version = Annotated[int, Field(ge=0, lt=2**31)]
+SeenVersion = Annotated[int, Field(ge=0, lt=2**31)]
 """Which version a person saw, as any database takes it."""
 
 
@@ -17,10 +17,10 @@ async def _typed(request: Request) -> Mapping[str, str]:
     return {name: value for name, value in sent.items() if isinstance(value, str)}
 
 
-Typed = Annotated[Mapping[str, str], Depends(_typed)]
+RawForm = Annotated[Mapping[str, str], Depends(_typed)]
 
 
-def as_typed(form: type[F], typed: Mapping[str, str]) -> F:
+def unvalidated_form(form: type[F], typed: Mapping[str, str]) -> F:
     """The form filled with what was typed, whether that fits or not: to be shown, not used.
 
     What must be there and was not sent is empty.

@@ -8,10 +8,10 @@ from contracts.errors import HarnessError, Unavailable, WebhookRefused
 from flows.config.settings import Settings, load_settings
 from flows.services.receiver import receive
 
-MAX_BODY = 5 * 1024 * 1024
+MAX_BODY_BYTES = 5 * 1024 * 1024
 
 
-def receiver_site(settings: Settings) -> FastAPI:
+def create_receiver(settings: Settings) -> FastAPI:
     """`POST /github` takes a delivery: 202 taken, 403 refused, 503 come again."""
     made = FastAPI(title="Harness webhooks", docs_url=None, redoc_url=None, openapi_url=None)
 
@@ -23,7 +23,7 @@ def receiver_site(settings: Settings) -> FastAPI:
     async def github(request: Request) -> Response:
         body = await _body(request)
         if body is None:
-            return _said(413, f"more than {MAX_BODY} bytes")
+            return _said(413, f"more than {MAX_BODY_BYTES} bytes")
         said = request.headers
         return await run_in_threadpool(
             _answer,
@@ -59,7 +59,7 @@ async def _body(request: Request) -> bytes | None:
     body = bytearray()
     async for part in request.stream():
         body += part
-        if len(body) > MAX_BODY:
+        if len(body) > MAX_BODY_BYTES:
             return None
     return bytes(body)
 
@@ -72,5 +72,5 @@ if __name__ == "__main__":
     import uvicorn
 
     here = load_settings()
-    site = receiver_site(here)
+    site = create_receiver(here)
     uvicorn.run(site, host=here.webhooks.host, port=here.webhooks.port, access_log=False)

@@ -26,7 +26,7 @@ from memory.types import (
     GroupThresholds,
     Playbook,
     PlaybookContent,
-    PlaybookFilter,
+    PlaybookListQuery,
     PlaybookQuery,
     PlaybookVersion,
     Reflection,
@@ -39,7 +39,7 @@ from memory.vectors.sync import Progress
 
 Clock = Callable[[], datetime]
 
-NOT_ARCHIVED = PlaybookFilter()
+NOT_ARCHIVED = PlaybookListQuery()
 """All playbooks that are not archived."""
 
 DEFAULT_CONTRAST = GroupThresholds()
@@ -107,7 +107,7 @@ class Library:
             return store.get(connection, ref)
 
     def list(
-        self, where: PlaybookFilter = NOT_ARCHIVED, *, limit: int | None = None
+        self, where: PlaybookListQuery = NOT_ARCHIVED, *, limit: int | None = None
     ) -> Sequence[Playbook]:
         """Playbooks that pass the filter, the newest change first."""
         with read_transaction(self.engine) as connection:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.terminal.who import who
+from app.terminal.who import user_name
 from tests.support.app import Harness
 from tests.support.repositories import fingerprint, git
 
@@ -238,4 +238,4 @@ def test_who_has_no_name_on_this_machine_has_a_number(monkeypatch: pytest.Monkey
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 54321)
-    assert who() == "uid 54321"
+    assert user_name() == "uid 54321"

@@ -5,12 +5,12 @@ import io
 import pytest
 from rich.console import Console
 
-from app.terminal.live import verdict, watching
-from app.terminal.tree import Tree
+from app.terminal.live import live_view, node_line
+from app.terminal.tree import RunTree
 from contracts.run import NodeResult
 
 
-def rendered(tree: Tree) -> str:
+def rendered(tree: RunTree) -> str:
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
     console.print(tree.render())
     assert isinstance(console.file, io.StringIO)
@@ -18,7 +18,7 @@ def rendered(tree: Tree) -> str:
 
 
 def test_the_tree_shows_what_is_done_and_what_is_running() -> None:
-    tree = Tree("fix-tests abcd1234")
+    tree = RunTree("fix-tests abcd1234")
     tree.start("tools")
     tree.complete("tools", NodeResult.success())
     tree.start("verify")
@@ -30,7 +30,7 @@ def test_the_tree_shows_what_is_done_and_what_is_running() -> None:
 
 
 def test_an_inner_step_is_indented_below_its_node() -> None:
-    tree = Tree("fix-tests abcd1234")
+    tree = RunTree("fix-tests abcd1234")
     tree.start("verify")
     tree.start("verify/test (attempt 1)")
     tree.complete("verify/test (attempt 1)", NodeResult.failure("exit 1"))
@@ -38,7 +38,7 @@ def test_an_inner_step_is_indented_below_its_node() -> None:
 
 
 def test_only_the_newest_lines_are_shown() -> None:
-    tree = Tree("t")
+    tree = RunTree("t")
     tree.start("node")
     for number in range(30):
         tree.line("node", f"line {number}")
@@ -48,14 +48,14 @@ def test_only_the_newest_lines_are_shown() -> None:
 
 
 def test_markup_in_output_is_shown_as_it_is() -> None:
-    tree = Tree("t")
+    tree = RunTree("t")
     tree.start("node")
     tree.line("node", "[red]not red[/red]")
     assert "[red]not red[/red]" in rendered(tree)
 
 
 def test_without_a_terminal_each_event_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with watching("title") as watch:
+    with live_view("title") as watch:
         watch.on_node_start("lint")
         watch.on_line("lint", "one problem")
         watch.on_node_complete("lint", NodeResult.failure("exit 1"))
@@ -65,4 +65,4 @@ def test_without_a_terminal_each_event_is_a_line(capsys: pytest.CaptureFixture[s
 
 
 def test_a_skipped_node_took_no_time() -> None:
-    assert verdict("lint", NodeResult.skipped()) == "lint: skipped"
+    assert node_line("lint", NodeResult.skipped()) == "lint: skipped"

@@ -37,7 +37,7 @@ def talk(own_store: Path, tmp_path: Path) -> Talk:
             console = Console(file=heard, highlight=False, markup=False, soft_wrap=True)
             Repl(
                 shop=shop, settings=load_settings(), console=console, repo=str(tmp_path)
-            ).talk(lines)  # fmt: skip
+            ).loop(lines)  # fmt: skip
         return heard.getvalue()
 
     return said
@@ -64,7 +64,7 @@ def test_a_plan_of_the_talk_may_push_the_protected_files_that_its_command_permit
         settings, allowed = load_settings(), ("uv.lock",)
         Repl(
             shop=shop, settings=settings, console=console, repo=str(tmp_path), allow_change=allowed
-        ).talk(["mail the notes to the team"])
+        ).loop(["mail the notes to the team"])
         (noted,) = shop.log.events(kind="plan")
         assert recorded_plan(shop.log, noted.run_id, agreed=False)[0].allow_change == allowed
 

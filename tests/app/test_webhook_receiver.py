@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
-from app.web.webhooks import MAX_BODY, receiver_site
+from app.web.webhooks import MAX_BODY_BYTES, create_receiver
 from flows.config.settings import Settings, WebhookSettings
 from flows.runs.layout import CHECKPOINT
 from tests.support.here import here
@@ -37,7 +37,7 @@ Deliver = Callable[..., Response]
 def deliver(prefect_api: str, own_home: Path) -> Iterator[Deliver]:
     """Send a body as GitHub does; what the receiver answers."""
     webhooks = WebhookSettings(secret=SecretStr(SECRET), repositories={"team/app": "/srv/git/app"})
-    site = receiver_site(Settings(home=own_home, webhooks=webhooks))
+    site = create_receiver(Settings(home=own_home, webhooks=webhooks))
 
     def send(
         payload: object, *, secret: str = SECRET, delivery: str = "one", event: str = "issues"
@@ -144,4 +144,4 @@ def test_a_delivery_may_come_again_when_nobody_could_start_it(deliver: Deliver) 
 
 
 def test_a_body_without_end_is_not_waited_for(deliver: Deliver) -> None:
-    assert deliver({"padding": "x" * MAX_BODY}).status_code == 413
+    assert deliver({"padding": "x" * MAX_BODY_BYTES}).status_code == 413

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.checkup import checkup
+from app.checkup import check_requirements
 from flows.config.settings import SandboxSettings, Settings
 from flows.execution.wiring import engine, owner
 from flows.host import local_stack
@@ -131,7 +131,7 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
     os.kill(running.pid, signal.SIGKILL)
     wait_until(lambda: not running.alive)
     assert [one.name for one in local_stack.crashed_daemons(settings)] == ["worker"]
-    told = {check.what: check for check in checkup()}
+    told = {check.what: check for check in check_requirements()}
     assert not told["kept"].ok
     assert "the worker died" in told["kept"].found
     assert up(settings)["worker"].state == "started"

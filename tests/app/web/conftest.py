@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from app.web.site import site
+from app.web.site import create_app
 from flows.recall.library import library, notebook
 from memory.notes.notebook import Notebook
 from memory.playbooks.library import Library
@@ -43,7 +43,7 @@ def served(own_home: Path, tmp_path: Path, fork: Fork) -> Serve:
 
 @pytest.fixture
 def client(own_store: Path) -> Iterator[TestClient]:
-    with TestClient(site(), base_url=HERE, raise_server_exceptions=False) as client:
+    with TestClient(create_app(), base_url=HERE, raise_server_exceptions=False) as client:
         yield client
 
 

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from app.web import api
 from app.web.api_models import PlanAnswer
-from app.web.site import site
+from app.web.site import create_app
 from tests.support.mailbox import Mailbox
 from tests.support.planning import FORM, HARMLESS, PROMPT, STEERED, shop_of, wait_for_reports
 from tests.support.web import HERE
@@ -23,8 +23,8 @@ def client_of(own_home: Path) -> OpenClient:
     """A client of pages whose planner writes these plans."""
 
     def opened(*plans: str) -> TestClient:
-        made = site()
-        made.dependency_overrides[api.opened_shop] = shop_of(*plans)
+        made = create_app()
+        made.dependency_overrides[api.open_shop] = shop_of(*plans)
         return TestClient(made, base_url=HERE, raise_server_exceptions=False)
 
     return opened
@@ -90,12 +90,12 @@ def test_what_is_stopped_waits_for_a_decision_and_goes_on_after_it(
     assert (waiting.rule, waiting.provenance) == ("C4", ["intent:the form"])
     assert mailbox.mails == []
     decided = client.post(f"/approvals/{waiting.id}", json={"decision": "approve"})
-    assert (decided.status_code, decided.json()["decided_by"]) == (202, api.BY)
+    assert (decided.status_code, decided.json()["decided_by"]) == (202, api.DECIDED_BY)
     assert plan(client, made["id"], reported=2).status == "success"
     assert [mail.to for mail in mailbox.mails] == [[FORM]]
     again = client.post(f"/approvals/{waiting.id}", json={"decision": "approve"})
     assert again.status_code == 409
-    assert again.json()["error"].startswith(f"approval {waiting.id} is used by {api.BY}")
+    assert again.json()["error"].startswith(f"approval {waiting.id} is used by {api.DECIDED_BY}")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 from starlette.testclient import TestClient
 
 from app.web.metrics import RunMetrics
-from app.web.site import site
+from app.web.site import create_app
 from contracts.chat import Usage
 from contracts.run import RunReport, RunStatus
 from flows.runs.report import dumps
@@ -77,7 +77,7 @@ def test_prometheus_on_this_machine_needs_no_token(own_home: Path, client: TestC
 
 
 def test_pages_with_a_token_ask_for_it_here_too(own_home: Path) -> None:
-    guarded = TestClient(site(token="sesame"), base_url=HERE)
+    guarded = TestClient(create_app(token="sesame"), base_url=HERE)
     assert guarded.get("/metrics").status_code == 401
     bearer = {"authorization": "Bearer sesame"}
     assert "harness_runs_now" in guarded.get("/metrics", headers=bearer).text

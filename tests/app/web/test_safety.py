@@ -3,8 +3,8 @@
 import pytest
 from starlette.testclient import TestClient
 
-from app.web.serve import place
-from app.web.site import site
+from app.web.serve import pages_address
+from app.web.site import create_app
 from flows.config.settings import UiSettings
 from memory.playbooks.library import Library
 from memory.types import PlaybookContent
@@ -42,14 +42,14 @@ def test_another_site_changes_nothing(
 
 
 def test_with_a_token_nobody_else_is_served(opened: Library) -> None:
-    far = TestClient(site(token="sesame"), base_url="http://harness.example")
+    far = TestClient(create_app(token="sesame"), base_url="http://harness.example")
     assert far.get("/playbooks").status_code == 401
     assert far.get("/playbooks?token=wrong").status_code == 401
     assert far.get("/playbooks", headers={"authorization": "Bearer sesame"}).status_code == 200
 
 
 def test_the_token_leaves_the_address_at_once(opened: Library) -> None:
-    far = TestClient(site(token="sesame"), base_url="http://harness.example")
+    far = TestClient(create_app(token="sesame"), base_url="http://harness.example")
     first = far.get("/playbooks?token=sesame", follow_redirects=False)
     assert first.headers["location"] == "http://harness.example/playbooks"
     assert "HttpOnly" in first.headers["set-cookie"]
@@ -57,8 +57,8 @@ def test_the_token_leaves_the_address_at_once(opened: Library) -> None:
 
 
 def test_other_than_loopback_a_token_is_made() -> None:
-    assert place(UiSettings()).token is None
-    assert place(UiSettings(host="0.0.0.0")).token
+    assert pages_address(UiSettings()).token is None
+    assert pages_address(UiSettings(host="0.0.0.0")).token
 
 
 def test_a_form_of_our_own_may_change_things(client: TestClient, opened: Library) -> None:
@@ -72,9 +72,9 @@ def test_a_form_of_our_own_may_change_things(client: TestClient, opened: Library
 @pytest.mark.parametrize(("path", "method"), [("/events", "GET"), ("/plans/x", "GET"),
                                               ("/approvals/x", "POST")])  # fmt: skip
 def test_a_program_is_refused_in_json(opened: Library, path: str, method: str) -> None:
-    far = TestClient(site(token="sesame"), base_url="http://harness.example")
+    far = TestClient(create_app(token="sesame"), base_url="http://harness.example")
     refused = far.request(method, path)
     assert refused.status_code == 401
     assert refused.json()["error"].startswith("refused: a token is wanted")
-    elsewhere = TestClient(site(), base_url="http://evil.example").request(method, path)
+    elsewhere = TestClient(create_app(), base_url="http://evil.example").request(method, path)
     assert (elsewhere.status_code, list(elsewhere.json())) == (403, ["error"])
