@@ -159,7 +159,7 @@ class Execution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaybookListQuery:
+class PlaybookFilter:
     """Which playbooks are meant. All of `tags` must be there."""
 
     category: str | None = None
@@ -188,7 +188,7 @@ class PlaybookQuery:
 
     text: str
     limit: int = 10
-    filter: PlaybookListQuery = PlaybookListQuery()
+    filter: PlaybookFilter = PlaybookFilter()
     min_score: float = 0.0
     max_distance: float | None = None
     """Cosine distance past which vectors find nothing. None: the embedder's own limit."""

@@ -17,7 +17,7 @@ from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from memory.notes.notebook import Notebook
-    from memory.notes.types import Author, Entry, EntryContent, EntryKind, EntryListQuery
+    from memory.notes.types import Author, Entry, EntryContent, EntryFilter, EntryKind
 
 Change = Callable[["Notebook", str, "Author"], "Entry"]
 
@@ -72,7 +72,7 @@ def print_entry(entry: "Entry", word: str, as_json: bool) -> None:
     print_result(entry_json(entry), f"{word} {kind_of(entry)} {entry.id} ({known})", as_json)
 
 
-def list_entries(kind: "EntryKind", where: "EntryListQuery", as_json: bool) -> None:
+def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None:
     """Print a list.
 
     Raises:
@@ -80,7 +80,7 @@ def list_entries(kind: "EntryKind", where: "EntryListQuery", as_json: bool) -> N
     """
     from flows.recall.library import notebook
     from memory.notes.as_json import entry_json
-    from memory.notes.types import EntryListQuery, Note
+    from memory.notes.types import EntryFilter, Note
     from memory.scope import scope_label
 
     for name, value in (("user", where.user), ("company", where.company)):
@@ -94,7 +94,7 @@ def list_entries(kind: "EntryKind", where: "EntryListQuery", as_json: bool) -> N
         print_json([entry_json(entry) for entry in found])
         return
     if not found:
-        narrowed = replace(where, sort=EntryListQuery.sort) != EntryListQuery()
+        narrowed = replace(where, sort=EntryFilter.sort) != EntryFilter()
         print_line(
             f"no {kind} matches" if narrowed else f"no {kind}s: `harness {kind}s add …` keeps one"
         )
@@ -112,7 +112,7 @@ def list_entries(kind: "EntryKind", where: "EntryListQuery", as_json: bool) -> N
     print_table((kind, "status", "type" if kind == "note" else "score", "for", "text"), rows)
 
 
-def _check_names(book: "Notebook", where: "EntryListQuery") -> None:
+def _check_names(book: "Notebook", where: "EntryFilter") -> None:
     """Refuse a filter that nothing could pass, for it names no agent, note type or run.
 
     Raises:

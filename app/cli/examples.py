@@ -85,9 +85,9 @@ def list_(
 ) -> None:
     """List examples, the newest change first."""
     from memory.notes.content import ENTRY_STATUSES, match_word
-    from memory.notes.types import EntryListQuery
+    from memory.notes.types import EntryFilter
 
-    where = EntryListQuery(
+    where = EntryFilter(
         status=match_word("status", status, ENTRY_STATUSES) if status else None,
         agent=agent,
         user=user,

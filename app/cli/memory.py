@@ -94,9 +94,9 @@ def list_(
     """List playbooks, the newest change first."""
     from flows.recall.library import library
     from memory.playbooks.tools import playbook_json
-    from memory.types import PlaybookListQuery
+    from memory.types import PlaybookFilter
 
-    where = PlaybookListQuery(category=category, tags=tuple(tags or ()), archived=archived)
+    where = PlaybookFilter(category=category, tags=tuple(tags or ()), archived=archived)
     with library() as opened:
         found = opened.list(where, limit=limit)
     if as_json:
@@ -162,11 +162,11 @@ def search(
     from flows.config.memory import load_memory_settings
     from flows.recall.library import library
     from memory.playbooks.render import render_playbooks
-    from memory.types import PlaybookListQuery, PlaybookQuery
+    from memory.types import PlaybookFilter, PlaybookQuery
 
     options = load_memory_settings()
     usual = options.surfacing if context else PlaybookQuery(text=text)
-    where = PlaybookListQuery(
+    where = PlaybookFilter(
         category=category, tags=tuple(tags or ()), archived=archived, drafts=not context
     )
     query = PlaybookQuery(

@@ -214,11 +214,11 @@ def export(
 
     from flows.recall.library import library
     from memory.playbooks.portable import export as lines_of
-    from memory.types import PlaybookListQuery
+    from memory.types import PlaybookFilter
 
     with library() as opened:
         lines = list(lines_of(opened))
-        number = len(opened.list(PlaybookListQuery(archived=True)))
+        number = len(opened.list(PlaybookFilter(archived=True)))
     if file is not None:
         write_file(file, "".join(f"{line}\n" for line in lines))
         told = {"file": str(file), "playbooks": number, "executions": len(lines) - number}

@@ -96,9 +96,9 @@ def list_(
 ) -> None:
     """List notes, the newest change first."""
     from memory.notes.content import BASE_TYPES, ENTRY_STATUSES, match_word
-    from memory.notes.types import EntryListQuery
+    from memory.notes.types import EntryFilter
 
-    where = EntryListQuery(
+    where = EntryFilter(
         status=match_word("status", status, ENTRY_STATUSES) if status else None,
         type=match_word("type", type_, BASE_TYPES) if type_ else None,
         note_type=note_type,

@@ -16,7 +16,7 @@ from memory.notes.agent_settings import (
 from memory.notes.types import (
     BaseType,
     Entry,
-    EntryListQuery,
+    EntryFilter,
     EntrySort,
     EntryStatus,
     ExampleContent,
@@ -142,9 +142,9 @@ class EntryListQuery(BaseModel, frozen=True):
     status: EntryStatus | Literal[""] = ""
     page: int = Field(default=1, ge=1, le=1_000_000)
 
-    def where(self, sort: EntrySort, *, type_: BaseType | None = None) -> EntryListQuery:
+    def where(self, sort: EntrySort, *, type_: BaseType | None = None) -> EntryFilter:
         """The same as the notebook knows it: dates and scores from above, words from A."""
-        return EntryListQuery(
+        return EntryFilter(
             text=self.text,
             type=type_,
             scope_kind=self.scope or None,

@@ -17,7 +17,7 @@ from flows.recall.library import notebook
 from memory.errors import NoteNotFound, StaleUpdate
 from memory.notes.content import searchable_text
 from memory.notes.notebook import Notebook
-from memory.notes.types import Entry, EntryKind, EntryListQuery, EntryStatus
+from memory.notes.types import Entry, EntryFilter, EntryKind, EntryStatus
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ def entry_router(shape: EntryPages) -> APIRouter:
 
 
 def entry_list(
-    request: Request, kind: EntryKind, where: EntryListQuery, values: Mapping[str, object]
+    request: Request, kind: EntryKind, where: EntryFilter, values: Mapping[str, object]
 ) -> Response:
     """The entries that fit, a page at a time."""
     with notebook() as opened:

@@ -16,7 +16,7 @@ from flows.recall.library import library
 from memory.errors import StaleUpdate
 from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
-from memory.types import Playbook, PlaybookListQuery, PlaybookStatus
+from memory.types import Playbook, PlaybookFilter, PlaybookStatus
 from memory.types import PlaybookQuery as Search
 
 MAX_PLAYBOOKS = 200
@@ -151,7 +151,7 @@ def _form(
 
 
 def _found(opened: Library, asked: PlaybookListQuery) -> Sequence[Playbook]:
-    where = PlaybookListQuery(category=asked.category or None, archived=asked.archived)
+    where = PlaybookFilter(category=asked.category or None, archived=asked.archived)
     if asked.text:
         hits = opened.search(Search(text=asked.text, limit=MAX_PLAYBOOKS, filter=where))
         return [hit.playbook for hit in hits]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from benchmarks.row import Row
 from memory.playbooks.library import Library, open_library
-from memory.types import Embedder, PlaybookContent, PlaybookListQuery, PlaybookQuery
+from memory.types import Embedder, PlaybookContent, PlaybookFilter, PlaybookQuery
 from providers import mpnet
 
 CUT = 5
@@ -69,7 +69,7 @@ def _rows(library: Library, kind: str, cases: Sequence[Case]) -> Iterator[Row]:
     for question, title in cases:
         hits = library.search(PlaybookQuery(text=question, limit=CUT, max_distance=2.0))
         both.append(_place([hit.playbook.title for hit in hits], title))
-        found = library.index.search(question, PlaybookListQuery(), depth=CUT, max_distance=2.0)
+        found = library.index.search(question, PlaybookFilter(), depth=CUT, max_distance=2.0)
         words.append(_place([titles[key] for key, _ in found.words], title))
         vectors.append(_place([titles[key] for key, _ in found.vectors or ()], title))
     size = f"{len(cases)} questions, {len(titles)} procedures"

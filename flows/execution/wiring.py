@@ -172,7 +172,7 @@ def _agents(
                     run_id,
                     folder / TRAJECTORY,
                     budget_usd=request.budget_usd,
-                    said=used.replies,
+                    reply_counts=used.replies,
                     spent_usd=used.cost_usd,
                     replay=replay,
                 )

@@ -8,7 +8,7 @@ from flows.runs.report import given, markdown, table_rows
 from flows.services.pages import pages_url
 from flows.services.server_outage import ignore_outage
 from policy.log.view_spec import ViewSpec
-from policy.log.view_text import view_markdown as view_markdown
+from policy.log.view_text import view_markdown
 
 
 def publish_report(report: RunReport, diff: str) -> None:

@@ -184,7 +184,7 @@ def _workspace(
         shop.open_sandbox(run_id),
         branch=f"harness/{run_id}/plan",
         store=shop.repos,
-        kept=kept,
+        snapshot=kept,
         ttl_s=shop.policy.approval_ttl_s,
     ) as workspace:
         yield workspace

@@ -115,10 +115,10 @@ def up(daemon: Daemon) -> RunningDaemon:
     with FileLock(daemon.folder / f"{daemon.name}.lock"):
         running = status(daemon)
         if running is not None and _usable(daemon, running):
-            return _noted(daemon, replace(running, answered=True))
+            return _noted(daemon, replace(running, has_answered=True))
         if running is not None:
             _replace(daemon, running)
-        return _noted(daemon, replace(_start(daemon), answered=True))
+        return _noted(daemon, replace(_start(daemon), has_answered=True))
 
 
 def status(daemon: Daemon) -> RunningDaemon | None:

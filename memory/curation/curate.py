@@ -25,7 +25,7 @@ from memory.notes.content import searchable_text
 from memory.notes.near_duplicates import NearDuplicate
 from memory.notes.notebook import Notebook
 from memory.notes.tables import curations
-from memory.notes.types import Author, Entry, EntryContent, EntryListQuery, ReviewFlag
+from memory.notes.types import Author, Entry, EntryContent, EntryFilter, ReviewFlag
 from memory.scope import scope_label
 
 MAX_KNOWN_NOTES = 30
@@ -221,7 +221,7 @@ def _told(entry: Entry) -> str:
 
 
 def _written_before(book: Notebook, run_id: str) -> int:
-    where = EntryListQuery(source_run=run_id, author="curator")
+    where = EntryFilter(source_run=run_id, author="curator")
     return book.count("note", where) + book.count("example", where)
 
 

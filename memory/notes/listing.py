@@ -4,25 +4,25 @@ from sqlalchemy import ColumnElement, Connection, func, or_, select
 
 from memory.notes.store import entry_from_row, select_entries
 from memory.notes.tables import entries
-from memory.notes.types import Entry, EntryKind, EntryListQuery
+from memory.notes.types import Entry, EntryFilter, EntryKind
 
 _MOST_WORDS = 100
 
 
-def list_entries(connection: Connection, kind: EntryKind, where: EntryListQuery) -> list[Entry]:
+def list_entries(connection: Connection, kind: EntryKind, where: EntryFilter) -> list[Entry]:
     """Entries in the order that is asked for."""
     query = select_entries().where(*conditions(kind, where)).order_by(*_order(where))
     query = query.limit(where.limit).offset(where.offset)
     return [entry_from_row(row) for row in connection.execute(query)]
 
 
-def count_entries(connection: Connection, kind: EntryKind, where: EntryListQuery) -> int:
+def count_entries(connection: Connection, kind: EntryKind, where: EntryFilter) -> int:
     """How many entries there are, whatever the limit."""
     query = select(func.count()).select_from(entries).where(*conditions(kind, where))
     return int(connection.execute(query).scalar_one())
 
 
-def conditions(kind: EntryKind, where: EntryListQuery) -> list[ColumnElement[bool]]:
+def conditions(kind: EntryKind, where: EntryFilter) -> list[ColumnElement[bool]]:
     """The filter as SQL; of a text its first words count, as many as every database takes."""
     columns = entries.c
     given = {
@@ -46,7 +46,7 @@ def conditions(kind: EntryKind, where: EntryListQuery) -> list[ColumnElement[boo
     return [columns.kind == kind, *wanted]
 
 
-def _of_scope_kind(where: EntryListQuery) -> list[ColumnElement[bool]]:
+def _of_scope_kind(where: EntryFilter) -> list[ColumnElement[bool]]:
     named = (entries.c.agent, entries.c.user_id, entries.c.company)
     match where.scope_kind:
         case None:
@@ -61,7 +61,7 @@ def _of_scope_kind(where: EntryListQuery) -> list[ColumnElement[bool]]:
             return [entries.c.company.is_not(None)]
 
 
-def _order(where: EntryListQuery) -> list[ColumnElement[object]]:
+def _order(where: EntryFilter) -> list[ColumnElement[object]]:
     columns = entries.c
     by: dict[str, list[ColumnElement[object]]] = {
         "updated": [columns.updated_at],

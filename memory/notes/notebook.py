@@ -27,8 +27,8 @@ from memory.notes.types import (
     Author,
     Entry,
     EntryContent,
+    EntryFilter,
     EntryKind,
-    EntryListQuery,
     EntryStatus,
     EntryVersion,
     Example,
@@ -42,7 +42,7 @@ from memory.types import Embedder
 
 Clock = Callable[[], datetime]
 
-NO_FILTER = EntryListQuery()
+NO_FILTER = EntryFilter()
 
 
 @contextmanager
@@ -140,19 +140,19 @@ class Notebook:
             return store.get_entry(connection, ref, kind)
 
     @overload
-    def list(self, kind: Literal["note"], where: EntryListQuery = NO_FILTER) -> Sequence[Note]: ...
+    def list(self, kind: Literal["note"], where: EntryFilter = NO_FILTER) -> Sequence[Note]: ...
     @overload
     def list(
-        self, kind: Literal["example"], where: EntryListQuery = NO_FILTER
+        self, kind: Literal["example"], where: EntryFilter = NO_FILTER
     ) -> Sequence[Example]: ...
     @overload
-    def list(self, kind: EntryKind, where: EntryListQuery = NO_FILTER) -> Sequence[Entry]: ...
-    def list(self, kind: EntryKind, where: EntryListQuery = NO_FILTER) -> Sequence[Entry]:
+    def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]: ...
+    def list(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> Sequence[Entry]:
         """Notes or examples that pass the filter, in its order."""
         with read_transaction(self.engine) as connection:
             return listing.list_entries(connection, kind, where)
 
-    def count(self, kind: EntryKind, where: EntryListQuery = NO_FILTER) -> int:
+    def count(self, kind: EntryKind, where: EntryFilter = NO_FILTER) -> int:
         """How many pass the filter, whatever its limit."""
         with read_transaction(self.engine) as connection:
             return listing.count_entries(connection, kind, where)

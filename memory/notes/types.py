@@ -125,7 +125,7 @@ EntrySort = Literal["updated", "created", "type", "status", "score", "text", "sc
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntryListQuery:
+class EntryFilter:
     """Which entries of a list are meant, and in which order. None leaves a field open."""
 
     status: EntryStatus | None = None

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from memory.playbooks.store import filter_conditions
 from memory.tables import playbook_words, playbooks
-from memory.types import PlaybookListQuery
+from memory.types import PlaybookFilter
 from memory.words import K1
 
 MAX_PLAYBOOKS_PER_WORD = 1_000
@@ -43,7 +43,7 @@ class WordMatches(NamedTuple):
 def search_words(
     connection: Connection,
     query: Sequence[str],
-    where: PlaybookListQuery,
+    where: PlaybookFilter,
     *,
     among: int,
     limit: int,
@@ -82,7 +82,7 @@ def _frequency(number: int, last: int | None, total: int) -> float:
 
 # Statements are made once for each shape: making one takes longer than running it.
 @lru_cache(maxsize=256)
-def _ranked(count: int, where: PlaybookListQuery) -> "Select[tuple[int, float]]":
+def _ranked(count: int, where: PlaybookFilter) -> "Select[tuple[int, float]]":
     parts = [select(_part(number, where).subquery()) for number in range(count)]
     found = union_all(*parts).subquery()
     score = func.sum(found.c.score).label("score")
@@ -90,7 +90,7 @@ def _ranked(count: int, where: PlaybookListQuery) -> "Select[tuple[int, float]]"
     return ranked.order_by(score.desc(), found.c.playbook_key).limit(bindparam("limit"))
 
 
-def _part(number: int, where: PlaybookListQuery) -> "Select[tuple[int, float]]":
+def _part(number: int, where: PlaybookFilter) -> "Select[tuple[int, float]]":
     weight = bindparam(f"weight{number}", type_=Float)
     part = select(playbook_words.c.playbook_key, (playbook_words.c.impact * weight).label("score"))
     part = part.join(playbooks, playbooks.c.key == playbook_words.c.playbook_key)

@@ -11,7 +11,7 @@ from memory.database import read_transaction
 from memory.playbooks import store
 from memory.playbooks.index import PlaybookIndex
 from memory.tables import outdated_playbooks, playbook_words, playbooks
-from memory.types import Playbook, PlaybookListQuery
+from memory.types import Playbook, PlaybookFilter
 from memory.vectors import stored_vectors
 from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexUnavailable
 from memory.words import query_words, word_impacts
@@ -151,7 +151,7 @@ def _held(engine: Engine, index: PlaybookIndex) -> IndexCheck:
 
 def _recall(engine: Engine, index: PlaybookIndex, find: SearchByText) -> IndexCheck:
     with read_transaction(engine) as connection:
-        newest = store.list_all(connection, PlaybookListQuery(), limit=SELF_RECALL_SAMPLE)
+        newest = store.list_all(connection, PlaybookFilter(), limit=SELF_RECALL_SAMPLE)
     sample = [p for p in newest if index.model or query_words(_text(p))]
     lost = [p for p in sample if _text(p) not in map(_text, find(_text(p)))]
     return IndexCheck(

@@ -30,7 +30,7 @@ from memory.database import exclusive_lock, read_transaction, write_transaction
 from memory.errors import StoreCorrupt, StoreUnavailable
 from memory.playbooks import bm25
 from memory.tables import last_changes, outdated_playbooks, playbook_vectors, playbooks
-from memory.types import Embedder, PlaybookListQuery, Vector
+from memory.types import Embedder, PlaybookFilter, Vector
 from memory.vectors import stored_vectors
 from memory.vectors.chroma import VectorIndexCorrupt, VectorIndexStale, VectorIndexUnavailable
 from memory.vectors.collection import VectorIndex
@@ -120,7 +120,7 @@ class PlaybookIndex:
             return None
 
     def search(
-        self, text: str, where: PlaybookListQuery, *, depth: int, max_distance: float | None
+        self, text: str, where: PlaybookFilter, *, depth: int, max_distance: float | None
     ) -> IndexMatches:
         """Ask both arms for their best; the filter holds in each.
 
@@ -235,7 +235,7 @@ class PlaybookIndex:
         return found
 
     def _nearest(
-        self, vector: Vector, where: PlaybookListQuery, depth: int, state: Row[tuple[object, ...]]
+        self, vector: Vector, where: PlaybookFilter, depth: int, state: Row[tuple[object, ...]]
     ) -> list[tuple[int, float]] | None:
         def ask(into: VectorIndex) -> list[tuple[int, float]]:
             if not state.is_outdated:

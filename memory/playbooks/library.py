@@ -26,7 +26,7 @@ from memory.types import (
     GroupThresholds,
     Playbook,
     PlaybookContent,
-    PlaybookListQuery,
+    PlaybookFilter,
     PlaybookQuery,
     PlaybookVersion,
     Reflection,
@@ -39,7 +39,7 @@ from memory.vectors.sync import Progress
 
 Clock = Callable[[], datetime]
 
-NOT_ARCHIVED = PlaybookListQuery()
+NOT_ARCHIVED = PlaybookFilter()
 """All playbooks that are not archived."""
 
 DEFAULT_CONTRAST = GroupThresholds()
@@ -107,7 +107,7 @@ class Library:
             return store.get(connection, ref)
 
     def list(
-        self, where: PlaybookListQuery = NOT_ARCHIVED, *, limit: int | None = None
+        self, where: PlaybookFilter = NOT_ARCHIVED, *, limit: int | None = None
     ) -> Sequence[Playbook]:
         """Playbooks that pass the filter, the newest change first."""
         with read_transaction(self.engine) as connection:

@@ -20,7 +20,7 @@ from memory.types import (
     Outcome,
     OutcomeCounts,
     Playbook,
-    PlaybookListQuery,
+    PlaybookFilter,
     PlaybookQuery,
 )
 
@@ -40,7 +40,7 @@ def recall_playbooks(
     query = PlaybookQuery(
         text=task,
         limit=options.limit,
-        filter=PlaybookListQuery(
+        filter=PlaybookFilter(
             drafts=False
         ),  # no run is shown what no person, or a run alone, stands for
         max_distance=options.max_distance,

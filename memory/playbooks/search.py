@@ -122,11 +122,11 @@ def add_failures(connection: Connection, found: GroupedResults) -> GroupedResult
 
     def marked(hit: SearchResult) -> SearchResult:
         by_run = any(lesson.run_id for lesson in hit.playbook.lessons)
-        return replace(hit, tainted=hit.has_run_text or by_run or hit.playbook.key in others)
+        return replace(hit, has_run_text=hit.has_run_text or by_run or hit.playbook.key in others)
 
     def avoided(hit: SearchResult) -> SearchResult:
         failures = failure_texts(connection, hit.playbook.key)
-        return replace(hit, what_failed=failures.texts, tainted=failures.includes_run_text)
+        return replace(hit, failure_texts=failures.texts, has_run_text=failures.includes_run_text)
 
     return replace(
         found,

@@ -23,7 +23,7 @@ from memory.content import content_json, embedding_text, parse_content, sanitize
 from memory.errors import PlaybookInvalid, PlaybookNotFound, StaleUpdate, StoreCorrupt
 from memory.rows import KEYS_PARAMETER, PlaybookSelect, read_playbooks, read_playbooks_strictly
 from memory.tables import outdated_playbooks, playbook_tags, playbook_words, playbooks, versions
-from memory.types import Playbook, PlaybookContent, PlaybookListQuery, PlaybookVersion
+from memory.types import Playbook, PlaybookContent, PlaybookFilter, PlaybookVersion
 from memory.vectors import stored_vectors
 from memory.words import word_impacts
 
@@ -123,7 +123,7 @@ def lock_playbook(connection: Connection, id_: str) -> Playbook | None:
 
 
 def list_all(
-    connection: Connection, where: PlaybookListQuery, *, limit: int | None = None
+    connection: Connection, where: PlaybookFilter, *, limit: int | None = None
 ) -> list[Playbook]:
     """Playbooks that pass the filter, the newest change first; damaged ones are left out."""
     query = (
@@ -144,13 +144,13 @@ def list_everything(connection: Connection) -> list[Playbook]:
     return read_playbooks_strictly(connection, select(playbooks).order_by(playbooks.c.id))
 
 
-def count_all(connection: Connection, where: PlaybookListQuery) -> int:
+def count_all(connection: Connection, where: PlaybookFilter) -> int:
     """How many playbooks pass the filter."""
     query = select(func.count()).select_from(playbooks).where(*filter_conditions(where))
     return connection.execute(query).scalar_one()
 
 
-def filter_conditions(where: PlaybookListQuery) -> list[ColumnElement[bool]]:
+def filter_conditions(where: PlaybookFilter) -> list[ColumnElement[bool]]:
     """The filter as SQL, for any query over `playbooks`."""
     wanted: list[ColumnElement[bool]] = []
     if not where.archived:

@@ -8,9 +8,9 @@ from memory.playbooks.library import Library
 from memory.playbooks.render import render_titles
 from memory.playbooks.store import by_id
 from memory.playbooks.tools import DEFAULT_RECALL_OPTIONS, ToolAccess, playbook_tools
-from memory.types import PlaybookListQuery, PlaybookQuery
+from memory.types import PlaybookFilter, PlaybookQuery
 
-NO_DRAFTS = PlaybookListQuery(drafts=False)
+NO_DRAFTS = PlaybookFilter(drafts=False)
 
 
 @dataclass(frozen=True, kw_only=True)

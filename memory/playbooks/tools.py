@@ -21,7 +21,7 @@ from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
 from memory.playbooks.store import count_all, find, list_all
 from memory.playbooks.write_quota import check_size, count_write
-from memory.types import Playbook, PlaybookContent, PlaybookListQuery, PlaybookQuery, PlaybookStep
+from memory.types import Playbook, PlaybookContent, PlaybookFilter, PlaybookQuery, PlaybookStep
 
 MAX_LISTED = 200
 """Playbooks that one answer lists."""
@@ -252,9 +252,9 @@ def _may(access: ToolAccess) -> Mapping[str, type[AnyArgs]]:
 
 def _open_to(
     caller: ToolCaller, *, category: str | None = None, tags: tuple[str, ...] = ()
-) -> PlaybookListQuery:
+) -> PlaybookFilter:
     """Of drafts only a run's own: what another run kept could be meant to mislead this one."""
-    return PlaybookListQuery(category=category, tags=tags, drafts=False, own_source=caller.source)
+    return PlaybookFilter(category=category, tags=tags, drafts=False, own_source=caller.source)
 
 
 def _writable(connection: Connection, ref: str, caller: ToolCaller) -> Playbook | None:

@@ -17,7 +17,7 @@ from memory.playbooks.index import PlaybookIndex
 from memory.playbooks.lesson_vectors import embed_lessons
 from memory.stale import Retention, stale_reason
 from memory.tables import executions, playbooks
-from memory.types import OutcomeCounts, Playbook, PlaybookListQuery, StoreStats
+from memory.types import OutcomeCounts, Playbook, PlaybookFilter, StoreStats
 from memory.vectors.sync import CHANGES_PER_BATCH, Progress
 
 BATCH_PAUSE_S = 0.01
@@ -58,7 +58,7 @@ def prune(
     """Archive what is stale; gives each with the reason. What is in use meanwhile stays."""
     now = clock()
     with read_transaction(engine) as connection:
-        found = store.list_all(connection, PlaybookListQuery())
+        found = store.list_all(connection, PlaybookFilter())
     judged = [(playbook, stale_reason(playbook, retention, now)) for playbook in found]
     stale = [(playbook, why) for playbook, why in judged if why is not None]
     return stale if dry_run else [one for one in stale if _archive(engine, *one, retention, now)]

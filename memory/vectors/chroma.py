@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from memory.content import sanitize_text
-from memory.types import PlaybookListQuery
+from memory.types import PlaybookFilter
 
 if TYPE_CHECKING:
     from chromadb import Collection
@@ -173,7 +173,7 @@ def upsert(into: "Collection", entries: Sequence[IndexEntry]) -> None:
 
 
 def nearest(
-    among: "Collection", vector: Sequence[float], where: PlaybookListQuery, limit: int
+    among: "Collection", vector: Sequence[float], where: PlaybookFilter, limit: int
 ) -> list[tuple[int, float]]:
     """Keys and cosine distances, the nearest first."""
     found = among.query(
@@ -215,7 +215,7 @@ def _metadata(entry: IndexEntry, old: Mapping[str, object]) -> dict[str, str | b
     return dict.fromkeys(old) | new | {f"tag {tag}": True for tag in entry.tags}
 
 
-def _where(where: PlaybookListQuery) -> "Where | None":
+def _where(where: PlaybookFilter) -> "Where | None":
     wanted: list[Where] = []
     if where.category is not None:
         wanted.append({"category": sanitize_text(where.category)})

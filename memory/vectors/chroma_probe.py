@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory.types import PlaybookListQuery
+from memory.types import PlaybookFilter
 from memory.vectors import chroma
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _finds_itself(client: "ClientAPI", name: str) -> bool:
 
 
 def _is_found(records: "Collection", vector: list[float]) -> bool:
-    found = chroma.nearest(records, vector, PlaybookListQuery(), 1)
+    found = chroma.nearest(records, vector, PlaybookFilter(), 1)
     return bool(found) and found[0][1] < 1e-3
 
 

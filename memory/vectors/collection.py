@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from memory.types import PlaybookListQuery
+from memory.types import PlaybookFilter
 from memory.vectors import chroma
 from memory.vectors.chroma import IndexEntry, VectorIndexCorrupt, VectorIndexStale
 from memory.vectors.vector_folder import VectorFolder, is_intact
@@ -50,7 +50,7 @@ class VectorIndex(Protocol):
     def nearest(
         self,
         vector: Sequence[float],
-        where: PlaybookListQuery,
+        where: PlaybookFilter,
         limit: int,
         *,
         expected_change: int | None = None,
@@ -98,7 +98,7 @@ class ServedVectorIndex:
     def nearest(
         self,
         vector: Sequence[float],
-        where: PlaybookListQuery,
+        where: PlaybookFilter,
         limit: int,
         *,
         expected_change: int | None = None,
@@ -154,7 +154,7 @@ class FolderVectorIndex:
     def nearest(
         self,
         vector: Sequence[float],
-        where: PlaybookListQuery,
+        where: PlaybookFilter,
         limit: int,
         *,
         expected_change: int | None = None,
@@ -259,7 +259,7 @@ def _write(named: "Part", batch: IndexUpdate) -> None:
 
 
 def _nearest(
-    named: "Part", vector: Sequence[float], where: PlaybookListQuery, limit: int, number: int | None
+    named: "Part", vector: Sequence[float], where: PlaybookFilter, limit: int, number: int | None
 ) -> list[tuple[int, float]]:
     if number is not None and (seen := chroma.last_change(named("live"))) != number:
         raise VectorIndexStale(f"brought up to change {seen}, not {number}")

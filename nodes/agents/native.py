@@ -103,7 +103,7 @@ class _Conversation:
         except _Stop as stop:
             return self._meter.result(output=self._output, error=str(stop))
         done = self._meter.result(output=self._output, error=None)
-        return replace(done, talk=self._talk) if done.decisions.denied else done
+        return replace(done, conversation=self._talk) if done.decisions.denied else done
 
     def _keep(self) -> None:
         self._task.save_conversation(self._talk, lambda: True)

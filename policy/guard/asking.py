@@ -51,24 +51,28 @@ class ApprovalGuard:
         try:
             return self._asked(call, decision)
         except (Unavailable, LogDamaged) as error:
-            return replace(decision, answer=f"Nobody could be asked: {error}")
+            return replace(decision, approval_note=f"Nobody could be asked: {error}")
 
     def _asked(self, call: ToolCall, denied: Denied) -> Decision:
         if len(call.arguments) > MAX_ARGUMENTS:
-            return replace(denied, answer="It is too long for anybody to look at: do less at once")
+            return replace(
+                denied, approval_note="It is too long for anybody to look at: do less at once"
+            )
         approvals, question = self.approvals(), self._question(call, denied)
         if not approvals.is_known(question) and self._too_many(approvals):
-            return replace(denied, answer=f"{MAX_PENDING} questions of this run wait already")
+            return replace(
+                denied, approval_note=f"{MAX_PENDING} questions of this run wait already"
+            )
         answer = approvals.ask(question)
         match answer.status:
             case "approved" if approvals.consume(question):
                 self.guard.remember_allowed(call)
                 return Allowed(lifted_denial=replace(denied, approval=answer.approval))
             case "denied":
-                return replace(denied, answer=f"A person refused it: {answer.reason}")
+                return replace(denied, approval_note=f"A person refused it: {answer.reason}")
             case _:
                 waits = _WAITS.format(answer.approval)
-                return replace(denied, approval=answer.approval, answer=waits)
+                return replace(denied, approval=answer.approval, approval_note=waits)
 
     def _too_many(self, approvals: "Approvals") -> bool:
         return len(approvals.list(run_id=self.run_id, pending=True)) >= MAX_PENDING

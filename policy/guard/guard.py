@@ -126,7 +126,7 @@ class AgentGuard:
                 self._remember(_named(arguments))
                 return Allowed()
         first, *others = denials
-        return replace(first, also=tuple(others))
+        return replace(first, others=tuple(others))
 
     def remember_allowed(self, call: ToolCall) -> None:
         """Remember what a call would show to the agent that a person let through."""
@@ -176,7 +176,7 @@ class AgentGuard:
         decision = check_step(StepCall(plan=plan, index=0), world)
         each = decision.denials if isinstance(decision, Denied) else ()
         return [
-            replace(one, also=(), reason=why if why and one.rule == "C4" else one.reason)
+            replace(one, others=(), reason=why if why and one.rule == "C4" else one.reason)
             for one in each
         ]
 

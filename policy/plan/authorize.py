@@ -81,7 +81,7 @@ class StepAuthorizer:
         """
         if self._log.earlier_result(call.index, number):
             return AuthorizedCall(call)
-        again = replace(call, earlier=self._log.earlier_failures(call.index, number))
+        again = replace(call, failed_attempts=self._log.earlier_failures(call.index, number))
         if call.step.compose is None:
             return self._permitted(again)
         self._permitted(call)
@@ -119,7 +119,7 @@ class StepAuthorizer:
                 name = f"step{call.index} failed"
                 why = derive(str(error), origin=name, sources=resolved.used)
                 self._log.record_failure(call.index, number, why)
-                call = replace(call, earlier=(*call.failed_attempts, self._kept(why)))
+                call = replace(call, failed_attempts=(*call.failed_attempts, self._kept(why)))
                 ready = self._permitted(call)
             else:
                 self._log.record_result(call.index, number, made)

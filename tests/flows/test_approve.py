@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from prefect.flow_runs import resume_flow_run
+from prefect import flow_runs
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.config.settings import load_settings
@@ -102,7 +102,7 @@ class Deployed:
 
 
 def _resume(name: str, said: dict[str, str]) -> None:
-    resume_flow_run(UUID(name), run_input=said)
+    flow_runs.resume_flow_run(UUID(name), run_input=said)
 
 
 @pytest.fixture

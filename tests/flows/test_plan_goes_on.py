@@ -144,7 +144,7 @@ def test_only_the_newest_files_are_kept_and_none_of_a_plan_that_is_over(
     (tmp_path / "notes").mkdir()
     made = begun(tmp_path / "notes", *WRITES)
     told: list[Collection[SnapshotId]] = []
-    shop = replace(made, forget_files=lambda _, but: told.append(but))
+    shop = replace(made, delete_snapshots=lambda _, but: told.append(but))
     go(shop, 0)
     go(shop, 0, 1)
     noted = [event.body["checkpoint"] for event in shop.log.events("r1", kind="snapshot")]

@@ -99,7 +99,7 @@ class Executor:
         return Reply(message=Message(role="assistant", tool_calls=(call,)))
 
 
-OpenShop = Callable[[Complete], "PlanShop"]
+OpenShop = Callable[[Complete], "PlanDependencies"]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from memory.playbooks.library import Library
 from memory.playbooks.portable import export
 from memory.playbooks.store import mark_outdated
 from memory.tables import playbook_vectors, playbooks
-from memory.types import PlaybookContent, PlaybookListQuery, PlaybookQuery
+from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery
 from memory.vectors import stored_vectors, vector_folder
 from tests.support.forks import Fork
 from tests.support.memory import Open, WordEmbedder
@@ -108,7 +108,7 @@ def test_a_damaged_row_is_left_out_and_told_of_once(
 ) -> None:
     library, id_ = damaged
     assert len(library.search(PlaybookQuery(text="rotate keys"))) == 2
-    assert len(library.list(PlaybookListQuery(archived=True))) == 2
+    assert len(library.list(PlaybookFilter(archived=True))) == 2
     library.reindex()
     assert caplog.text.count(id_) == 1
     assert [(f.name, id_ in f.advice) for f in library.doctor() if not f.ok] == [

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from memory.errors import AgentUnknown, NoteInvalid
-from memory.notes.agent_settings import InjectionOptions
+from memory.notes.agent_settings import InjectionOptions, NoteStrategy
 from memory.notes.notebook import Notebook
 from memory.notes.render import BLOCK_END, BLOCK_START
 from memory.notes.types import ExampleContent, NoteContent, NoteType
@@ -34,13 +34,17 @@ def inputs(book: Notebook, task: str, **options: object) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", ["Relevant", "Recent", "All"])
-def test_the_most_specific_comes_first_whatever_its_age(book: Notebook, strategy: str) -> None:
+def test_the_most_specific_comes_first_whatever_its_age(
+    book: Notebook, strategy: NoteStrategy
+) -> None:
     for scope in reversed(EIGHT):
         book.add(NoteContent(text="tidy the code", scope=scope))
     every, one = (
         book.inject(
-            ME, "tidy the code", options=InjectionOptions(max_notes=n, note_strategy=strategy)
-        )  # type: ignore[arg-type]  # one of the three
+            ME,
+            "tidy the code",
+            options=InjectionOptions(max_notes=n, note_strategy=strategy),
+        )
         for n in (20, 1)
     )
     assert [note.scope for note in every.notes] == list(EIGHT)

@@ -11,7 +11,7 @@ from memory.playbooks.library import Library
 from memory.types import (
     Execution,
     PlaybookContent,
-    PlaybookListQuery,
+    PlaybookFilter,
     PlaybookQuery,
     PlaybookStep,
     Reflection,
@@ -56,8 +56,8 @@ def test_a_slug_as_long_as_an_id_finds_its_playbook(library: Library) -> None:
 def test_a_list_is_filtered_by_category_and_all_tags(library: Library) -> None:
     made = library.create(DEPLOY)
     library.create(PlaybookContent(title="Other", category="deployment", tags=("go",)))
-    assert library.list(PlaybookListQuery(category="deployment", tags=("go", "deploy"))) == [made]
-    assert library.list(PlaybookListQuery(category="none")) == []
+    assert library.list(PlaybookFilter(category="deployment", tags=("go", "deploy"))) == [made]
+    assert library.list(PlaybookFilter(category="none")) == []
 
 
 def test_a_limit_of_zero_lists_nothing(library: Library) -> None:
@@ -234,7 +234,7 @@ def test_an_archived_playbook_stays_archived(library: Library) -> None:
     assert library.get(made.id).status == "archived"
     assert library.search(PlaybookQuery(text="deploy to production", max_distance=2)) == []
     assert library.list() == []
-    wide = PlaybookQuery(text="deploy to production", filter=PlaybookListQuery(archived=True))
+    wide = PlaybookQuery(text="deploy to production", filter=PlaybookFilter(archived=True))
     assert [hit.playbook.id for hit in library.search(wide)] == [made.id]
 
 

@@ -11,7 +11,7 @@ from memory.notes.notebook import Notebook
 from memory.notes.tables import entry_vectors
 from memory.notes.types import (
     Author,
-    EntryListQuery,
+    EntryFilter,
     ExampleContent,
     Note,
     NoteContent,
@@ -89,16 +89,16 @@ def test_flags_stay_until_a_person_has_judged(notebook: Notebook) -> None:
         return made
 
     made = denied()
-    assert len(notebook.list("note", EntryListQuery(flagged=True))) == 2
+    assert len(notebook.list("note", EntryFilter(flagged=True))) == 2
     assert notebook.approve(made.id).flags == ()
-    assert [note.id for note in notebook.list("note", EntryListQuery(flagged=True))] == [old.id]
+    assert [note.id for note in notebook.list("note", EntryFilter(flagged=True))] == [old.id]
     notebook.revoke(made.id)
     assert notebook.get(old.id).flags == ()
     other = denied()
     notebook.remove(old.id)
     assert notebook.get(other.id).flags == (ReviewFlag("near", "0" * 36),)
     assert notebook.approve(other.id) == notebook.get(other.id)
-    assert notebook.list("note", EntryListQuery(flagged=True)) == []
+    assert notebook.list("note", EntryFilter(flagged=True)) == []
 
 
 def test_a_stale_edit_is_told_and_nothing_is_lost(notebook: Notebook) -> None:
@@ -124,7 +124,7 @@ def test_what_no_person_wrote_waits_for_one(notebook: Notebook) -> None:
     proposed = notebook.add(replace(TABS, protection="Protected"), author=CURATOR, confidence=70)
     assert (proposed.status, proposed.protection, proposed.confidence) == ("Pending", "Normal", 70)
     assert notebook.approve(proposed.id).status == "Active"
-    assert notebook.count("note", EntryListQuery(status="Pending")) == 0
+    assert notebook.count("note", EntryFilter(status="Pending")) == 0
 
 
 @pytest.mark.parametrize("kind", ["Preference", "Constraint"])
@@ -194,14 +194,14 @@ def test_a_list_is_filtered_searched_and_sorted(notebook: Notebook) -> None:
     rule = notebook.add(
         NoteContent(text="Never log names", type="Constraint", scope=Scope(company="acme"))
     )
-    assert notebook.list("note", EntryListQuery(type="Constraint")) == [rule]
-    assert notebook.list("note", EntryListQuery(scope_kind="user")) == [tabs]
-    assert notebook.list("note", EntryListQuery(company="acme")) == [rule]
-    assert notebook.list("note", EntryListQuery(text="NEVER names")) == [rule]
-    assert notebook.list("note", EntryListQuery(text="100%_")) == []
-    assert notebook.list("note", EntryListQuery(sort="text", descending=False)) == [tabs, rule]
-    assert notebook.list("note", EntryListQuery(limit=1, offset=1)) == [tabs]
-    assert notebook.count("note", EntryListQuery(limit=1)) == 2
+    assert notebook.list("note", EntryFilter(type="Constraint")) == [rule]
+    assert notebook.list("note", EntryFilter(scope_kind="user")) == [tabs]
+    assert notebook.list("note", EntryFilter(company="acme")) == [rule]
+    assert notebook.list("note", EntryFilter(text="NEVER names")) == [rule]
+    assert notebook.list("note", EntryFilter(text="100%_")) == []
+    assert notebook.list("note", EntryFilter(sort="text", descending=False)) == [tabs, rule]
+    assert notebook.list("note", EntryFilter(limit=1, offset=1)) == [tabs]
+    assert notebook.count("note", EntryFilter(limit=1)) == 2
 
 
 def test_the_settings_of_an_agent_are_kept_and_a_stale_change_is_told(notebook: Notebook) -> None:

@@ -15,7 +15,7 @@ from memory.types import (
     Execution,
     GroupThresholds,
     PlaybookContent,
-    PlaybookListQuery,
+    PlaybookFilter,
     PlaybookQuery,
 )
 from providers import mpnet
@@ -43,11 +43,9 @@ def test_both_arms_explain_a_hit(library: Library) -> None:
 
 def test_filters_hold_in_both_arms(library: Library) -> None:
     fill(library, "rotate certificates", category="security")
-    assert ids(library, "rotate certificates", filter=PlaybookListQuery(category="baking")) == []
-    assert ids(library, "rotate certificates", filter=PlaybookListQuery(tags=("none",))) == []
-    assert (
-        len(ids(library, "rotate certificates", filter=PlaybookListQuery(category="security"))) == 1
-    )
+    assert ids(library, "rotate certificates", filter=PlaybookFilter(category="baking")) == []
+    assert ids(library, "rotate certificates", filter=PlaybookFilter(tags=("none",))) == []
+    assert len(ids(library, "rotate certificates", filter=PlaybookFilter(category="security"))) == 1
 
 
 def test_limits_of_zero_and_one_are_kept(library: Library) -> None:

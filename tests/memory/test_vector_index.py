@@ -9,7 +9,7 @@ import pytest
 from memory.playbooks import index as memory_index
 from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library, open_library
-from memory.types import PlaybookContent, PlaybookListQuery, PlaybookQuery, SearchArm
+from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
 from memory.vectors import sync
 from memory.vectors.chroma import IndexEntry
 from memory.vectors.collection import FolderVectorIndex, IndexUpdate
@@ -22,7 +22,7 @@ def test_a_reader_sees_what_another_opener_of_the_folder_wrote(tmp_path: Path) -
     for number in range(5):
         vector = [1.0, float(number), 0.5]
         one.write(IndexUpdate([IndexEntry(number, vector, "", ())]))
-        assert two.nearest(vector, PlaybookListQuery(), 1)[0][0] == number
+        assert two.nearest(vector, PlaybookFilter(), 1)[0][0] == number
     two.write(IndexUpdate([], removed=[0, 1, 2]))
     assert one.keys() == ({3, 4}, set())
     one.close()
@@ -39,7 +39,7 @@ def test_clustered_records_all_find_themselves(tmp_path: Path) -> None:
     lost = [
         entry.key
         for entry in entries
-        if index.nearest(entry.vector, PlaybookListQuery(), 1)[0][1] > 1e-4
+        if index.nearest(entry.vector, PlaybookFilter(), 1)[0][1] > 1e-4
     ]
     index.close()
     assert lost == []

@@ -24,9 +24,9 @@ def test_a_question_is_asked_once_and_says_why(kept: Approvals) -> None:
 
 def test_all_that_a_call_breaks_is_kept_with_the_question(kept: Approvals) -> None:
     also = replace(WHY, rule="C3", provenance=("a page", "step0"))
-    kept.ask(replace(MAIL, denied=replace(WHY, also=(also,))))
+    kept.ask(replace(MAIL, denied=replace(WHY, others=(also,))))
     (found,) = kept.list()
-    assert found.denied.denials == (replace(WHY, also=(also,)), also)
+    assert found.denied.denials == (replace(WHY, others=(also,)), also)
 
 
 def test_an_approval_is_used_once(kept: Approvals) -> None:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 from memory.notes.notebook import Notebook
-from memory.notes.types import Author, EntryListQuery, ExampleContent, NoteContent
+from memory.notes.types import Author, EntryFilter, ExampleContent, NoteContent
 from memory.playbooks.library import Library
 from memory.scope import Scope
 from memory.types import PlaybookContent
@@ -91,7 +91,7 @@ def test_chosen_notes_are_approved_together(pages: str, page: Page, book: Notebo
         page.get_by_label(f"choose {text}").check()
     page.get_by_role("button", name="approve").click()
     page.get_by_text("Active").nth(1).wait_for()
-    assert book.count("note", EntryListQuery(status="Active")) == 2
+    assert book.count("note", EntryFilter(status="Active")) == 2
 
 
 def test_a_narrow_screen_shows_every_list_whole(pages: str, page: Page, book: Notebook) -> None:
