@@ -9,7 +9,7 @@ from typing import NamedTuple
 from contracts.errors import HarnessError
 from flows.config.environment import config_file, environment
 from flows.config.settings import Settings, load_settings
-from flows.execution.wiring import engine
+from flows.execution.wiring import docker_engine
 from flows.host import local_stack
 from flows.runs.home import check_home
 from flows.services import local
@@ -72,14 +72,14 @@ def _home(settings: Settings) -> str:
 
 
 def _docker(_: Settings) -> str:
-    with engine().client("look for the engine") as client:
-        return f"{client.version()['Version']} at {engine().url}"
+    with docker_engine().client("look for the engine") as client:
+        return f"{client.version()['Version']} at {docker_engine().url}"
 
 
 def _image(settings: Settings) -> str:
     if settings.sandbox.image is not None:
         return f"{settings.sandbox.image} (from the settings)"
-    if not is_current(engine()):
+    if not is_current(docker_engine()):
         raise HarnessError(f"{BASE_IMAGE} is missing or out of date: `harness sandbox build`")
     return BASE_IMAGE
 

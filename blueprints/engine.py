@@ -123,7 +123,7 @@ class NodeRunner:
         )
 
     def _run_lane_in(self, place: PersistentSandbox, entrant: str = "") -> RunLane:
-        run = replace(self, sandbox=place, perform=self.lane_hooks.wrap(entrant, place))
+        run = replace(self, sandbox=place, wrap=self.lane_hooks.wrap(entrant, place))
         return lambda nodes, ctx: run_nodes(nodes, ctx, run)
 
 

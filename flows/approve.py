@@ -14,8 +14,8 @@ from pydantic import Field
 from contracts.errors import RunNotFound
 from flows.audit.approval_text import expired_line
 from flows.config.settings import load_settings
-from flows.orchestration.flow import NOT_GIVEN, check_given, expected_errors, must_be_given
-from flows.orchestration.heartbeat import beating
+from flows.orchestration.flow import NOT_GIVEN, check_required, expected_errors, required_parameters
+from flows.orchestration.heartbeat import heartbeat
 from flows.orchestration.suspend import suspend_until_decided
 from flows.plans.compile import final_state, publish_report, run_steps, step_task_runner
 from flows.plans.end import record_plan_end
@@ -43,7 +43,7 @@ class PlanApprovalForm(RunInput):
     answer: Literal["refuse", "run it"] = Field(default="refuse", title="This plan")
 
 
-@must_be_given("prompt", "repo")
+@required_parameters("prompt", "repo")
 @flow(
     name="run-plan",
     description="Make a plan of a prompt and run it; what its data may not decide, you do",
@@ -71,9 +71,9 @@ def run_plan(
         allow_change: Patterns of protected files that may be pushed changed, such as
             .github/workflows/*. Nothing that the prompt says permits it.
     """
-    check_given({"prompt": prompt, "repo": repo})
+    check_required({"prompt": prompt, "repo": repo})
     run_id = str(flow_run.id)[-8:]
-    with beating(), plan_dependencies(load_settings()) as shop:
+    with heartbeat(), plan_dependencies(load_settings()) as shop:
         request = PlanRequest(
             prompt=prompt,
             repo=repo,

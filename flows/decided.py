@@ -4,7 +4,7 @@ from typing import Literal
 
 from contracts.errors import RunNotFound
 from flows.config.settings import Settings
-from flows.orchestration.start import prefect_at
+from flows.orchestration.start import connected_to
 from flows.plans.background import BackgroundPlan, start_background_plan
 from flows.plans.request import recorded_plan
 from flows.plans.run import PlanDependencies
@@ -29,10 +29,10 @@ def resume_flow_run(
     suspended = _flow_run(shop, settings, approval)
     if not suspended:
         return "here"
-    with prefect_at(api_url(settings)):
-        from flows.orchestration.suspend import go_on
+    with connected_to(api_url(settings)):
+        from flows.orchestration.suspend import resume_if_decided
 
-        return go_on(suspended, shop.approvals, approval.run_id)
+        return resume_if_decided(suspended, shop.approvals, approval.run_id)
 
 
 def resume_in_background(

@@ -11,18 +11,18 @@ from blueprints.library import review as _review
 from blueprints.library import upgrade_deps as _upgrade_deps
 from contracts.run import RunReport
 from flows.config.settings import load_settings
-from flows.execution.reconcile import settle_flow_run
-from flows.execution.wiring import workshop
-from flows.orchestration.allowed_blueprints import allowed_blueprint
-from flows.orchestration.compile import compile_blueprint, flow_function
-from flows.orchestration.flow import check_given, expected_errors, must_be_given
+from flows.execution.reconcile import reconcile_flow_run
+from flows.execution.wiring import build_dependencies
+from flows.orchestration.allowed_blueprints import find_allowed_blueprint
+from flows.orchestration.compile import blueprint_flow, compile_blueprint
+from flows.orchestration.flow import check_required, expected_errors, required_parameters
 from flows.orchestration.form import request_form
 from flows.orchestration.names import NO_REPO, run_name
 
-fix_tests = compile_blueprint(_fix_tests.fix_tests, workshop)
-implement = compile_blueprint(_implement.implement, workshop)
-review = compile_blueprint(_review.review, workshop)
-upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, workshop)
+fix_tests = compile_blueprint(_fix_tests.fix_tests, build_dependencies)
+implement = compile_blueprint(_implement.implement, build_dependencies)
+review = compile_blueprint(_review.review, build_dependencies)
+upgrade_deps = compile_blueprint(_upgrade_deps.upgrade_deps, build_dependencies)
 
 
 def _own_name() -> str:
@@ -31,20 +31,20 @@ def _own_name() -> str:
     return run_name(blueprint, str(given.get("repo") or NO_REPO), str(flow_run.id)[-8:])
 
 
-@must_be_given("blueprint", "repo")
+@required_parameters("blueprint", "repo")
 @flow(
     name="run-blueprint",
     description="Run any blueprint that is installed here or that the operator allows",
     flow_run_name=_own_name,
     persist_result=False,
-    on_cancellation=[settle_flow_run],
-    on_crashed=[settle_flow_run],
+    on_cancellation=[reconcile_flow_run],
+    on_crashed=[reconcile_flow_run],
 )
 @expected_errors
 @request_form()
 def run_blueprint(*, blueprint: str, repo: str, **fields: Any) -> State[RunReport]:
     """Run the blueprint as this flow run; `flows/orchestration/form.py` makes the parameters."""
-    check_given({"blueprint": blueprint, "repo": repo})
-    found = allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
-    run = flow_function(found, workshop, blueprint_ref=blueprint)
+    check_required({"blueprint": blueprint, "repo": repo})
+    found = find_allowed_blueprint(blueprint, load_settings().allowed_blueprints, repo=repo)
+    run = blueprint_flow(found, build_dependencies, blueprint_ref=blueprint)
     return run(repo=repo, **fields)

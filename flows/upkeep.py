@@ -7,16 +7,16 @@ from prefect.settings import get_current_settings
 
 from flows.config.memory import load_memory_settings
 from flows.config.settings import load_settings
-from flows.execution.cancel_waiting import withdraw_cancelled
-from flows.execution.end_state import set_noted_states
-from flows.execution.reconcile import settle_lost
-from flows.execution.wiring import engine, owner, workshop
-from flows.orchestration.memory_tasks import publish_taught
-from flows.orchestration.suspend import let_go_on
+from flows.execution.cancel_waiting import cancel_waiting_runs
+from flows.execution.end_state import set_recorded_states
+from flows.execution.reconcile import reconcile_lost_runs
+from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
+from flows.orchestration.memory_tasks import publish_curation
+from flows.orchestration.suspend import resume_all_decided
 from flows.plans.reconcile import cancel_waiting_plans
 from flows.plans.wiring import plan_dependencies
-from flows.recall.curation import ago, curate_new, curate_run, curate_since
-from flows.recall.library import library, notebook
+from flows.recall.curation import curate_run, curate_since, curate_uncurated, parse_age
+from flows.recall.library import configured_library, configured_notebook
 from memory.curation.curate import CurationResult
 from sandbox.reap import reap
 
@@ -27,16 +27,16 @@ def reap_sandboxes() -> None:
     remove what nobody needs any more.
     """
     settings = load_settings()
-    tools = workshop(settings)
-    get_run_logger().info("%d waiting runs were cancelled", withdraw_cancelled(tools))
-    get_run_logger().info("%d runs were killed", settle_lost(tools))
+    tools = build_dependencies(settings)
+    get_run_logger().info("%d waiting runs were cancelled", cancel_waiting_runs(tools))
+    get_run_logger().info("%d runs were killed", reconcile_lost_runs(tools))
     api = get_current_settings().api.url
     if api is not None:
-        late = set_noted_states(settings.runs, api)
+        late = set_recorded_states(settings.runs, api)
         get_run_logger().info("%d flow runs got their state after an outage", late)
     with plan_dependencies(settings) as shop:
         get_run_logger().info("%d waiting plans were cancelled", cancel_waiting_plans(shop))
-    reaped = reap(engine(), owner(settings))
+    reaped = reap(docker_engine(), sandbox_owner(settings))
     get_run_logger().info(
         "removed %d containers and %d snapshots", len(reaped.containers), len(reaped.snapshots)
     )
@@ -47,7 +47,7 @@ def expire_approvals() -> None:
     """Mark the approvals whose time is over; a suspended run that waited for one ends."""
     with plan_dependencies(load_settings()) as shop:
         get_run_logger().info("%d approvals expired", shop.approvals.expire())
-        get_run_logger().info("%d suspended runs go on", let_go_on(shop.approvals))
+        get_run_logger().info("%d suspended runs go on", resume_all_decided(shop.approvals))
 
 
 @flow(name="prune-memory")
@@ -57,7 +57,7 @@ def prune_memory(dry_run: bool = False) -> None:
     Args:
         dry_run: Only tell what would be archived.
     """
-    with library() as opened:
+    with configured_library() as opened:
         stale = opened.prune(load_memory_settings().retention, dry_run=dry_run)
     word = "would archive" if dry_run else "archived"
     for playbook, why in stale:
@@ -68,7 +68,7 @@ def prune_memory(dry_run: bool = False) -> None:
 @flow(name="reindex-memory")
 def reindex_memory() -> None:
     """Make the search indexes anew from the database, which is the truth."""
-    with library() as opened, notebook() as book:
+    with configured_library() as opened, configured_notebook() as book:
         opened.reindex()
         get_run_logger().info("reindexed %d playbooks", opened.stats().playbooks)
         get_run_logger().info("made %d vectors of notes", book.embeddings.embed_missing())
@@ -81,12 +81,12 @@ def curate_runs(since: str = "7d") -> None:
     Args:
         since: How long ago a run may have ended or been rated, as 90m, 24h or 7d.
     """
-    with notebook() as book:
+    with configured_notebook() as book:
         get_run_logger().info("made %d vectors that were missing", book.embeddings.embed_missing())
     if not load_memory_settings().curates:
         get_run_logger().info("runs teach nothing by themselves: that is switched off")
         return
-    for curated in curate_since(ago(since, datetime.now(UTC))):
+    for curated in curate_since(parse_age(since, datetime.now(UTC))):
         _tell(curated)
 
 
@@ -98,13 +98,13 @@ def curate_one(run: str, once: bool = False) -> None:
         run: Its id, or the beginning of it.
         once: Not again, when somebody looked at it already.
     """
-    curated = curate_new(run) if once else curate_run(run)
+    curated = curate_uncurated(run) if once else curate_run(run)
     if curated is not None:
         _tell(curated)
 
 
 def _tell(curated: CurationResult) -> None:
-    publish_taught(curated)
+    publish_curation(curated)
     get_run_logger().info(
         "run %s: %d proposed, %d known already, %d refused%s",
         curated.run_id,

@@ -44,7 +44,7 @@ class ModelRequest:
             messages=[message_to_openai(message) for message in request.messages],
             tools=tools_to_openai(request.tools),
             options=options,
-            silence_s=request.timeout_s,
+            timeout_s=request.timeout_s,
         )
 
     @property

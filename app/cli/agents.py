@@ -20,9 +20,9 @@ app = typer.Typer(help="What each agent is given of notes and examples.", no_arg
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List agents and their settings."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
 
-    with notebook() as book:
+    with configured_notebook() as book:
         found = [book.agent_settings(name) for name in book.agents]
     if as_json:
         print_json([asdict(one) for one in found])
@@ -34,9 +34,9 @@ def list_(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(agent: Name, as_json: AsJson = False) -> None:
     """Show one agent's settings."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
 
-    with notebook() as book:
+    with configured_notebook() as book:
         found = book.agent_settings(agent)
     _tell(found, as_json)
 
@@ -55,7 +55,7 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Change an agent's settings; what is not named stays."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
 
     named = {
         "inject_notes": inject_notes,
@@ -68,7 +68,7 @@ def set_(
         "version": version,
     }
     given = {name: value for name, value in named.items() if value is not None}
-    with notebook() as book:
+    with configured_notebook() as book:
         asked = replace(book.agent_settings(agent), **given)  # type: ignore[arg-type]  # the fields' own types
         after = book.save_agent_settings(asked)
     _tell(after, as_json)

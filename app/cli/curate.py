@@ -22,14 +22,14 @@ def curate(
     as_json: AsJson = False,
 ) -> None:
     """Let a run teach notes and examples. They are Pending until `harness notes approve`."""
-    from flows.recall.curation import ago, curate_run, curate_since
+    from flows.recall.curation import curate_run, curate_since, parse_age
 
     if (run is None) == (since is None):
         raise OptionInvalid("say either which RUN to look at, or --since 24h for all recent ones")
     if run is not None:
         found = [curate_run(run, model=model)]
     else:
-        found = list(curate_since(ago(since or "", datetime.now(UTC))))
+        found = list(curate_since(parse_age(since or "", datetime.now(UTC))))
     if as_json:
         documents = [_json(one) for one in found]
         print_json(documents[0] if run is not None else documents)

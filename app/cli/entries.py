@@ -78,7 +78,7 @@ def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None
     Raises:
         OptionInvalid, AgentUnknown, NoteInvalid, RunNotFound: a filter names what there is not.
     """
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.as_json import entry_json
     from memory.notes.types import EntryFilter, Note
     from memory.scope import scope_label
@@ -86,7 +86,7 @@ def list_entries(kind: "EntryKind", where: "EntryFilter", as_json: bool) -> None
     for name, value in (("user", where.user), ("company", where.company)):
         if value is not None and not value.strip():
             raise OptionInvalid(f"--{name} is empty: leave it out to list those for any {name}")
-    with notebook() as book:
+    with configured_notebook() as book:
         found = book.list(kind, where)
         if not found:
             _check_names(book, where)
@@ -133,10 +133,10 @@ def _check_names(book: "Notebook", where: "EntryFilter") -> None:
 
 def show_entry(kind: "EntryKind", ref: str, history: bool, as_json: bool) -> None:
     """Print one note or example, and what should be seen beside it."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.as_json import entry_json
 
-    with notebook() as book:
+    with configured_notebook() as book:
         entry = book.get(ref, kind)
         versions = book.history(entry.id) if history else []
         given = book.runs.count_runs_with(entry.id)
@@ -159,10 +159,10 @@ def change_entries(
     kind: "EntryKind", refs: Sequence[str], change: Change, word: str, json_: bool
 ) -> None:
     """Do the same to each; all must be there before any is changed."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.as_json import entry_json
 
-    with notebook() as book:
+    with configured_notebook() as book:
         found = [book.get(ref, kind).id for ref in refs]
         after = [change(book, ref, current_author()) for ref in found]
     line = "\n".join(f"{word} {entry.id}" for entry in after)
@@ -177,9 +177,9 @@ def edit_entry(
     as_json: bool,
 ) -> None:
     """Change one; without anything to change, in $EDITOR. No text of a late comer is lost."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
 
-    with notebook() as book:
+    with configured_notebook() as book:
         before = book.get(ref, kind)
         wanted = change(book, before)
         if wanted is None:

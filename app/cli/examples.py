@@ -60,13 +60,13 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Keep an example; agents whose agent, user and company fit are given it."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.types import ExampleContent
 
     known = new_entry_fields(agent, user, company, pending=pending, days=days, protected=protected)
     good = 100 if score is None else score
     content = ExampleContent(input=input_, output=output, score=good, **vars(known))
-    with notebook() as book:
+    with configured_notebook() as book:
         made = book.add(content, author=current_author(), source_run=resolve_run_id(run))
     print_entry(made, "kept", as_json)
 
@@ -150,10 +150,10 @@ def preview(
     as_json: AsJson = False,
 ) -> None:
     """Print an example exactly as a prompt holds it."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.render import render_example
 
-    with notebook() as book:
+    with configured_notebook() as book:
         found = book.get(example, "example")
     text = render_example(found)
     print_result({"id": found.id, "text": text}, text, as_json)

@@ -13,10 +13,10 @@ def up(as_json: AsJson = False) -> None:
     """Start what runs from Prefect need: server, worker, deployments; what is there stays."""
     from flows.config.settings import load_settings
     from flows.host.local_stack import StackMember, bring_up
-    from flows.runs.home import make_home
+    from flows.runs.home import create_home
 
     settings = load_settings()
-    make_home(settings.home)
+    create_home(settings.home)
 
     def tell(member: StackMember) -> None:
         if not as_json:
@@ -70,11 +70,11 @@ def demo(as_json: AsJson = False) -> None:
     from app.cli.run import run_request
     from app.demo.request import demo_request, make_repository
     from flows.config.settings import load_settings
-    from flows.runs.home import make_home
+    from flows.runs.home import create_home
     from flows.runs.request import new_run_id
 
     settings = load_settings()
-    make_home(settings.home)
+    create_home(settings.home)
     run_id = new_run_id(settings.runs)
     repository = make_repository(settings.home / "demo" / run_id / "opening-hours")
     request = demo_request(repository, settings)

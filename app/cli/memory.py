@@ -58,7 +58,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Keep a new playbook."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.content import parse_content
     from memory.playbooks.editing import parse_json
     from memory.playbooks.tools import playbook_json
@@ -76,7 +76,7 @@ def add(
             "tags": tag or [],
             "status": "draft" if draft else "active",
         }
-    with library() as opened:
+    with configured_library() as opened:
         made = opened.create(parse_content(document))
     print_result(playbook_json(made), f"kept {made.slug} ({made.id})", as_json)
 
@@ -92,12 +92,12 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List playbooks, the newest change first."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks.tools import playbook_json
     from memory.types import PlaybookFilter
 
     where = PlaybookFilter(category=category, tags=tuple(tags or ()), archived=archived)
-    with library() as opened:
+    with configured_library() as opened:
         found = opened.list(where, limit=limit)
     if as_json:
         print_json([playbook_json(playbook) for playbook in found])
@@ -118,11 +118,11 @@ def show_(
     as_json: AsJson = False,
 ) -> None:
     """Show one playbook."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks.editing import playbook_to_text
     from memory.playbooks.tools import playbook_json
 
-    with library() as opened:
+    with configured_library() as opened:
         found = opened.get(playbook)
         versions = opened.history(playbook) if history else []
     if as_json:
@@ -160,7 +160,7 @@ def search(
     if not text.strip():
         raise OptionInvalid("the text to search for is empty: say what you want to do")
     from flows.config.memory import load_memory_settings
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks.render import render_playbooks
     from memory.types import PlaybookFilter, PlaybookQuery
 
@@ -179,7 +179,7 @@ def search(
             usual.confidence_weight if confidence_weight is None else confidence_weight
         ),
     )
-    with library() as opened:
+    with configured_library() as opened:
         if context:
             found = opened.search_with_context(query, options.contrast)
             text = render_playbooks(found, budget_tokens=options.budget_tokens).text
@@ -204,13 +204,13 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Change a playbook in $EDITOR."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks.editing import parse_changes, playbook_to_json
     from memory.playbooks.tools import playbook_json
 
     if to is not None and not undo:
         raise OptionInvalid("--to says how far --undo goes back: give both")
-    with library() as opened:
+    with configured_library() as opened:
         if undo:
             after = opened.undo(playbook, to=to)
         else:
@@ -232,11 +232,11 @@ def rm(
     as_json: AsJson = False,
 ) -> None:
     """Delete a playbook for good, or archive it."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.errors import PlaybookNotFound
     from memory.playbooks.changes import PlaybookChanges
 
-    with library() as opened:
+    with configured_library() as opened:
         if archive:
             slug = opened.update(playbook, PlaybookChanges(status="archived")).slug
             print_result({"archived": slug}, f"archived {slug}", as_json)

@@ -37,7 +37,7 @@ def record(
 ) -> None:
     """Record that a playbook was followed, and how it went."""
     from flows.config.settings import load_settings
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from flows.runs.runs import is_known
     from memory.playbooks.feedback import record_feedback
     from memory.playbooks.tools import playbook_json
@@ -55,7 +55,7 @@ def record(
         outcome=outcome,
         reflection=words if failed or lesson else None,
     )
-    with library() as opened:
+    with configured_library() as opened:
         verdict = record_feedback(opened, playbook, said)
         after = opened.get(playbook)
     told = f"{after.slug}: {verdict.outcome}, confidence {after.confidence:.0%}"
@@ -82,9 +82,9 @@ def reflect(
     as_json: AsJson = False,
 ) -> None:
     """Show reflections that wait for a person; with a playbook, make them its lessons."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
 
-    with library() as opened:
+    with configured_library() as opened:
         waiting = opened.waiting_reflections(playbook)
         if playbook is None:
             rows = [
@@ -108,9 +108,9 @@ def reflect(
 @app.command("stats")
 def stats(as_json: AsJson = False) -> None:
     """Totals, and whether memory helps."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
 
-    with library() as opened:
+    with configured_library() as opened:
         totals = opened.stats()
         report = opened.lift()
     if as_json:
@@ -139,7 +139,7 @@ def prune(
 ) -> None:
     """Archive what is stale or weak; nothing is deleted."""
     from flows.config.memory import load_memory_settings
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.stale import Retention
 
     kept = load_memory_settings().retention
@@ -147,7 +147,7 @@ def prune(
         max_age_days=kept.max_age_days if max_age_days is None else max_age_days,
         min_confidence=kept.min_confidence if min_confidence is None else min_confidence,
     )
-    with library() as opened:
+    with configured_library() as opened:
         stale = opened.prune(retention, dry_run=dry_run)
     word = "would archive" if dry_run else "archived"
     rows = [{"id": p.id, "playbook": p.slug, "why": why} for p, why in stale]
@@ -163,11 +163,11 @@ def reindex(as_json: AsJson = False) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    from flows.recall.library import library, notebook
+    from flows.recall.library import configured_library, configured_notebook
 
     with (
-        library() as opened,
-        notebook() as book,
+        configured_library() as opened,
+        configured_notebook() as book,
         Progress(console=Console(stderr=True), transient=True, disable=as_json) as bar,
     ):
         line = bar.add_task("reindexing", total=None)
@@ -186,13 +186,13 @@ def doctor(
 ) -> None:
     """Compare the indexes with the database."""
     from flows.recall.init import copy_database
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
 
     if back_up:
         where = copy_database()
         print_result({"copy": str(where)}, f"copied to {where}", as_json)
         return
-    with library() as opened:
+    with configured_library() as opened:
         findings = opened.doctor(repair=repair)
     if as_json:
         print_json([asdict(finding) for finding in findings])
@@ -212,11 +212,11 @@ def export(
     if as_json and file is None:
         raise OptionInvalid("--json tells what was written to a file: name one, or leave it out")
 
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks.portable import export as lines_of
     from memory.types import PlaybookFilter
 
-    with library() as opened:
+    with configured_library() as opened:
         lines = list(lines_of(opened))
         number = len(opened.list(PlaybookFilter(archived=True)))
     if file is not None:
@@ -233,13 +233,13 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Take playbooks in; the same file twice changes nothing."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks.portable import import_ as take_in
 
     text = read_file(file)
     if not text.strip():
         raise OptionInvalid(f"{str(file)!r} is empty: there is nothing to import")
-    with library() as opened:
+    with configured_library() as opened:
         done = take_in(opened, text.split("\n"))
     counts = {how: len(slugs) for how, slugs in asdict(done).items()}
     print_result(asdict(done), ", ".join(f"{n} {how}" for how, n in counts.items()), as_json)

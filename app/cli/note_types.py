@@ -15,9 +15,9 @@ app = typer.Typer(help="Note types and their priorities.", no_args_is_help=True)
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
     """List note types, the most important first."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
 
-    with notebook() as book:
+    with configured_notebook() as book:
         found = book.types.list()
     if as_json:
         print_json([asdict(one) for one in found])
@@ -37,11 +37,11 @@ def set_(
     as_json: AsJson = False,
 ) -> None:
     """Keep a note type of your own, or change one."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.content import BASE_TYPES, match_word
     from memory.notes.types import NoteType
 
-    with notebook() as book:
+    with configured_notebook() as book:
         old = next((one for one in book.types.list() if one.name.lower() == name.lower()), None)
         base = old or NoteType(name=name, type="Context", priority=50)
         made = book.types.save(
@@ -60,8 +60,8 @@ def rm(
     name: Annotated[str, typer.Argument(help="One that no note has.")], as_json: AsJson = False
 ) -> None:
     """Forget a note type of your own."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
 
-    with notebook() as book:
+    with configured_notebook() as book:
         book.types.remove(name)
     print_result({"deleted": name}, f"deleted note type {name}", as_json)

@@ -68,12 +68,12 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Keep a note; agents whose agent, user and company fit are given it."""
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.types import NoteContent
 
     said = sys.stdin.read() if text == "-" else text
     known = new_entry_fields(agent, user, company, pending=pending, days=days, protected=protected)
-    with notebook() as book:
+    with configured_notebook() as book:
         content = NoteContent(text=said, **vars(known))
         content = _typed(book, content, type_, note_type)
         made = book.add(content, author=current_author(), source_run=resolve_run_id(run))
@@ -163,12 +163,12 @@ def preview(
 ) -> None:
     """Print exactly what an agent would be given for a task."""
     from flows.config.settings import load_settings
-    from flows.recall.library import notebook
+    from flows.recall.library import configured_notebook
     from memory.notes.as_json import injection_json
     from memory.scope import Scope
 
     viewer = Scope(agent=agent or load_settings().agent, user=user, company=company)
-    with notebook() as book:
+    with configured_notebook() as book:
         injection = book.inject(viewer, task)
     left = [f"left out: {one.entry.id}: {one.why}" for one in injection.left_out]
     lines = [injection.text or "nothing would be given", *injection.why, *left]

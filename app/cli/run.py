@@ -111,11 +111,13 @@ def run_request(
 
     `flow_run_id` is of a run that goes on: it is checked where its own secrets are set.
     """
-    from flows.execution.wiring import workshop
-    from flows.runs.home import make_home
+    from flows.execution.wiring import build_dependencies
+    from flows.runs.home import create_home
 
-    make_home(settings.home)
-    for notice in workshop(settings).check(request) if flow_run_id is None else ():
+    create_home(settings.home)
+    for notice in (
+        build_dependencies(settings).check_request(request) if flow_run_id is None else ()
+    ):
         print_message(f"note: {notice}")
     if detach:
         _detach(run_id, request.intent, settings, as_json=as_json)
@@ -136,10 +138,10 @@ def _watched(
 ) -> RunReport:
     from app.terminal.live import live_view
     from flows.orchestration.start import run_in_prefect
-    from flows.runs.addresses import shown_address
+    from flows.runs.addresses import without_password
     from flows.runs.run_record import read_record
 
-    title = f"{request.definition.name} {run_id} on {shown_address(request.repo)}"
+    title = f"{request.definition.name} {run_id} on {without_password(request.repo)}"
     try:
         with live_view(title, quiet=as_json) as watch:
             return run_in_prefect(

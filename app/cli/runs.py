@@ -68,10 +68,10 @@ def resume(run: Run, as_json: AsJson = False) -> None:
     """Go on with a run that stopped, where it stopped and in the same files."""
     from app.cli.run import run_request
     from flows.config.settings import load_settings
-    from flows.runs.resume import resumed
+    from flows.runs.resume import find_resumable
 
     settings = load_settings()
-    found = resumed(settings.runs, run)
+    found = find_resumable(settings.runs, run)
     run_request(
         found.request, settings, found.run_id, as_json=as_json, flow_run_id=found.flow_run_id
     )
@@ -81,7 +81,7 @@ def resume(run: Run, as_json: AsJson = False) -> None:
 def cancel(run: Run, as_json: AsJson = False) -> None:
     """End a run that is queued, running or waits for a person; its work so far is on its branch."""
     from flows.config.settings import load_settings
-    from flows.orchestration.cancel import cancel as cancel_run
+    from flows.orchestration.cancel import cancel_any_run as cancel_run
 
     entry = cancel_run(load_settings(), run)
     if as_json:
@@ -102,9 +102,9 @@ def prune(
 
     from flows.config.settings import load_settings
     from flows.execution.prune import prune as prune_runs
-    from flows.recall.curation import ago
+    from flows.recall.curation import parse_age
 
-    before = ago(older_than, datetime.now(UTC), option="--older-than")
+    before = parse_age(older_than, datetime.now(UTC), option="--older-than")
     gone = prune_runs(load_settings(), before, dry_run=dry_run)
     if as_json:
         print_json([{**branch._asdict(), "repository": str(branch.repository)} for branch in gone])
@@ -123,12 +123,12 @@ def replay(run: Run, as_json: AsJson = False) -> None:
     from app.terminal.live import live_view
     from flows.config.settings import load_settings
     from flows.execution.replay import replay as replayed
-    from flows.execution.wiring import workshop
+    from flows.execution.wiring import build_dependencies
     from nodes.text import escape_invisible, strip_control_characters
 
     settings = load_settings()
     with live_view(f"replay of {run}", quiet=as_json) as watch:
-        done = replayed(settings.runs, run, lambda t: workshop(settings, replay=t), watch)
+        done = replayed(settings.runs, run, lambda t: build_dependencies(settings, replay=t), watch)
     if as_json:
         print_json(asdict(done))
     elif done.same:

@@ -21,11 +21,11 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Pull or build the base image; nothing happens when it is up to date."""
-    from flows.execution.wiring import engine
+    from flows.execution.wiring import docker_engine
     from sandbox.images import ensure_agents, ensure_base
 
     ensure = ensure_agents if agents else ensure_base
-    image = ensure(engine(), on_line=print_message, force=force)
+    image = ensure(docker_engine(), on_line=print_message, force=force)
     print_result({"image": image}, image, as_json)
 
 
@@ -33,10 +33,10 @@ def build(
 def list_(as_json: AsJson = False) -> None:
     """List the sandboxes of ours, those that nobody needs any more included."""
     from flows.config.settings import load_settings
-    from flows.execution.wiring import engine, owner
+    from flows.execution.wiring import docker_engine, sandbox_owner
     from sandbox.reap import list_sandboxes
 
-    found = list_sandboxes(engine(), owner(load_settings()))
+    found = list_sandboxes(docker_engine(), sandbox_owner(load_settings()))
     if as_json:
         print_json([{**asdict(info), "state": info.state} for info in found])
     elif not found:
@@ -57,10 +57,10 @@ def reap(
 ) -> None:
     """Remove containers and snapshots that nobody needs any more."""
     from flows.config.settings import load_settings
-    from flows.execution.wiring import engine, owner
+    from flows.execution.wiring import docker_engine, sandbox_owner
     from sandbox.reap import reap as reap_leftovers
 
-    reaped = reap_leftovers(engine(), owner(load_settings()), everything=everything)
+    reaped = reap_leftovers(docker_engine(), sandbox_owner(load_settings()), everything=everything)
     if as_json:
         print_json(reaped._asdict())
     else:

@@ -10,8 +10,8 @@ def resolve_run_id(run: str | None) -> str | None:
         OptionInvalid: it is empty, as of a variable that is not set.
     """
     from flows.config.settings import load_settings
-    from flows.runs.runs import whole_id
+    from flows.runs.runs import resolve_id
 
     if run is not None and not run.strip():
         raise OptionInvalid("--run is empty: name a run, or leave it out")
-    return whole_id(load_settings().runs, run) if run else run
+    return resolve_id(load_settings().runs, run) if run else run

@@ -9,7 +9,7 @@ from app.web.entry_forms import AgentForm, PreviewSettingsForm, ScopeForm
 from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
 from app.web.pages import redirect, render_page
 from app.web.typed import RawForm, unvalidated_form
-from flows.recall.library import notebook
+from flows.recall.library import configured_notebook
 from memory.errors import StaleUpdate
 from memory.notes.agent_settings import ExampleStrategy, NoteStrategy, check_settings
 from memory.notes.injection import Injection
@@ -27,7 +27,7 @@ class PreviewForm(ScopeForm, frozen=True):
 @router.get("/agents")
 def list_agents(request: Request) -> Response:
     """All agents and what each is given."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         agents = [opened.agent_settings(name) for name in opened.agents]
     return render_page(request, "agents", {"agents": agents})
 
@@ -35,7 +35,7 @@ def list_agents(request: Request) -> Response:
 @router.get("/agents/{name}")
 def show_agent(request: Request, name: str) -> Response:
     """The settings of one agent."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         given = AgentForm.model_validate(opened.agent_settings(name), from_attributes=True)
     return _agent(request, name, given, asked=PreviewForm(agent=name))
 
@@ -44,7 +44,7 @@ def show_agent(request: Request, name: str) -> Response:
 def preview_settings(request: Request, name: str, typed: RawForm) -> Response:
     """What the agent would be given with these settings; nothing is kept."""
     asked = PreviewForm.model_validate({**typed, "agent": name})
-    with notebook() as opened:
+    with configured_notebook() as opened:
         opened.agent_settings(name)  # there is no page of one that nobody knows
         try:
             form = PreviewSettingsForm.model_validate(typed)
@@ -59,7 +59,7 @@ def preview_settings(request: Request, name: str, typed: RawForm) -> Response:
 @router.post("/agents/{name}")
 def change_agent(request: Request, name: str, typed: RawForm) -> Response:
     """Keep the settings; a person who was overtaken is told."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         now = opened.agent_settings(name)
         try:
             opened.save_agent_settings(AgentForm.model_validate(typed).settings(name))
@@ -74,7 +74,7 @@ def change_agent(request: Request, name: str, typed: RawForm) -> Response:
 @router.get("/preview")
 def preview(request: Request, asked: Annotated[PreviewForm, Query()]) -> Response:
     """What an agent would be given for a task, with its settings of now."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         shown = _shown(opened, asked)
         values = {"asked": asked, "shown": shown, "agents": opened.agents}
     return render_page(request, "preview", values)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from flows.audit.approval_text import approval_json
 from flows.plans.report import PlanStatus
 from flows.plans.state import PlanState
-from flows.runs.addresses import shown_address
+from flows.runs.addresses import without_password
 from policy.types import Approval, ApprovalStatus
 
 
@@ -112,7 +112,7 @@ def plan_answer(state: PlanState) -> PlanAnswer:
             **report,
             "id": state.report.run_id,
             "agreed": state.agreed,
-            "repo": shown_address(state.request.repo),
+            "repo": without_password(state.request.repo),
             "grants": sorted(state.request.grants),
             "allow_change": list(state.request.allow_change),
             "missing_grants": sorted(state.missing_grants),

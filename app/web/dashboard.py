@@ -5,7 +5,7 @@ from fastapi.responses import Response
 
 from app.web.pages import render_page
 from flows.config.settings import load_settings
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from flows.runs import runs
 
 LATEST_RUNS = 8
@@ -16,7 +16,7 @@ router = APIRouter()
 @router.get("/")
 def dashboard(request: Request) -> Response:
     """Totals of the store, the lift of memory, the newest runs."""
-    with library() as opened:
+    with configured_library() as opened:
         stats, lift = opened.stats(), opened.lift()
     folder = load_settings().runs
     values = {

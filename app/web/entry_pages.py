@@ -13,7 +13,7 @@ from app.web.entry_forms import EntryForm, ExampleForm, NoteForm, apply_form
 from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
 from app.web.pages import redirect, render_page
 from app.web.typed import RawForm, SeenVersion, unvalidated_form
-from flows.recall.library import notebook
+from flows.recall.library import configured_notebook
 from memory.errors import NoteNotFound, StaleUpdate
 from memory.notes.content import searchable_text
 from memory.notes.notebook import Notebook
@@ -45,13 +45,13 @@ def entry_router(shape: EntryPages) -> APIRouter:
         request: Request, form: Annotated[EntryForm, Depends(shape.form_from_query)]
     ) -> Response:
         """The form; the address may fill it."""
-        with notebook() as opened:
+        with configured_notebook() as opened:
             return _form(request, shape, opened, form)
 
     @router.post("")
     def add(request: Request, typed: RawForm) -> Response:
         """Keep a new one."""
-        with notebook() as opened:
+        with configured_notebook() as opened:
             try:
                 form = shape.form.model_validate(typed)
                 made = opened.add(form.content(), source_run=form.source_run or None)
@@ -67,7 +67,7 @@ def entry_router(shape: EntryPages) -> APIRouter:
         chosen: SelectedVersions = (),
     ) -> Response:
         """Approve or revoke those of the chosen ones that nobody changed since."""
-        with notebook() as opened:
+        with configured_notebook() as opened:
             judge = partial(_judge, opened, shape.kind, status)
             change_selected(chosen, judge, lambda ref: searchable_text(opened.get(ref)))
         return redirect(request, root)
@@ -75,7 +75,7 @@ def entry_router(shape: EntryPages) -> APIRouter:
     @router.get("/{ref}")
     def show(request: Request, ref: str) -> Response:
         """One with its history."""
-        with notebook() as opened:
+        with configured_notebook() as opened:
             one = opened.get(ref, shape.kind)
             flagged = [(flag, _other(opened, flag.other, shape.kind)) for flag in one.flags]
             values = {"one": one, "history": opened.history(one.id), "flagged": flagged}
@@ -84,14 +84,14 @@ def entry_router(shape: EntryPages) -> APIRouter:
     @router.get("/{ref}/edit")
     def edit(request: Request, ref: str) -> Response:
         """The form that changes it; in the list, in its place."""
-        with notebook() as opened:
+        with configured_notebook() as opened:
             one = opened.get(ref, shape.kind)
             return _form(request, shape, opened, shape.form.of(one), id_=one.id)
 
     @router.post("/{ref}")
     def change(request: Request, ref: str, typed: RawForm) -> Response:
         """Keep the change; a person who was overtaken is told, and keeps their text in the form."""
-        with notebook() as opened:
+        with configured_notebook() as opened:
             one = opened.get(ref, shape.kind)
             try:
                 opened.edit(apply_form(one, shape.form.model_validate(typed)))
@@ -104,7 +104,7 @@ def entry_router(shape: EntryPages) -> APIRouter:
     @router.post("/{ref}/undo")
     def undo(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
         """Bring back what was there before the last change, if that is the one that was seen."""
-        with notebook() as opened:
+        with configured_notebook() as opened:
             one = opened.undo(ref, seen=version)
         return redirect(request, f"{root}/{one.id}")
 
@@ -115,7 +115,7 @@ def entry_list(
     request: Request, kind: EntryKind, where: EntryFilter, values: Mapping[str, object]
 ) -> Response:
     """The entries that fit, a page at a time."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         found, total = opened.list(kind, where), opened.count(kind, where)
     counted = {"total": total, "first": where.offset + 1, "last": where.offset + len(found)}
     statuses = {"statuses": get_args(EntryStatus)}

@@ -9,7 +9,7 @@ from app.web.entry_forms import NoteTypeForm
 from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
 from app.web.pages import redirect, render_page
 from app.web.typed import RawForm, unvalidated_form
-from flows.recall.library import notebook
+from flows.recall.library import configured_notebook
 from memory.notes.notebook import Notebook
 from memory.notes.types import BaseType
 
@@ -19,14 +19,14 @@ router = APIRouter()
 @router.get("/note-types")
 def list_note_types(request: Request) -> Response:
     """All note types, the most important first."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         return _page(request, opened, NoteTypeForm())
 
 
 @router.post("/note-types")
 def put_note_type(request: Request, typed: RawForm) -> Response:
     """Keep a note type, over one of the same name."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         try:
             opened.types.save(NoteTypeForm.model_validate(typed).note_type())
         except FORM_ERRORS as error:
@@ -38,7 +38,7 @@ def put_note_type(request: Request, typed: RawForm) -> Response:
 @router.post("/note-types/remove")
 def remove_note_type(request: Request, name: Annotated[str, Form()]) -> Response:
     """Forget a note type of one's own."""
-    with notebook() as opened:
+    with configured_notebook() as opened:
         opened.types.remove(name)
     return redirect(request, "/note-types")
 

@@ -12,7 +12,7 @@ from app.web.chosen import SelectedVersions, change_selected
 from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
 from app.web.pages import redirect, render_page
 from app.web.typed import RawForm, SeenVersion, unvalidated_form
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from memory.errors import StaleUpdate
 from memory.playbooks.changes import PlaybookChanges
 from memory.playbooks.library import Library
@@ -70,7 +70,7 @@ class PlaybookForm(BaseModel, frozen=True):
 @router.get("/playbooks")
 def list_playbooks(request: Request, asked: Annotated[PlaybookListQuery, Query()]) -> Response:
     """Playbooks that fit, as a list."""
-    with library() as opened:
+    with configured_library() as opened:
         found = _found(opened, asked)
         categories = sorted(name for name in opened.stats().by_category if name)
     values = {
@@ -90,7 +90,7 @@ def set_status(
     chosen: SelectedVersions = (),
 ) -> Response:
     """Give another status to those of the chosen playbooks that nobody changed since."""
-    with library() as opened:
+    with configured_library() as opened:
 
         def judge(ref: str, version: int) -> None:
             opened.update(ref, PlaybookChanges(status=status), expected_version=version)
@@ -102,7 +102,7 @@ def set_status(
 @router.get("/playbooks/{ref}")
 def show_playbook(request: Request, ref: str) -> Response:
     """One playbook: content, lessons, executions, history."""
-    with library() as opened:
+    with configured_library() as opened:
         values = {
             "one": opened.get(ref),
             "executions": opened.list_executions(ref, limit=50),
@@ -114,7 +114,7 @@ def show_playbook(request: Request, ref: str) -> Response:
 @router.get("/playbooks/{ref}/edit")
 def edit_playbook(request: Request, ref: str) -> Response:
     """The form that changes it."""
-    with library() as opened:
+    with configured_library() as opened:
         one = opened.get(ref)
     kept = asdict(one) | {"tags": ", ".join(one.tags)}
     return _form(request, one.id, PlaybookForm.model_validate(kept))
@@ -123,7 +123,7 @@ def edit_playbook(request: Request, ref: str) -> Response:
 @router.post("/playbooks/{ref}")
 def change_playbook(request: Request, ref: str, typed: RawForm) -> Response:
     """Keep the change; a person who was overtaken is told, and keeps their text in the form."""
-    with library() as opened:
+    with configured_library() as opened:
         now = opened.get(ref)
         try:
             form = PlaybookForm.model_validate(typed)
@@ -138,7 +138,7 @@ def change_playbook(request: Request, ref: str, typed: RawForm) -> Response:
 @router.post("/playbooks/{ref}/undo")
 def undo_playbook(request: Request, ref: str, version: Annotated[SeenVersion, Form()]) -> Response:
     """Bring back the content before the last change, if that is the one that was seen."""
-    with library() as opened:
+    with configured_library() as opened:
         opened.undo(ref, expected_version=version)
     return redirect(request, f"/playbooks/{ref}")
 

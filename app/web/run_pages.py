@@ -14,7 +14,7 @@ from contracts.run import NodeReport, RunReport
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
 from flows.recall.curation import curate_run
-from flows.recall.library import library, notebook
+from flows.recall.library import configured_library, configured_notebook
 from flows.recall.rate import Look, rate_run
 from flows.runs import runs
 from flows.runs.layout import DIFF, TRAJECTORY
@@ -57,7 +57,7 @@ class TimelineBar(NamedTuple):
 @router.get("/runs")
 def list_runs(request: Request, asked: Annotated[RunListQuery, Query()]) -> Response:
     """The newest runs that fit."""
-    about = runs.each_run(load_settings().runs, about=asked.text)
+    about = runs.search_runs(load_settings().runs, about=asked.text)
     found = list(islice((run for run in about if asked.state in {"", run.state}), MAX_RUNS))
     values = {"runs": found, "asked": asked, "states": get_args(runs.State)}
     return render_page(request, "runs", values)
@@ -72,7 +72,7 @@ def show_run(request: Request, run_id: str, look: Look = "none") -> Response:
     folder = load_settings().runs
     own = runs.find_run(folder, run_id)
     run = runs.read_entry(folder, own.name)
-    report = runs.report_in(own)
+    report = runs.load_report(own)
     values: dict[str, object] = {"run": run, "report": report, "look": look}
     if report is not None:
         values |= _report_values(own, report) | _remembered(report) | _led(own.name)
@@ -111,9 +111,9 @@ def _report_values(own: Path, report: RunReport) -> dict[str, object]:
 
 
 def _remembered(report: RunReport) -> dict[str, object]:
-    with library() as opened:
+    with configured_library() as opened:
         playbooks = [_titled(opened, ref) for ref in report.surfaced.playbooks]
-    with notebook() as book:
+    with configured_notebook() as book:
         given = [_entry(book, shown) for shown in book.runs.injected_into(report.run_id)]
         rating = book.runs.rating(report.run_id)
     return {"playbooks": playbooks, "given": given, "rating": rating}

@@ -18,8 +18,8 @@ from time import monotonic, sleep
 from benchmarks.chaos.kills import KILLS, SIX
 from benchmarks.chaos.stage import Stage, stage, wait_for
 from benchmarks.row import Row
-from flows.execution.wiring import owner
-from flows.recall.library import library
+from flows.execution.wiring import sandbox_owner
+from flows.recall.library import configured_library
 from flows.runs.layout import ASKED
 from sandbox.engine import DockerEngine
 from sandbox.reap import list_sandboxes
@@ -112,7 +112,7 @@ def _one(made: Stage, kind: str, at_s: float, tree: str) -> After:
 def _containers(made: Stage) -> int:
     """Containers of the stage that are still there after the time they may take to go."""
     give_up = monotonic() + GONE_S
-    while found := len(list_sandboxes(DockerEngine(), owner(made.settings))):
+    while found := len(list_sandboxes(DockerEngine(), sandbox_owner(made.settings))):
         if monotonic() > give_up:
             break
         sleep(0.1)
@@ -120,7 +120,7 @@ def _containers(made: Stage) -> int:
 
 
 def _executions(run_id: str) -> int:
-    with library() as opened:
+    with configured_library() as opened:
         return sum(e.run_id == run_id for e in opened.list_executions())
 
 

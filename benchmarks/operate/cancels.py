@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from benchmarks.chaos.stage import Process, Stage
 from benchmarks.operate.worked import WAITS, deployment_id, start
 from benchmarks.row import Row
-from flows.execution.wiring import owner
+from flows.execution.wiring import sandbox_owner
 from flows.runs.layout import REPORT
 from flows.runs.runs import read_report
 from flows.services.server import prefect_client
@@ -100,7 +100,7 @@ def _running(made: Stage, run_id: str) -> str:
 
 
 def _containers(made: Stage, run_id: str) -> list[str]:
-    found = list_sandboxes(DockerEngine(), owner(made.settings))
+    found = list_sandboxes(DockerEngine(), sandbox_owner(made.settings))
     return [sandbox.id for sandbox in found if sandbox.run_id == run_id]
 
 

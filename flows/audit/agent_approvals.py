@@ -12,7 +12,7 @@ from flows.audit.event_log import event_log, open_log
 from flows.audit.run_events import log_sizes
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.runs.checkpoint import Checkpoint
-from flows.runs.owner import owner_of
+from flows.runs.owner import home_owner
 from nodes.types import inner_nodes, step_names
 from policy.types import Approval
 
@@ -36,7 +36,7 @@ def cached_approvals(home: Path) -> "Callable[[], Approvals]":
 
     @cache
     def opened() -> "Approvals":
-        return make_approvals(open_log(home, owner_of(home)), load_policy_settings())
+        return make_approvals(open_log(home, home_owner(home)), load_policy_settings())
 
     return opened
 
@@ -48,7 +48,7 @@ def open_approvals(home: Path) -> "Iterator[Approvals]":
     Raises:
         SettingsInvalid, StoreUnavailable, LogUnavailable.
     """
-    with event_log(home, owner_of(home)) as log:
+    with event_log(home, home_owner(home)) as log:
         yield make_approvals(log, load_policy_settings())
 
 

@@ -10,13 +10,13 @@ from contracts.gate import GuardBounds
 from contracts.json import Json
 from contracts.names import without_attempt
 from contracts.run import NodeResult, RunContext, RunReport
-from flows.recall.notes import Given, Notes, Seat
-from flows.runs.checkpoint import Start
-from flows.runs.from_trajectory import Rules, Telling, text_entity
+from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
+from flows.runs.checkpoint import StartPoint
+from flows.runs.from_trajectory import NodeRules, TrajectoryEvents, text_entity
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.report import to_json
 from flows.runs.request import ResolvedRequest, repo_name
-from flows.runs.secret_reads import node_of, rules_of, secrets_read
+from flows.runs.secret_reads import node_of_event, node_rules, secrets_read
 from memory.around_run import RecallResult
 from nodes.text import Redact
 from nodes.types import NODE_TYPES, Node, inner_nodes
@@ -59,7 +59,7 @@ class RunEvents:
         request: ResolvedRequest,
         *,
         run_id: str,
-        start: Start,
+        start: StartPoint,
         folder: Path,
         redact: Redact,
         bounds: GuardBounds | None = None,
@@ -73,7 +73,7 @@ class RunEvents:
         self._trajectory, self._egress = (
             _Tail(folder / name, at=checkpoint.heard.get(name, 0)) for name in _LOGS
         )
-        known, upto = rules_of(request, bounds), checkpoint.heard.get(TRAJECTORY, 0)
+        known, upto = node_rules(request, bounds), checkpoint.heard.get(TRAJECTORY, 0)
         self._read = {
             without_attempt(node): secrets_read(folder / TRAJECTORY, node, known, upto=upto)
             for node in checkpoint.talks
@@ -105,14 +105,14 @@ class RunEvents:
         self._waiting.append(self._draft("memory", {"playbooks": shown}, made=(self._memory,)))
         self._relate(self._memory)
 
-    def recording_notes(self, notes: Notes) -> Notes:
+    def recording_notes(self, notes: RunNotes) -> RunNotes:
         """The same notebook; what it gives to a node is told with the node.
 
         Notes are written by agents too, so they carry the tag `notebook`.
         """
 
-        def give(seat: Seat) -> Given:
-            given = notes.give(seat)
+        def give(seat: NodeRequest) -> PromptBlock:
+            given = notes.inject(seat)
             if given.text:
                 label = Label(taint=frozenset({"notebook"}))
                 made = text_entity(self._redact(given.text), origin="notebook", label=label)
@@ -121,7 +121,7 @@ class RunEvents:
                 self._relate(made)
             return given
 
-        return replace(notes, give=give)
+        return replace(notes, inject=give)
 
     def write_start(self) -> None:
         """Write what the run starts from: when that cannot be written, nothing is run."""
@@ -156,7 +156,7 @@ class RunEvents:
         again = node.name in self._told
         rules = self._rules()
         telling = {
-            part.name: Telling(
+            part.name: TrajectoryEvents(
                 run_id=self._run_id,
                 node=part.name,
                 rules=rules[part.name],
@@ -166,7 +166,7 @@ class RunEvents:
             if part.name in rules
         }
         for line in self._trajectory.lines():
-            heard = telling.get(node_of(line))
+            heard = telling.get(node_of_event(line))
             if heard is not None:
                 self._tell([] if again else heard.hear(line))
         for part in parts:
@@ -215,8 +215,8 @@ class RunEvents:
         context = [entity for entity in held if entity is not None]
         return (self._workspace, *(context if first or agent else ()))
 
-    def _rules(self) -> Mapping[str, Rules]:
-        known = rules_of(self._request, self._bounds)
+    def _rules(self) -> Mapping[str, NodeRules]:
+        known = node_rules(self._request, self._bounds)
         return {name: replace(one, read=self._read.get(name, ())) for name, one in known.items()}
 
     def _egress_events(self) -> list[Entity]:

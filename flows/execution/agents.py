@@ -23,7 +23,7 @@ _CLI: Mapping[str, MakeGated] = {
 """Agents that are programs in the sandbox and ask their model through a gateway."""
 
 
-def gated(run: GatewayRun) -> dict[str, MakeAgent]:
+def agents_behind_gateway(run: GatewayRun) -> dict[str, MakeAgent]:
     """All agents; the first to work in a sandbox leads its port to the gateway."""
 
     def lead(agent: Agent) -> Agent:
@@ -45,6 +45,6 @@ def gated(run: GatewayRun) -> dict[str, MakeAgent]:
     return {**cli, "native": lambda on_line: gateway_native_agent(run.open_gate, on_line=on_line)}
 
 
-def bounded(open_gate: OpenModelAccess, bounds: GuardBounds | None) -> OpenModelAccess:
+def bounded_gate(open_gate: OpenModelAccess, bounds: GuardBounds | None) -> OpenModelAccess:
     """The same gate, whose guard also goes by these bounds."""
     return lambda terms: open_gate(replace(terms, bounds=bounds))

@@ -13,8 +13,8 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled
 
 from contracts.errors import ApprovalDecided, RunNotFound
-from flows.execution.dependencies import Workshop
-from flows.execution.reconcile import settle
+from flows.execution.dependencies import RunDependencies
+from flows.execution.reconcile import reconcile_run
 from flows.runs.runs import RunEntry, read_entry
 
 if TYPE_CHECKING:
@@ -26,56 +26,58 @@ if TYPE_CHECKING:
 WHY = "it was cancelled while it waited for a person"
 
 
-def withdraw(tools: Workshop, run_id: str) -> "RunReport | None":
+def cancel_waiting_run(tools: RunDependencies, run_id: str) -> "RunReport | None":
     """Report and record a run that waits as cancelled; None when it does not wait.
 
     What it asked is denied, and what was kept to go on with it is removed.
     """
     if not _waits(tools, run_id):
         return None
-    with tools.approvals() as approvals:
-        deny_all(approvals, run_id)
-    return settle(tools, run_id, KeyboardInterrupt(WHY), of="waiting")
+    with tools.open_approvals() as approvals:
+        deny_pending_approvals(approvals, run_id)
+    return reconcile_run(tools, run_id, KeyboardInterrupt(WHY), of="waiting")
 
 
-def deny_all(approvals: "Approvals", run_id: str) -> None:
+def deny_pending_approvals(approvals: "Approvals", run_id: str) -> None:
     """Deny what this run asks, for it was cancelled."""
     for one in approvals.list(run_id=run_id, pending=True):
         with suppress(ApprovalDecided):  # somebody was faster, and is not heard any more
             approvals.decide(one.id, "denied", by="harness", reason=WHY)
 
 
-def withdraw_here(tools: Workshop, entry: RunEntry) -> None:
+def cancel_waiting_run_and_flow_run(tools: RunDependencies, entry: RunEntry) -> None:
     """The same, and its flow run is cancelled where that waits for a person too."""
     if entry.suspends and entry.flow_run_id:
         # One that the server forgot is gone on with by nobody.
         with get_client(sync_client=True) as client, suppress(ObjectNotFound):
             client.set_flow_run_state(UUID(entry.flow_run_id), Cancelled(message=WHY), force=True)
-    withdraw(tools, entry.run_id)
+    cancel_waiting_run(tools, entry.run_id)
 
 
-def withdraw_cancelled(tools: Workshop) -> int:
+def cancel_waiting_runs(tools: RunDependencies) -> int:
     """End all waiting runs of this home whose flow runs were cancelled; return how many."""
-    with tools.approvals() as approvals:
+    with tools.open_approvals() as approvals:
         # Not only the pending ones: a person may have decided since the flow run was cancelled.
         asked = {one.run_id for one in approvals.list()}
     waiting = filter(None, (_waits(tools, run_id) for run_id in sorted(asked)))
     with get_client(sync_client=True) as client:
         return sum(
-            withdraw(tools, entry.run_id) is not None
+            cancel_waiting_run(tools, entry.run_id) is not None
             for entry in waiting
-            if entry.suspends and entry.flow_run_id and is_cancelled(client, entry.flow_run_id)
+            if entry.suspends
+            and entry.flow_run_id
+            and is_flow_run_cancelled(client, entry.flow_run_id)
         )
 
 
-def _waits(tools: Workshop, run_id: str) -> RunEntry | None:
+def _waits(tools: RunDependencies, run_id: str) -> RunEntry | None:
     with suppress(RunNotFound):  # a plan is none of these runs
         entry = read_entry(tools.runs, run_id)
         return entry if entry.state == "waiting" else None
     return None
 
 
-def is_cancelled(client: "SyncPrefectClient", flow_run: str) -> bool:
+def is_flow_run_cancelled(client: "SyncPrefectClient", flow_run: str) -> bool:
     """Whether the server knows this flow run as cancelled."""
     with suppress(ObjectNotFound):
         state = client.read_flow_run(UUID(flow_run)).state

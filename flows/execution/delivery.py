@@ -7,7 +7,7 @@ from dataclasses import replace
 from contracts.errors import ForgeRefused, HarnessError, SandboxLost, WorkRefused
 from contracts.run import NodeResult, RunReport
 from contracts.sandbox import PersistentSandbox, Sandbox
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.request import ResolvedRequest
 from nodes.text import strip_control_characters, truncate_middle
@@ -23,19 +23,23 @@ class Delivery:
     """What a run made of the repository, and how far it has come."""
 
     def __init__(
-        self, request: ResolvedRequest, run_id: str, checkpoints: Checkpoints, workshop: Workshop
+        self,
+        request: ResolvedRequest,
+        run_id: str,
+        checkpoints: Checkpoints,
+        workshop: RunDependencies,
     ) -> None:
         self.branch = f"harness/{run_id}/{request.definition.name}"
-        self.work = checkpoints.now.work
+        self.work = checkpoints.current.work
         self.pushed = False
         self.pull_request: str | None = None
         self.notices: tuple[str, ...] = ()
         self._request = request
         self._checkpoints = checkpoints
-        self._base = checkpoints.now.base
+        self._base = checkpoints.current.base
         self._workshop = workshop
 
-    def take(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
+    def collect(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
         """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""
         about = self._request.intent or self._request.definition.description
         message = f"harness: {truncate_middle(strip_control_characters(about), MESSAGE_CAP)}"
@@ -44,7 +48,7 @@ class Delivery:
             self._tell(*reset_index(sandbox), *ignored_files_notice(sandbox))
         if ended is not None:
             self._checkpoints.save(
-                replace(self._checkpoints.now, ended=dict(ended), work=self.work)
+                replace(self._checkpoints.current, ended=dict(ended), work=self.work)
             )
 
     def rescue(self, sandbox: Sandbox) -> None:
@@ -53,7 +57,7 @@ class Delivery:
         What hinders that is a notice: it is not why the run ends.
         """
         try:
-            self.take(sandbox, ended=None)
+            self.collect(sandbox, ended=None)
             self.publish()
         except HarnessError as error:
             self.notices = (f"the work is not on its branch: {self._workshop.redact(str(error))}",)
@@ -69,12 +73,12 @@ class Delivery:
         except (WorkRefused, SandboxLost) as error:
             self._tell(f"what {name} made is not kept: {self._workshop.redact(str(error))}")
             return
-        now = self._checkpoints.now
+        now = self._checkpoints.current
         if lost is not None and branch not in now.lost:
             self._checkpoints.save(replace(now, lost=(*now.lost, branch)))
 
     def _tell(self, *notices: str) -> None:
-        now = self._checkpoints.now
+        now = self._checkpoints.current
         new = [notice for notice in notices if notice not in now.notices]
         if new:
             self._checkpoints.save(replace(now, notices=(*now.notices, *new)))
@@ -83,9 +87,9 @@ class Delivery:
         """Bring the work onto a branch of the user's repository."""
         if self.work is None:
             return
-        before = self._checkpoints.now.published
+        before = self._checkpoints.current.published
         publish_branch(self._base, self.work.branch, self.work.commit, replaces=before)
-        self._checkpoints.save(replace(self._checkpoints.now, published=self.work.commit))
+        self._checkpoints.save(replace(self._checkpoints.current, published=self.work.commit))
 
     def push(self, report: Callable[[], RunReport]) -> None:
         """Push the branch where it came from, and propose it there where a token is configured.
@@ -100,6 +104,8 @@ class Delivery:
         if remote is None:
             return
         try:
-            self.pull_request = self._workshop.propose(remote, self._base.ref_name, report())
+            self.pull_request = self._workshop.open_pull_request(
+                remote, self._base.ref_name, report()
+            )
         except ForgeRefused as error:
             self.notices = (self._workshop.redact(str(error)),)

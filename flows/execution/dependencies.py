@@ -10,10 +10,10 @@ from blueprints.types import Blueprint
 from contracts.gate import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.run_events import AppendEvents
-from flows.execution.pull_requests import Propose
-from flows.recall.notes import Notes
-from flows.recall.playbooks import Memory
-from flows.runs.checkpoint import Used
+from flows.execution.pull_requests import OpenPullRequest
+from flows.recall.notes import RunNotes
+from flows.recall.playbooks import RunMemory
+from flows.runs.checkpoint import UsedBudget
 from flows.runs.request import ResolvedRequest, RunRequest
 from nodes.agents.talk import ConversationStore
 from nodes.execute import RunAgent
@@ -29,7 +29,7 @@ Tell = Callable[[str, str], None]
 """Takes a node's name and one line of what happens in it."""
 
 
-class Opened(NamedTuple):
+class OpenedSandbox(NamedTuple):
     """A sandbox, and the variables that its commands need to find the way out."""
 
     sandbox: PersistentSandbox
@@ -37,44 +37,44 @@ class Opened(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workshop:
+class RunDependencies:
     """Everything a run needs from outside; built in `flows/execution/wiring.py`."""
 
     runs: Path
     repos: Path
     env: dict[str, str]
     redact: Redact
-    resolve: Callable[[RunRequest, Blueprint], ResolvedRequest]
+    resolve_request: Callable[[RunRequest, Blueprint], ResolvedRequest]
     """Fills in the settings' defaults."""
-    check: Callable[[ResolvedRequest], tuple[str, ...]]
+    check_request: Callable[[ResolvedRequest], tuple[str, ...]]
     """Refuses what cannot be run, before anything is started; gives notices for a person."""
     find_source: FindSource
     """The commit that a run begins with; asked for again, it is not looked for again."""
     open_sandbox: Callable[
-        [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
+        [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
     ]
     """A sandbox for this request and run id, gone when the block ends; it reaches the operator's
     hosts and the blueprint's, and tells what it tried. It is fresh, or has a checkpoint's files."""
-    keep_files_s: float
+    snapshot_ttl_s: float
     """How long the files of a run that stopped are kept."""
-    forget_files: Callable[[str, Collection[SnapshotId]], None]
+    remove_snapshots: Callable[[str, Collection[SnapshotId]], None]
     """Removes what is kept of a run's files, by its id, except what it is given."""
-    memory: Memory
-    propose: Propose
+    memory: RunMemory
+    open_pull_request: OpenPullRequest
     """Opens the pull request of what was pushed."""
-    notes: Callable[[], AbstractContextManager[Notes]]
+    open_notes: Callable[[], AbstractContextManager[RunNotes]]
     """The notebook, for as long as a run lasts."""
-    agents: Callable[
-        [ResolvedRequest, str, Path, Tell, Used, ConversationStore],
+    open_agents: Callable[
+        [ResolvedRequest, str, Path, Tell, UsedBudget, ConversationStore],
         AbstractContextManager[RunAgent],
     ]
     """Who does agentic nodes of this request and run id; the trajectory goes to the folder.
     The agents begin with what the run has used and said before it stopped, if it did."""
     bounds: Callable[[ResolvedRequest], GuardBounds | None]
     """What the guard of this request's agents goes by, besides the tools that nodes allow."""
-    approvals: Callable[[], "AbstractContextManager[Approvals]"]
+    open_approvals: Callable[[], "AbstractContextManager[Approvals]"]
     """Opens what is asked of a person."""
-    event_log: Callable[[], AbstractContextManager[AppendEvents]]
+    open_event_log: Callable[[], AbstractContextManager[AppendEvents]]
     """Opens the event log while the run waits for its sandbox."""
-    view: Callable[[str], ViewSpec]
+    run_view: Callable[[str], ViewSpec]
     """The page of a run, by its id, as its events tell it."""

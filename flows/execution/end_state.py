@@ -21,9 +21,9 @@ from contracts.errors import RunNotResumable
 from contracts.run import RunReport
 from flows.runs.home import write_in_home
 from flows.runs.layout import STATE_NOT_SET
-from flows.runs.lock import held
-from flows.runs.report import markdown
-from flows.runs.runs import read_diff, readable, report_in
+from flows.runs.lock import run_lock
+from flows.runs.report import report_markdown
+from flows.runs.runs import load_report, read_diff, try_read_record
 from flows.services.server import prefect_client
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def end_state(report: RunReport) -> State[RunReport]:
     return Failed(message=report.error, data=report)
 
 
-def note_state_not_set(folder: Path, api: str) -> None:
+def record_unset_state(folder: Path, api: str) -> None:
     """Note in the run's folder that the server at `api` does not know how the run ended."""
     write_in_home(folder / STATE_NOT_SET, api, run_id=folder.name)
 
 
-def set_noted_states(runs: Path, api: str) -> int:
+def set_recorded_states(runs: Path, api: str) -> int:
     """Set the end state of each flow run that was noted, and give how many were set.
 
     Raises:
@@ -65,8 +65,8 @@ def set_noted_states(runs: Path, api: str) -> int:
 def _set_noted(client: "SyncPrefectClient", runs: Path, note: Path, api: str) -> bool:
     own = note.parent
     try:
-        with held(runs, own.name):
-            asked, report = readable(own), report_in(own)
+        with run_lock(runs, own.name):
+            asked, report = try_read_record(own), load_report(own)
             if asked is None or asked.flow_run_id is None or report is None:
                 return False
             _set(client, UUID(asked.flow_run_id), report, read_diff(runs, own.name))
@@ -101,7 +101,7 @@ def _set(client: "SyncPrefectClient", flow_run: UUID, report: RunReport, diff: s
             key=f"report-{report.run_id}",
             type="markdown",
             description=f"{report.blueprint}: {report.status}",
-            data=markdown(report, diff),
+            data=report_markdown(report, diff),
             flow_run_id=flow_run,
         )
     )

@@ -9,24 +9,24 @@ from contracts.errors import RunNotResumable
 from contracts.run import RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.audit.agent_approvals import resume_point
-from flows.execution.dependencies import Workshop
-from flows.execution.run_state import Record
+from flows.execution.dependencies import RunDependencies
+from flows.execution.run_state import RunState
 from flows.recall.notes import with_notes
 from flows.runs import checkpoint
-from flows.runs.checkpoint import Checkpoint, Start
-from flows.runs.lock import held
+from flows.runs.checkpoint import Checkpoint, StartPoint
+from flows.runs.lock import run_lock
 from flows.runs.request import FlowRun, ResolvedRequest
-from flows.runs.resume import check_same
-from flows.runs.review_base import as_inside, compared_with
+from flows.runs.resume import check_same_nodes
+from flows.runs.review_base import request_in_sandbox, review_base
 from flows.runs.run_record import read_record, write_record
-from flows.runs.signals import undisturbed
+from flows.runs.signals import ignore_sigterm
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.workspace import clone_into_sandbox
 
 
 def run_blueprint(
     request: ResolvedRequest,
-    workshop: Workshop,
+    workshop: RunDependencies,
     *,
     run_id: str,
     flow_run: FlowRun | None = None,
@@ -48,14 +48,14 @@ def run_blueprint(
     """
     known = (workshop.runs / run_id).exists()
     base = None if known else _open(request, workshop)
-    with held(workshop.runs, run_id):
+    with run_lock(workshop.runs, run_id):
         start = _start(request, workshop, run_id, base)
         workshop.memory.prepare()
         folder = write_record(workshop.runs, run_id, request, flow_run)
         with (
-            workshop.event_log() as append,
-            workshop.notes() as book,
-            Record(request, start, folder, run_id, flow_run, workshop, append, book) as record,
+            workshop.open_event_log() as append,
+            workshop.open_notes() as book,
+            RunState(request, start, folder, run_id, flow_run, workshop, append, book) as record,
         ):
             if start.checkpoint.ended is None:
                 _do_nodes(
@@ -76,46 +76,48 @@ def run_blueprint(
 
 
 def _start(
-    request: ResolvedRequest, workshop: Workshop, run_id: str, base: BaseCommit | None
-) -> Start:
+    request: ResolvedRequest, workshop: RunDependencies, run_id: str, base: BaseCommit | None
+) -> StartPoint:
     """Where the run goes on, or the beginning: the base commit and nothing done."""
     folder = workshop.runs / run_id
     asked = read_record(folder)
     if asked is not None:
-        check_same(asked, request.definition)
+        check_same_nodes(asked, request.definition)
     kept = checkpoint.read(folder, request.repo)
     if kept is not None:
-        now = _on(checkpoint.continued(kept), request, workshop, run_id)
-        return Start(now, resumed=True)
+        now = _on(checkpoint.resume_checkpoint(kept), request, workshop, run_id)
+        return StartPoint(now, resumed=True)
     if asked is not None and not asked.queued:
         raise RunNotResumable(f"run {run_id} is finished: `harness run` starts another")
-    return Start(checkpoint.write_first(folder, base or _open(request, workshop)))
+    return StartPoint(checkpoint.write_first(folder, base or _open(request, workshop)))
 
 
-def _open(request: ResolvedRequest, workshop: Workshop) -> BaseCommit:
+def _open(request: ResolvedRequest, workshop: RunDependencies) -> BaseCommit:
     found = workshop.find_source
-    main = compared_with(request)
+    main = review_base(request)
     return fetch_base(request.repo, request.ref or None, main, store=workshop.repos, find=found)
 
 
-def _on(kept: Checkpoint, request: ResolvedRequest, workshop: Workshop, run_id: str) -> Checkpoint:
+def _on(
+    kept: Checkpoint, request: ResolvedRequest, workshop: RunDependencies, run_id: str
+) -> Checkpoint:
     """Where a run goes on: once its nodes had ended, at what a person approved since.
 
     An approved call whose work the checkpoint does not hold may be made again, unless it could
     reach further than the sandbox, and approved work may be pushed again.
     """
     folder, bounds = workshop.runs / run_id, workshop.bounds(request)
-    with workshop.approvals() as approvals:
+    with workshop.open_approvals() as approvals:
         if bounds is not None and not bounds.hosts:
-            approvals.restore_used(run_id, used_since=checkpoint.written(folder))
+            approvals.restore_used(run_id, used_since=checkpoint.written_at(folder))
         asked = approvals.list(run_id=run_id)
     return resume_point(kept, request.definition, asked, folder=folder)
 
 
 def _do_nodes(
-    record: Record,
+    record: RunState,
     request: ResolvedRequest,
-    workshop: Workshop,
+    workshop: RunDependencies,
     *,
     perform: WrapNode,
     lanes: Callable[[], WrapNode],
@@ -124,38 +126,42 @@ def _do_nodes(
     checkpoints = record.checkpoints
     run_id = record.ctx.run_id
     with (
-        workshop.agents(
-            request, run_id, record.folder, told.on_line, record.used, checkpoints.talks
+        workshop.open_agents(
+            request, run_id, record.folder, told.on_line, record.used_budget, checkpoints.talks
         ) as run_agent,
-        workshop.open_sandbox(request, run_id, record.egress, checkpoints.now.files) as opened,
+        workshop.open_sandbox(request, run_id, record.egress, checkpoints.current.files) as opened,
     ):
         sandbox = opened.sandbox
         checkpoints.prepare(sandbox)
-        if checkpoints.now.files is None:
-            clone_into_sandbox(sandbox, checkpoints.now.base, record.delivery.branch)
+        if checkpoints.current.files is None:
+            clone_into_sandbox(sandbox, checkpoints.current.base, record.delivery.branch)
         checkpoints.follow(sandbox)
         env = {**workshop.env, **opened.env}
-        asked = as_inside(request, checkpoints.now.base)
-        record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recalled())
+        asked = request_in_sandbox(request, checkpoints.current.base)
+        record.ctx = _context(asked, env, run_id, sandbox.work_dir, record.recall())
         run_node = NodeRunner(
             sandbox,
-            with_notes(run_agent, record.events.recording_notes(record.book), request, run_id),
+            with_notes(run_agent, record.events.recording_notes(record.notes), request, run_id),
             wrap=checkpoints.perform(perform, request.model),
             listener=told,
             redact=workshop.redact,
             lane_hooks=LaneHooks(
-                wrap=lambda name, fork: checkpoints.beside(lanes(), request.model, name, fork),
+                wrap=lambda name, fork: checkpoints.perform_in_lane(
+                    lanes(), request.model, name, fork
+                ),
                 saved_files=checkpoints.fork_of,
                 save_work=record.delivery.keep_lane,
             ),
         )
         record.events.write_start()
         with _collected(record, sandbox):
-            run_nodes(request.definition.nodes, record.ctx, run_node, checkpoint=record.keep)
+            run_nodes(
+                request.definition.nodes, record.ctx, run_node, checkpoint=record.node_finished
+            )
 
 
 @contextmanager
-def _collected(record: Record, sandbox: Sandbox) -> Iterator[None]:
+def _collected(record: RunState, sandbox: Sandbox) -> Iterator[None]:
     """Take the work out when the block ends, however it ends.
 
     Of a lost sandbox too, as far as it can be had: it may live, and the engine alone refuse, as
@@ -164,10 +170,10 @@ def _collected(record: Record, sandbox: Sandbox) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with undisturbed():
+        with ignore_sigterm():
             record.delivery.rescue(sandbox)
         raise
-    record.delivery.take(sandbox, ended=record.ctx.results)
+    record.delivery.collect(sandbox, ended=record.ctx.results)
 
 
 def _context(

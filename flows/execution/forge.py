@@ -39,7 +39,7 @@ class PullRequest:
     draft: bool = True
 
 
-def project_of(remote: str) -> tuple[str, str] | None:
+def parse_remote(remote: str) -> tuple[str, str] | None:
     """Host and project of a git remote, such as `("github.com", "team/app")`; None of a path."""
     if "://" not in remote:
         place, colon, path = remote.partition(":")

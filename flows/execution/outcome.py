@@ -7,17 +7,17 @@ from pathlib import Path
 from blueprints.report import build_report, exception_reports
 from contracts.run import RunContext, RunReport, RunStatus, SurfacedMemory
 from flows.execution.delivery import Delivery
-from flows.execution.pending_approvals import Doubt
+from flows.execution.pending_approvals import PendingApprovals
 from flows.runs.checkpoints import Checkpoints
 from flows.runs.egress import EgressLog
 from flows.runs.layout import TRAJECTORY
-from flows.runs.model_calls import spent
+from flows.runs.model_calls import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
 from sandbox.git import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stopped:
+class Interruption:
     """How and why a run ended before its nodes had; `resumable` when it can go on.
 
     If a node raised an exception, `blame` is one line on it, and `raised_in` holds that node and
@@ -25,14 +25,14 @@ class Stopped:
     """
 
     status: RunStatus
-    why: str
+    reason: str
     resumable: bool
-    blame: str = ""
+    blamed_line: str = ""
     raised_in: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class RunFacts:
     """What is known of a run: what its nodes gave, and what became of their work."""
 
     request: ResolvedRequest
@@ -41,7 +41,7 @@ class Known:
     """The run's own."""
     checkpoints: Checkpoints
     delivery: Delivery
-    doubt: Doubt
+    pending_approvals: PendingApprovals
     egress: EgressLog
     flow_run: FlowRun | None
     started_at: str
@@ -55,18 +55,20 @@ class Known:
     @property
     def status(self) -> RunStatus:
         """How a run ends whose nodes did."""
-        if self.doubt.refused is not None:
+        if self.pending_approvals.refused is not None:
             return "failure"
         status = self.verdict.status
-        return "waiting" if status == "success" and self.doubt.waits else status
+        return "waiting" if status == "success" and self.pending_approvals.is_waiting else status
 
 
-def run_report(known: Known, surfaced: SurfacedMemory, stopped: Stopped | None) -> RunReport:
+def run_report(
+    known: RunFacts, surfaced: SurfacedMemory, stopped: Interruption | None
+) -> RunReport:
     """The report of a run as it is known now; `stopped` is None when its nodes came to an end."""
     verdict, request, work = known.verdict, known.request, known.delivery.work
-    usage = spent(known.folder / TRAJECTORY) or verdict.token_usage
+    usage = total_usage(known.folder / TRAJECTORY) or verdict.token_usage
     nodes = request.definition.nodes
-    raised = exception_reports(nodes, stopped.raised_in, stopped.blame) if stopped else ()
+    raised = exception_reports(nodes, stopped.raised_in, stopped.blamed_line) if stopped else ()
     failed_by = raised[0].name if raised else None
     return replace(
         verdict,
@@ -74,15 +76,17 @@ def run_report(known: Known, surfaced: SurfacedMemory, stopped: Stopped | None) 
         token_usage=usage,
         cost_usd=usage.cost_usd,
         status=stopped.status if stopped else known.status,
-        failed_node=failed_by if stopped or known.doubt.waits else verdict.failed_node,
-        error=stopped.why if stopped else verdict.error or known.doubt.refused,
+        failed_node=failed_by
+        if stopped or known.pending_approvals.is_waiting
+        else verdict.failed_node,
+        error=stopped.reason if stopped else verdict.error or known.pending_approvals.refused,
         flow_run_id=known.flow_run.id if known.flow_run else None,
         flow_run_url=known.flow_run.url if known.flow_run else None,
         repo=redact_url(request.repo),
         intent=request.intent,
         agent=request.agent,
         model=request.model,
-        base_commit=known.checkpoints.now.base.commit,
+        base_commit=known.checkpoints.current.base.commit,
         branch=work.branch if work else None,
         commit=work.commit if work else None,
         diff_stat=work.diff_stat if work else verdict.diff_stat,
@@ -94,15 +98,15 @@ def run_report(known: Known, surfaced: SurfacedMemory, stopped: Stopped | None) 
     )
 
 
-def _notices(known: Known, stopped: Stopped | None) -> Iterator[str]:
-    now, work = known.checkpoints.now, known.delivery.work
+def _notices(known: RunFacts, stopped: Interruption | None) -> Iterator[str]:
+    now, work = known.checkpoints.current, known.delivery.work
     for when in now.went_on:
         yield f"went on {when}, without running them again"
     if stopped and stopped.resumable:
         again = f"`harness runs resume {known.ctx.run_id}` goes on"
         yield f"the nodes did not come to an end: {again}"
     suspends = known.flow_run is not None and known.flow_run.suspends
-    yield from known.doubt.notices(suspends=suspends)
+    yield from known.pending_approvals.notices(suspends=suspends)
     for branch in now.lost:
         yield f"what did not win is kept: {now.base.bare} has {branch}"
     yield from now.notices

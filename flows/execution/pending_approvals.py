@@ -8,7 +8,7 @@ from contracts.gate import GuardBounds
 from flows.audit.agent_approvals import approval_notices, decisions_text, pending_approvals
 from flows.audit.approval_text import expired_line
 from flows.execution.delivery import Delivery
-from flows.execution.work_check import check_work, unpermitted_work
+from flows.execution.work_check import check_changes, refused_changes
 from flows.runs.request import ResolvedRequest
 from policy.types import Approval
 from sandbox.repos import BaseCommit
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
 
 
-class Doubt:
+class PendingApprovals:
     """What is in doubt of one run; nothing is before `look` has looked."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Doubt:
         self._asked: Sequence[Approval] = ()
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether a person has yet to decide."""
         return bool(pending_approvals(self._asked))
 
@@ -48,12 +48,12 @@ class Doubt:
         """What the report says of it; a run that `suspends` itself goes on by itself."""
         return approval_notices(self._asked, self._run_id, suspends=suspends)
 
-    def decided_text(self) -> str:
+    def decisions_text(self) -> str:
         """What a person has said to the agents of a run that goes on; empty for nothing."""
         with self._approvals() as approvals:
             return decisions_text(approvals.list(run_id=self._run_id))
 
-    def look(self, *, only_ends: bool) -> None:
+    def load(self, *, only_ends: bool) -> None:
         """See what waits for a person now that the nodes are over, the work itself included.
 
         A run that goes on but `only_ends` is refused what nobody decided about in time.
@@ -68,19 +68,19 @@ class Doubt:
             while looking:
                 waits = self._work_waits(approvals)
                 self._asked = approvals.list(run_id=self._run_id)
-                looking = waits and not self.waits  # somebody decided just now
+                looking = waits and not self.is_waiting  # somebody decided just now
 
     def _work_needs_approval(self) -> bool:
         """Whether a push of work that no agent had a hand in needs a person's word."""
         work, bounds = self._delivery.work, self._bounds
         if not self._request.push or work is None or bounds is None:
             return False
-        return unpermitted_work(work, self._base, bounds) is not None
+        return refused_changes(work, self._base, bounds) is not None
 
     def _work_waits(self, approvals: "Approvals") -> bool:
         work, bounds = self._delivery.work, self._bounds
         if work is None or bounds is None:
             return False
-        checked = check_work(work, self._base, bounds, run_id=self._run_id, approvals=approvals)
+        checked = check_changes(work, self._base, bounds, run_id=self._run_id, approvals=approvals)
         self.refused = checked.refused
         return checked.waits

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from flows.config.settings import Settings
 from flows.runs.checkpoint import bases_needed
-from flows.runs.runs import readable
+from flows.runs.runs import try_read_record
 from sandbox.branches import Branch, collect_garbage, list_branches, remove_branch
 from sandbox.repos import remove_base, unused_bases
 
 
-class Pruned(NamedTuple):
+class PrunedBranch(NamedTuple):
     """A branch that was removed, or would be, from this bare repository.
 
     Without a run it is the ref of a commit that runs began at.
@@ -25,7 +25,9 @@ class Pruned(NamedTuple):
     repository: Path
 
 
-def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tuple[Pruned, ...]:
+def prune(
+    settings: Settings, before: datetime, *, dry_run: bool = False
+) -> tuple[PrunedBranch, ...]:
     """Remove what was last used before this moment and is needed by none, and its room.
 
     That is the branches that lost, never the one of a run's work or of a run nobody knows any
@@ -37,12 +39,12 @@ def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tup
         for branch in list_branches(bare, "harness/"):
             run_id = _lost(settings.runs, branch)
             if run_id is not None and branch.committed_at < before:
-                found.append(Pruned(run_id, branch.name, bare))
+                found.append(PrunedBranch(run_id, branch.name, bare))
                 if not dry_run:
                     remove_branch(bare, branch.name)
         for commit in unused_bases(bare, before):
             if commit not in needed:
-                found.append(Pruned(None, f"refs/harness/base/{commit}", bare))
+                found.append(PrunedBranch(None, f"refs/harness/base/{commit}", bare))
                 if not dry_run:
                     remove_base(bare, commit)
         if not dry_run:
@@ -53,5 +55,5 @@ def prune(settings: Settings, before: datetime, *, dry_run: bool = False) -> tup
 def _lost(runs: Path, branch: Branch) -> str | None:
     """The run in which this branch's agent did not win; None of any other branch."""
     _, run_id, name = branch.name.split("/", maxsplit=2)
-    asked = readable(runs / run_id)
+    asked = try_read_record(runs / run_id)
     return run_id if asked is not None and name.startswith(f"{asked.name}.") else None

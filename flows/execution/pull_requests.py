@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 
 from contracts.run import RunReport
 from flows.config.settings import ForgeSettings
-from flows.execution.forge import Forge, PullRequest, open_pull_request, project_of
-from flows.runs.report import markdown
+from flows.execution.forge import Forge, PullRequest, open_pull_request, parse_remote
+from flows.runs.report import report_markdown
 from nodes.text import strip_control_characters
 
-Propose = Callable[[str, str | None, RunReport], str | None]
+OpenPullRequest = Callable[[str, str | None, RunReport], str | None]
 """Takes the remote that was pushed to, the branch the run began from and the report so far;
 gives the page of the pull request, None where the remote is no forge that we have a token for."""
 
@@ -18,11 +18,13 @@ _QUICK_ACTION = re.compile(r"^(\s*)/", re.MULTILINE)
 _GAP = "\u200b"
 
 
-def proposer(forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]) -> Propose:
+def pull_request_opener(
+    forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]
+) -> OpenPullRequest:
     """A `Propose` for these forges, by host name."""
 
     def propose(remote: str, base: str | None, report: RunReport) -> str | None:
-        found = project_of(remote)
+        found = parse_remote(remote)
         wanted = forges.get(found[0]) if found else None
         token = environ.get(wanted.token_variable) if wanted else None
         if found is None or wanted is None or not token or report.branch is None:
@@ -43,15 +45,15 @@ def proposer(forges: Mapping[str, ForgeSettings], environ: Mapping[str, str]) ->
 def title(report: RunReport) -> str:
     """One line: the blueprint and what was asked."""
     whole = f"{report.blueprint}: {report.intent or report.run_id}"
-    return powerless(" ".join(strip_control_characters(whole).split()))
+    return inert_markdown(" ".join(strip_control_characters(whole).split()))
 
 
 def body(report: RunReport) -> str:
     """The report without its diff, which the forge shows; nothing in it has power there."""
-    return powerless(markdown(report, diff=""))
+    return inert_markdown(report_markdown(report, diff=""))
 
 
-def powerless(text: str) -> str:
+def inert_markdown(text: str) -> str:
     """The text as it was to the eye; it calls nobody, closes nothing, links and commands nothing.
 
     Forges read `@name`, `fixes #12`, addresses of issues, and (GitLab) lines that begin with

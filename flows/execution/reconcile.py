@@ -12,18 +12,18 @@ from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotFound, RunNotResumable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
-from flows.execution.queue import end_queued
-from flows.execution.run_state import Record
-from flows.execution.unrecorded import tell_late
-from flows.execution.wiring import engine, owner, workshop
+from flows.execution.dependencies import RunDependencies
+from flows.execution.queue import finish_queued
+from flows.execution.run_state import RunState
+from flows.execution.unrecorded import record_late
+from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
 from flows.runs import checkpoint
-from flows.runs.checkpoint import Checkpoint, Start
-from flows.runs.lock import held
+from flows.runs.checkpoint import Checkpoint, StartPoint
+from flows.runs.lock import run_lock
 from flows.runs.request import FlowRun, ResolvedRequest
-from flows.runs.resume import request_for, request_of
+from flows.runs.resume import recorded_request, request_for
 from flows.runs.run_record import RunRecord, read_record
-from flows.runs.runs import State, list_runs, read_entry, readable
+from flows.runs.runs import State, list_runs, read_entry, try_read_record
 from nodes.commands import command
 from nodes.types import Node
 from sandbox.reap import reap
@@ -40,39 +40,39 @@ if TYPE_CHECKING:
     from prefect.client.schemas import FlowRun as PrefectRun
 
 
-def settle_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState") -> None:  # noqa: ARG001 - Prefect's signature of a hook
+def reconcile_flow_run(flow: object, flow_run: "PrefectRun", state: "PrefectState") -> None:  # noqa: ARG001 - Prefect's signature of a hook
     """The hook of a flow run that was cancelled or has crashed; Prefect's worker calls it.
 
     A run whose process told of its end itself is left as it is.
     """
     settings, run_id = load_settings(), str(flow_run.id)[-8:]
-    tools = workshop(settings)
-    tell_late(tools)
-    asked = readable(tools.runs / run_id)
+    tools = build_dependencies(settings)
+    record_late(tools)
+    asked = try_read_record(tools.runs / run_id)
     if asked is not None and asked.flow_run_id != str(flow_run.id):
         return  # another run, whose id ends alike
     why = KeyboardInterrupt() if state.is_cancelling() else Unavailable(_died(state.message))
-    if settle(tools, run_id, why) is None:
+    if reconcile_run(tools, run_id, why) is None:
         return
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
-        reap(engine(), owner(settings))
-    end_tasks(flow_run.id, state.message)
+        reap(docker_engine(), sandbox_owner(settings))
+    crash_open_tasks(flow_run.id, state.message)
 
 
-def settle_lost(tools: Workshop) -> int:
+def reconcile_lost_runs(tools: RunDependencies) -> int:
     """Report and record the newest runs that were killed and that nobody settled; how many.
 
     Those of the command line have no worker that would. One that died after its report is only
     recorded, as it ended.
     """
-    late = tell_late(tools)
+    late = record_late(tools)
     lost = [entry.run_id for entry in list_runs(tools.runs, limit=NEWEST) if entry.state == "lost"]
     return late + sum(_is_settled(tools, run_id) for run_id in lost)
 
 
-def _is_settled(tools: Workshop, run_id: str) -> bool:
+def _is_settled(tools: RunDependencies, run_id: str) -> bool:
     try:
-        return settle(tools, run_id, Unavailable(_died(None))) is not None
+        return reconcile_run(tools, run_id, Unavailable(_died(None))) is not None
     except HarnessError as error:  # the others are settled all the same
         _log.warning("run %s is not settled yet: %s", run_id, error)
         return False
@@ -81,7 +81,7 @@ def _is_settled(tools: Workshop, run_id: str) -> bool:
         return False
 
 
-def end_tasks(flow_run_id: "UUID", message: str | None) -> None:
+def crash_open_tasks(flow_run_id: "UUID", message: str | None) -> None:
     """Show the nodes that were under way as crashed: nobody else would end them."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas import filters
@@ -97,8 +97,8 @@ def end_tasks(flow_run_id: "UUID", message: str | None) -> None:
             client.set_task_run_state(task.id, Crashed(message=message), force=True)
 
 
-def settle(
-    tools: Workshop, run_id: str, why: BaseException, *, of: State = "lost"
+def reconcile_run(
+    tools: RunDependencies, run_id: str, why: BaseException, *, of: State = "lost"
 ) -> RunReport | None:
     """Report and record a run whose process is gone; None when there is nothing to be done.
 
@@ -109,7 +109,7 @@ def settle(
         asked = read_record(tools.runs / run_id)
         if asked is None or read_entry(tools.runs, run_id).state != of:
             return None
-        with held(tools.runs, run_id):
+        with run_lock(tools.runs, run_id):
             if read_entry(tools.runs, run_id).state != of:
                 return None
             return _settled(tools, asked, why, gives_up=of == "waiting")
@@ -118,18 +118,18 @@ def settle(
 
 
 def _settled(
-    tools: Workshop, asked: RunRecord, why: BaseException, *, gives_up: bool
+    tools: RunDependencies, asked: RunRecord, why: BaseException, *, gives_up: bool
 ) -> RunReport | None:
     run_id, folder = asked.run_id, tools.runs / asked.run_id
     start = checkpoint.read(folder, asked.repo)
     if start is None:
-        return end_queued(tools, asked, why) if asked.queued else None
+        return finish_queued(tools, asked, why) if asked.queued else None
     request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
-    with tools.event_log() as append, tools.notes() as book, suppress(type(why)):
-        known = Start(checkpoint.continued(start), resumed=True)
-        record = Record(request, known, folder, run_id, flow_run, tools, append, book)
-        record.checkpoints.now = start  # it only stopped
+    with tools.open_event_log() as append, tools.open_notes() as book, suppress(type(why)):
+        known = StartPoint(checkpoint.resume_checkpoint(start), resumed=True)
+        record = RunState(request, known, folder, run_id, flow_run, tools, append, book)
+        record.checkpoints.current = start  # it only stopped
         record.gives_up = gives_up
         with record:
             record.ctx = _so_far(request, start, run_id)
@@ -141,7 +141,7 @@ def _request(asked: RunRecord) -> ResolvedRequest:
     """What was asked; a blueprint that is gone by now is as its nodes were called."""
     try:
         with chdir(Path.cwd()):  # the worker's process goes on
-            return request_of(asked)
+            return recorded_request(asked)
     except RunNotResumable:
         nodes = [deterministic(name, "", command("false")) for name in asked.nodes]
         return request_for(asked, Blueprint(name=asked.name, description="", nodes=nodes))

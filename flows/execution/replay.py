@@ -11,13 +11,13 @@ from blueprints.engine import NodeRunner, RunListener, run_nodes
 from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
 from contracts.run import RunContext, RunReport
-from flows.execution.dependencies import Workshop
-from flows.runs.checkpoint import Used
+from flows.execution.dependencies import RunDependencies
+from flows.runs.checkpoint import UsedBudget
 from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.request import ResolvedRequest, new_run_id
 from flows.runs.resume import request_for
-from flows.runs.review_base import as_inside, compared_with
+from flows.runs.review_base import request_in_sandbox, review_base
 from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
 from nodes.agents.talk import NO_CONVERSATIONS
@@ -28,7 +28,7 @@ from sandbox.workspace import WorkCommit, clone_into_sandbox, collect_work
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay:
+class ReplayOutcome:
     """How a replay ended: at which step it differed, if it did, and in which files."""
 
     run_id: str
@@ -40,8 +40,11 @@ class Replay:
 
 
 def replay(
-    runs: Path, run: str, workshop: Callable[[Path], Workshop], watch: RunListener | None = None
-) -> Replay:
+    runs: Path,
+    run: str,
+    workshop: Callable[[Path], RunDependencies],
+    watch: RunListener | None = None,
+) -> ReplayOutcome:
     """Do a run again, on its base commit, in a fresh sandbox, and compare steps and tree.
 
     `workshop` makes one whose agents get the replies of this trajectory. Nothing is kept of
@@ -58,14 +61,12 @@ def replay(
         _recorded_request(own, report) as request,
     ):
         shop = workshop(own / TRAJECTORY)
-        base = fetch_base(
-            request.repo, request.ref or None, compared_with(request), store=shop.repos
-        )
+        base = fetch_base(request.repo, request.ref or None, review_base(request), store=shop.repos)
         work = _do(request, base, shop, Path(folder), watch or RunListener())
         old, new = own / TRAJECTORY, Path(folder, TRAJECTORY)
         difference = first_difference(old, new) if old.exists() and new.exists() else None
     was, now = report.commit or base.commit, work.commit if work else base.commit
-    return Replay(
+    return ReplayOutcome(
         run_id=report.run_id,
         same=difference is None and tree_id(base, was) == tree_id(base, now),
         difference=difference,
@@ -95,12 +96,18 @@ def _recorded_request(own: Path, report: RunReport) -> Iterator[ResolvedRequest]
 
 
 def _do(
-    request: ResolvedRequest, base: BaseCommit, shop: Workshop, folder: Path, watch: RunListener
+    request: ResolvedRequest,
+    base: BaseCommit,
+    shop: RunDependencies,
+    folder: Path,
+    watch: RunListener,
 ) -> WorkCommit | None:
     run_id = new_run_id()
     branch = f"harness/{run_id}/{request.definition.name}"
     with (
-        shop.agents(request, run_id, folder, watch.on_line, Used(), NO_CONVERSATIONS) as run_agent,
+        shop.open_agents(
+            request, run_id, folder, watch.on_line, UsedBudget(), NO_CONVERSATIONS
+        ) as run_agent,
         shop.open_sandbox(request, run_id, EgressLog(folder / EGRESS), None) as opened,
     ):
         clone_into_sandbox(opened.sandbox, base, branch)
@@ -112,7 +119,7 @@ def _do(
             agent=request.agent,
             model=request.model,
             env={**shop.env, **opened.env},
-            options=as_inside(request, base).options,
+            options=request_in_sandbox(request, base).options,
         )
         run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not

@@ -8,8 +8,8 @@ from contracts.agents import CLI_AGENTS
 from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.sandbox import SnapshotId
 from flows.config.settings import Settings
-from flows.execution.dependencies import Opened
-from flows.runs.owner import owner_of
+from flows.execution.dependencies import OpenedSandbox
+from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
 from sandbox.egress import EgressProxy, OnEvent
@@ -21,19 +21,21 @@ from sandbox.pool import take_from_pool
 from sandbox.reap import reap, remove_checkpoints
 
 
-def sandboxes(
+def run_sandboxes(
     settings: Settings, engine: Callable[[], DockerEngine]
-) -> Callable[[ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]]:
+) -> Callable[
+    [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
+]:
     """Opens the sandbox of a run, fresh or with the files that were kept of it."""
     wanted = settings.sandbox
 
     @contextmanager
     def open_sandbox(
         request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
-    ) -> Iterator[Opened]:
+    ) -> Iterator[OpenedSandbox]:
         docker = engine()
         if files is None:
-            spec = spec_for(settings, docker, run_id, cli=bool(request.agents & CLI_AGENTS))
+            spec = sandbox_spec(settings, docker, run_id, cli=bool(request.agents & CLI_AGENTS))
         else:
             spec = _spec(settings, run_id, _kept(docker, files, run_id))
         allow = (*wanted.egress, *request.definition.egress)
@@ -43,7 +45,7 @@ def sandboxes(
             _taken(docker, spec, files) or DockerSandbox.start(docker, spec) as sandbox,
         ):
             env = open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle) if allow else {}
-            yield Opened(sandbox, env)
+            yield OpenedSandbox(sandbox, env)
 
     return open_sandbox
 
@@ -54,7 +56,9 @@ def _taken(
     return take_from_pool(docker, spec) if files is None else None
 
 
-def spec_for(settings: Settings, docker: DockerEngine, run_id: str, *, cli: bool) -> SandboxSpec:
+def sandbox_spec(
+    settings: Settings, docker: DockerEngine, run_id: str, *, cli: bool
+) -> SandboxSpec:
     """The sandbox that a run gets; with `cli` its image has the agents that are programs.
 
     Raises:
@@ -68,7 +72,7 @@ def spec_for(settings: Settings, docker: DockerEngine, run_id: str, *, cli: bool
 def _spec(settings: Settings, run_id: str, image: str) -> SandboxSpec:
     return SandboxSpec(
         image=image,
-        owner=owner_of(settings.home),
+        owner=home_owner(settings.home),
         run_id=run_id,
         ttl_s=settings.sandbox.ttl_s,
         limits=settings.sandbox.limits,
@@ -101,7 +105,7 @@ def _kept(docker: DockerEngine, files: SnapshotId, run_id: str) -> SnapshotId:
     return files
 
 
-def forgetting(
+def snapshot_remover(
     settings: Settings, engine: Callable[[], DockerEngine]
 ) -> Callable[[str, Collection[SnapshotId]], None]:
     """Removes what is kept of a run's files but for those it is given."""
@@ -109,7 +113,7 @@ def forgetting(
     def forget(run_id: str, but: Collection[SnapshotId]) -> None:
         # What cannot be removed now is reaped at its deadline.
         with suppress(Unavailable):
-            remove_checkpoints(engine(), owner_of(settings.home), run_id, keep=but)
+            remove_checkpoints(engine(), home_owner(settings.home), run_id, keep=but)
 
     return forget
 

@@ -15,8 +15,8 @@ from blueprints.engine import WrapNode
 from contracts.run import NodeResult, RunReport
 from contracts.sandbox import SnapshotId
 from flows.config.settings import TelemetrySettings
-from flows.execution.dependencies import Opened, Workshop
-from flows.execution.traced_sandbox import TracedSandbox, spanning
+from flows.execution.dependencies import OpenedSandbox, RunDependencies
+from flows.execution.traced_sandbox import TracedSandbox, traced_span
 from flows.runs.model_calls import model_calls
 from flows.runs.request import ResolvedRequest
 from nodes.types import Node
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 FLUSH_TIMEOUT_MS = 5_000
 
 OpenSandbox = Callable[
-    [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[Opened]
+    [ResolvedRequest, str, OnEvent, SnapshotId | None], AbstractContextManager[OpenedSandbox]
 ]
 
 
-class Trace(Protocol):
+class RunTrace(Protocol):
     """Reports one run to telemetry."""
 
     def perform(self, perform: WrapNode) -> WrapNode: ...
 
-    def workshop(self, tools: Workshop) -> Workshop: ...
+    def workshop(self, tools: RunDependencies) -> RunDependencies: ...
 
     def ended(self, report: RunReport, trajectory: Path) -> None: ...
 
@@ -49,7 +49,7 @@ class _Silent:
     def perform(self, perform: WrapNode) -> WrapNode:
         return perform
 
-    def workshop(self, tools: Workshop) -> Workshop:
+    def workshop(self, tools: RunDependencies) -> RunDependencies:
         return tools
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
@@ -57,7 +57,9 @@ class _Silent:
 
 
 @contextmanager
-def traced(settings: TelemetrySettings, request: ResolvedRequest, run_id: str) -> Iterator[Trace]:
+def trace_run(
+    settings: TelemetrySettings, request: ResolvedRequest, run_id: str
+) -> Iterator[RunTrace]:
     """The trace of the run that is done in the block; sent when the block ends."""
     if settings.endpoint is None:
         yield _Silent()
@@ -71,7 +73,7 @@ def traced(settings: TelemetrySettings, request: ResolvedRequest, run_id: str) -
     name = f"run {request.definition.name}"
     with (
         _exporting(settings.endpoint, settings.service) as (tracer, counted),
-        spanning(tracer, name, about) as span,
+        traced_span(tracer, name, about) as span,
     ):
         yield _Told(tracer, span, counted)
 
@@ -86,20 +88,20 @@ class _Told:
 
     def perform(self, perform: WrapNode) -> WrapNode:
         def told(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
-            with spanning(self._tracer, f"node {node.name}") as span:
+            with traced_span(self._tracer, f"node {node.name}") as span:
                 result = perform(node, execute)
                 span.set_attribute("harness.status", result.status)
                 return result
 
         return told
 
-    def workshop(self, tools: Workshop) -> Workshop:
+    def workshop(self, tools: RunDependencies) -> RunDependencies:
         @contextmanager
         def open_sandbox(
             request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None
-        ) -> Iterator[Opened]:
+        ) -> Iterator[OpenedSandbox]:
             with tools.open_sandbox(request, run_id, on_event, files) as opened:
-                yield Opened(TracedSandbox(opened.sandbox, self._tracer), opened.env)
+                yield OpenedSandbox(TracedSandbox(opened.sandbox, self._tracer), opened.env)
 
         return replace(tools, open_sandbox=open_sandbox)
 

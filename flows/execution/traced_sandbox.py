@@ -30,7 +30,7 @@ class TracedSandbox:
         return self._inner.work_dir
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
-        with spanning(self._tracer, f"exec {command.argv[0]}") as span:
+        with traced_span(self._tracer, f"exec {command.argv[0]}") as span:
             result = self._inner.exec(command, on_output)
             span.set_attribute("process.exit.code", result.exit_code)
             span.set_attribute("harness.timed_out", result.timed_out)
@@ -71,7 +71,7 @@ class TracedSandbox:
 
 
 @contextmanager
-def spanning(
+def traced_span(
     tracer: "Tracer", name: str, attributes: Mapping[str, str] | None = None
 ) -> Iterator["Span"]:
     """A span of what is done in the block; of what that raises it tells the class alone."""

@@ -9,35 +9,35 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from contracts.errors import HarnessError, RunNotFound, RunNotResumable
-from flows.execution.dependencies import Workshop
-from flows.recall.playbooks import Away
+from flows.execution.dependencies import RunDependencies
+from flows.recall.playbooks import MemoryUnavailable
 from flows.runs import runs
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT, REPORT, UNTOLD
-from flows.runs.lock import held
+from flows.runs.lock import run_lock
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Untold:
+class UnrecordedRun:
     """What memory is told besides the report, and whether the run is over then."""
 
     verdict_later: bool
     over: bool
 
 
-def note(folder: Path, untold: Untold) -> None:
+def mark_unrecorded(folder: Path, untold: UnrecordedRun) -> None:
     """Write down that memory is to be told of the run's report."""
     write_in_home(folder / UNTOLD, json.dumps(asdict(untold)), run_id=folder.name)
 
 
-def forget(folder: Path) -> None:
+def mark_recorded(folder: Path) -> None:
     """Memory knows."""
     (folder / UNTOLD).unlink(missing_ok=True)
 
 
-def tell_late(tools: Workshop) -> int:
+def record_late(tools: RunDependencies) -> int:
     """Tell memory of the reports that it was not told of; how many. It may know one.
 
     One that cannot be told is left for the next time.
@@ -45,7 +45,7 @@ def tell_late(tools: Workshop) -> int:
     return sum(_told(tools, own) for own in list(_noted(tools.runs)))
 
 
-def _told(tools: Workshop, own: Path) -> bool:
+def _told(tools: RunDependencies, own: Path) -> bool:
     try:
         return _tell(tools, own)
     except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
@@ -60,22 +60,22 @@ def _told(tools: Workshop, own: Path) -> bool:
 
 def _noted(folder: Path) -> Iterator[Path]:
     for path in folder.glob(f"*/{UNTOLD}"):
-        asked = runs.readable(path.parent)
-        if asked is not None and runs.is_over(path.parent, asked):
+        asked = runs.try_read_record(path.parent)
+        if asked is not None and runs.has_run_exited(path.parent, asked):
             yield path.parent
 
 
-def _tell(tools: Workshop, own: Path) -> bool:
-    with held(tools.runs, own.name):
+def _tell(tools: RunDependencies, own: Path) -> bool:
+    with run_lock(tools.runs, own.name):
         path, report = own / UNTOLD, own / REPORT
         if not path.is_file() or not report.is_file():
             return False
-        untold = TypeAdapter(Untold).validate_json(path.read_bytes())
+        untold = TypeAdapter(UnrecordedRun).validate_json(path.read_bytes())
         known = runs.read_report(tools.runs, own.name)
-        if isinstance(tools.memory.record(known, untold.verdict_later), Away):
+        if isinstance(tools.memory.record(known, untold.verdict_later), MemoryUnavailable):
             return False
         if untold.over:
             (own / CHECKPOINT).unlink(missing_ok=True)
-            tools.forget_files(own.name, ())
-        forget(own)
+            tools.remove_snapshots(own.name, ())
+        mark_recorded(own)
         return True

@@ -17,18 +17,18 @@ from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
 from flows.config.resolve import resolve_request
 from flows.config.settings import Settings, load_settings
-from flows.execution.dependencies import Tell, Workshop
-from flows.execution.pull_requests import proposer
-from flows.execution.sandboxes import forgetting, sandboxes
-from flows.recall.notes import notes
-from flows.recall.playbooks import OpenTools, memory
+from flows.execution.dependencies import RunDependencies, Tell
+from flows.execution.pull_requests import pull_request_opener
+from flows.execution.sandboxes import run_sandboxes, snapshot_remover
+from flows.recall.notes import run_notes
+from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.check_request import check_request
-from flows.runs.checkpoint import Used
+from flows.runs.checkpoint import UsedBudget
 from flows.runs.layout import TRAJECTORY
-from flows.runs.owner import owner_of
+from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
-from flows.runs.review_base import compared_with
-from flows.runs.secret_reads import rules_of, secrets_read
+from flows.runs.review_base import review_base
+from flows.runs.secret_reads import node_rules, secrets_read
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.agents.talk import ConversationStore, redacted_store
 from nodes.execute import RunAgent
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from policy.log.event_log import EventLog
 
 
-def workshop(
+def build_dependencies(
     settings: Settings | None = None, *, replay: Path | None = None, wait_s: float | None = None
-) -> Workshop:
+) -> RunDependencies:
     """Everything a run needs, from the settings. Connects to nothing yet.
 
     With `replay`, agents get the replies of that trajectory: no model and no person is asked,
@@ -57,28 +57,30 @@ def workshop(
     """
     chosen = settings or load_settings()
     redact = make_redactor(environment())
-    remembered = memory(complete=_reflecting(chosen))
+    remembered = run_memory(complete=_reflecting(chosen))
     bounds = _bounds(chosen, ask=replay is None, wait_s=wait_s)
-    docker, find = cache(engine), cache(find_source)
-    return Workshop(
+    docker, find = cache(docker_engine), cache(find_source)
+    return RunDependencies(
         runs=chosen.runs,
         repos=chosen.repos,
         env={**NO_BYTECODE, **chosen.sandbox.env},
         redact=redact,
-        resolve=lambda request, definition: resolve_request(request, definition, chosen),
-        check=lambda request: _check(request, chosen, docker(), find),
+        resolve_request=lambda request, definition: resolve_request(request, definition, chosen),
+        check_request=lambda request: _check(request, chosen, docker(), find),
         find_source=find,
-        open_sandbox=sandboxes(chosen, docker),
-        keep_files_s=max(chosen.sandbox.resume_within_s, load_policy_settings().approval_ttl_s),
-        forget_files=forgetting(chosen, docker),
+        open_sandbox=run_sandboxes(chosen, docker),
+        snapshot_ttl_s=max(chosen.sandbox.resume_within_s, load_policy_settings().approval_ttl_s),
+        remove_snapshots=snapshot_remover(chosen, docker),
         memory=remembered,
-        notes=lambda: notes(load_memory_settings()),
-        agents=_agents(chosen, redact, _no_tools if replay else remembered.tools, replay, bounds),
+        open_notes=lambda: run_notes(load_memory_settings()),
+        open_agents=_agents(
+            chosen, redact, _no_tools if replay else remembered.tools, replay, bounds
+        ),
         bounds=bounds,
-        approvals=lambda: open_approvals(chosen.home),
-        event_log=lambda: append_in_background(chosen.home, owner(chosen)),
-        view=lambda run_id: run_page(chosen.home, owner(chosen), run_id),
-        propose=proposer(chosen.forges, environment()),
+        open_approvals=lambda: open_approvals(chosen.home),
+        open_event_log=lambda: append_in_background(chosen.home, sandbox_owner(chosen)),
+        run_view=lambda run_id: run_page(chosen.home, sandbox_owner(chosen), run_id),
+        open_pull_request=pull_request_opener(chosen.forges, environment()),
     )
 
 
@@ -89,10 +91,10 @@ def open_event_log() -> AbstractContextManager["EventLog"]:
         SettingsInvalid: the settings cannot be read.
     """
     settings = load_settings()
-    return event_log(settings.home, owner(settings))
+    return event_log(settings.home, sandbox_owner(settings))
 
 
-def engine() -> DockerEngine:
+def docker_engine() -> DockerEngine:
     """The Docker engine that DOCKER_HOST or the default socket leads to."""
     return DockerEngine()
 
@@ -102,7 +104,7 @@ def _check(
 ) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
     check_request(request, known_agents=AGENTS)
-    source = find(request.repo, request.ref or None, compared_with(request))
+    source = find(request.repo, request.ref or None, review_base(request))
     for model in sorted(request.models):
         check_key(model, environment())
     with docker.client("run a sandbox"):
@@ -137,9 +139,9 @@ def _reflecting(settings: Settings) -> Complete:
     return complete
 
 
-def owner(settings: Settings) -> str:
+def sandbox_owner(settings: Settings) -> str:
     """Who our containers belong to: one name for each HARNESS_HOME, made at first use."""
-    return owner_of(settings.home)
+    return home_owner(settings.home)
 
 
 def _agents(
@@ -149,7 +151,8 @@ def _agents(
     replay: Path | None,
     bounds: Callable[[ResolvedRequest], GuardBounds | None],
 ) -> Callable[
-    [ResolvedRequest, str, Path, Tell, Used, ConversationStore], AbstractContextManager[RunAgent]
+    [ResolvedRequest, str, Path, Tell, UsedBudget, ConversationStore],
+    AbstractContextManager[RunAgent],
 ]:
     @contextmanager
     def agents(
@@ -157,14 +160,14 @@ def _agents(
         run_id: str,
         folder: Path,
         tell: Tell,
-        used: Used,
+        used: UsedBudget,
         talks: ConversationStore,
     ) -> Iterator[RunAgent]:
         with ExitStack() as stack:
             made: Mapping[str, MakeAgent] = {}
             if request.agents:
                 # All that agents stand on takes 70 ms to import, which other runs need not pay.
-                from flows.execution.agents import bounded, gated
+                from flows.execution.agents import agents_behind_gateway, bounded_gate
                 from flows.services.gateway import open_gateway_run
 
                 opened = open_gateway_run(
@@ -177,8 +180,8 @@ def _agents(
                     replay=replay,
                 )
                 run = stack.enter_context(opened)
-                gate = bounded(run.open_gate, bounds(request))
-                made = gated(run._replace(open_gate=gate))
+                gate = bounded_gate(run.open_gate, bounds(request))
+                made = agents_behind_gateway(run._replace(open_gate=gate))
             yield agent_runner(
                 made,
                 budget_usd=request.budget_usd,
@@ -187,7 +190,7 @@ def _agents(
                 toolbox=stack.enter_context(tools(run_id)),
                 conversations=redacted_store(talks, redact),
                 secret_files_read=lambda node: secrets_read(
-                    folder / TRAJECTORY, node, rules_of(request, bounds(request))
+                    folder / TRAJECTORY, node, node_rules(request, bounds(request))
                 ),
             )
 

@@ -25,7 +25,7 @@ _SHOWN = 500_000
 """Bytes of a diff that are kept for the person who decides; where there are more, it says so."""
 
 
-class Checked(NamedTuple):
+class WorkCheck(NamedTuple):
     """Whether the work may go further: it may not where it is `refused`, for this reason, or
     `waits` for a person's word."""
 
@@ -33,9 +33,9 @@ class Checked(NamedTuple):
     waits: bool = False
 
 
-def check_work(
+def check_changes(
     work: WorkCommit, base: BaseCommit, bounds: GuardBounds, *, run_id: str, approvals: "Approvals"
-) -> Checked:
+) -> WorkCheck:
     """Whether the work may go further; every doubtful file is put to a person.
 
     Whatever wrote the file, a tool call, a shell line that hid it, or a test: what counts is that
@@ -44,9 +44,9 @@ def check_work(
     asked = approvals.list(run_id=run_id)
     found = [one for one in _unpermitted(work, base, bounds) if not was_approved(one, asked)]
     if not found:
-        return Checked()
+        return WorkCheck()
     if not bounds.ask:
-        return Checked(forbidden_message(found))
+        return WorkCheck(forbidden_message(found))
     questions = [
         change_request(one, bounds, run_id=run_id, diff=_diff(base, work, one.change))
         for one in found
@@ -54,14 +54,14 @@ def check_work(
     said = [approvals.ask(question) for question in questions]
     denied = [one for one, answer in zip(found, said, strict=True) if answer.status == "denied"]
     if denied:
-        return Checked(f"{_named(denied)}, which a person refused")
+        return WorkCheck(f"{_named(denied)}, which a person refused")
     if not all(answer.status == "approved" for answer in said):
-        return Checked(waits=True)
+        return WorkCheck(waits=True)
     used = [approvals.consume(question) for question in questions]
-    return Checked(None if all(used) else f"{_named(found)}: the approval is not there any more")
+    return WorkCheck(None if all(used) else f"{_named(found)}: the approval is not there any more")
 
 
-def unpermitted_work(work: WorkCommit, base: BaseCommit, bounds: GuardBounds) -> str | None:
+def refused_changes(work: WorkCommit, base: BaseCommit, bounds: GuardBounds) -> str | None:
     """Why the work may not go further where nobody is asked, or None."""
     found = _unpermitted(work, base, bounds)
     return forbidden_message(found) if found else None

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from contracts.errors import Unavailable
 from flows.config.memory import load_memory_settings
 from flows.config.settings import Settings
-from flows.execution.wiring import engine, owner
+from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host import pool
 from flows.services import daemon, gateway, local
 from flows.services.chroma import chroma_daemon, is_local_address
@@ -46,7 +46,7 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
     Raises:
         Unavailable: one of them does not start; those before it stay up.
     """
-    from flows.execution.end_state import set_noted_states  # with prefect, two seconds to import
+    from flows.execution.end_state import set_recorded_states  # with prefect, two seconds to import
 
     members: list[StackMember] = []
 
@@ -56,7 +56,7 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
 
     api = _server(settings, say)
     ui = local.ui_url(api)
-    set_noted_states(settings.runs, api)
+    set_recorded_states(settings.runs, api)
     deployed = deploy(api, settings)
     state: MemberState = "made" if deployed.changed else "there"
     say(StackMember("deployments", state, f"{ui}/deployments", "; ".join(deployed.notes)))
@@ -140,7 +140,7 @@ def _all(settings: Settings, api: str) -> tuple[tuple[Daemon, bool], ...]:
 def _sweep(settings: Settings) -> StackMember:
     """Remove what dead runs left; an engine that is away is no reason to stay down."""
     try:
-        reaped = reap(engine(), owner(settings))
+        reaped = reap(docker_engine(), sandbox_owner(settings))
     except Unavailable as error:
         return StackMember("leftovers", "unseen", note=str(error))
     found = f"{len(reaped.containers)} containers, {len(reaped.snapshots)} snapshots"

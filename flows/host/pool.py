@@ -13,8 +13,8 @@ from contracts.agents import CLI_AGENTS
 from contracts.errors import Unavailable
 from flows.config.environment import environment
 from flows.config.settings import Settings, load_settings
-from flows.execution.sandboxes import spec_for
-from flows.execution.wiring import engine
+from flows.execution.sandboxes import sandbox_spec
+from flows.execution.wiring import docker_engine
 from flows.services import daemon
 from flows.services.daemon import Daemon, Launch
 from flows.services.fingerprint import code_version
@@ -59,8 +59,8 @@ def keep_filled(settings: Settings, stop: threading.Event) -> None:
     """Keep the sandboxes ready until `stop` is set; an engine that is away is waited for."""
     while not stop.is_set():
         try:
-            docker = engine()
-            spec = spec_for(settings, docker, POOL_RUN, cli=settings.agent in CLI_AGENTS)
+            docker = docker_engine()
+            spec = sandbox_spec(settings, docker, POOL_RUN, cli=settings.agent in CLI_AGENTS)
             SandboxPool(docker, spec, size=settings.sandbox.pool_size).keep_filled(stop)
         except Unavailable as error:
             sys.stderr.write(f"no warm sandbox for now: {error}\n")

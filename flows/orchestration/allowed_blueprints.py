@@ -13,7 +13,7 @@ from blueprints.types import Blueprint
 from contracts.errors import BlueprintNotFound
 
 
-def allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> Blueprint:
+def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> Blueprint:
     """The blueprint of this name or reference.
 
     Raises:

@@ -4,7 +4,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from contracts.run import RunReport
 from flows.config.settings import load_settings
-from flows.runs.report import given, markdown, table_rows
+from flows.runs.report import report_markdown, surfaced_markdown, table_rows
 from flows.services.pages import pages_url
 from flows.services.server_outage import ignore_outage
 from policy.log.view_spec import ViewSpec
@@ -13,9 +13,9 @@ from policy.log.view_text import view_markdown
 
 def publish_report(report: RunReport, diff: str) -> None:
     """Attach the report, with links to what memory gave, to the flow run that this is called in."""
-    shown = given(report.surfaced, pages_url(load_settings()))
+    shown = surfaced_markdown(report.surfaced, pages_url(load_settings()))
     attach_markdown(
-        "\n".join(filter(None, (markdown(report, diff), shown))),
+        "\n".join(filter(None, (report_markdown(report, diff), shown))),
         key=f"report-{report.run_id}",
         description=f"{report.blueprint}: {report.status}",
     )

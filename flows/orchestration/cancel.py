@@ -17,7 +17,7 @@ PATIENCE_S = 30.0
 """A run that has not reported so long after it was told is killed, its container with it."""
 
 
-def cancel(settings: Settings, run: str) -> RunEntry:
+def cancel_any_run(settings: Settings, run: str) -> RunEntry:
     """Cancel the run of this id, or of the unambiguous beginning of one; what it is then.
 
     One that waits for a person is withdrawn: what it asked is denied, and it goes on no more.
@@ -47,14 +47,14 @@ def cancel(settings: Settings, run: str) -> RunEntry:
 
 def _withdraw(settings: Settings, entry: RunEntry) -> None:
     # With Prefect and the stores, which ending a process does not need.
-    from flows.execution.wiring import workshop
-    from flows.orchestration.start import prefect_at
+    from flows.execution.wiring import build_dependencies
+    from flows.orchestration.start import connected_to
     from flows.services.local import api_url
 
-    with prefect_at(api_url(settings)):
-        from flows.execution.cancel_waiting import withdraw_here
+    with connected_to(api_url(settings)):
+        from flows.execution.cancel_waiting import cancel_waiting_run_and_flow_run
 
-        withdraw_here(workshop(settings), entry)
+        cancel_waiting_run_and_flow_run(build_dependencies(settings), entry)
 
 
 def _end(process: str, report: Path) -> None:

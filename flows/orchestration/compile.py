@@ -11,31 +11,31 @@ from prefect.runtime import deployment, flow_run
 from blueprints.engine import RunListener
 from blueprints.types import Blueprint
 from contracts.run import RunReport
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.end_state import end_state
-from flows.execution.reconcile import settle_flow_run
-from flows.orchestration.attempt import run_once
+from flows.execution.reconcile import reconcile_flow_run
+from flows.orchestration.attempt import attempt_run
 from flows.orchestration.flow import (
-    check_given,
+    check_required,
     expected_errors,
-    must_be_given,
+    required_parameters,
 )
 from flows.orchestration.form import request_form
-from flows.orchestration.heartbeat import beating
-from flows.orchestration.memory_tasks import memory_in_prefect, notes_in_prefect
+from flows.orchestration.heartbeat import heartbeat
+from flows.orchestration.memory_tasks import memory_tasks, note_tasks
 from flows.orchestration.names import NO_REPO, run_name, tag_flow_run
-from flows.orchestration.secrets import secrets_set
+from flows.orchestration.secrets import secret_variables
 from flows.orchestration.suspend import suspend_until_decided
 from flows.runs.request import FlowRun, ResolvedRequest, RunRequest
-from flows.runs.run_record import check_own
-from flows.runs.runs import finished, waits
+from flows.runs.run_record import check_run_id
+from flows.runs.runs import finished_report, waits_for_approval
 
 RunFlow = Flow[..., State[RunReport]]
 
 
 def compile_blueprint(
     blueprint: Blueprint,
-    workshop: Callable[[], Workshop],
+    workshop: Callable[[], RunDependencies],
     *,
     blueprint_ref: str = "",
     run_id: str | None = None,
@@ -58,7 +58,7 @@ def compile_blueprint(
         return run_name(blueprint.name, repo, own_id)
 
     compiled = Flow(
-        flow_function(
+        blueprint_flow(
             blueprint,
             workshop,
             blueprint_ref=blueprint_ref,
@@ -70,15 +70,15 @@ def compile_blueprint(
         description=blueprint.description,
         flow_run_name=own_name,
         persist_result=False,
-        on_cancellation=[settle_flow_run],
-        on_crashed=[settle_flow_run],
+        on_cancellation=[reconcile_flow_run],
+        on_crashed=[reconcile_flow_run],
     )
-    return must_be_given("repo")(compiled)
+    return required_parameters("repo")(compiled)
 
 
-def flow_function(
+def blueprint_flow(
     blueprint: Blueprint,
-    workshop: Callable[[], Workshop],
+    workshop: Callable[[], RunDependencies],
     *,
     blueprint_ref: str,
     run_id: str | None = None,
@@ -94,23 +94,23 @@ def flow_function(
     @request_form(blueprint, without=("blueprint",))
     def blueprint_flow(**fields: Any) -> State[RunReport]:
         """Run the blueprint; `flows/orchestration/form.py` makes the parameters."""
-        check_given({"repo": fields["repo"]})
-        with secrets_set(fields["secrets"]), beating():
+        check_required({"repo": fields["repo"]})
+        with secret_variables(fields["secrets"]), heartbeat():
             tools = workshop()
             if run_id is None:
-                check_own(tools.runs / own_id(), str(flow_run.id))
-            over = finished(tools.runs, own_id())
+                check_run_id(tools.runs / own_id(), str(flow_run.id))
+            over = finished_report(tools.runs, own_id())
             if over is not None:
                 return end_state(over)
             tools = replace(
                 tools,
-                memory=memory_in_prefect(tools.memory),
-                notes=partial(notes_in_prefect, tools.notes),
+                memory=memory_tasks(tools.memory),
+                open_notes=partial(note_tasks, tools.open_notes),
             )
             fields["repo"] = whole(fields["repo"])
             given = RunRequest.of(blueprint=blueprint_ref or blueprint.name, **fields)
-            request = tools.resolve(given, blueprint)
-            tools.check(request)
+            request = tools.resolve_request(given, blueprint)
+            tools.check_request(request)
             tag_flow_run(request)
             suspends = run_id is None and deployment.id is not None
             this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
@@ -120,13 +120,13 @@ def flow_function(
 
 
 def _until_over(
-    request: ResolvedRequest, tools: Workshop, run_id: str, this: FlowRun, watch: RunListener
+    request: ResolvedRequest, tools: RunDependencies, run_id: str, this: FlowRun, watch: RunListener
 ) -> RunReport:
     """The run's last report; a flow run that suspends itself meanwhile waits for a person."""
     while True:
-        if this.suspends and waits(tools.runs, run_id):
-            with tools.approvals() as approvals:
+        if this.suspends and waits_for_approval(tools.runs, run_id):
+            with tools.open_approvals() as approvals:
                 suspend_until_decided(approvals, run_id)
-        report = run_once(request, tools, run_id, this, watch)
+        report = attempt_run(request, tools, run_id, this, watch)
         if not this.suspends or report.status != "waiting":
             return report

@@ -19,7 +19,7 @@ NOT_GIVEN: Final = ""
 """The default of a parameter that `must_be_given`."""
 
 
-def must_be_given(*names: str) -> Callable[[AnyFlow], AnyFlow]:
+def required_parameters(*names: str) -> Callable[[AnyFlow], AnyFlow]:
     """A decorator: the flow's form requires these parameters although they have defaults.
 
     A schedule can leave out a parameter that the form requires. Without a default, Prefect would
@@ -39,7 +39,7 @@ def must_be_given(*names: str) -> Callable[[AnyFlow], AnyFlow]:
     return require
 
 
-def check_given(given: Mapping[str, str]) -> None:
+def check_required(given: Mapping[str, str]) -> None:
     """Refuse a run that was started without a parameter that `must_be_given`.
 
     Raises:

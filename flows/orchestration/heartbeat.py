@@ -16,7 +16,7 @@ from prefect.settings import get_current_settings
 
 
 @contextmanager
-def beating() -> Iterator[None]:
+def heartbeat() -> Iterator[None]:
     """Tell the server that the flow run lives, until the block ends, as often as Prefect would."""
     every_s = GLOBAL_SETTINGS_CONTEXT.settings.flows.heartbeat_frequency
     if every_s is None or get_current_settings().flows.heartbeat_frequency is not None:

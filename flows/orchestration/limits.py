@@ -20,7 +20,7 @@ from prefect.states import Running
 
 from contracts.paths import existing_path
 from flows.config.settings import LimitSettings
-from flows.execution.forge import project_of
+from flows.execution.forge import parse_remote
 from flows.runs.request import ResolvedRequest, absolute_repo, repo_name
 
 QUEUED = "Queued"
@@ -28,7 +28,7 @@ QUEUED = "Queued"
 
 
 @contextmanager
-def turn(
+def wait_for_turn(
     request: ResolvedRequest,
     limits: LimitSettings,
     *,
@@ -41,19 +41,19 @@ def turn(
     Raises:
         KeyboardInterrupt: the flow run was cancelled meanwhile.
     """
-    wanted = limits_for(request, limits)
+    wanted = run_limits(request, limits)
     if not wanted:
         yield
         return
     with queue():
         _show(QUEUED, f"waits for a slot of {', '.join(wanted)}")
-        with slots(wanted):
+        with hold_slots(wanted):
             _show("Running", "")
             yield
 
 
 @contextmanager
-def slots(wanted: Mapping[str, int]) -> Iterator[None]:
+def hold_slots(wanted: Mapping[str, int]) -> Iterator[None]:
     """Wait for a slot of each of these limits, which become what is said here; held in the block.
 
     Who is interrupted meanwhile waits no more. The slots of a process that died are free again
@@ -93,7 +93,7 @@ def _refused(held: ExitStack, names: list[str]) -> float | None:
     return None
 
 
-def limits_for(request: ResolvedRequest, limits: LimitSettings) -> Mapping[str, int]:
+def run_limits(request: ResolvedRequest, limits: LimitSettings) -> Mapping[str, int]:
     """The limits that this run comes under, by their names on the server."""
     found: dict[str, int] = {}
     if limits.per_repository is not None:
@@ -119,7 +119,7 @@ def _end_if_cancelled(state: State[object] | None) -> None:
 
 def _one_name(repo: str) -> str:
     """The same of all addresses of one repository: with a password or without, by HTTPS or SSH."""
-    place = None if existing_path(repo) else project_of(repo)
+    place = None if existing_path(repo) else parse_remote(repo)
     return "/".join(place) if place else absolute_repo(repo)
 
 

@@ -12,10 +12,10 @@ from prefect.cache_policies import NO_CACHE
 from contracts.run import RunReport
 from flows.config.settings import load_settings
 from flows.orchestration.artifacts import attach_markdown
-from flows.recall.notes import Given, Notes, Seat
-from flows.recall.playbooks import Away, Memory
+from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
+from flows.recall.playbooks import MemoryUnavailable, RunMemory
+from flows.runs.report import inert_line as plain_text
 from flows.runs.report import page_link
-from flows.runs.report import plain as plain_text
 from flows.services.pages import pages_url
 from memory.around_run import RecallResult, RecordedRun
 from memory.types import SearchResult
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
     from memory.curation.curate import CurationResult
 
 
-def memory_in_prefect(plain: Memory) -> Memory:
+def memory_tasks(plain: RunMemory) -> RunMemory:
     """The same, each call a task run of the flow that it is called in, with an artifact."""
 
     def surface(run_id: str, task: str) -> RecallResult:
         return _surface_task(plain, run_id, task)
 
-    def record(report: RunReport, verdict_later: bool) -> RecordedRun | Away | None:
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | MemoryUnavailable | None:
         return _record_task(plain, report, verdict_later)
 
     return replace(plain, surface=surface, record=record)
 
 
 @contextmanager
-def notes_in_prefect(
-    open_plain: Callable[[], AbstractContextManager[Notes]],
-) -> Iterator[Notes]:
+def note_tasks(
+    open_plain: Callable[[], AbstractContextManager[RunNotes]],
+) -> Iterator[RunNotes]:
     """The same, each answer also an artifact of the task run that it is asked in."""
     with open_plain() as plain:
 
-        def give(seat: Seat) -> Given:
-            given = plain.give(seat)
-            if given.explained:
+        def give(seat: NodeRequest) -> PromptBlock:
+            given = plain.inject(seat)
+            if given.explanation:
                 name = sub(r"[^a-z0-9]+", "-", seat.node.lower()).strip("-")
                 attach_markdown(
-                    given.explained,
+                    given.explanation,
                     key=f"notes-{seat.run_id}-{name}",
                     description=f"Notes and examples given to {seat.node}, and why",
                 )
             return given
 
-        yield replace(plain, give=give, learn=lambda run_id: _learn_task(plain, run_id))
+        yield replace(plain, inject=give, curate=lambda run_id: _learn_task(plain, run_id))
 
 
 @task(
@@ -63,10 +63,10 @@ def notes_in_prefect(
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def _learn_task(plain: Notes, run_id: str) -> "CurationResult | None":
-    curated = plain.learn(run_id)
+def _learn_task(plain: RunNotes, run_id: str) -> "CurationResult | None":
+    curated = plain.curate(run_id)
     if curated is not None:
-        publish_taught(curated)
+        publish_curation(curated)
     return curated
 
 
@@ -76,7 +76,7 @@ def _learn_task(plain: Notes, run_id: str) -> "CurationResult | None":
     cache_policy=NO_CACHE,
     persist_result=False,
 )
-def _surface_task(plain: Memory, run_id: str, task: str) -> RecallResult:
+def _surface_task(plain: RunMemory, run_id: str, task: str) -> RecallResult:
     shown = plain.surface(run_id, task)
     attach_markdown(
         recall_markdown(shown, pages_url(load_settings())),
@@ -93,8 +93,8 @@ def _surface_task(plain: Memory, run_id: str, task: str) -> RecallResult:
     persist_result=False,
 )
 def _record_task(
-    plain: Memory, report: RunReport, verdict_later: bool
-) -> RecordedRun | Away | None:
+    plain: RunMemory, report: RunReport, verdict_later: bool
+) -> RecordedRun | MemoryUnavailable | None:
     recorded = plain.record(report, verdict_later)
     if recorded is not None:
         attach_markdown(
@@ -103,14 +103,16 @@ def _record_task(
     return recorded
 
 
-def publish_taught(curated: "CurationResult") -> None:
+def publish_curation(curated: "CurationResult") -> None:
     """Attach what a run taught to the run of Prefect that this is called in."""
     attach_markdown(
-        taught(curated), key=f"curated-{curated.run_id}", description="What the run taught"
+        curation_markdown(curated),
+        key=f"curated-{curated.run_id}",
+        description="What the run taught",
     )
 
 
-def taught(curated: "CurationResult") -> str:
+def curation_markdown(curated: "CurationResult") -> str:
     """What came of a run, as Markdown."""
     if curated.error:
         return plain_text(curated.error)
@@ -142,9 +144,9 @@ def _row(hit: SearchResult, shown: bool, site: str | None) -> str:
     return f"| {name} | {'yes' if shown else 'no'} | {known} | {', '.join(places)} |"
 
 
-def _recorded(recorded: RecordedRun | Away) -> str:
-    if isinstance(recorded, Away):
-        return f"Nothing yet, memory is told again: {plain_text(recorded.why)}"
+def _recorded(recorded: RecordedRun | MemoryUnavailable) -> str:
+    if isinstance(recorded, MemoryUnavailable):
+        return f"Nothing yet, memory is told again: {plain_text(recorded.reason)}"
     credited = ", ".join(recorded.playbooks) or "no playbook"
     lines = [f"Outcome {recorded.outcome}, credited to {credited}."]
     if recorded.reflection and recorded.reflection.improvements:

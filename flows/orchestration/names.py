@@ -15,7 +15,7 @@ def run_name(blueprint: str, repo: str, run_id: str) -> str:
     return f"{blueprint} · {repo_name(repo)} · {run_id}"
 
 
-def tags(request: ResolvedRequest) -> list[str]:
+def run_tags(request: ResolvedRequest) -> list[str]:
     """What the Prefect UI can be asked to show only."""
     return [
         f"blueprint:{request.definition.name}",
@@ -31,6 +31,6 @@ def tag_flow_run(request: ResolvedRequest) -> None:
     Only now: task runs inherit the tags that a flow run starts with, and each tag of a task
     run costs a question to the server about its concurrency limits.
     """
-    known = [*(flow_run.tags or ()), *tags(request)]
+    known = [*(flow_run.tags or ()), *run_tags(request)]
     with ignore_outage("the tags of the flow run"):
         get_client(sync_client=True).update_flow_run(flow_run.id, tags=sorted(set(known)))

@@ -14,7 +14,7 @@ from contracts.run import NodeResult
 from nodes.types import Node
 
 
-def task_runner() -> WrapNode:
+def node_task_runner() -> WrapNode:
     """A `Perform` that makes each node a task run; a failed node's task run is Failed.
 
     Each task run waits for the one before it, so that the graph shows their order.
@@ -52,7 +52,7 @@ def _node_task(execute: Callable[[], NodeResult]) -> object:
             return Failed(message=result.error, data=result)
 
 
-def logged(watch: RunListener) -> RunListener:
+def watch_in_log(watch: RunListener) -> RunListener:
     """The same watch, also told to the Prefect log of the run that is going on."""
     of_run = copy_context()
 

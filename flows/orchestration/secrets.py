@@ -14,7 +14,7 @@ from flows.services import gateway
 
 
 @contextmanager
-def secrets_set(blocks: Mapping[str, str]) -> Iterator[None]:
+def secret_variables(blocks: Mapping[str, str]) -> Iterator[None]:
     """Set each variable to the value of its Secret block until the block of code ends.
 
     Raises:

@@ -11,7 +11,7 @@ from blueprints.engine import RunListener
 from contracts.errors import NodeBroken, PrefectUnavailable
 from contracts.run import RunReport
 from flows.config.settings import Settings, load_settings
-from flows.execution.wiring import workshop
+from flows.execution.wiring import build_dependencies
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report, reported_at
 from flows.services.local import api_url
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prefect import State
     from prefect.client.schemas import FlowRun
 
-    from flows.execution.dependencies import Workshop
+    from flows.execution.dependencies import RunDependencies
     from flows.orchestration.compile import RunFlow
 
 _log = logging.getLogger(__name__)
@@ -51,12 +51,12 @@ def run_in_prefect(
     """
     api = api_url(settings)
     before = reported_at(settings.runs, run_id)
-    with prefect_at(api):
-        from flows.execution.end_state import note_state_not_set, set_noted_states
+    with connected_to(api):
+        from flows.execution.end_state import record_unset_state, set_recorded_states
         from flows.orchestration.compile import compile_blueprint
         from flows.services.server_outage import ServerUnreachable, is_outage, survive_outages
 
-        set_noted_states(settings.runs, api)
+        set_recorded_states(settings.runs, api)
 
         flow = compile_blueprint(
             request.definition,
@@ -75,7 +75,7 @@ def run_in_prefect(
             # What the run itself raises is in its state: this is Prefect's engine at its end.
             if not is_outage(error) or reported_at(settings.runs, run_id) in {None, before}:
                 raise
-            note_state_not_set(settings.runs / run_id, api)
+            record_unset_state(settings.runs / run_id, api)
             if not isinstance(
                 error, ServerUnreachable
             ):  # too busy for too long, of which nobody was told
@@ -90,11 +90,11 @@ def run_in_prefect(
     raise result
 
 
-def _workshop(request: ResolvedRequest, settings: Settings, *, checked: bool) -> "Workshop":
+def _workshop(request: ResolvedRequest, settings: Settings, *, checked: bool) -> "RunDependencies":
     """What the run works with; asked for where its own secrets are set, and their gateway is."""
     own = settings.model_copy(update={"gateway": load_settings().gateway})
-    made = workshop(own, wait_s=request.wait_approvals_s)
-    return replace(made, check=_checked) if checked else made
+    made = build_dependencies(own, wait_s=request.wait_approvals_s)
+    return replace(made, check_request=_checked) if checked else made
 
 
 def _checked(_: ResolvedRequest) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _reopened(flow_run_id: str) -> "FlowRun | None":
 
 
 @contextmanager
-def prefect_at(api: str) -> Iterator[None]:
+def connected_to(api: str) -> Iterator[None]:
     """Speak to the Prefect server there until the block ends; flow runs in it are `beating`.
 
     Raises:

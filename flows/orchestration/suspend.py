@@ -53,14 +53,14 @@ def _ask(approvals: "Approvals", approval: Approval, *, more: int) -> None:
     try:
         said = suspend_flow_run(wait_for_input=_form(approval, more), key=key, timeout=left_s)
     except Pause:
-        go_on(str(flow_run.id), approvals, approval.run_id)  # decided just before
+        resume_if_decided(str(flow_run.id), approvals, approval.run_id)  # decided just before
         raise
     status, reason = _read_form(said.model_dump(), approval)
     with suppress(ApprovalDecided):
         approvals.decide(approval.id, status, by="the Prefect UI", reason=reason)
 
 
-def go_on(
+def resume_if_decided(
     suspended: str, approvals: "Approvals", run_id: str
 ) -> Literal["goes on", "waits", "over"]:
     """Let a flow run go on if what its form asks about was decided elsewhere; what becomes of it.
@@ -84,7 +84,7 @@ def go_on(
     return "over"
 
 
-def let_go_on(approvals: "Approvals") -> int:
+def resume_all_decided(approvals: "Approvals") -> int:
     """Let all flow runs go on that are suspended here for what does not wait any more; how many."""
     suspended = FlowRunFilterStateName(any_=[_SUSPENDED])
     chosen = FlowRunFilter(state=FlowRunFilterState(name=suspended))
@@ -95,7 +95,7 @@ def let_go_on(approvals: "Approvals") -> int:
         key = run.state.state_details.pause_key if run.state else None
         run_id = (key or "").removeprefix(_KEY).partition("-")[0]
         if key and key.startswith(_KEY) and approvals.list(run_id=run_id):
-            told += go_on(str(run.id), approvals, run_id) == "goes on"
+            told += resume_if_decided(str(run.id), approvals, run_id) == "goes on"
     return told
 
 
@@ -104,17 +104,17 @@ def _waiting(approvals: "Approvals", run_id: str) -> list[Approval]:
     return approvals.list(run_id=run_id, pending=True)[::-1]
 
 
-class Decide(RunInput):
+class DecisionForm(RunInput):
     """The form about one approval; `_read_form` reads its fields."""
 
     model_config = ConfigDict(extra="allow")  # fields of approvals decided elsewhere
 
 
-def _form(approval: Approval, more: int) -> type[Decide]:
+def _form(approval: Approval, more: int) -> type[DecisionForm]:
     """The form for one approval, with `more` still to come. The default answer is deny."""
     fields = {name: (kind, field) for name, kind, field in _fields(approval)}
-    made = create_model("Decide", __base__=Decide, **fields)  # type: ignore[call-overload]  # known only now
-    described: type[Decide] = made.with_initial_data(description=form_text(approval, more))
+    made = create_model("Decide", __base__=DecisionForm, **fields)  # type: ignore[call-overload]  # known only now
+    described: type[DecisionForm] = made.with_initial_data(description=form_text(approval, more))
     return described
 
 

@@ -10,7 +10,7 @@ from prefect.states import Completed, Failed
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.orchestration.artifacts import attach_markdown
-from flows.orchestration.heartbeat import beating
+from flows.orchestration.heartbeat import heartbeat
 from flows.orchestration.node_tasks import log_failures_once
 from flows.plans.report import PlanReport, plan_markdown
 from flows.plans.run import PlanDependencies, open_plan_run, plan_report
@@ -42,7 +42,7 @@ def compile_plan(shop: PlanDependencies, run_id: str, person: Approver | None = 
         task_runner=step_task_runner(),
     )
     def plan_flow() -> State[PlanReport]:
-        with beating(), open_plan_run(shop, run_id, person) as run:
+        with heartbeat(), open_plan_run(shop, run_id, person) as run:
             run_steps(run)
         report = plan_report(shop, run_id)
         publish_report(report)

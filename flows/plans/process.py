@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.runs.home import write_in_home
-from flows.runs.lock import is_marked, marked
+from flows.runs.lock import file_lock, is_locked
 from policy.log.event_log import EventLog
 from sandbox.process import has_exited, is_local, process_label
 
@@ -22,7 +22,7 @@ def record_process(log: EventLog, run_id: str) -> Iterator[None]:
     file = _file(log, run_id)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_in_home(file, process_label(os.getpid()), run_id=run_id)
-    with marked(file):
+    with file_lock(file):
         yield
 
 
@@ -36,7 +36,7 @@ def is_process_alive(log: EventLog, run_id: str) -> bool | None:
         label = file.read_text()
     except FileNotFoundError:
         return None
-    return not has_exited(label) if is_local(label) else is_marked(file)
+    return not has_exited(label) if is_local(label) else is_locked(file)
 
 
 def _file(log: EventLog, run_id: str) -> Path:

@@ -11,9 +11,9 @@ from prefect import get_client
 
 from contracts.errors import RunNotFound, Unavailable
 from flows.config.settings import load_settings
-from flows.execution.cancel_waiting import deny_all, is_cancelled
-from flows.execution.reconcile import end_tasks
-from flows.execution.wiring import engine, owner
+from flows.execution.cancel_waiting import deny_pending_approvals, is_flow_run_cancelled
+from flows.execution.reconcile import crash_open_tasks
+from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.plans.end import record_plan_end
 from flows.plans.request import recorded_plan
 from flows.plans.run import PlanDependencies
@@ -35,8 +35,8 @@ def reconcile_plan(flow: object, flow_run: "FlowRun", state: "State") -> None:  
         with plan_dependencies(settings) as shop:
             cancel_waiting_plan(shop, str(flow_run.id)[-8:])
     with suppress(Unavailable):  # the engine is away: what is left in it is reaped later
-        reap(engine(), owner(settings))
-    end_tasks(flow_run.id, state.message)
+        reap(docker_engine(), sandbox_owner(settings))
+    crash_open_tasks(flow_run.id, state.message)
 
 
 def cancel_waiting_plans(shop: PlanDependencies) -> int:
@@ -46,7 +46,7 @@ def cancel_waiting_plans(shop: PlanDependencies) -> int:
         for run_id in {one.run_id for one in shop.approvals.list(pending=True)}:
             with suppress(RunNotFound):  # a blueprint's
                 flow_run = recorded_plan(shop.log, run_id)[0].flow_run
-                if flow_run and is_cancelled(client, flow_run):
+                if flow_run and is_flow_run_cancelled(client, flow_run):
                     cancel_waiting_plan(shop, run_id)
                     denied += 1
     return denied
@@ -54,7 +54,7 @@ def cancel_waiting_plans(shop: PlanDependencies) -> int:
 
 def cancel_waiting_plan(shop: PlanDependencies, run_id: str) -> None:
     """Deny what a plan asks that was cancelled, and say so of it; nothing where none is known."""
-    deny_all(shop.approvals, run_id)
+    deny_pending_approvals(shop.approvals, run_id)
     with suppress(RunNotFound):
         _, plan = recorded_plan(shop.log, run_id, agreed=False)
         record_plan_end(shop.log, run_id, plan, status="cancelled", error="it was cancelled")

@@ -9,7 +9,7 @@ from contracts.errors import RepoInvalid, RunNotFound
 from contracts.json import Json, canonical_json
 from contracts.text import check_text
 from flows.plans.process import plan_folder
-from flows.runs.addresses import keep_address, whole_address
+from flows.runs.addresses import save_address, saved_address
 from flows.runs.check_request import check_patterns
 from flows.runs.request import absolute_repo, repo_name
 from policy.log.event_log import EventLog
@@ -88,7 +88,7 @@ def record_plan(
         "steps": plan.as_json(),
         "agreed": agreed,
         "prompt": request.prompt,
-        "repo": keep_address(plan_folder(log), run_id, request.repo),
+        "repo": save_address(plan_folder(log), run_id, request.repo),
         "grants": sorted(request.grants),
         "allow_change": list(request.allow_change),
         "intent": request.intent,
@@ -123,7 +123,7 @@ def recorded_plan(log: EventLog, run_id: str, *, agreed: bool = True) -> tuple[P
     grants, allowed = body["grants"], body.get("allow_change")  # of an older home: none
     request = PlanRequest(
         prompt=prompt.text,
-        repo=whole_address(plan_folder(log), run_id, str(body["repo"])),
+        repo=saved_address(plan_folder(log), run_id, str(body["repo"])),
         grants=frozenset(str(one) for one in grants) if isinstance(grants, tuple) else frozenset(),
         allow_change=tuple(map(str, allowed)) if isinstance(allowed, tuple) else (),
         intent=None if body["intent"] is None else str(body["intent"]),

@@ -5,7 +5,7 @@ import logging
 from filelock import FileLock
 
 from flows.config.settings import Settings
-from flows.orchestration.start import prefect_at
+from flows.orchestration.start import connected_to
 from flows.plans.report import PlanReport
 from flows.plans.run import PlanDependencies
 from flows.services.local import api_url
@@ -27,7 +27,7 @@ def run_plan_in_prefect(
         HarnessError: whatever ended the run before it could report.
     """
     api = api_url(settings)
-    with _alone(settings, run_id), prefect_at(api):
+    with _alone(settings, run_id), connected_to(api):
         from flows.plans.compile import compile_plan
         from flows.services.server_outage import survive_outages
 

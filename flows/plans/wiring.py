@@ -14,10 +14,10 @@ from flows.audit.agent_approvals import make_approvals
 from flows.audit.event_log import event_log
 from flows.config.policy import PolicySettings, load_policy_settings
 from flows.config.settings import Settings
-from flows.execution.dependencies import Opened
+from flows.execution.dependencies import OpenedSandbox
 from flows.execution.engine import run_blueprint
-from flows.execution.sandboxes import forgetting, spec_for
-from flows.execution.wiring import engine, owner, workshop
+from flows.execution.sandboxes import sandbox_spec, snapshot_remover
+from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies
 from flows.plans.workspace import OpenSandbox
@@ -48,7 +48,7 @@ def plan_dependencies(
     """
     chosen = policy or load_policy_settings()
     with (
-        event_log(settings.home, owner(settings)) as log,
+        event_log(settings.home, sandbox_owner(settings)) as log,
         complete_through_gateway(settings, purpose="plan") as complete,
     ):
         yield PlanDependencies(
@@ -60,7 +60,7 @@ def plan_dependencies(
             approvals=make_approvals(log, chosen),
             complete=complete,
             open_sandbox=open_sandbox or _sandboxes(settings),
-            delete_snapshots=forgetting(settings, engine),
+            delete_snapshots=snapshot_remover(settings, docker_engine),
             run_blueprint=_blueprints(settings),
             ask_person=ask_person,
             custom_operations=tuple(_own(chosen)),
@@ -72,9 +72,9 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
 
     def for_run(run_id: str) -> OpenSandbox:
         @contextmanager
-        def open_it(checkpoint: SnapshotId | None) -> Iterator[Opened]:
-            docker = engine()
-            spec = spec_for(settings, docker, run_id, cli=False)
+        def open_it(checkpoint: SnapshotId | None) -> Iterator[OpenedSandbox]:
+            docker = docker_engine()
+            spec = sandbox_spec(settings, docker, run_id, cli=False)
 
             def started() -> DockerSandbox:
                 if checkpoint is None:
@@ -90,7 +90,7 @@ def _sandboxes(settings: Settings) -> Callable[[str], OpenSandbox]:
                 env = dict(wanted.env)
                 if wanted.egress:
                     env |= open_egress(sandbox, egress, ca_bundle=wanted.ca_bundle)
-                yield Opened(sandbox, env)
+                yield OpenedSandbox(sandbox, env)
 
         return open_it
 
@@ -116,7 +116,7 @@ def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
     def run(plan: PlanRequest, name: str, intent: str) -> Json:
         if ":" in name:
             raise OperationFailed(f"{name!r}: a plan runs installed blueprints only")
-        shop = workshop(settings)
+        shop = build_dependencies(settings)
         given = RunRequest.of(
             blueprint=name,
             repo=plan.repo,
@@ -124,12 +124,12 @@ def _blueprints(settings: Settings) -> Callable[[PlanRequest, str, str], Json]:
             intent_from="" if plan.intent is None else plan.taint[-1],
             allow_change=plan.allow_change,
         )
-        request = shop.resolve(given, find_blueprint(name))
-        shop.check(request)
+        request = shop.resolve_request(given, find_blueprint(name))
+        shop.check_request(request)
         # With Prefect, which a plan that is only looked at does not need.
-        from flows.orchestration.limits import limits_for, slots
+        from flows.orchestration.limits import hold_slots, run_limits
 
-        with slots(limits_for(request, settings.limits)):
+        with hold_slots(run_limits(request, settings.limits)):
             report = run_blueprint(request, shop, run_id=new_run_id())
         found: Json = loads(dumps(asdict(replace(report, nodes=())), default=str))
         return found

@@ -12,9 +12,9 @@ from contracts.errors import RepoInvalid, Unavailable
 from contracts.gate import GuardBounds
 from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
-from flows.execution.dependencies import Opened
-from flows.execution.work_check import unpermitted_work
-from flows.runs.snapshots import Files
+from flows.execution.dependencies import OpenedSandbox
+from flows.execution.work_check import refused_changes
+from flows.runs.snapshots import SnapshotTracker
 from policy.errors import OperationFailed
 from sandbox.branches import publish_branch, push_branch
 from sandbox.repos import BaseCommit, fetch_base
@@ -28,7 +28,7 @@ RENEW_AFTER = timedelta(hours=1)
 
 _log = logging.getLogger(__name__)
 
-OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[Opened]]
+OpenSandbox = Callable[[SnapshotId | None], AbstractContextManager[OpenedSandbox]]
 """Opens a sandbox, with the files of a checkpoint if there is one; gone when the block ends."""
 
 
@@ -66,9 +66,9 @@ class PlanWorkspace:
         self._store = store
         self._kept = kept
         self._ttl_s = ttl_s
-        self._files: Files | None = None
+        self._files: SnapshotTracker | None = None
         self._stack = ExitStack()
-        self._opened: Opened | None = None
+        self._opened: OpenedSandbox | None = None
         self._base: BaseCommit | None = None
         self._lock = Lock()
 
@@ -141,20 +141,20 @@ class PlanWorkspace:
         work = collect_work(self.sandbox(), base, branch, message="harness: what was not committed")
         if work is None:
             raise OperationFailed("there is nothing to push: nothing changed")
-        if bounds is not None and (why := unpermitted_work(work, base, bounds)):
+        if bounds is not None and (why := refused_changes(work, base, bounds)):
             raise OperationFailed(f"{why}, or push the work yourself")
         publish_branch(base, work.branch, work.commit)
         push_branch(base, work.branch)
         return work.commit
 
-    def _open(self) -> Opened:
+    def _open(self) -> OpenedSandbox:
         with self._lock:
             if self._opened is None:
                 files = self._kept.files if self._kept else None
                 opened = self._stack.enter_context(self._open_sandbox(files))
                 if files is None:
                     self._fill(opened.sandbox)
-                self._files = Files(opened.sandbox, files, self._ttl_s)
+                self._files = SnapshotTracker(opened.sandbox, files, self._ttl_s)
                 self._opened = opened
                 if files is None:
                     self._soil()  # what was read is kept, too: the user's may change

@@ -10,10 +10,10 @@ from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import RunReport
 from flows.config.memory import MemorySettings, load_memory_settings
 from flows.config.settings import Settings, load_settings
-from flows.recall.library import notebook
+from flows.recall.library import configured_notebook
 from flows.runs.layout import TRAJECTORY
 from flows.runs.run_record import RunRecord, read_record
-from flows.runs.runs import find_run, read_report, reported_at, reported_since
+from flows.runs.runs import find_run, read_report, reported_at, runs_reported_since
 from flows.services.complete import complete_through_gateway
 from memory.curation import curate
 from memory.curation.curate import CurationResult
@@ -38,20 +38,20 @@ def curate_run(run: str, *, model: str | None = None) -> CurationResult:
         ModelUnavailable: nobody answers.
     """
     settings, options = load_settings(), load_memory_settings()
-    with notebook(options) as book, _curator(settings, options) as complete:
-        told = story(settings.runs, run, book)
+    with configured_notebook(options) as book, _curator(settings, options) as complete:
+        told = run_story(settings.runs, run, book)
         chosen = model or _model(settings, options)
         return curate.curate_run(book, complete, chosen, told)
 
 
-def curate_new(run: str) -> CurationResult | None:
+def curate_uncurated(run: str) -> CurationResult | None:
     """The same for whom nobody asked: None where somebody looked at it already.
 
     Raises:
         RunNotFound, ModelUnavailable.
     """
     settings, options = load_settings(), load_memory_settings()
-    with notebook(options) as book:
+    with configured_notebook(options) as book:
         return _look(book, run, settings, options)
 
 
@@ -64,7 +64,7 @@ def curate_since(since: datetime) -> Iterator[CurationResult]:
     """
     settings, options = load_settings(), load_memory_settings()
     looked, failed = False, dict[str, HarnessError]()
-    with notebook(options) as book:
+    with configured_notebook(options) as book:
         for run_id in _recent(settings.runs, book, since):
             try:
                 waits = _is_waiting(book, read_report(settings.runs, run_id), options)
@@ -82,12 +82,12 @@ def curate_since(since: datetime) -> Iterator[CurationResult]:
         yield CurationResult(run_id=run_id, error=str(why))
 
 
-def is_earned(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
+def is_worth_curating(book: Notebook, report: RunReport, options: MemorySettings) -> bool:
     """Whether a run that has ended is to be looked at without being asked."""
     return options.curates and _is_waiting(book, report, options)
 
 
-def story(runs: Path, run: str, book: Notebook) -> RunTranscript:
+def run_story(runs: Path, run: str, book: Notebook) -> RunTranscript:
     """A run as the curator reads it: the person's own words apart from all the rest.
 
     A request that came from elsewhere, as from an issue, is some of the rest.
@@ -128,13 +128,13 @@ def _look(
     book: Notebook, run: str, settings: Settings, options: MemorySettings
 ) -> CurationResult | None:
     with _curator(settings, options) as complete:  # each look has a budget of its own
-        told = story(settings.runs, run, book)
+        told = run_story(settings.runs, run, book)
         return curate.curate_once(book, complete, _model(settings, options), told)
 
 
 def _recent(runs: Path, book: Notebook, since: datetime) -> list[str]:
     """Runs that reported since then, or were rated since; the newest report first."""
-    ids = {*book.runs.runs_rated_since(since), *reported_since(runs, since)}
+    ids = {*book.runs.runs_rated_since(since), *runs_reported_since(runs, since)}
     ended = {run_id: at for run_id in ids if (at := reported_at(runs, run_id)) is not None}
     return sorted(ended, key=lambda run_id: -ended[run_id])
 
@@ -161,7 +161,7 @@ def _curator(settings: Settings, options: MemorySettings) -> AbstractContextMana
     return complete_through_gateway(settings, purpose="curate", budget_usd=budget)
 
 
-def ago(text: str, now: datetime, *, option: str = "--since") -> datetime:
+def parse_age(text: str, now: datetime, *, option: str = "--since") -> datetime:
     """The moment that `24h`, `7d` or `90m` before now was; never one that is still to come.
 
     Raises:

@@ -24,7 +24,7 @@ from providers.embed import LOCAL_MODEL, PRESETS, litellm_name
 
 
 @contextmanager
-def library(options: MemorySettings | None = None) -> Iterator[Library]:
+def configured_library(options: MemorySettings | None = None) -> Iterator[Library]:
     """The library that the settings name.
 
     Raises:
@@ -42,7 +42,7 @@ def library(options: MemorySettings | None = None) -> Iterator[Library]:
 
 
 @contextmanager
-def notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
+def configured_notebook(options: MemorySettings | None = None) -> Iterator[Notebook]:
     """The notebook in the same database.
 
     Raises:

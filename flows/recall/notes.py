@@ -12,7 +12,7 @@ from contracts.run import NodeResult, RunContext, RunReport, SurfacedMemory
 from contracts.sandbox import Sandbox
 from flows.config.memory import MemorySettings
 from flows.config.settings import load_settings
-from flows.runs.report import page_link, plain
+from flows.runs.report import inert_line, page_link
 from flows.runs.request import ResolvedRequest
 from flows.services.pages import pages_url
 from memory.scope import Scope
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Seat(NamedTuple):
+class NodeRequest(NamedTuple):
     """A node of a run that an agent is about to do, and for whom."""
 
     run_id: str
@@ -38,61 +38,63 @@ class Seat(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class PromptBlock:
     """What a node's prompt is given: text, and for people why, as Markdown; empty for nothing."""
 
     text: str = ""
-    explained: str = ""
+    explanation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notes:
+class RunNotes:
     """What a run asks of the notebook. No call fails a run: an outage is logged and goes on."""
 
-    give: Callable[[Seat], Given]
+    inject: Callable[[NodeRequest], PromptBlock]
     """Takes a node; gives what its prompt is to hold, and notes that it was given."""
-    given: Callable[[str], SurfacedMemory]
+    surfaced: Callable[[str], SurfacedMemory]
     """Takes a run's id; gives the ids of all notes and examples that it was given."""
-    earned: Callable[[RunReport], bool]
+    is_worth_curating: Callable[[RunReport], bool]
     """Takes a run that has ended; says whether it is to teach something without being asked."""
-    learn: Callable[[str], "CurationResult | None"]
+    curate: Callable[[str], "CurationResult | None"]
     """Takes a run's id; gives what it taught. None: nobody looked, or somebody had before."""
 
 
-def no_notes() -> Notes:
+def without_notes() -> RunNotes:
     """A notebook that nobody reads."""
-    return Notes(
-        give=lambda _: Given(),
-        given=lambda _: SurfacedMemory(),
-        earned=lambda _: False,
-        learn=lambda _: None,
+    return RunNotes(
+        inject=lambda _: PromptBlock(),
+        surfaced=lambda _: SurfacedMemory(),
+        is_worth_curating=lambda _: False,
+        curate=lambda _: None,
     )
 
 
 @contextmanager
-def notes(options: MemorySettings) -> Iterator[Notes]:
+def run_notes(options: MemorySettings) -> Iterator[RunNotes]:
     """The notebook that the settings name, opened by the first question, until the block ends."""
     lock = Lock()
     opened: list[Notebook] = []
     with ExitStack() as stack:
 
         def book() -> "Notebook":
-            from flows.recall.library import notebook  # brings in SQLAlchemy, as late as can be
+            from flows.recall.library import (
+                configured_notebook,  # brings in SQLAlchemy, as late as can be
+            )
 
             with lock:
                 if not opened:
-                    opened.append(stack.enter_context(notebook(options)))
+                    opened.append(stack.enter_context(configured_notebook(options)))
                 return opened[0]
 
-        def give(seat: Seat) -> Given:
+        def give(seat: NodeRequest) -> PromptBlock:
             try:
                 injection = book().inject(seat.viewer, seat.task)
                 book().runs.log_injection(seat.run_id, seat.node, injection)
             except Unavailable as error:
                 _log.warning("node %r goes on without notes: %s", seat.node, error)
-                return Given()
+                return PromptBlock()
             site = pages_url(load_settings())
-            return Given(text=injection.text, explained=explain(injection, site))
+            return PromptBlock(text=injection.text, explanation=prompt_markdown(injection, site))
 
         def given(run_id: str) -> SurfacedMemory:
             try:
@@ -107,43 +109,45 @@ def notes(options: MemorySettings) -> Iterator[Notes]:
             )
 
         def earned(report: RunReport) -> bool:
-            from flows.recall.curation import is_earned  # as above
+            from flows.recall.curation import is_worth_curating  # as above
 
             try:
-                return is_earned(book(), report, options)
+                return is_worth_curating(book(), report, options)
             except Unavailable as error:
                 _log.warning("run %s is not looked at: %s", report.run_id, error)
                 return False
 
-        known = Notes(give=give, given=given, earned=earned, learn=_learn)
-        yield known if options.enabled else no_notes()
+        known = RunNotes(inject=give, surfaced=given, is_worth_curating=earned, curate=_learn)
+        yield known if options.enabled else without_notes()
 
 
 def _learn(run_id: str) -> "CurationResult | None":
-    from flows.recall.curation import curate_new  # brings in SQLAlchemy, as late as can be
+    from flows.recall.curation import curate_uncurated  # brings in SQLAlchemy, as late as can be
 
     try:
-        return curate_new(run_id)
+        return curate_uncurated(run_id)
     except HarnessError as error:
         _log.warning("run %s taught nothing: %s", run_id, error)
         return None
 
 
-def with_notes(run_agent: RunAgent, book: Notes, request: ResolvedRequest, run_id: str) -> RunAgent:
+def with_notes(
+    run_agent: RunAgent, book: RunNotes, request: ResolvedRequest, run_id: str
+) -> RunAgent:
     """The same agents, each given the notes and examples of its own scope before it begins."""
     task = request.intent or request.definition.description
 
     def run(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         name = node.agent or ctx.agent
         viewer = Scope(agent=name, user=request.user or None, company=request.company or None)
-        given = book.give(Seat(run_id, node.name, viewer, task))
+        given = book.inject(NodeRequest(run_id, node.name, viewer, task))
         memory = "\n\n".join(filter(None, (ctx.memory, given.text)))
         return run_agent(node, replace(ctx, memory=memory), sandbox)
 
     return run
 
 
-def explain(injection: "Injection", site: str | None = None) -> str:
+def prompt_markdown(injection: "Injection", site: str | None = None) -> str:
     """What a prompt was given and why, as Markdown; empty when there was nothing to give."""
     if not (injection.entries or injection.left_out or injection.without_vector):
         return ""
@@ -151,7 +155,7 @@ def explain(injection: "Injection", site: str | None = None) -> str:
     rows += [_row(left.entry, f"no: {left.why}", injection, site) for left in injection.left_out]
     head = ["| kept as | what | for | shown | distance |", "|---|---|---|---|---|"]
     table = ["", *head, *rows] if rows else []
-    return "\n".join([*(f"- {plain(why)}" for why in injection.why), *table])
+    return "\n".join([*(f"- {inert_line(why)}" for why in injection.why), *table])
 
 
 def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -> str:
@@ -160,7 +164,7 @@ def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -
 
     distance = injection.distances.get(entry.key)
     away = "" if distance is None else f"{distance:.2f}"
-    said = plain(searchable_text(entry)[:120])
+    said = inert_line(searchable_text(entry)[:120])
     kind = kind_of(entry)
     where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
-    return f"| {where} | {said} | {plain(scope_label(entry.scope))} | {plain(shown)} | {away} |"
+    return f"| {where} | {said} | {inert_line(scope_label(entry.scope))} | {inert_line(shown)} | {away} |"

@@ -20,30 +20,32 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Away:
+class MemoryUnavailable:
     """Memory did not take what it was told: it is to be told again."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class RunMemory:
     """What a run asks of memory. No call fails a run: an outage is logged and goes on."""
 
     prepare: Callable[[], None]
     """Begins to load what the others need, while the run waits for its sandbox."""
     surface: Callable[[str, str], RecallResult]
     """Takes the run's id and its task; gives what the prompt is to hold."""
-    shown: Callable[[str], tuple[str, ...]]
+    shown_playbooks: Callable[[str], tuple[str, ...]]
     """Takes the run's id; gives the ids of the playbooks that it was shown so far."""
-    record: Callable[[RunReport, bool], RecordedRun | Away | None]
+    record: Callable[[RunReport, bool], RecordedRun | MemoryUnavailable | None]
     """Takes the report, however the run ended, and whether a person's verdict comes later; gives
     None where memory is off."""
     tools: OpenTools
     """Takes the run's id; gives what its agents are offered of the playbook tools, when asked."""
 
 
-def memory(options: MemorySettings | None = None, complete: Complete | None = None) -> Memory:
+def run_memory(
+    options: MemorySettings | None = None, complete: Complete | None = None
+) -> RunMemory:
     """Memory as plain functions.
 
     With a `reflect_model` `complete` reflects on runs that a playbook succeeded or failed in.
@@ -72,19 +74,19 @@ def memory(options: MemorySettings | None = None, complete: Complete | None = No
             _log.warning("what run %s was shown is not known: %s", run_id, error)
             return ()
 
-    def record(report: RunReport, verdict_later: bool) -> RecordedRun | Away | None:
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | MemoryUnavailable | None:
         if not chosen.enabled:
             return None
         try:
             return _record(chosen, report, verdict_later, complete)
         except HarnessError as error:
             _log.warning("run %s is not recorded yet: %s", report.run_id, error)
-            return Away(why=str(error))
+            return MemoryUnavailable(reason=str(error))
 
-    return Memory(
+    return RunMemory(
         prepare=prepare,
         surface=surface,
-        shown=shown,
+        shown_playbooks=shown,
         record=record,
         tools=lambda run_id: _tools(chosen, run_id),
     )
@@ -100,30 +102,30 @@ def _load() -> None:
 
 
 def _surface(chosen: MemorySettings, run_id: str, task: str) -> RecallResult:
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks import recall
 
-    with library(chosen) as opened:
+    with configured_library(chosen) as opened:
         opened.expire_pending()
         return recall.recall_playbooks(opened, run_id=run_id, task=task, options=chosen.surfacing)
 
 
 def _shown(chosen: MemorySettings, run_id: str) -> tuple[str, ...]:
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.database import read_transaction
     from memory.playbooks.recall import playbooks_known_to
 
-    with library(chosen) as opened, read_transaction(opened.engine) as connection:
+    with configured_library(chosen) as opened, read_transaction(opened.engine) as connection:
         return tuple(one.playbook_id for one in playbooks_known_to(connection, run_id) if one.shown)
 
 
 def _record(
     chosen: MemorySettings, report: RunReport, verdict_later: bool, complete: Complete | None
 ) -> RecordedRun:
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.playbooks import learn
 
-    with library(chosen) as opened:
+    with configured_library(chosen) as opened:
         asks = chosen.reflect_model and learn.can_reflect(opened, report)
         reflection = _reflection(report, chosen.reflect_model, complete) if asks else None
         return learn.record_run(opened, report, verdict_later=verdict_later, reflection=reflection)
@@ -134,9 +136,9 @@ def _tools(
 ) -> AbstractContextManager[Callable[[], Toolbox | None]]:
     if not chosen.enabled or chosen.tools == "off":
         return nullcontext(lambda: None)
-    from flows.recall.tools import toolbox
+    from flows.recall.tools import run_toolbox
 
-    return toolbox(chosen, chosen.tools, run_id)
+    return run_toolbox(chosen, chosen.tools, run_id)
 
 
 def _reflection(

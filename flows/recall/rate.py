@@ -5,9 +5,9 @@ from typing import Literal, NamedTuple
 from contracts.errors import HarnessError
 from flows.config.memory import load_memory_settings
 from flows.config.settings import Settings, load_settings
-from flows.recall.curation import is_earned
-from flows.recall.library import notebook
-from flows.runs.runs import find_run, report_in
+from flows.recall.curation import is_worth_curating
+from flows.recall.library import configured_notebook
+from flows.runs.runs import find_run, load_report
 from memory.notes.rating import RunRating
 
 Look = Literal["none", "started", "waits"]
@@ -15,7 +15,7 @@ Look = Literal["none", "started", "waits"]
 DEPLOYMENT = "curate-run"
 
 
-class Rated(NamedTuple):
+class RatingSaved(NamedTuple):
     """A rating that is kept, and whether somebody looks now at what the run teaches."""
 
     rating: RunRating
@@ -25,7 +25,7 @@ class Rated(NamedTuple):
     """The same as a line for a person; empty for `none`."""
 
 
-def rate_run(run: str, score: int, *, by: str = "") -> Rated:
+def rate_run(run: str, score: int, *, by: str = "") -> RatingSaved:
     """Keep a rating of a run, by its id or the beginning of it; from 0 to 100.
 
     A run that has earned it by now is looked at for what it teaches, in the background.
@@ -36,14 +36,14 @@ def rate_run(run: str, score: int, *, by: str = "") -> Rated:
     """
     settings, options = load_settings(), load_memory_settings()
     own = find_run(settings.runs, run)
-    with notebook(options) as book:
+    with configured_notebook(options) as book:
         rating = book.runs.rate(own.name, score, by=by)
-        report = report_in(own)
-        earned = report is not None and is_earned(book, report, options)
-    return _look(settings, rating) if earned else Rated(rating, "none", "")
+        report = load_report(own)
+        earned = report is not None and is_worth_curating(book, report, options)
+    return _look(settings, rating) if earned else RatingSaved(rating, "none", "")
 
 
-def _look(settings: Settings, rating: RunRating) -> Rated:
+def _look(settings: Settings, rating: RunRating) -> RatingSaved:
     """Start it where `harness up` keeps a worker; else say how it is done by hand."""
     from flows.services.deploy import (  # brings in Prefect: half a second
         missing_worker_warning,
@@ -62,6 +62,8 @@ def _look(settings: Settings, rating: RunRating) -> Rated:
         except HarnessError as error:
             nobody = str(error)
     if nobody is not None:
-        return Rated(rating, "waits", f"`harness curate {rating.run_id}` lets it teach: {nobody}")
+        return RatingSaved(
+            rating, "waits", f"`harness curate {rating.run_id}` lets it teach: {nobody}"
+        )
     found = f"`harness notes list --run {rating.run_id}` shows it soon"
-    return Rated(rating, "started", f"what it teaches is being looked at: {found}")
+    return RatingSaved(rating, "started", f"what it teaches is being looked at: {found}")

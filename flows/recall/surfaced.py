@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from contracts.run import SurfacedMemory
-from flows.recall.notes import Notes
-from flows.recall.playbooks import Memory
+from flows.recall.notes import RunNotes
+from flows.recall.playbooks import RunMemory
 from flows.runs.request import ResolvedRequest
 from memory.around_run import RecallResult
 
@@ -14,7 +14,13 @@ class RunRecall:
     where it is `resumed`."""
 
     def __init__(
-        self, request: ResolvedRequest, run_id: str, memory: Memory, book: Notes, *, resumed: bool
+        self,
+        request: ResolvedRequest,
+        run_id: str,
+        memory: RunMemory,
+        book: RunNotes,
+        *,
+        resumed: bool,
     ) -> None:
         self._request = request
         self._run_id = run_id
@@ -30,10 +36,10 @@ class RunRecall:
         self._shown = recall.shown
         return recall
 
-    def surfaced(self) -> SurfacedMemory:
+    def all_surfaced(self) -> SurfacedMemory:
         """All that the run was shown so far; nobody asks where no agent works."""
         if not self._resumed and not self._request.agentic_nodes:
             return SurfacedMemory()
-        before = self._memory.shown(self._run_id) if self._resumed else ()
+        before = self._memory.shown_playbooks(self._run_id) if self._resumed else ()
         shown = tuple(dict.fromkeys((*before, *self._shown)))
-        return replace(self._book.given(self._run_id), playbooks=shown)
+        return replace(self._book.surfaced(self._run_id), playbooks=shown)

@@ -10,7 +10,7 @@ from contracts.errors import Unavailable
 from contracts.tool import ToolCall
 from contracts.toolbox import McpEndpoint, Toolbox
 from flows.config.memory import MemorySettings
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from memory.around_run import RecallOptions
 from memory.database import read_transaction
 from memory.playbooks.library import Library
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def toolbox(
+def run_toolbox(
     options: MemorySettings, access: ToolAccess, run_id: str
 ) -> Iterator[Callable[[], Toolbox | None]]:
     """Gives the run's toolbox when it is asked for; None when held out, or memory is away.
@@ -38,7 +38,7 @@ def toolbox(
             try:
                 with opening:
                     if not opened:
-                        found = stack.enter_context(library(options))
+                        found = stack.enter_context(configured_library(options))
                         opened.append(_Tools(found, options.surfacing, access, run_id, stack))
                 return opened[0].toolbox()
             except Unavailable as error:

@@ -6,12 +6,12 @@ from contracts.errors import RunNotFound
 from sandbox.git import redact_url
 
 
-def shown_address(address: str) -> str:
+def without_password(address: str) -> str:
     """The address as anybody may see it."""
     return redact_url(address)
 
 
-def keep_address(folder: Path, run_id: str, address: str) -> str:
+def save_address(folder: Path, run_id: str, address: str) -> str:
     """The address as anybody may see it; if that hides a password, the whole one is kept."""
     shown = redact_url(address)
     if shown != address:
@@ -22,7 +22,7 @@ def keep_address(folder: Path, run_id: str, address: str) -> str:
     return shown
 
 
-def whole_address(folder: Path, run_id: str, shown: str) -> str:
+def saved_address(folder: Path, run_id: str, shown: str) -> str:
     """The address that was shown as this.
 
     Raises:

@@ -27,7 +27,7 @@ from sandbox.workspace import WorkCommit
 VERSION = 1
 
 
-class Used(NamedTuple):
+class UsedBudget(NamedTuple):
     """What the agents of a run have used so far: money, and replies of each model."""
 
     cost_usd: float = 0.0
@@ -68,7 +68,7 @@ class Checkpoint:
     notices: tuple[str, ...] = ()
 
     @property
-    def used(self) -> Used:
+    def used(self) -> UsedBudget:
         """What agents have used in the results and conversations that are kept."""
         beside = {name: r for top in self.results.values() for name, r in top.lanes.items()}
         spent = [result.usage for result in {**beside, **self.results}.values()]
@@ -76,7 +76,7 @@ class Checkpoint:
         replies = Counter(self.replies)
         for talk in self.talks.values():
             replies[talk.model] += talk.spent.turns
-        return Used(self.spent_usd + sum(usage.cost_usd for usage in spent), dict(replies))
+        return UsedBudget(self.spent_usd + sum(usage.cost_usd for usage in spent), dict(replies))
 
     @property
     def images(self) -> frozenset[SnapshotId]:
@@ -103,7 +103,7 @@ class Checkpoint:
         )
 
 
-class Start(NamedTuple):
+class StartPoint(NamedTuple):
     """Where this process takes up a run; `resumed` when an earlier one began it."""
 
     checkpoint: Checkpoint
@@ -134,13 +134,13 @@ def read(folder: Path, repo: str) -> Checkpoint | None:
     return found
 
 
-def continued(kept: Checkpoint) -> Checkpoint:
+def resume_checkpoint(kept: Checkpoint) -> Checkpoint:
     """The checkpoint of a run that goes on now, and says so."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return replace(kept, went_on=(*kept.went_on, f"{now} after {_finished(kept)}"))
 
 
-def written(folder: Path) -> datetime:
+def written_at(folder: Path) -> datetime:
     """When the checkpoint in a run's folder was written last."""
     return datetime.fromtimestamp((folder / CHECKPOINT).stat().st_mtime, UTC)
 

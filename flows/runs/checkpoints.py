@@ -17,7 +17,7 @@ from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
-from flows.runs.snapshots import Files
+from flows.runs.snapshots import SnapshotTracker
 from nodes.agents.talk import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
@@ -37,11 +37,11 @@ class Checkpoints:
         ttl_s: float,
         forget: Callable[[Collection[SnapshotId]], None],
     ) -> None:
-        self.now = start
+        self.current = start
         self._path = folder / CHECKPOINT
         self._ttl_s = ttl_s
         self._forget = forget
-        self._files: Files | None = None
+        self._files: SnapshotTracker | None = None
         self._where: dict[str, _Place] = {}
         self._ended: dict[str, Conversation] = {}
         self._lock = RLock()
@@ -68,11 +68,11 @@ class Checkpoints:
 
     def follow(self, sandbox: PersistentSandbox) -> None:
         """From here on keep this sandbox's files; they are as the checkpoint has them."""
-        self._files = Files(sandbox, self.now.files, self._ttl_s)
+        self._files = SnapshotTracker(sandbox, self.current.files, self._ttl_s)
 
     def fork_of(self, entrant: str) -> SnapshotId | None:
         """The files of an agent that competed when the run stopped."""
-        return self.now.forks.get(entrant)
+        return self.current.forks.get(entrant)
 
     def perform(self, perform: WrapNode, model: str) -> WrapNode:
         """The same `perform`, which never performs again what is finished.
@@ -82,25 +82,25 @@ class Checkpoints:
         """
         return self._perform(perform, model, lambda: _Place(self._files))
 
-    def beside(
+    def perform_in_lane(
         self, perform: WrapNode, model: str, entrant: str, place: PersistentSandbox
     ) -> WrapNode:
         """The same for one lane: of an entrant in a fork of its own, or unnamed among others."""
         if not entrant:
             return self._perform(perform, model, lambda: _Place(self._files, shared=True))
-        fork = _Place(Files(place, self.fork_of(entrant), self._ttl_s), entrant=entrant)
+        fork = _Place(SnapshotTracker(place, self.fork_of(entrant), self._ttl_s), entrant=entrant)
         return self._perform(perform, model, lambda: fork)
 
     def save(self, now: Checkpoint) -> None:
         """Write this down as the newest state; a reader sees the old one or the new one."""
         with self._lock:
-            self.now = replace(now, elapsed_ms=self.elapsed_ms)
-            write_in_home(self._path, dumps(self.now), run_id=self._path.parent.name)
+            self.current = replace(now, elapsed_ms=self.elapsed_ms)
+            write_in_home(self._path, dumps(self.current), run_id=self._path.parent.name)
 
     def drop(self) -> None:
         """The run is over: nobody goes on from here."""
         self._path.unlink(missing_ok=True)
-        if self.now.images or self.now.went_on:
+        if self.current.images or self.current.went_on:
             self._forget(())
 
     def _perform(self, perform: WrapNode, model: str, place: "Callable[[], _Place]") -> WrapNode:
@@ -109,7 +109,7 @@ class Checkpoints:
                 self._where[node.name] = place()
                 return self._keep(node, execute(), model)
 
-            known = self.now.results.get(node.name)
+            known = self.current.results.get(node.name)
             return known if known is not None else perform(node, kept)
 
         return perform_once
@@ -138,7 +138,7 @@ class Checkpoints:
         return {node.name: talk} if talk and alone else {}
 
     def _read_talk(self, node: str) -> Conversation | None:
-        return self.now.talks.get(node)
+        return self.current.talks.get(node)
 
     def _keep_talk(self, node: str, talk: Conversation, still: StillCurrent) -> None:
         """Keep it with the files, unless these belong to others too, or change meanwhile."""
@@ -156,15 +156,15 @@ class Checkpoints:
 
     def _with_files(self, place: "_Place") -> Checkpoint:
         if place.files is None:
-            return self.now
+            return self.current
         image = place.files.keep(shared=place.shared)
         if place.entrant:
-            forks = {**self.now.forks, **({place.entrant: image} if image else {})}
-            return replace(self.now, forks=forks)
-        return replace(self.now, files=image)
+            forks = {**self.current.forks, **({place.entrant: image} if image else {})}
+            return replace(self.current, forks=forks)
+        return replace(self.current, files=image)
 
     def _renew(self, now: Checkpoint) -> None:
-        before = self.now.images
+        before = self.current.images
         self.save(now)
         if before - now.images:
             self._forget(now.images)
@@ -173,7 +173,7 @@ class Checkpoints:
 class _Place(NamedTuple):
     """Where a node works: whose files they are, and whether others change them meanwhile."""
 
-    files: Files | None
+    files: SnapshotTracker | None
     shared: bool = False
     entrant: str = ""
 

@@ -24,7 +24,7 @@ ALLOWED_TOOLS = "allowed-tools/1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
+class NodeRules:
     """What a node's agent was held to."""
 
     agent: str
@@ -49,7 +49,7 @@ def text_entity(
 
 
 @dataclass
-class Telling:
+class TrajectoryEvents:
     """Makes events of the lines of one node's agent, one after the other, and forgets the lines.
 
     `inputs` is all that the agent could see at first.
@@ -57,7 +57,7 @@ class Telling:
 
     run_id: str
     node: str
-    rules: Rules
+    rules: NodeRules
     inputs: tuple[Entity, ...]
     _drafts: list[Draft] = field(default_factory=list)
     _decided: list[Mapping[str, object]] = field(default_factory=list)

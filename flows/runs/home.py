@@ -7,7 +7,7 @@ from contracts.errors import HomeUnavailable
 from contracts.whole_file import write_atomically
 
 
-def make_home(home: Path) -> None:
+def create_home(home: Path) -> None:
     """Have a home that things can be kept in; a new one is for this user only.
 
     Raises:

@@ -10,7 +10,7 @@ from flows.runs.layout import LOCK, TURN
 
 
 @contextmanager
-def held(folder: Path, run_id: str) -> Iterator[None]:
+def run_lock(folder: Path, run_id: str) -> Iterator[None]:
     """Keep every other process from doing this run, until the block or this process ends.
 
     Raises:
@@ -27,22 +27,22 @@ def held(folder: Path, run_id: str) -> Iterator[None]:
 
 
 @contextmanager
-def waiting(own: Path) -> Iterator[None]:
+def queue_lock(own: Path) -> Iterator[None]:
     """Show that a process waits for its turn to do this run, until the block or it ends."""
-    with marked(own / TURN):
+    with file_lock(own / TURN):
         yield
 
 
-def is_left(own: Path) -> bool:
+def is_abandoned(own: Path) -> bool:
     """Whether no process does this run, nor waits for its turn to: also after a reboot.
 
     Where nobody can tell, one may.
     """
-    return not any(is_marked(own / name) for name in (LOCK, TURN))
+    return not any(is_locked(own / name) for name in (LOCK, TURN))
 
 
 @contextmanager
-def marked(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Lock a file for others to see, who may do so too, until the block or this process ends."""
     path.touch()
     with path.open("r+") as file:  # NFS shares no lock on what is not open to be read
@@ -50,7 +50,7 @@ def marked(path: Path) -> Iterator[None]:
         yield
 
 
-def is_marked(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
     """Whether a process holds a lock on this file, also one of elsewhere."""
     try:
         with path.open("r+") as lock:  # NFS locks nothing that is not open to be written

@@ -27,7 +27,7 @@ def model_calls(trajectory: Path) -> Iterator[ModelCall]:
             yield _call(event)
 
 
-def spent(trajectory: Path) -> Usage | None:
+def total_usage(trajectory: Path) -> Usage | None:
     """What all calls took, also those that broke off; None when no model was ever asked.
 
     It is the truth about a run in which an outage came between the calls and a node's result.

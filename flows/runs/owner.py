@@ -6,15 +6,15 @@ from pathlib import Path
 from secrets import token_hex
 from threading import get_ident
 
-from flows.runs.home import make_home
+from flows.runs.home import create_home
 
 
-def owner_of(home: Path) -> str:
+def home_owner(home: Path) -> str:
     """Whose runs, containers and events these are: one name for each HARNESS_HOME."""
-    return drawn_once(home / "owner", token_hex(8))
+    return read_or_create(home / "owner", token_hex(8))
 
 
-def drawn_once(path: Path, text: str) -> str:
+def read_or_create(path: Path, text: str) -> str:
     """What the file holds; `text`, for this user's eyes only, when there was none.
 
     Nobody sees half of it: of several processes that come first, one's text holds for all.
@@ -23,7 +23,7 @@ def drawn_once(path: Path, text: str) -> str:
         HomeUnavailable: it cannot be kept there.
     """
     if not path.exists():
-        make_home(path.parent)
+        create_home(path.parent)
         part = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}")
         part.touch(mode=0o600)
         part.write_text(text)

@@ -48,11 +48,11 @@ def loads(text: str) -> RunReport:
     return adapter().validate_python(told)
 
 
-def markdown(report: RunReport, diff: str) -> str:
+def report_markdown(report: RunReport, diff: str) -> str:
     """The report for a person: verdict, nodes, what changed."""
     parts = [
         f"# {report.blueprint}: {report.status}",
-        *([f"**{plain(report.error)}**"] if report.error else []),
+        *([f"**{inert_line(report.error)}**"] if report.error else []),
         _facts(report),
         _table(report),
         *(
@@ -67,7 +67,7 @@ def markdown(report: RunReport, diff: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def given(surfaced: SurfacedMemory, site: str | None) -> str:
+def surfaced_markdown(surfaced: SurfacedMemory, site: str | None) -> str:
     """What the run was shown of memory, each with its page on the site; empty for nothing."""
     shown = {
         "playbook": surfaced.playbooks,
@@ -115,17 +115,17 @@ def tools_line(node: NodeReport) -> str:
 def _facts(report: RunReport) -> str:
     rows = {
         "run": report.run_id,
-        "intent": plain(report.intent),
-        "repository": plain(report.repo),
+        "intent": inert_line(report.intent),
+        "repository": inert_line(report.repo),
         "branch": report.branch and f"`{report.branch}`{' (pushed)' if report.pushed else ''}",
         "pull request": report.pull_request,
         "base": report.base_commit,
         "commit": report.commit,
         "changes": str(report.diff_stat),
-        "agent and model": f"{report.agent}, {plain(report.model)}",
+        "agent and model": f"{report.agent}, {inert_line(report.model)}",
         "tokens": f"{report.token_usage.total} ({report.cost_usd:.4f} USD)",
         "time": f"{report.total_duration_ms / 1000:.1f} s",
-        "notices": plain("; ".join(report.notices)),
+        "notices": inert_line("; ".join(report.notices)),
     }
     return "\n".join(f"- {name}: {value}" for name, value in rows.items() if value)
 
@@ -136,8 +136,8 @@ def _table(report: RunReport) -> str:
         "|---|---|---|---|---|---|---|---|"
     )
     rows = (
-        f"| {plain(n.name)} | {n.type} | {n.status} | {n.duration_ms / 1000:.1f} s "
-        f"| {n.turns or ''} | {plain(tools_line(n))} | {n.usage.total or ''} "
+        f"| {inert_line(n.name)} | {n.type} | {n.status} | {n.duration_ms / 1000:.1f} s "
+        f"| {n.turns or ''} | {inert_line(tools_line(n))} | {n.usage.total or ''} "
         f"| {f'{n.usage.cost_usd:.4f}' if n.usage.total else ''} |"
         for n in report.nodes
     )
@@ -145,12 +145,12 @@ def _table(report: RunReport) -> str:
 
 
 def _details(node: NodeReport) -> str:
-    lines = [f"## {plain(node.name)}: {node.status}"]
+    lines = [f"## {inert_line(node.name)}: {node.status}"]
     if node.error:
-        lines.append(plain(node.error))
+        lines.append(inert_line(node.error))
     lines += [
         f"- attempt {attempt.number}: "
-        + ", ".join(f"{plain(name)} {result.status}" for name, result in attempt.steps.items())
+        + ", ".join(f"{inert_line(name)} {result.status}" for name, result in attempt.steps.items())
         for attempt in node.attempts
     ]
     if node.output:
@@ -158,7 +158,7 @@ def _details(node: NodeReport) -> str:
     return "\n\n".join(lines)
 
 
-def plain(text: str | None) -> str:
+def inert_line(text: str | None) -> str:
     """One line in which markdown and HTML have no power."""
     flat = html.escape(" ".join(strip_control_characters(text or "").split()), quote=False)
     return re.sub(r"([\\`*_\[\]|#!])", r"\\\1", flat)

@@ -8,13 +8,13 @@ from blueprints.find import find_blueprint
 from blueprints.types import Blueprint
 from contracts.errors import HarnessError, RunNotResumable
 from flows.runs.layout import CHECKPOINT
-from flows.runs.lock import held
+from flows.runs.lock import run_lock
 from flows.runs.request import ResolvedRequest, RunRequest
 from flows.runs.run_record import RunRecord, read_record
 from flows.runs.runs import find_run, read_entry
 
 
-class Resumed(NamedTuple):
+class ResumableRun(NamedTuple):
     """A run to go on with. `flow_run_id` is the Prefect flow run that began it."""
 
     run_id: str
@@ -22,7 +22,7 @@ class Resumed(NamedTuple):
     flow_run_id: str | None
 
 
-def resumed(folder: Path, run: str) -> Resumed:
+def find_resumable(folder: Path, run: str) -> ResumableRun:
     """The run of this id, or of the unambiguous beginning of one, as it was asked for.
 
     Goes to the directory where the run was begun: what was asked for may be relative to it.
@@ -32,7 +32,7 @@ def resumed(folder: Path, run: str) -> Resumed:
         RunNotResumable: it is running or finished, or what it needs is gone.
     """
     own = find_run(folder, run)
-    with held(folder, own.name):
+    with run_lock(folder, own.name):
         entry = read_entry(folder, own.name)
         goes_on = entry.resumable or (own / CHECKPOINT).is_file()
         if entry.state == "queued" or not goes_on:
@@ -40,7 +40,7 @@ def resumed(folder: Path, run: str) -> Resumed:
     asked = read_record(own)
     if asked is None:
         raise RunNotResumable(f"run {own.name} has gone while it was looked at")
-    return Resumed(own.name, request_of(asked), asked.flow_run_id)
+    return ResumableRun(own.name, recorded_request(asked), asked.flow_run_id)
 
 
 def _why_not(run_id: str, state: str) -> str:
@@ -51,7 +51,7 @@ def _why_not(run_id: str, state: str) -> str:
     return f"run {run_id} is finished ({state}): `harness run` starts another"
 
 
-def request_of(asked: RunRecord) -> ResolvedRequest:
+def recorded_request(asked: RunRecord) -> ResolvedRequest:
     """The recorded request, with the blueprint as it is found now.
 
     Changes to the directory in which the run was started: the request may name paths in it.
@@ -64,7 +64,7 @@ def request_of(asked: RunRecord) -> ResolvedRequest:
         blueprint = find_blueprint(asked.blueprint, repo=asked.repo)
     except (OSError, HarnessError) as error:
         raise RunNotResumable(f"run {asked.run_id} cannot go on: {error}") from error
-    check_same(asked, blueprint)
+    check_same_nodes(asked, blueprint)
     return request_for(asked, blueprint)
 
 
@@ -74,7 +74,7 @@ def request_for(asked: RunRecord, blueprint: Blueprint) -> ResolvedRequest:
     return ResolvedRequest(definition=blueprint, **given)
 
 
-def check_same(asked: RunRecord, blueprint: Blueprint) -> None:
+def check_same_nodes(asked: RunRecord, blueprint: Blueprint) -> None:
     """Refuse a blueprint with other nodes: what is finished counts by its name.
 
     Raises:

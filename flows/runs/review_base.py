@@ -5,14 +5,14 @@ from nodes.review_range import BASE_OPTION, REVIEW_OPTIONS
 from sandbox.repos import BaseCommit
 
 
-def compared_with(request: ResolvedRequest) -> str | None:
+def review_base(request: ResolvedRequest) -> str | None:
     """The branch, tag or commit that a review was told; None: the usual main branch."""
     takes = dict(request.definition.options).get(BASE_OPTION) == REVIEW_OPTIONS[BASE_OPTION]
     return request.options.get(BASE_OPTION) or None if takes else None
 
 
-def as_inside(request: ResolvedRequest, base: BaseCommit) -> ResolvedRequest:
+def request_in_sandbox(request: ResolvedRequest, base: BaseCommit) -> ResolvedRequest:
     """The request as nodes are given it: the sandbox has no branch and no tag of the source's."""
-    if compared_with(request) is None or base.forked_at is None:
+    if review_base(request) is None or base.forked_at is None:
         return request
     return request.changed(options={**request.options, BASE_OPTION: base.forked_at})

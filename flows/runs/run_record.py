@@ -97,7 +97,7 @@ def read_record(own: Path) -> RunRecord | None:
         ) from error
 
 
-def check_own(own: Path, flow_run_id: str) -> None:
+def check_run_id(own: Path, flow_run_id: str) -> None:
     """Refuse a flow run whose run id, the end of its own id, belongs to another run.
 
     Raises:

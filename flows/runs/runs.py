@@ -10,10 +10,10 @@ from typing import Literal
 
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.runs.addresses import shown_address
+from flows.runs.addresses import without_password
 from flows.runs.home import write_in_home
 from flows.runs.layout import ASKED, CHECKPOINT, DIFF, REPORT
-from flows.runs.lock import is_left
+from flows.runs.lock import is_abandoned
 from flows.runs.report import dumps, loads
 from flows.runs.run_record import RunRecord, read_record
 from sandbox.process import has_exited
@@ -45,7 +45,7 @@ class RunEntry:
     suspends: bool = False
 
 
-def finish(folder: Path, report: RunReport, diff: str) -> None:
+def save_report(folder: Path, report: RunReport, diff: str) -> None:
     """Keep the report and the whole diff."""
     write_in_home(folder / DIFF, diff, run_id=folder.name)
     write_in_home(folder / REPORT, dumps(report), run_id=folder.name)
@@ -53,22 +53,22 @@ def finish(folder: Path, report: RunReport, diff: str) -> None:
 
 def list_runs(folder: Path, *, limit: int) -> list[RunEntry]:
     """The newest runs, newest first."""
-    return list(islice(each_run(folder), limit))
+    return list(islice(search_runs(folder), limit))
 
 
-def each_run(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
+def search_runs(folder: Path, *, about: str = "") -> Iterator[RunEntry]:
     """Every run, newest first, that has `about` in its id, blueprint, repository or intent.
 
     A report is read only when its run's turn comes. One that is damaged is left out, and the log
     says so.
     """
     owns = (path.parent for path in folder.glob(f"*/{ASKED}"))
-    asked = [(known, own) for own in owns if (known := readable(own)) is not None]
+    asked = [(known, own) for own in owns if (known := try_read_record(own)) is not None]
     asked.sort(key=lambda pair: pair[0].started_at, reverse=True)
     return (_entry(own, known) for known, own in asked if about.lower() in _words(known))
 
 
-def readable(own: Path) -> RunRecord | None:
+def try_read_record(own: Path) -> RunRecord | None:
     """What was asked of the run; None when that is damaged, which the log tells, or gone."""
     try:
         return read_record(own)
@@ -99,7 +99,7 @@ def read_report(folder: Path, run: str) -> RunReport:
         RunNotFound: no such run, several such runs, or one that has not reported yet.
     """
     own = find_run(folder, run)
-    report = report_in(own)
+    report = load_report(own)
     if report is None:
         entry = read_entry(folder, run)
         hint = f"; `harness runs resume {own.name}` goes on" if entry.resumable else ""
@@ -107,7 +107,7 @@ def read_report(folder: Path, run: str) -> RunReport:
     return report
 
 
-def report_in(own: Path) -> RunReport | None:
+def load_report(own: Path) -> RunReport | None:
     """A run's report, from its folder; None before the first, and of one that is damaged."""
     try:
         return loads((own / REPORT).read_text())
@@ -129,21 +129,21 @@ def reported_at(folder: Path, run_id: str) -> int | None:
     return path.stat().st_mtime_ns if path.is_file() else None
 
 
-def reported_since(folder: Path, at: datetime) -> list[str]:
+def runs_reported_since(folder: Path, at: datetime) -> list[str]:
     """The runs whose report was written then or later, as the file system tells."""
     from_ns = at.timestamp() * 1e9
     names = [path.parent.name for path in folder.glob(f"*/{REPORT}")]
     return [name for name in names if (reported_at(folder, name) or 0) >= from_ns]
 
 
-def finished(folder: Path, run_id: str) -> RunReport | None:
+def finished_report(folder: Path, run_id: str) -> RunReport | None:
     """The report of a run whose nodes came to their end; None of every other run."""
     own = folder / run_id
     asked = read_record(own)
-    return None if asked is None or _resumable(own, asked) else report_in(own)
+    return None if asked is None or _resumable(own, asked) else load_report(own)
 
 
-def waits(folder: Path, run_id: str) -> bool:
+def waits_for_approval(folder: Path, run_id: str) -> bool:
     """Whether this run ended for now, because a person has to decide."""
     return is_known(folder, run_id) and read_entry(folder, run_id).state == "waiting"
 
@@ -173,7 +173,7 @@ def find_run(folder: Path, run: str) -> Path:
     raise RunNotFound(f"run {run!r} is one of {', '.join(p.name for p in found)}: say more of it")
 
 
-def whole_id(folder: Path, run: str) -> str:
+def resolve_id(folder: Path, run: str) -> str:
     """The id of the one run here that begins so; else what was given, as a run of elsewhere.
 
     Raises:
@@ -195,13 +195,13 @@ def _asked(own: Path) -> RunRecord:
     return asked
 
 
-def is_over(own: Path, asked: RunRecord) -> bool:
+def has_run_exited(own: Path, asked: RunRecord) -> bool:
     """Whether the process that did the run is gone; one of before a reboot left no lock."""
-    return has_exited(asked.process) if known_process(asked.process) else is_left(own)
+    return has_exited(asked.process) if known_process(asked.process) else is_abandoned(own)
 
 
 def _words(asked: RunRecord) -> str:
-    shown = shown_address(asked.repo)
+    shown = without_password(asked.repo)
     return f"{asked.run_id} {asked.name} {shown} {asked.intent}".lower()
 
 
@@ -211,13 +211,13 @@ def _resumable(own: Path, asked: RunRecord) -> bool:
 
 
 def _entry(own: Path, asked: RunRecord) -> RunEntry:
-    done = report_in(own)
-    dead = done is None and is_over(own, asked)
+    done = load_report(own)
+    dead = done is None and has_run_exited(own, asked)
     now: State = "lost" if dead else "queued" if asked.queued else "running"
     return RunEntry(
         run_id=asked.run_id,
         blueprint=asked.name,
-        repo=shown_address(asked.repo),
+        repo=without_password(asked.repo),
         intent=asked.intent,
         started_at=asked.started_at,
         state=done.status if done else now,

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from contracts.gate import GuardBounds
 from contracts.names import without_attempt
-from flows.runs.from_trajectory import Rules, Telling
+from flows.runs.from_trajectory import NodeRules, TrajectoryEvents
 from flows.runs.request import ResolvedRequest
 from providers.read_trajectory import parse_event
 
 
-def rules_of(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[str, Rules]:
+def node_rules(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[str, NodeRules]:
     """What the agent of each node is held to."""
     return {
-        node.name: Rules(
+        node.name: NodeRules(
             agent=node.agent or request.agent,
             allowed_tools=None if node.allowed_tools is None else tuple(node.allowed_tools),
             bounds=bounds,
@@ -23,7 +23,7 @@ def rules_of(request: ResolvedRequest, bounds: GuardBounds | None) -> Mapping[st
 
 
 def secrets_read(
-    trajectory: Path, node: str, rules: Mapping[str, Rules], *, upto: int | None = None
+    trajectory: Path, node: str, rules: Mapping[str, NodeRules], *, upto: int | None = None
 ) -> tuple[str, ...]:
     """The files with secrets that the agent of this node has read, in whichever attempt.
 
@@ -32,14 +32,14 @@ def secrets_read(
     name = without_attempt(node)
     if name not in rules or not trajectory.exists():
         return ()
-    telling = Telling(run_id="", node=name, rules=rules[name], inputs=())
+    telling = TrajectoryEvents(run_id="", node=name, rules=rules[name], inputs=())
     for line in _lines(trajectory, upto):
-        if node_of(line) == name:
+        if node_of_event(line) == name:
             telling.hear(line)
     return telling.secrets
 
 
-def node_of(line: Mapping[str, object]) -> str:
+def node_of_event(line: Mapping[str, object]) -> str:
     """The node that a line of the trajectory is about, whichever attempt it was."""
     return without_attempt(str(line.get("node", "")))
 

@@ -22,7 +22,7 @@ LOOK_UNDER_WORKER_S = 10.0
 
 
 @contextmanager
-def cancelled_from_prefect(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterator[None]:
+def exit_when_cancelled(flow_run_id: str, *, every_s: float = LOOK_S) -> Iterator[None]:
     """While the block runs, a flow run that is to be cancelled ends this process by SIGTERM.
 
     Where no worker does the run, nobody else would tell it.
@@ -42,7 +42,7 @@ def cancelled_from_prefect(flow_run_id: str, *, every_s: float = LOOK_S) -> Iter
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def ignore_sigterm() -> Iterator[None]:
     """While the block runs SIGTERM is not heard: this process is ending already."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -13,7 +13,7 @@ _SHARE = 0.1
 first `_FREE_S` seconds of it."""
 
 
-class Files:
+class SnapshotTracker:
     """Follows a sandbox whose files are as `kept` has them; None: as they were put in."""
 
     def __init__(self, sandbox: PersistentSandbox, kept: SnapshotId | None, ttl_s: float) -> None:

@@ -19,7 +19,7 @@ from contracts.errors import ModelUnavailable
 from contracts.gate import OpenModelAccess
 from flows.config.environment import environment
 from flows.config.settings import Settings
-from flows.runs.owner import drawn_once
+from flows.runs.owner import read_or_create
 from flows.services import daemon
 from flows.services.daemon import Daemon, Launch, RunningDaemon
 from flows.services.fingerprint import PROVIDER_VARIABLES, ROOT, fingerprint
@@ -172,7 +172,7 @@ def _open_runs(url: str) -> int | None:
 
 def secret(settings: Settings) -> str:
     """What opens the gateway's host side; made at first use, for this user's eyes only."""
-    return drawn_once(_secret_file(_folder(settings)), token_hex(32))
+    return read_or_create(_secret_file(_folder(settings)), token_hex(32))
 
 
 def _secret_file(folder: Path) -> Path:

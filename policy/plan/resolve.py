@@ -198,7 +198,7 @@ def _proposed(proposed: Mapping[str, Json], engine: ResolvedCall) -> ResolvedCal
         else engine.argument_entities.get(name, ())
         for name, value in proposed.items()
     }
-    return replace(engine, proposed=proposed, parts=parts)
+    return replace(engine, proposed=proposed, argument_entities=parts)
 
 
 def differs_from_plan(value: Json, engine: ResolvedCall, name: str) -> bool:

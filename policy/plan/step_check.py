@@ -35,7 +35,7 @@ def check_step(call: StepCall, world: PolicyContext) -> Decision:
     if isinstance(resolved, Denied):
         return resolved
     denials = tuple(dict.fromkeys(_denials(call, resolved, world)))
-    return replace(denials[0], also=denials[1:]) if denials else Allowed()
+    return replace(denials[0], others=denials[1:]) if denials else Allowed()
 
 
 def action_digest(resolved: ResolvedCall, version: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from contracts.run import DecisionCounts
 from contracts.toolbox import Toolbox
 from flows.config.memory import EmbeddingSettings, MemorySettings
-from flows.recall.tools import toolbox
+from flows.recall.tools import run_toolbox
 from memory.playbooks.library import Library, open_library
 from memory.types import PlaybookContent
 from sandbox.container import DockerSandbox
@@ -40,7 +40,7 @@ def box(store: Library, own_home: Path, tmp_path: Path) -> Iterator[Toolbox]:
     options = MemorySettings(
         data=str(tmp_path / "playbooks.db"), embedding=EmbeddingSettings(provider="none")
     )
-    with toolbox(options, "draft", "r1") as ask:
+    with run_toolbox(options, "draft", "r1") as ask:
         found = ask()
         assert found is not None
         yield found

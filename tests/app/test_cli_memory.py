@@ -142,11 +142,11 @@ def test_record_counts_and_learns_and_stats_tell(cli: Cli, kept: str) -> None:
 
 
 def test_reflect_shows_what_waits_and_applies_it(cli: Cli, kept: str) -> None:
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
     from memory.types import Execution, Reflection
 
     said = Reflection(improvements=("Wait",), what_failed=("No probe",))
-    with library() as opened:
+    with configured_library() as opened:
         opened.record_execution(
             Execution(playbook_id=kept, run_id="r1", outcome="success", reflection=said)
         )

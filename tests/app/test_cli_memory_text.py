@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from app.cli.memory import app
 from app.terminal.files import write_file
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from memory.database import write_transaction
 from memory.playbooks.editing import parse_changes, playbook_to_json
 from memory.tables import playbooks
@@ -43,7 +43,7 @@ def keep() -> str:
         tags=(HOSTILE,),
         status="draft",
     )
-    with library() as opened:
+    with configured_library() as opened:
         made = opened.create(content, source=f"run {HOSTILE}")
         taught = Reflection(improvements=(f"lesson {HOSTILE}",))
         opened.record_execution(
@@ -71,7 +71,7 @@ def test_stored_text_does_not_work_the_terminal_of_whoever_reviews_it() -> None:
 
 def test_a_person_edits_what_they_see_and_what_they_leave_stays() -> None:
     slug = keep()
-    with library() as opened:
+    with configured_library() as opened:
         before = opened.get(slug)
         text = playbook_to_json(before)
         assert all(char.isprintable() or char == "\n" for char in text)
@@ -98,7 +98,7 @@ def test_a_file_that_cannot_be_written_whole_stays_as_it_was(tmp_path: Path) -> 
 
 def test_an_export_takes_half_a_sign_that_an_older_store_holds(tmp_path: Path) -> None:
     said("add", "deploy")
-    with library() as opened, write_transaction(opened.engine) as connection:
+    with configured_library() as opened, write_transaction(opened.engine) as connection:
         steps = [{"action": "a", "order": 1, "tool_args": {"x": "\ud800"}}]
         connection.execute(update(playbooks).values(steps=steps))
     said("export", str(tmp_path / "backup.jsonl"))

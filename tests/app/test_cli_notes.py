@@ -10,7 +10,7 @@ from typer.testing import Result
 
 from contracts.errors import HarnessError, OptionInvalid, RunNotFound
 from flows.config.settings import load_settings
-from flows.recall.library import notebook
+from flows.recall.library import configured_notebook
 from memory.errors import AgentUnknown, NoteInvalid, NoteNotFound, StaleUpdate
 from memory.notes.types import NoteContent
 from tests.support.app import Cli
@@ -138,7 +138,7 @@ def test_who_edits_too_late_is_told_and_keeps_the_text(
 
 
 def test_a_note_whose_time_is_over_is_listed_so(cli: Cli) -> None:
-    with notebook() as book:
+    with configured_notebook() as book:
         note = book.add(NoteContent(text="a", expires_at=datetime(2026, 1, 1, tzinfo=UTC)))
     for command in (("list",), ("show", note.id)):
         told = cli("notes", *command).stdout
@@ -213,7 +213,7 @@ def test_a_run_is_rated_by_the_beginning_of_its_id(cli: Cli) -> None:
     own.mkdir(parents=True)
     (own / "run.json").write_text("{}")
     assert data(cli("runs", "rate", "abcd", "95", "--json"))["score"] == 95
-    with notebook() as book:
+    with configured_notebook() as book:
         rated = book.runs.rating("abcd1234")
     assert rated is not None
     assert rated.score == 95
@@ -282,7 +282,7 @@ def test_a_note_longer_than_a_budget_is_kept_and_told(cli: Cli) -> None:
     "document", ["", "[]", '{"text": 3}', '{"text": "a", "colour": "red"}', "{"]
 )
 def test_a_file_that_is_no_note_is_refused(cli: Cli, tmp_path: Path, document: str) -> None:
-    with notebook() as book:
+    with configured_notebook() as book:
         kept = book.add(NoteContent(text="a"))
     path = tmp_path / "note.json"
     path.write_text(document)

@@ -7,7 +7,7 @@ import pytest
 
 from app.demo.request import make_repository
 from flows.config.settings import load_settings
-from flows.execution.wiring import engine, owner
+from flows.execution.wiring import docker_engine, sandbox_owner
 from sandbox.reap import list_sandboxes
 from tests.support.app import Harness
 from tests.support.repositories import fingerprint, git
@@ -37,7 +37,7 @@ def hours(tmp_path: Path) -> Path:
 
 def containers() -> int:
     """How many sandboxes of this test's home there are."""
-    return len(list_sandboxes(engine(), owner(load_settings())))
+    return len(list_sandboxes(docker_engine(), sandbox_owner(load_settings())))
 
 
 def test_a_run_is_replayed_in_a_sandbox_without_a_model(

@@ -15,10 +15,10 @@ from playwright.sync_api import Page, expect
 from app.demo import request as demo
 from app.demo.request import make_repository
 from flows.config.settings import SandboxSettings, Settings, load_settings
-from flows.execution.wiring import engine, owner
+from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host.local_stack import bring_up, take_down
 from flows.plans.wiring import plan_dependencies
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from flows.runs.layout import CHECKPOINT
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
@@ -79,7 +79,9 @@ def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
         bring_up(settings, lambda _: None)
         yield local.up(settings).url
         take_down(settings)
-        reap(engine(), owner(settings), everything=True)  # a run that crashed keeps its files
+        reap(
+            docker_engine(), sandbox_owner(settings), everything=True
+        )  # a run that crashed keeps its files
 
 
 def deployment(api: str, name: str) -> str:
@@ -188,7 +190,7 @@ def asleep(api: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def containers() -> int:
-    return len(list_sandboxes(engine(), owner(load_settings())))
+    return len(list_sandboxes(docker_engine(), sandbox_owner(load_settings())))
 
 
 def lines(tmp_path: Path, run: str) -> str:
@@ -196,7 +198,7 @@ def lines(tmp_path: Path, run: str) -> str:
 
 
 def executions(run: str) -> list[str]:
-    with library() as opened:
+    with configured_library() as opened:
         return [e.outcome for e in opened.list_executions() if e.run_id == run[-8:]]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from flows.config.settings import load_settings
-from flows.execution.wiring import engine, owner
+from flows.execution.wiring import docker_engine, sandbox_owner
 from sandbox.container import DockerSandbox
 from sandbox.flags import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from sandbox.images import BASE_IMAGE
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.docker
 
 @pytest.fixture
 def spec(asked: Harness) -> Iterator[SandboxSpec]:
-    made = SandboxSpec(image=BASE_IMAGE, owner=owner(load_settings()), run_id="r-1")
+    made = SandboxSpec(image=BASE_IMAGE, owner=sandbox_owner(load_settings()), run_id="r-1")
     yield made
-    reap(engine(), made.owner, everything=True)
+    reap(docker_engine(), made.owner, everything=True)
 
 
 @pytest.fixture
@@ -32,17 +32,17 @@ def left(spec: SandboxSpec) -> str:
     """A container and a snapshot of a run that is dead; the container's id."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         dead = container_labels(spec) | {CREATOR_LABEL: process_label(process.pid)}
-    container = engine().create(create_flags(spec) | {"labels": dead})
-    engine().start(container)
-    engine().commit(container, dead)
+    container = docker_engine().create(create_flags(spec) | {"labels": dead})
+    docker_engine().start(container)
+    docker_engine().commit(container, dead)
     return container
 
 
 def test_leftovers_are_listed_and_cleared_and_what_is_in_use_stays(
     asked: Harness, spec: SandboxSpec, left: str
 ) -> None:
-    with DockerSandbox.start(engine(), spec) as used:
-        SandboxPool(engine(), spec, size=1).fill()
+    with DockerSandbox.start(docker_engine(), spec) as used:
+        SandboxPool(docker_engine(), spec, size=1).fill()
         table = [line.split() for line in asked("sandbox", "list").stdout.splitlines()]
         assert [line[1] for line in table if line[4:] == ["warm,", "waiting"]] == ["-"]
         states = {

@@ -13,10 +13,10 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from flows.config.settings import load_settings
-from flows.execution.wiring import engine, owner
+from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.orchestration import cancel
-from flows.orchestration.limits import limits_for, slots
-from flows.orchestration.start import prefect_at
+from flows.orchestration.limits import hold_slots, run_limits
+from flows.orchestration.start import connected_to
 from flows.runs.layout import CHECKPOINT
 from nodes.commands import command
 from sandbox.reap import list_sandboxes, list_snapshots
@@ -75,14 +75,14 @@ def limits(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, in
     """The limit that a run of the repository comes under: one at a time."""
     monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
     any_ = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
-    return limits_for(requested(any_, repository), load_settings().limits)
+    return run_limits(requested(any_, repository), load_settings().limits)
 
 
 @pytest.fixture
 def slot(limits: Mapping[str, int], api: str) -> Iterator[ExitStack]:
     """Holds the one slot that the repository has, until it is closed."""
-    with prefect_at(api), ExitStack() as stack:
-        stack.enter_context(slots(limits))
+    with connected_to(api), ExitStack() as stack:
+        stack.enter_context(hold_slots(limits))
         yield stack
 
 
@@ -103,12 +103,12 @@ def queued(
 
 def containers() -> int:
     """How many sandboxes of this test's home there are."""
-    return len(list_sandboxes(engine(), owner(load_settings())))
+    return len(list_sandboxes(docker_engine(), sandbox_owner(load_settings())))
 
 
 def images() -> int:
     """How many checkpoints of this test's home there are."""
-    return len(list_snapshots(engine(), owner(load_settings())))
+    return len(list_snapshots(docker_engine(), sandbox_owner(load_settings())))
 
 
 def state_name(api: str, run: dict[str, str]) -> str:
@@ -131,9 +131,9 @@ def the_run(asked: Harness) -> dict[str, str]:
 
 def executions(run_id: str) -> list[str]:
     """How this run's executions ended, as memory has it."""
-    from flows.recall.library import library
+    from flows.recall.library import configured_library
 
-    with library() as opened:
+    with configured_library() as opened:
         return [e.outcome for e in opened.list_executions() if e.run_id == run_id]
 
 
@@ -256,7 +256,7 @@ def test_an_agent_that_was_killed_in_the_middle_goes_on_there(
 
 def lines_inside() -> str:
     """What the one sandbox has in the file that the agent writes."""
-    [there] = list_sandboxes(engine(), owner(load_settings()))
+    [there] = list_sandboxes(docker_engine(), sandbox_owner(load_settings()))
     look = ("docker", "exec", there.id, "cat", "/workspace/lines.txt")
     return subprocess.run(look, capture_output=True, text=True, check=False).stdout
 

@@ -9,9 +9,9 @@ import pytest
 
 from blueprints.dsl import agentic, blueprint
 from flows.config.settings import Settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.orchestration.start import prefect_at
+from flows.orchestration.start import connected_to
 from flows.services import local
 from tests.support.flows import DONE, Ask, ask, model, repository, shop
 from tests.support.waiting import LONG_S
@@ -23,7 +23,7 @@ __all__ = ("ask", "model", "repository", "shop")
 def api(prefect_api: str) -> Iterator[httpx.Client]:
     """The server, asked by plain HTTP."""
     with (
-        prefect_at(prefect_api),
+        connected_to(prefect_api),
         httpx.Client(base_url=prefect_api, timeout=LONG_S) as client,
     ):
         yield client
@@ -40,7 +40,7 @@ def own_server(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settin
 
 @pytest.fixture
 def run(
-    shop: Workshop, ask: Ask, model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
     """Does a run of one agent for ann, asked as it is told besides; gives its id."""
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")

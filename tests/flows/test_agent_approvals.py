@@ -15,10 +15,10 @@ from contracts.gate import GuardBounds, TokenSpec
 from contracts.run import RunReport
 from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.owner import owner_of
-from flows.runs.resume import resumed
+from flows.runs.owner import home_owner
+from flows.runs.resume import find_resumable
 from flows.runs.runs import read_entry
 from policy.guard.guard import SECRET_FILES
 from policy.guard.protected import PROTECTED
@@ -45,7 +45,7 @@ Model = Callable[..., str]
 
 @pytest.fixture
 def log(own_home: Path) -> Iterator[EventLog]:
-    with event_log(own_home, owner_of(own_home)) as opened:
+    with event_log(own_home, home_owner(own_home)) as opened:
         yield opened
 
 
@@ -55,7 +55,7 @@ def approvals(log: EventLog) -> Approvals:
 
 
 @pytest.fixture
-def go(shop: Workshop, ask: Ask, model: Model) -> Callable[..., RunReport]:
+def go(shop: RunDependencies, ask: Ask, model: Model) -> Callable[..., RunReport]:
     """Runs the agent with all of these replies; called again it goes on with the same run."""
 
     def run(*replies: dict[str, object]) -> RunReport:
@@ -85,7 +85,7 @@ def on_branch(report: RunReport, repository: Path) -> str:
 
 
 def test_a_denied_call_becomes_an_approval_and_the_run_waits_with_its_other_work(
-    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop, repository: Path
+    go: Callable[..., RunReport], approvals: Approvals, shop: RunDependencies, repository: Path
 ) -> None:
     report = go(CHANGE_CI, WORK, DONE)
     waits = only(approvals)
@@ -155,7 +155,7 @@ def test_an_approved_call_whose_work_was_lost_is_made_again(
 
 
 def test_an_agent_goes_on_with_its_conversation_and_is_told_what_was_decided(
-    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop
+    go: Callable[..., RunReport], approvals: Approvals, shop: RunDependencies
 ) -> None:
     go(CHANGE_CI, DONE)
     approvals.decide(only(approvals).id, "approved", by="ann")
@@ -181,7 +181,7 @@ def test_a_secret_that_was_read_before_stays_with_the_conversation(
 
 
 def test_a_run_whose_approval_was_denied_ends_without_asking_its_agent_again(
-    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop
+    go: Callable[..., RunReport], approvals: Approvals, shop: RunDependencies
 ) -> None:
     go(CHANGE_CI, WORK, DONE)
     approvals.decide(only(approvals).id, "denied", by="ann", reason="not now")
@@ -193,7 +193,12 @@ def test_a_run_whose_approval_was_denied_ends_without_asking_its_agent_again(
 
 
 def test_a_waiting_run_is_not_pushed_and_a_decided_one_is(
-    shop: Workshop, ask: Ask, model: Model, approvals: Approvals, repository: Path, tmp_path: Path
+    shop: RunDependencies,
+    ask: Ask,
+    model: Model,
+    approvals: Approvals,
+    repository: Path,
+    tmp_path: Path,
 ) -> None:
     origin = tmp_path / "origin.git"
     git(tmp_path, "init", "--quiet", "--bare", str(origin))
@@ -230,7 +235,7 @@ def test_a_secret_that_was_read_meanwhile_needs_another_approval(
 
 
 def test_a_person_at_hand_is_waited_for(
-    shop: Workshop, ask: Ask, model: Model, approvals: Approvals, repository: Path,
+    shop: RunDependencies, ask: Ask, model: Model, approvals: Approvals, repository: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("HARNESS_POLICY_WAIT_APPROVALS_S", "600")
@@ -285,14 +290,14 @@ def test_where_nobody_is_to_be_asked_a_denial_is_the_last_word(
 
 
 def test_what_an_untrusted_intent_names_stays_untrusted_when_the_run_goes_on(
-    shop: Workshop, ask: Ask, model: Model, approvals: Approvals
+    shop: RunDependencies, ask: Ask, model: Model, approvals: Approvals
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE, CHANGE_CI, OTHER_CI, DONE))
     issue = request.changed(intent=f"Change {CI}!", intent_from="issue:17",
                     blueprint=f"{__file__}:BLUEPRINT")  # fmt: skip
     run_blueprint(issue, shop, run_id=RUN)
     approvals.decide(only(approvals).id, "approved", by="ann")
-    again = resumed(shop.runs, RUN)
+    again = find_resumable(shop.runs, RUN)
     assert again.request.intent_from == "issue:17"
     report = run_blueprint(again.request, shop, run_id=RUN)
     assert (report.decisions.allowed, report.decisions.denied) == (1, 1)
@@ -352,7 +357,10 @@ def test_what_got_past_the_guard_is_seen_in_the_collected_work(
 
 @pytest.mark.parametrize("asks", [CHANGE_CI, tool("bash", command=HIDDEN)])
 def test_a_run_on_which_nobody_decided_in_time_ends_and_says_so(
-    go: Callable[..., RunReport], approvals: Approvals, shop: Workshop, asks: dict[str, object]
+    go: Callable[..., RunReport],
+    approvals: Approvals,
+    shop: RunDependencies,
+    asks: dict[str, object],
 ) -> None:
     go(asks, DONE)
     waits = only(approvals)
@@ -365,7 +373,12 @@ def test_a_run_on_which_nobody_decided_in_time_ends_and_says_so(
 
 
 def test_work_that_a_person_refused_fails_and_is_not_pushed(
-    shop: Workshop, ask: Ask, model: Model, approvals: Approvals, repository: Path, tmp_path: Path
+    shop: RunDependencies,
+    ask: Ask,
+    model: Model,
+    approvals: Approvals,
+    repository: Path,
+    tmp_path: Path,
 ) -> None:
     origin = tmp_path / "origin.git"
     git(tmp_path, "init", "--quiet", "--bare", str(origin))
@@ -381,7 +394,7 @@ def test_work_that_a_person_refused_fails_and_is_not_pushed(
 
 
 def test_a_blueprint_may_be_there_to_change_lock_files(
-    shop: Workshop, ask: Ask, model: Model
+    shop: RunDependencies, ask: Ask, model: Model
 ) -> None:
     lock = tool("write_file", path="uv.lock", content="x")
     upgrades = replace(agent_blueprint(), changes=("*.lock",))

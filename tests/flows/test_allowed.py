@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import BlueprintNotFound
-from flows.orchestration.allowed_blueprints import allowed_blueprint
+from flows.orchestration.allowed_blueprints import find_allowed_blueprint
 
 TIDY = """
 from blueprints.dsl import blueprint, deterministic
@@ -23,13 +23,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_an_installed_blueprint_needs_no_leave() -> None:
-    assert allowed_blueprint("review", (), repo="https://example.org/x").name == "review"
+    assert find_allowed_blueprint("review", (), repo="https://example.org/x").name == "review"
 
 
 @pytest.mark.parametrize("pattern", ["{}/good/*.py:*", "{}/good/tidy.py:tidy"])
 def test_a_file_that_a_pattern_names_is_loaded(folder: Path, pattern: str) -> None:
     ref = f"{folder}/good/tidy.py:tidy"
-    assert allowed_blueprint(ref, (pattern.format(folder),), repo="elsewhere").name == "tidy"
+    assert find_allowed_blueprint(ref, (pattern.format(folder),), repo="elsewhere").name == "tidy"
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_what_no_pattern_names_is_refused(folder: Path, ref: str, pattern: str) 
     (folder / "other" / "tidy.py").write_text(TIDY)
     (folder / "good" / "link.py").symlink_to(folder / "other" / "tidy.py")
     with pytest.raises(BlueprintNotFound, match="not one that this deployment may load"):
-        allowed_blueprint(ref.format(folder), (pattern.format(folder),), repo="elsewhere")
+        find_allowed_blueprint(ref.format(folder), (pattern.format(folder),), repo="elsewhere")

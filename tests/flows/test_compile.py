@@ -25,10 +25,10 @@ from blueprints.types import Blueprint
 from contracts.errors import RepoInvalid, SandboxLost, SecretMissing
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows.execution.dependencies import Workshop
-from flows.execution.wiring import workshop
+from flows.execution.dependencies import RunDependencies
+from flows.execution.wiring import build_dependencies
 from flows.orchestration.compile import compile_blueprint
-from flows.orchestration.secrets import secrets_set
+from flows.orchestration.secrets import secret_variables
 from flows.orchestration.start import run_in_flow_run
 from flows.runs.run_record import read_record
 from nodes.commands import command, shell
@@ -53,7 +53,7 @@ def collector() -> Iterator[Collector]:
 
 
 @pytest.fixture
-def run(shop: Workshop, repository: object, api: httpx.Client) -> Run:
+def run(shop: RunDependencies, repository: object, api: httpx.Client) -> Run:
     """Run a blueprint as a flow; gives its result and the server's record of it."""
 
     def run_flow(made: Blueprint, **given: object) -> tuple[RunReport | BaseException, Record]:
@@ -104,7 +104,7 @@ def answer_is_42() -> Blueprint:
     )
 
 
-def test_a_flow_hands_the_run_what_it_may_change(run: Run, shop: Workshop) -> None:
+def test_a_flow_hands_the_run_what_it_may_change(run: Run, shop: RunDependencies) -> None:
     looks = blueprint("looks", "Looks", [deterministic("look", "look", command("true"))])
     report, _ = run(looks, allow_change=["*.lock"])
     assert isinstance(report, RunReport)
@@ -113,7 +113,7 @@ def test_a_flow_hands_the_run_what_it_may_change(run: Run, shop: Workshop) -> No
     assert asked.allow_change == ("*.lock",)
 
 
-def test_a_flow_has_the_name_of_its_blueprint(shop: Workshop) -> None:
+def test_a_flow_has_the_name_of_its_blueprint(shop: RunDependencies) -> None:
     assert compile_blueprint(answer_is_42(), lambda: shop).name == "answer-is-42"
 
 
@@ -185,7 +185,7 @@ def test_what_a_node_raises_ends_the_flow_run_with_its_report(run: Run, api: htt
 
 
 def test_lanes_are_task_runs_and_what_lost_is_kept(
-    run: Run, api: httpx.Client, model: Callable[..., str], shop: Workshop
+    run: Run, api: httpx.Client, model: Callable[..., str], shop: RunDependencies
 ) -> None:
     lanes = [[deterministic(name, name, command("true"))] for name in ("left", "right")]
     steps = [step("answer", command("true"))]
@@ -205,7 +205,7 @@ def test_lanes_are_task_runs_and_what_lost_is_kept(
 
 
 def test_a_flow_run_that_an_outage_ended_tells_what_it_knows_and_goes_on_when_it_is_retried(
-    shop: Workshop,
+    shop: RunDependencies,
     repository: object,
     api: httpx.Client,
     collector: Collector,
@@ -287,11 +287,13 @@ def test_what_cannot_be_run_ends_the_flow_run_with_one_line(run: Run, api: httpx
 
 
 def test_a_secret_is_set_while_the_run_lasts_and_never_told(
-    shop: Workshop, repository: object, api: httpx.Client
+    shop: RunDependencies, repository: object, api: httpx.Client
 ) -> None:
     Secret(value=SecretStr("s3cret-of-team-a")).save("team-a-token", overwrite=True)
     made = blueprint("asks", "Asks", [deterministic("ask", "ask it", _tell_token)])
-    flow = compile_blueprint(made, lambda: replace(workshop(), open_sandbox=shop.open_sandbox))
+    flow = compile_blueprint(
+        made, lambda: replace(build_dependencies(), open_sandbox=shop.open_sandbox)
+    )
     report = flow(repo=str(repository), secrets={"TEAM_TOKEN": "team-a-token"})
     assert isinstance(report, RunReport)
     assert report.nodes[0].output == "[redacted]"
@@ -316,7 +318,7 @@ def test_a_secret_block_that_is_missing_is_named(run: Run) -> None:
 def test_a_secret_is_the_text_that_was_written_and_nothing_but_text() -> None:
     Secret(value=SecretStr("12345")).save("team-a-pin", overwrite=True)
     Secret.model_validate({"value": {"pin": 12345}}).save("team-a-pins", overwrite=True)
-    with secrets_set({"TEAM_TOKEN": "team-a-pin"}):
+    with secret_variables({"TEAM_TOKEN": "team-a-pin"}):
         assert os.environ["TEAM_TOKEN"] == "12345"
     with pytest.raises(SecretMissing, match="holds a dict, and a variable takes text"):
-        secrets_set({"TEAM_TOKEN": "team-a-pins"}).__enter__()
+        secret_variables({"TEAM_TOKEN": "team-a-pins"}).__enter__()

@@ -9,8 +9,8 @@ import pytest
 
 from contracts.errors import OptionInvalid, RunNotFound
 from flows.config.settings import load_settings
-from flows.recall.curation import ago, curate_run, curate_since, story
-from flows.recall.library import notebook
+from flows.recall.curation import curate_run, curate_since, parse_age, run_story
+from flows.recall.library import configured_notebook
 from flows.recall.rate import rate_run
 from providers import mpnet
 from tests.support.flows import FOUND, answer
@@ -51,8 +51,8 @@ def test_what_a_stranger_asked_for_is_no_word_of_the_person(
     assert "needs a quote from the request" in curate_run("aaaa", model=one).refused[0].why
     run("bbbb2222", intent=said)
     assert [made.status for made in curate_run("bbbb", model=one).written] == ["Pending"]
-    with notebook() as book:
-        told = story(load_settings().runs, "aaaa", book)
+    with configured_notebook() as book:
+        told = run_story(load_settings().runs, "aaaa", book)
     assert (told.intent, told.transcript[0]) == ("", f"request taken from issue:7: {said}")
 
 
@@ -107,11 +107,11 @@ def test_a_run_that_earned_it_teaches_as_it_ends(
 ) -> None:
     curator(answer(FOUND))
     run("aaaa1111")
-    with notebook() as book:
+    with configured_notebook() as book:
         assert book.count("note") == 0
     monkeypatch.setenv("HARNESS_MEMORY_CURATE", "success")
     run("bbbb2222")
-    with notebook() as book:
+    with configured_notebook() as book:
         assert [note.source_run for note in book.list("note")] == ["bbbb2222"]
 
 
@@ -156,4 +156,4 @@ def test_a_run_that_failed_or_a_switch_that_is_off_earns_no_look(
 @pytest.mark.parametrize("text", ["", "h", "yesterday", "24", "1e999d", "nanh"])
 def test_a_length_of_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(OptionInvalid, match="90m, 24h, 7d"):
-        ago(text, datetime.now(UTC))
+        parse_age(text, datetime.now(UTC))

@@ -11,7 +11,7 @@ from blueprints.library.implement import implement
 from contracts.errors import BadInput
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
@@ -21,7 +21,7 @@ from tests.support.repositories import git
 Ask = Callable[..., ResolvedRequest]
 
 
-def test_work_that_git_ignores_is_no_silence(shop: Workshop, ask: Ask) -> None:
+def test_work_that_git_ignores_is_no_silence(shop: RunDependencies, ask: Ask) -> None:
     nodes = [
         deterministic("do", "do it", shell("echo kept.txt > .git/info/exclude; touch kept.txt"))
     ]
@@ -31,7 +31,7 @@ def test_work_that_git_ignores_is_no_silence(shop: Workshop, ask: Ask) -> None:
 
 
 def test_the_longest_intent_is_cut_in_the_commit_message(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
     request = ask(made).changed(intent="Write. " * 2_800)
@@ -42,10 +42,10 @@ def test_the_longest_intent_is_cut_in_the_commit_message(
 
 
 @pytest.mark.parametrize("intent", ["a\0b", "caf\udce9"])
-def test_an_intent_that_is_no_text_is_refused(shop: Workshop, ask: Ask, intent: str) -> None:
+def test_an_intent_that_is_no_text_is_refused(shop: RunDependencies, ask: Ask, intent: str) -> None:
     made = blueprint("writes", "Writes", [deterministic("do", "do it", shell("touch new.txt"))])
     with pytest.raises(BadInput, match="the intent holds"):
-        shop.check(ask(made).changed(intent=intent))
+        shop.check_request(ask(made).changed(intent=intent))
 
 
 @pytest.mark.parametrize(
@@ -57,21 +57,23 @@ def test_an_intent_that_is_no_text_is_refused(shop: Workshop, ask: Ask, intent: 
     ],
 )
 def test_what_is_noted_beside_the_intent_is_text_too(
-    shop: Workshop, ask: Ask, noted: Callable[[ResolvedRequest], ResolvedRequest]
+    shop: RunDependencies, ask: Ask, noted: Callable[[ResolvedRequest], ResolvedRequest]
 ) -> None:
     nodes = [deterministic("do", "do it", shell("true"))]
     made = blueprint("writes", "Writes", nodes, options={"test": "what tests it"})
     with pytest.raises(BadInput, match=r"holds '\\udcff': it must be text"):
-        shop.check(noted(ask(made)))
+        shop.check_request(noted(ask(made)))
 
 
-def test_a_blueprint_that_needs_an_intent_is_not_begun_without(shop: Workshop, ask: Ask) -> None:
+def test_a_blueprint_that_needs_an_intent_is_not_begun_without(
+    shop: RunDependencies, ask: Ask
+) -> None:
     with pytest.raises(BadInput, match="blueprint 'implement' does what the intent says"):
-        shop.check(ask(implement).changed(intent=" "))
+        shop.check_request(ask(implement).changed(intent=" "))
 
 
 def test_one_that_lost_and_broke_its_repository_ends_no_run(
-    shop: Workshop, ask: Ask, model: Callable[..., str], repository: Path
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], repository: Path
 ) -> None:
     first = Lock()
 

@@ -6,7 +6,7 @@ from time import sleep, time
 import pytest
 
 from flows.runs import snapshots
-from flows.runs.snapshots import Files
+from flows.runs.snapshots import SnapshotTracker
 from sandbox.scripted import ScriptedSandbox
 
 
@@ -17,7 +17,7 @@ def sandbox() -> Iterator[ScriptedSandbox]:
 
 
 def test_only_what_changed_is_kept_anew(sandbox: ScriptedSandbox) -> None:
-    kept = Files(sandbox, None, 60)
+    kept = SnapshotTracker(sandbox, None, 60)
     assert kept.keep() is None
     sandbox.write_file("one.txt", b"one")
     sleep(0.05)  # what is changed within a tick of being kept is kept twice
@@ -31,7 +31,7 @@ def test_only_what_changed_is_kept_anew(sandbox: ScriptedSandbox) -> None:
 def test_a_clock_that_is_set_back_hides_no_change(
     sandbox: ScriptedSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Files(sandbox, None, 60)
+    kept = SnapshotTracker(sandbox, None, 60)
     monkeypatch.setattr(snapshots, "time", lambda: time() - 3600)
     first = kept.keep()
     assert first is not None
@@ -49,14 +49,14 @@ class Behind(ScriptedSandbox):
 
 def test_the_clock_of_another_machine_hides_no_change() -> None:
     with Behind() as sandbox:
-        kept = Files(sandbox, None, 60)
+        kept = SnapshotTracker(sandbox, None, 60)
         sleep(0.05)
         sandbox.write_file("one.txt", b"one")
         assert kept.keep() is not None
 
 
 def test_what_was_kept_too_late_is_kept_again(sandbox: ScriptedSandbox) -> None:
-    kept = Files(sandbox, None, 60)
+    kept = SnapshotTracker(sandbox, None, 60)
     sandbox.write_file("one.txt", b"one")
     late = kept.keep()
     kept.soil()
@@ -68,7 +68,7 @@ def test_keeping_is_dear_once_it_took_its_share_of_the_time(
 ) -> None:
     monkeypatch.setattr(snapshots, "_FREE_S", 0.0)
     monkeypatch.setattr(snapshots, "_SHARE", 0.0)
-    kept = Files(sandbox, None, 60)
+    kept = SnapshotTracker(sandbox, None, 60)
     assert not kept.dear
     sandbox.write_file("one.txt", b"one")
     kept.keep()

@@ -9,8 +9,8 @@ import pytest
 from contracts.errors import ForgeRefused
 from contracts.run import NodeReport, RunReport
 from flows.config.settings import ForgeSettings
-from flows.execution.forge import Forge, ForgeKind, PullRequest, open_pull_request, project_of
-from flows.execution.pull_requests import body, proposer, title
+from flows.execution.forge import Forge, ForgeKind, PullRequest, open_pull_request, parse_remote
+from flows.execution.pull_requests import body, pull_request_opener, title
 from tests.support.fake_forge import TOKEN, FakeForge, fake_forge
 
 WANTED = PullRequest(branch="harness/3f/fix", base="main", title="fix-tests: mend", body="Report")
@@ -41,7 +41,7 @@ def at(there: FakeForge, kind: ForgeKind, token: str = TOKEN) -> Forge:
     ],
 )
 def test_a_remote_tells_its_host_and_project(remote: str, expected: object) -> None:
-    assert project_of(remote) == expected
+    assert parse_remote(remote) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,8 +108,8 @@ def test_no_pull_request_without_a_token_or_on_a_host_nobody_configured(there: F
     forge = ForgeSettings(kind="gitea", api=f"{there.url}/gitea", token_variable="TEAM_TOKEN")
     known = {"git.example.org": forge}
     mine = "https://git.example.org/team/app.git"
-    assert proposer(known, {})(mine, "main", REPORT) is None
-    asked = proposer(known, {"TEAM_TOKEN": TOKEN})
+    assert pull_request_opener(known, {})(mine, "main", REPORT) is None
+    asked = pull_request_opener(known, {"TEAM_TOKEN": TOKEN})
     assert asked("https://evil.example.org/team/app.git", "main", REPORT) is None
     assert there.opened == []
     assert asked(mine, "main", REPORT) == f"{there.url}/team/app/pulls/1"

@@ -6,7 +6,7 @@ from prefect.exceptions import ParameterTypeError
 from blueprints.dsl import blueprint, deterministic
 from flows.approve import run_plan
 from flows.deployed import run_blueprint
-from flows.execution.wiring import workshop
+from flows.execution.wiring import build_dependencies
 from flows.orchestration.compile import RunFlow, compile_blueprint
 from nodes.commands import command
 
@@ -17,7 +17,7 @@ FIELDS = ["repo", "intent", "ref", "agent", "model", "push", "budget_usd", "opti
 def made() -> RunFlow:
     node = deterministic("say", "say it", command("true"))
     says = blueprint("says", "Says", [node], options={"volume": "how loud it is"})
-    return compile_blueprint(says, workshop)
+    return compile_blueprint(says, build_dependencies)
 
 
 def test_every_field_has_a_title_a_description_and_its_place() -> None:

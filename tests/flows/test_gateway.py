@@ -14,7 +14,7 @@ from contracts.chat import ChatRequest, Message
 from contracts.errors import BudgetExceeded, ModelRefused, ModelUnavailable
 from contracts.gate import TokenSpec
 from flows.config.settings import Settings, load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.services import gateway
 from flows.services.complete import complete_through_gateway
@@ -129,9 +129,11 @@ def test_a_gateway_whose_home_is_gone_ends(settings: Settings) -> None:
     wait_until(lambda: not running.alive)
 
 
-def test_a_run_without_an_agent_starts_none(shop: Workshop, ask: Ask, own_home: Path) -> None:
+def test_a_run_without_an_agent_starts_none(
+    shop: RunDependencies, ask: Ask, own_home: Path
+) -> None:
     request = ask(a_blueprint("true"))
-    shop.check(request)
+    shop.check_request(request)
     run_blueprint(request, shop, run_id="abcd1234")
     assert not (own_home / "gateway").exists()
 

@@ -8,9 +8,9 @@ import pytest
 from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.wiring import owner
+from flows.execution.wiring import sandbox_owner
 from flows.runs.request import ResolvedRequest
 from policy.log.replay import replay
 from tests.support.guarded_runs import DONE, WORK, agent_blueprint, tool
@@ -24,7 +24,7 @@ CHANGE_CI = tool("write_file", path=".github/workflows/ci.yml", content="steps: 
 
 
 def test_what_a_readme_tells_an_agent_to_send_away_stays(
-    shop: Workshop, ask: Ask, model: Callable[..., str], tmp_path: Path
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], tmp_path: Path
 ) -> None:
     request = ask(agent_blueprint(), model=model(READ, EXFILTRATE, CHANGE_CI, WORK, DONE))
     report = run_blueprint(request, shop, run_id="abcd1234")
@@ -33,7 +33,7 @@ def test_what_a_readme_tells_an_agent_to_send_away_stays(
     told = (shop.runs / "abcd1234" / "trajectory.jsonl").read_text()
     assert "repo:repository would decide /host of reach" in told
     assert "rerun with --allow-change '.github/workflows/ci.yml'" in told
-    with event_log(load_settings().home, owner(load_settings())) as log:
+    with event_log(load_settings().home, sandbox_owner(load_settings())) as log:
         history = log.history("abcd1234")
     decided = [event for event in history.in_order() if event.kind == "decision"]
     assert [event.body["verdict"] for event in decided].count("denied") == 2
@@ -60,7 +60,7 @@ PROSE = (
 @pytest.mark.parametrize("intent", PROSE)
 @pytest.mark.parametrize("intent_from", ["", "issue:17"])
 def test_no_prose_of_an_intent_permits_a_change_of_a_protected_file(
-    shop: Workshop, ask: Ask, model: Callable[..., str], intent: str, intent_from: str
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], intent: str, intent_from: str
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE))
     said = request.changed(intent=intent, intent_from=intent_from)
@@ -70,7 +70,7 @@ def test_no_prose_of_an_intent_permits_a_change_of_a_protected_file(
 
 @pytest.mark.parametrize("intent_from", ["", "issue:17"])
 def test_allow_change_permits_an_agent_to_change_a_protected_file(
-    shop: Workshop, ask: Ask, model: Callable[..., str], intent_from: str
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], intent_from: str
 ) -> None:
     request = ask(agent_blueprint(), model=model(CHANGE_CI, DONE))
     allowed = request.changed(allow_change=(".github/workflows/*",), intent_from=intent_from)

@@ -12,10 +12,10 @@ import pytest
 
 from app.checkup import check_requirements
 from flows.config.settings import SandboxSettings, Settings
-from flows.execution.wiring import engine, owner
+from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host import local_stack
 from flows.host.local_stack import StackMember, bring_up, take_down
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from flows.services import daemon, fingerprint, local
 from flows.services.daemon import Daemon, Launch
 from flows.services.deploy import (
@@ -106,17 +106,21 @@ def test_without_an_engine_all_else_comes_up_and_that_is_told(settings: Settings
 
 @pytest.mark.docker
 def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
-    spec = SandboxSpec(image=BASE_IMAGE, owner=owner(settings), run_id="dead")
+    spec = SandboxSpec(image=BASE_IMAGE, owner=sandbox_owner(settings), run_id="dead")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         dead = container_labels(spec) | {CREATOR_LABEL: process_label(process.pid)}
-    container = engine().create(create_flags(spec) | {"labels": dead})
-    engine().start(container)
-    engine().commit(container, dead)
+    container = docker_engine().create(create_flags(spec) | {"labels": dead})
+    docker_engine().start(container)
+    docker_engine().commit(container, dead)
     assert up(settings)["leftovers"] == StackMember(
         "leftovers", "swept", note="1 containers, 1 snapshots"
     )
     assert up(settings)["leftovers"].note == "0 containers, 0 snapshots"
-    assert list_sandboxes(engine(), spec.owner) == list_snapshots(engine(), spec.owner) == ()
+    assert (
+        list_sandboxes(docker_engine(), spec.owner)
+        == list_snapshots(docker_engine(), spec.owner)
+        == ()
+    )
 
 
 def test_the_server_tells_its_figures(settings: Settings) -> None:
@@ -228,7 +232,7 @@ def test_a_chroma_of_our_own_is_kept_and_keeps_the_index(
     try:
         for _ in range(2):  # the second time it finds what it had
             assert daemon.up(server).url == url
-            with library() as opened:
+            with configured_library() as opened:
                 if not opened.list():
                     opened.create(PlaybookContent(title="Mend the build"))
                 found = opened.search(PlaybookQuery(text="mend it"))

@@ -17,9 +17,9 @@ from blueprints.dsl import (
 )
 from contracts.run import RunReport
 from flows.config.settings import LimitSettings, load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.orchestration.compile import compile_blueprint
-from flows.orchestration.limits import limits_for, slots
+from flows.orchestration.limits import hold_slots, run_limits
 from flows.plans.request import PlanRequest
 from flows.plans.wiring import plan_dependencies
 from nodes.commands import command
@@ -31,13 +31,13 @@ pytestmark = pytest.mark.prefect
 
 
 def test_a_run_over_the_limit_queues_and_says_so(
-    shop: Workshop, repository: Path, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
+    shop: RunDependencies, repository: Path, api: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_LIMITS__PER_REPOSITORY", "1")
     made = blueprint("queues", "Queues", [deterministic("do", "do it", command("true"))])
     flow = compile_blueprint(made, lambda: shop)
     asked = requested(made, repository)
-    limits = limits_for(asked, LimitSettings(per_repository=1))
+    limits = run_limits(asked, LimitSettings(per_repository=1))
     with get_client(sync_client=True) as client:
         client.upsert_global_concurrency_limit_by_name(next(iter(limits)), 1)
     done: list[State[RunReport]] = []
@@ -61,7 +61,7 @@ def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
     monkeypatch.setenv("HARNESS_MODEL", model(DONE))
     made = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
     asked = requested(made, repository)
-    limits = limits_for(asked, LimitSettings(per_repository=1))
+    limits = run_limits(asked, LimitSettings(per_repository=1))
 
     @flow(name="begins")
     def begins() -> None:
@@ -73,7 +73,7 @@ def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
             begins()
 
     waits = Thread(target=copy_context().run, args=(start,))
-    with slots(limits):
+    with hold_slots(limits):
         waits.start()
         wait_until(lambda: _state_of(api, "begins") == "Running")
         [run] = api.post("/flow_runs/filter", json={"flows": {"name": {"any_": ["begins"]}}}).json()
@@ -84,13 +84,13 @@ def test_what_a_plan_begins_waits_for_a_slot_until_the_plan_is_cancelled(
     assert not list(load_settings().runs.glob("*"))
 
 
-def test_only_limits_that_are_set_hold_a_run_back(shop: Workshop) -> None:
+def test_only_limits_that_are_set_hold_a_run_back(shop: RunDependencies) -> None:
     fix = agentic("mend", "mend it", prompt=lambda _: "mend")
     made = blueprint("asks", "Asks", [fix])
     asked = requested(made, "/srv/app", model="ollama/qwen3:4b")
-    assert limits_for(asked, LimitSettings()) == {}
+    assert run_limits(asked, LimitSettings()) == {}
     limits = LimitSettings(per_model={"ollama/qwen3:4b": 2, "other": 1})
-    assert limits_for(asked, limits) == {"harness model ollama-qwen3:4b": 2}
+    assert run_limits(asked, limits) == {"harness model ollama-qwen3:4b": 2}
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_all_addresses_of_a_repository_share_its_limit(address: str) -> None:
     made = blueprint("any", "Any", [deterministic("any", "any", command("true"))])
     asked = requested(made, "https://github.com/team/app.git")
     limits = LimitSettings(per_repository=1)
-    assert limits_for(asked.changed(repo=address), limits) == limits_for(asked, limits)
+    assert run_limits(asked.changed(repo=address), limits) == run_limits(asked, limits)
     other = asked.changed(repo="https://github.com/team/other.git")
-    assert limits_for(other, limits) != limits_for(asked, limits)
+    assert run_limits(other, limits) != run_limits(asked, limits)
 
 
 def _state_of(api: httpx.Client, flow: str) -> str:

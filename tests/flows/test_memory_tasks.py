@@ -14,10 +14,10 @@ from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid
 from contracts.run import NodeReport, RunReport
 from flows.config.memory import EmbeddingSettings, MemorySettings, load_memory_settings
-from flows.orchestration.memory_tasks import memory_in_prefect, recall_markdown
-from flows.orchestration.start import prefect_at
-from flows.recall.library import library
-from flows.recall.playbooks import Away, Memory, memory
+from flows.orchestration.memory_tasks import memory_tasks, recall_markdown
+from flows.orchestration.start import connected_to
+from flows.recall.library import configured_library
+from flows.recall.playbooks import MemoryUnavailable, RunMemory, run_memory
 from memory.around_run import RecordedRun
 from memory.types import PlaybookContent, PlaybookQuery, Reflection
 from providers import mpnet
@@ -34,35 +34,35 @@ def ended(run_id: str, said: str = "") -> RunReport:
 
 @pytest.fixture
 def slug(own_home: Path) -> str:
-    with library(WORDS) as opened:
+    with configured_library(WORDS) as opened:
         return opened.create(PlaybookContent(title="rotate keys")).slug
 
 
 def test_a_second_run_sees_what_the_first_recorded(slug: str) -> None:
-    first = memory(WORDS)
+    first = run_memory(WORDS)
     assert "executions: 0" in first.surface("r1", "rotate the keys").text
     first.record(ended("r1", f"[playbook:{slug}]"), False)
-    second = memory(WORDS)
+    second = run_memory(WORDS)
     assert "executions: 1" in second.surface("r2", "rotate the keys").text
     second.record(ended("r2"), False)
-    with library(WORDS) as opened:
+    with configured_library(WORDS) as opened:
         assert opened.stats().executions == 2
         assert opened.get(slug).counts.successes == 2
 
 
 def test_a_run_goes_on_when_memory_does_not_answer(slug: str) -> None:
-    away = memory(WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"}))
+    away = run_memory(WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"}))
     assert away.surface("r1", "rotate the keys").text == ""
-    assert away.shown("r1") == ()
-    assert isinstance(away.record(ended("r1"), False), Away)
+    assert away.shown_playbooks("r1") == ()
+    assert isinstance(away.record(ended("r1"), False), MemoryUnavailable)
 
 
 def test_memory_can_be_turned_off(slug: str) -> None:
-    off = memory(WORDS.model_copy(update={"enabled": False}))
+    off = run_memory(WORDS.model_copy(update={"enabled": False}))
     assert off.surface("r1", "rotate the keys").text == ""
     assert off.record(ended("r1"), False) is None
-    assert off.shown("r1") == ()
-    with library(WORDS) as opened:
+    assert off.shown_playbooks("r1") == ()
+    with configured_library(WORDS) as opened:
         assert opened.stats().executions == 0
 
 
@@ -71,15 +71,15 @@ def test_what_a_model_makes_of_a_run_waits_for_a_person(slug: str) -> None:
         return Reply(message=Message(role="assistant", content='{"improvements": ["Wait"]}'))
 
     options = WORDS.model_copy(update={"reflect_model": "any"})
-    waits = memory(options, complete)
+    waits = run_memory(options, complete)
     waits.surface("r1", "rotate the keys")
     waits.record(ended("r1"), False)
-    with library(WORDS) as opened:
+    with configured_library(WORDS) as opened:
         assert opened.get(slug).lessons == ()
         assert len(opened.waiting_reflections()) == 1
         opened.apply_reflection(slug, Reflection(improvements=("Wait",)), run_id="r1")
         assert opened.waiting_reflections() == []
-    assert "Wait" in memory(options).surface("r2", "rotate the keys").text
+    assert "Wait" in run_memory(options).surface("r2", "rotate the keys").text
 
 
 def test_an_older_file_that_lets_lessons_in_lets_none_in(
@@ -93,12 +93,12 @@ def test_an_older_file_that_lets_lessons_in_lets_none_in(
         '[memory]\nauto_reflect = true\napprove_confidence = 0\nreflect_model = "any"\n'
         'holdout_share = 0.0\n[memory.embedding]\nprovider = "none"\n'
     )
-    learns = memory(load_memory_settings(), complete)
+    learns = run_memory(load_memory_settings(), complete)
     load_memory_settings()
     learns.surface("r1", "rotate the keys")
     learns.record(ended("r1"), False)
     assert "Obey" not in learns.surface("r2", "rotate the keys").text
-    with library(WORDS) as opened:
+    with configured_library(WORDS) as opened:
         assert opened.get(slug).lessons == ()
         assert len(opened.waiting_reflections()) == 1
     told = [one.getMessage() for one in caplog.records if "no effect any more" in one.getMessage()]
@@ -122,7 +122,7 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(
     def away(_: ChatRequest) -> Reply:
         raise error
 
-    asked = memory(WORDS.model_copy(update={"reflect_model": "any"}), away)
+    asked = run_memory(WORDS.model_copy(update={"reflect_model": "any"}), away)
     asked.surface("r1", "rotate the keys")
     recorded = asked.record(ended("r1"), False)
     assert isinstance(recorded, RecordedRun)
@@ -135,7 +135,9 @@ def test_a_model_that_does_not_reflect_leaves_the_run_recorded(
 )
 def test_the_cut_by_distance_is_that_of_the_model_in_use(own_home: Path) -> None:
     """This question and its answer share no word and lie at a distance of 0.77."""
-    with library(MemorySettings(embedding=EmbeddingSettings(provider="local"))) as opened:
+    with configured_library(
+        MemorySettings(embedding=EmbeddingSettings(provider="local"))
+    ) as opened:
         wanted = opened.create(
             PlaybookContent(
                 title="Restore a Postgres backup",
@@ -156,7 +158,7 @@ def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> N
         return Reply(message=Message(role="assistant", content="{}"))
 
     options = WORDS.model_copy(update={"reflect_model": "any"})
-    reflecting = memory(options, complete)
+    reflecting = run_memory(options, complete)
     reflecting.record(ended("no playbook"), False)
     reflecting.surface("stopped", "rotate the keys")
     reflecting.record(replace(ended("stopped"), status="cancelled"), False)
@@ -169,7 +171,7 @@ def test_nobody_is_asked_to_reflect_where_nothing_can_be_learned(slug: str) -> N
 
 
 def test_what_was_shown_is_explained(slug: str) -> None:
-    shown = memory(WORDS).surface("r1", "rotate the keys")
+    shown = run_memory(WORDS).surface("r1", "rotate the keys")
     assert f"| {slug} | yes |" in recall_markdown(shown)
     assert "words #1" in recall_markdown(shown)
     (hit,) = shown.results.hits
@@ -179,17 +181,17 @@ def test_what_was_shown_is_explained(slug: str) -> None:
 
 @pytest.fixture
 def server(prefect_api: str) -> Iterator[str]:
-    with prefect_at(prefect_api):
+    with connected_to(prefect_api):
         yield prefect_api
 
 
 @pytest.mark.prefect
 def test_both_are_task_runs_with_artifacts(slug: str, server: str) -> None:
-    plain: Memory = memory(WORDS)
+    plain: RunMemory = run_memory(WORDS)
 
     @flow
     def one_run() -> str:
-        tasks = memory_in_prefect(plain)
+        tasks = memory_tasks(plain)
         text = tasks.surface("r1", "rotate the keys").text
         tasks.record(ended("r1"), False)
         return text

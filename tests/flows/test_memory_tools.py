@@ -11,8 +11,8 @@ from contracts.tool import ToolCall
 from contracts.toolbox import PLAYBOOK_TOOLS, Toolbox
 from flows.config.memory import EmbeddingSettings, MemorySettings, MemoryTools, load_memory_settings
 from flows.execution.engine import run_blueprint
-from flows.recall.library import library
-from flows.recall.playbooks import memory
+from flows.recall.library import configured_library
+from flows.recall.playbooks import run_memory
 from flows.runs.request import ResolvedRequest
 from memory.playbooks.library import Library
 from memory.playbooks.tools import playbook_tools
@@ -36,7 +36,7 @@ def call(box: Toolbox | None, name: str, **arguments: object) -> dict[str, objec
 
 @pytest.fixture
 def opened(own_home: Path) -> Library:
-    with library(WORDS) as made:
+    with configured_library(WORDS) as made:
         return made
 
 
@@ -50,7 +50,7 @@ def opened(own_home: Path) -> Library:
 def test_only_what_the_settings_allow_is_offered(
     opened: Library, tools: MemoryTools, names: set[str]
 ) -> None:
-    with memory(having(tools)).tools("r1") as ask:
+    with run_memory(having(tools)).tools("r1") as ask:
         box = ask()
         assert box is not None
         assert {tool.name for tool in box.tools} == names
@@ -66,19 +66,19 @@ def test_the_setting_write_of_before_lets_agents_keep_drafts_only(
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
     options = load_memory_settings()
     assert "'memory.playbooks.tools' is 'write'" in caplog.text
-    with memory(options).tools("r1") as ask:
+    with run_memory(options).tools("r1") as ask:
         box = ask()
         made = call(box, "playbook_create", title="rotate keys and obey", use_case="when due")
         assert made["status"] == "draft"
         assert "only a person" in str(call(box, "playbook_update", id="rotate-keys", notes="obey"))
         assert "only a person" in str(call(box, "playbook_delete", id="rotate-keys"))
-    assert "obey" not in memory(options).surface("r2", "rotate keys").text
+    assert "obey" not in run_memory(options).surface("r2", "rotate keys").text
 
 
 def test_without_the_setting_there_are_no_tools(opened: Library) -> None:
     assert MemorySettings().tools == "off"
     for options in (WORDS, having("draft", enabled=False)):
-        with memory(options).tools("r1") as ask:
+        with run_memory(options).tools("r1") as ask:
             assert ask() is None
 
 
@@ -88,7 +88,7 @@ def test_all_agents_agree_on_the_names() -> None:
 
 def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) -> None:
     opened.create(PlaybookContent(title="rotate keys"))
-    with memory(having("draft")).tools("r1") as ask:
+    with run_memory(having("draft")).tools("r1") as ask:
         box = ask()
         made = call(box, "playbook_create", title="rotate keys better", use_case="when due")
         assert made["status"] == "draft"
@@ -97,7 +97,7 @@ def test_what_an_agent_keeps_is_a_draft_that_no_run_is_shown(opened: Library) ->
         assert call(box, "playbook_update", id=made["id"], notes="n")["notes"] == "n"
         assert box is not None
         assert str(made["id"]) not in box.prompt_section("p", "rotate keys")
-    assert "keys better" not in memory(WORDS).surface("r2", "rotate keys").text
+    assert "keys better" not in run_memory(WORDS).surface("r2", "rotate keys").text
     assert "better" in str(opened.list())
 
 
@@ -105,17 +105,17 @@ def test_a_run_that_is_held_out_has_no_tools(opened: Library) -> None:
     opened.create(PlaybookContent(title="rotate keys"))
     options = having("draft", holdout_share=1.0)
     for number in range(21):
-        last = memory(options).surface(f"r{number}", "rotate keys")
+        last = run_memory(options).surface(f"r{number}", "rotate keys")
     assert last.held_out
-    with memory(options).tools("r20") as ask:
+    with run_memory(options).tools("r20") as ask:
         assert ask() is None
-    with memory(options).tools("r0") as ask:
+    with run_memory(options).tools("r0") as ask:
         assert ask() is not None
 
 
 def test_a_run_goes_on_without_its_tools_when_memory_is_away(opened: Library) -> None:
     away = having("draft", data="postgresql://x@127.0.0.1:9/none")
-    with memory(away).tools("r1") as ask:
+    with run_memory(away).tools("r1") as ask:
         assert ask() is None
 
 
@@ -130,7 +130,7 @@ def test_the_native_agent_keeps_a_playbook_in_a_run(
     node = agentic("greet", "greets", prompt=lambda _: "greet")
     armed = scripted_shop()
     run_blueprint(ask(blueprint("greet", "g", [node]), model=script), armed, run_id="abcd1234")
-    with library(WORDS) as made:
+    with configured_library(WORDS) as made:
         kept = made.get("greet-the-world")
     assert (kept.status, kept.source) == ("draft", "run abcd1234")
 

@@ -7,9 +7,9 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from flows.audit.event_log import event_log
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.owner import owner_of
+from flows.runs.owner import home_owner
 from nodes.types import Node
 from policy.plan.approvals import Approvals
 from tests.support.flows import DONE, Ask
@@ -17,7 +17,7 @@ from tests.support.guarded_runs import CHANGE_CI, asked_prompt
 
 
 def test_a_finished_node_with_a_slash_is_not_run_again_after_an_approval(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     done: list[str] = []
 
@@ -41,7 +41,7 @@ def test_a_finished_node_with_a_slash_is_not_run_again_after_an_approval(
     request = ask(blueprint("slashes", "Slashes", nodes), model=model(CHANGE_CI, DONE, DONE))
     assert run_blueprint(request, shop, run_id="abcd1234").status == "waiting"
     home = load_settings().home
-    with event_log(home, owner_of(home)) as log:
+    with event_log(home, home_owner(home)) as log:
         approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
         [asked] = approvals.list(run_id="abcd1234")
         approvals.decide(asked.id, "approved", by="ann")

@@ -17,12 +17,12 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from flows.config.memory import EmbeddingSettings, MemorySettings
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.orchestration.memory_tasks import notes_in_prefect
-from flows.orchestration.start import prefect_at
-from flows.recall.library import notebook
-from flows.recall.notes import Seat, explain, notes
+from flows.orchestration.memory_tasks import note_tasks
+from flows.orchestration.start import connected_to
+from flows.recall.library import configured_notebook
+from flows.recall.notes import NodeRequest, prompt_markdown, run_notes
 from flows.services.daemon import RunningDaemon
 from flows.services.pages import pages_daemon as kept_pages
 from memory.errors import NoteInvalid
@@ -37,7 +37,7 @@ from sandbox.process import process_label
 from tests.support.flows import DONE, Ask
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)
-SEAT = Seat("r1", "fix", Scope(agent="native", user="ann", company="acme"), "mend it")
+SEAT = NodeRequest("r1", "fix", Scope(agent="native", user="ann", company="acme"), "mend it")
 
 Prompts = dict[str, str]
 
@@ -54,7 +54,7 @@ def prompts() -> Prompts:
 
 
 @pytest.fixture
-def listening(shop: Workshop, prompts: Prompts, words_only: None) -> Workshop:
+def listening(shop: RunDependencies, prompts: Prompts, words_only: None) -> RunDependencies:
     """A workshop whose agents only keep what they are told."""
 
     @contextmanager
@@ -65,7 +65,7 @@ def listening(shop: Workshop, prompts: Prompts, words_only: None) -> Workshop:
 
         yield run_agent
 
-    return replace(shop, agents=agents)
+    return replace(shop, open_agents=agents)
 
 
 def two_agents() -> Blueprint:
@@ -80,9 +80,9 @@ def two_agents() -> Blueprint:
 
 
 def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
-    listening: Workshop, prompts: Prompts, ask: Ask
+    listening: RunDependencies, prompts: Prompts, ask: Ask
 ) -> None:
-    with notebook() as book:
+    with configured_notebook() as book:
         rule = book.add(NoteContent(text="never log names", scope=Scope(company="acme")))
         own = book.add(NoteContent(text="short words", scope=Scope(agent="pi", user="ann")))
         book.add(NoteContent(text="not for ann", scope=Scope(user="bob")))
@@ -95,7 +95,7 @@ def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
     assert "not for ann" not in "".join(prompts.values())
     assert set(report.surfaced.notes) == {rule.id, own.id}
     assert report.surfaced.examples == (shown.id,)
-    with notebook() as book:
+    with configured_notebook() as book:
         assert book.runs.count_runs_with(rule.id) == 1
         assert [one.node for one in book.runs.injected_into("abcd1234")] == ["think"] * 2 + [
             "write"
@@ -103,9 +103,9 @@ def test_each_node_is_given_the_notes_of_its_own_agent_user_and_company(
 
 
 def test_a_run_without_a_user_is_given_nobodys_private_notes(
-    listening: Workshop, prompts: Prompts, ask: Ask
+    listening: RunDependencies, prompts: Prompts, ask: Ask
 ) -> None:
-    with notebook() as book:
+    with configured_notebook() as book:
         book.add(NoteContent(text="secret of ann", scope=Scope(user="ann")))
         book.add(NoteContent(text="secret of acme", scope=Scope(company="acme")))
     report = run_blueprint(ask(two_agents()), listening, run_id="abcd1234")
@@ -114,9 +114,9 @@ def test_a_run_without_a_user_is_given_nobodys_private_notes(
 
 
 def test_a_note_is_in_the_prompt_that_the_model_reads(
-    shop: Workshop, words_only: None, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, words_only: None, ask: Ask, model: Callable[..., str]
 ) -> None:
-    with notebook() as book:
+    with configured_notebook() as book:
         book.add(NoteContent(text="never log names", type="Constraint"))
     node = agentic("think", "think", prompt=lambda _: "think")
     asked = ask(blueprint("one", "One", [node]), model=model(DONE))
@@ -127,40 +127,40 @@ def test_a_note_is_in_the_prompt_that_the_model_reads(
 
 def test_a_run_goes_on_when_the_notebook_does_not_answer(own_home: Path) -> None:
     away = WORDS.model_copy(update={"data": "postgresql://x@127.0.0.1:9/none"})
-    with notes(away) as book:
-        assert book.give(SEAT).text == ""
-        assert book.given("r1").notes == ()
+    with run_notes(away) as book:
+        assert book.inject(SEAT).text == ""
+        assert book.surfaced("r1").notes == ()
 
 
 def test_notes_are_off_where_memory_is(own_home: Path) -> None:
-    with notebook(WORDS) as book:
+    with configured_notebook(WORDS) as book:
         book.add(NoteContent(text="a"))
-    with notes(WORDS.model_copy(update={"enabled": False})) as book_:
-        assert book_.give(SEAT).text == ""
+    with run_notes(WORDS.model_copy(update={"enabled": False})) as book_:
+        assert book_.inject(SEAT).text == ""
 
 
 def test_an_odd_user_is_refused_before_anything_is_started(
-    shop: Workshop, ask: Ask, words_only: None
+    shop: RunDependencies, ask: Ask, words_only: None
 ) -> None:
     with pytest.raises(NoteInvalid, match="user"):
-        shop.check(ask(two_agents()).changed(user="a\u202eb"))
+        shop.check_request(ask(two_agents()).changed(user="a\u202eb"))
 
 
 def test_who_is_given_nothing_is_told_what_still_waits() -> None:
     waits = "notes by meaning; 1 have no vector yet"
     assert (
-        explain(Injection(options=InjectionOptions(), why=(waits,), without_vector=1))
+        prompt_markdown(Injection(options=InjectionOptions(), why=(waits,), without_vector=1))
         == f"- {waits}"
     )
-    assert explain(Injection(options=InjectionOptions(), why=("notes by meaning",))) == ""
+    assert prompt_markdown(Injection(options=InjectionOptions(), why=("notes by meaning",))) == ""
 
 
 def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path) -> None:
-    with notebook(WORDS) as book:
+    with configured_notebook(WORDS) as book:
         made = book.add(NoteContent(text="| <script>alert(1)</script> `x` |"))
         book.add(NoteContent(text="long " * 799))
-    with notes(WORDS) as opened:
-        told = opened.give(SEAT).explained
+    with run_notes(WORDS) as opened:
+        told = opened.inject(SEAT).explanation
     assert f"| `harness notes show {made.id}` |" in told
     assert "<script>" not in told
     assert "\\| &lt;script&gt;" in told
@@ -168,30 +168,30 @@ def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path)
 
 
 def test_what_was_given_leads_to_its_page_and_never_tells_the_token(own_home: Path) -> None:
-    with notebook(WORDS) as book:
+    with configured_notebook(WORDS) as book:
         made = book.add(NoteContent(text="never log names"))
     here = kept_pages(load_settings())
     url = "http://127.0.0.1:4280/?token=secret"
     here.folder.mkdir(parents=True)
     mine = RunningDaemon(url=url, pid=os.getpid(), process=process_label(os.getpid()))
     here.state_file.write_text(json.dumps(asdict(mine)))
-    with notes(WORDS) as opened:
-        told = opened.give(SEAT).explained
+    with run_notes(WORDS) as opened:
+        told = opened.inject(SEAT).explanation
     assert f"](http://127.0.0.1:4280/notes/{made.id})" in told
     assert "secret" not in told
 
 
 @pytest.mark.prefect
 def test_what_was_given_is_an_artifact(own_home: Path, prefect_api: str) -> None:
-    with notebook(WORDS) as book:
+    with configured_notebook(WORDS) as book:
         book.add(NoteContent(text="never log names"))
 
     @flow
     def one_run() -> str:
-        with notes_in_prefect(lambda: notes(WORDS)) as opened:
-            return opened.give(SEAT._replace(run_id="n1", node="fix (attempt 1)")).text
+        with note_tasks(lambda: run_notes(WORDS)) as opened:
+            return opened.inject(SEAT._replace(run_id="n1", node="fix (attempt 1)")).text
 
-    with prefect_at(prefect_api):
+    with connected_to(prefect_api):
         assert "never log names" in one_run()
         with get_client(sync_client=True) as client:
             assert "notes-n1-fix-attempt-1" in {one.key for one in client.read_artifacts()}

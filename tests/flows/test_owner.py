@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from flows.runs.owner import drawn_once, owner_of
+from flows.runs.owner import home_owner, read_or_create
 
 
 def test_of_many_that_come_first_one_draws_the_name_for_all(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_of_many_that_come_first_one_draws_the_name_for_all(tmp_path: Path) -> N
 
     def draw(number: int) -> str:
         start.wait()
-        return drawn_once(tmp_path / "home" / "name", f"name {number}" * 1_000)
+        return read_or_create(tmp_path / "home" / "name", f"name {number}" * 1_000)
 
     with ThreadPoolExecutor(8) as pool:
         drawn = set(pool.map(draw, range(8)))
@@ -22,5 +22,5 @@ def test_of_many_that_come_first_one_draws_the_name_for_all(tmp_path: Path) -> N
 
 
 def test_it_stays_and_is_for_this_user_only(tmp_path: Path) -> None:
-    assert owner_of(tmp_path) == owner_of(tmp_path)
+    assert home_owner(tmp_path) == home_owner(tmp_path)
     assert stat.S_IMODE((tmp_path / "owner").stat().st_mode) == 0o600

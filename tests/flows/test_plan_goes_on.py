@@ -16,7 +16,7 @@ from contracts.sandbox import SnapshotId
 from flows.audit.policies import POLICIES
 from flows.config.policy import PolicySettings
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Opened
+from flows.execution.dependencies import OpenedSandbox
 from flows.plans.process import plan_folder
 from flows.plans.request import PlanRequest
 from flows.plans.run import (
@@ -44,10 +44,10 @@ PUSH = step("git_push", 0, remote="origin", branch="work")
 
 
 @contextmanager
-def scripted_sandbox(checkpoint: SnapshotId | None) -> Iterator[Opened]:
+def scripted_sandbox(checkpoint: SnapshotId | None) -> Iterator[OpenedSandbox]:
     made = ScriptedSandbox() if checkpoint is None else ScriptedSandbox.resume(checkpoint)
     with made as sandbox:
-        yield Opened(sandbox, {})
+        yield OpenedSandbox(sandbox, {})
 
 
 Begun = Callable[..., PlanDependencies]
@@ -177,9 +177,9 @@ class FullDisk(ScriptedSandbox):
 
 def test_a_step_whose_files_cannot_be_kept_is_not_done_again(begun: Begun, tmp_path: Path) -> None:
     @contextmanager
-    def full(_: SnapshotId | None) -> Iterator[Opened]:
+    def full(_: SnapshotId | None) -> Iterator[OpenedSandbox]:
         with FullDisk() as sandbox:
-            yield Opened(sandbox, {})
+            yield OpenedSandbox(sandbox, {})
 
     (tmp_path / "notes").mkdir()
     times = tmp_path / "times"

@@ -14,7 +14,7 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.chat import ChatRequest, Message, Reply
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
@@ -162,7 +162,7 @@ def test_a_blueprint_of_a_plan_has_its_places_and_permissions(
 
 
 def test_the_password_of_a_run_s_repository_is_in_no_report_and_no_log(
-    shop: Workshop, ask: Ask, tmp_path: Path, own_home: Path
+    shop: RunDependencies, ask: Ask, tmp_path: Path, own_home: Path
 ) -> None:
     bare = tmp_path / "served" / "notes.git"
     run_git(tmp_path, "clone", "--quiet", "--bare", str(make_repo(tmp_path / "first")), str(bare))

@@ -20,7 +20,7 @@ from contracts.tool import ToolCall
 from flows.audit.policies import POLICIES
 from flows.config.policy import MailSettings, PolicySettings
 from flows.config.settings import Settings, load_settings
-from flows.execution.dependencies import Opened
+from flows.execution.dependencies import OpenedSandbox
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, open_plan_run, record_agreed_plan
@@ -75,10 +75,10 @@ def notes(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def scripted_sandbox(checkpoint: SnapshotId | None) -> Iterator[Opened]:
+def scripted_sandbox(checkpoint: SnapshotId | None) -> Iterator[OpenedSandbox]:
     made = ScriptedSandbox() if checkpoint is None else ScriptedSandbox.resume(checkpoint)
     with made as sandbox:
-        yield Opened(sandbox, {})
+        yield OpenedSandbox(sandbox, {})
 
 
 class Executor:

@@ -9,7 +9,7 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from flows.config.settings import Settings, load_settings
-from flows.execution.wiring import engine, owner, workshop
+from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
 from flows.host import pool
 from flows.services import daemon
 from nodes.commands import command
@@ -39,13 +39,13 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     made = load_settings()
     yield made
     pool.down(made)
-    reap(engine(), owner(made), everything=True)
+    reap(docker_engine(), sandbox_owner(made), everything=True)
 
 
 def warm(settings: Settings) -> list[SandboxInfo]:
-    ours = owner(settings)
-    started = {one.id for one in engine().running({OWNER_LABEL: ours})}
-    found = list_sandboxes(engine(), ours)
+    ours = sandbox_owner(settings)
+    started = {one.id for one in docker_engine().running({OWNER_LABEL: ours})}
+    found = list_sandboxes(docker_engine(), ours)
     return [s for s in found if s.state == "warm, waiting" and s.id in started]
 
 
@@ -56,11 +56,15 @@ def one_warm(settings: Settings) -> SandboxInfo:
 
 
 def used_by_a_run(settings: Settings, ask: Ask) -> str:
-    opened = workshop(settings).open_sandbox(ask(NOTHING), "r-1", lambda _: None, None)
+    opened = build_dependencies(settings).open_sandbox(ask(NOTHING), "r-1", lambda _: None, None)
     with opened as found:
         name = found.sandbox.read_file("/etc/hostname").decode().strip()
         assert name == "sandbox"
-        (info,) = [s for s in list_sandboxes(engine(), owner(settings)) if s.state == "in use"]
+        (info,) = [
+            s
+            for s in list_sandboxes(docker_engine(), sandbox_owner(settings))
+            if s.state == "in use"
+        ]
     return info.id
 
 
@@ -120,10 +124,12 @@ def test_a_keeper_waits_for_an_engine_that_is_away(
 def test_a_run_removes_what_a_dead_run_left(settings: Settings, ask: Ask) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         dead = process_label(process.pid)
-    spec = SandboxSpec(image=BASE_IMAGE, owner=owner(settings), run_id="dead")
-    left = engine().create(
+    spec = SandboxSpec(image=BASE_IMAGE, owner=sandbox_owner(settings), run_id="dead")
+    left = docker_engine().create(
         create_flags(spec) | {"labels": container_labels(spec) | {CREATOR_LABEL: dead}}
     )
-    engine().start(left)
+    docker_engine().start(left)
     used_by_a_run(settings, ask)
-    assert left not in {info.id for info in list_sandboxes(engine(), owner(settings))}
+    assert left not in {
+        info.id for info in list_sandboxes(docker_engine(), sandbox_owner(settings))
+    }

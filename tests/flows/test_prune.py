@@ -14,7 +14,7 @@ from blueprints.dsl import blueprint, compete, deterministic, step
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.execution.prune import prune
 from nodes.commands import command
@@ -26,7 +26,7 @@ from tests.support.repositories import commit, git
 
 
 @pytest.fixture
-def bare(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Path:
+def bare(shop: RunDependencies, ask: Ask, model: Callable[..., str]) -> Path:
     """The bare repository of a run in which one of two agents won."""
     steps = [step("answer", command("true"))]
     tried = compete("try", "Try", 2, prompt=lambda _: "go", steps=steps)
@@ -59,7 +59,7 @@ def test_what_lost_is_pruned_by_its_age_and_the_work_is_not(bare: Path) -> None:
     assert git(bare, "branch", "--list", "harness/abcd1234/race")
 
 
-def test_what_a_damaged_run_left_stays_and_ends_nothing(bare: Path, shop: Workshop) -> None:
+def test_what_a_damaged_run_left_stays_and_ends_nothing(bare: Path, shop: RunDependencies) -> None:
     (shop.runs / "abcd1234" / "run.json").write_text("{")
     there = lost(bare)
     told = prune(load_settings(), datetime.now(UTC) + timedelta(minutes=1))

@@ -11,11 +11,11 @@ from blueprints.dsl import agentic, blueprint, deterministic
 from contracts.errors import GitFailed, SandboxLost
 from contracts.run import RunReport
 from flows.config.memory import load_memory_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.reconcile import settle, settle_lost
-from flows.recall.library import library
-from flows.recall.playbooks import memory
+from flows.execution.reconcile import reconcile_lost_runs, reconcile_run
+from flows.recall.library import configured_library
+from flows.recall.playbooks import run_memory
 from flows.runs.runs import read_report
 from memory.types import Execution, Playbook, PlaybookContent
 from nodes.commands import shell
@@ -38,12 +38,12 @@ def words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new_playbook() -> Playbook:
-    with library() as opened:
+    with configured_library() as opened:
         return opened.create(PlaybookContent(title=TASK))
 
 
 @pytest.fixture
-def run(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Callable[..., RunReport]:
+def run(shop: RunDependencies, ask: Ask, model: Callable[..., str]) -> Callable[..., RunReport]:
     """Does a run of these nodes, in which agents give these replies, or goes on with it."""
 
     def run_it(
@@ -61,14 +61,14 @@ def agent(name: str) -> Node:
 
 
 def test_a_run_that_stopped_tells_all_that_it_was_shown_and_no_more(
-    run: Callable[..., RunReport], shop: Workshop, repository: Path
+    run: Callable[..., RunReport], shop: RunDependencies, repository: Path
 ) -> None:
     first = new_playbook()
     breaks = deterministic("break", "break", Outage().adds("x", breaks=True))
     git(repository, "branch", f"harness/{RUN}")  # stands in the way of the run's own
     with pytest.raises(SandboxLost):
         run(agent("one"), breaks, agent("two"))
-    settled = settle(shop, RUN, KeyboardInterrupt(), of="failure")
+    settled = reconcile_run(shop, RUN, KeyboardInterrupt(), of="failure")
     assert settled is not None
     assert settled.surfaced.playbooks == (first.id,)
     second = new_playbook()
@@ -79,18 +79,18 @@ def test_a_run_that_stopped_tells_all_that_it_was_shown_and_no_more(
     git(repository, "branch", "-D", f"harness/{RUN}")
     new_playbook()
     assert run(*goes_on).surfaced.playbooks == (first.id, second.id)
-    with library() as opened:
+    with configured_library() as opened:
         assert [e.playbook_id for e in opened.list_executions()] == [second.id]
 
 
 def test_a_run_that_failed_for_want_of_an_approval_counts_as_it_ends_with_it(
-    run: Callable[..., RunReport], shop: Workshop
+    run: Callable[..., RunReport], shop: RunDependencies
 ) -> None:
     nodes = (agent("one"), deterministic("look", "look", shell(f"test -e {CI}")))
     report = run(*nodes, replies=(CHANGE_CI, DONE))
     assert (report.status, report.failed_node) == ("failure", None)
     assert executions()[RUN].outcome == "neutral"
-    with shop.approvals() as approvals:
+    with shop.open_approvals() as approvals:
         (asked,) = approvals.list(run_id=RUN)
         approvals.decide(asked.id, "approved", by="ann")
     assert run(*nodes, replies=(CHANGE_CI, DONE, CHANGE_CI, DONE)).status == "success"
@@ -111,17 +111,17 @@ def test_a_success_waits_for_a_verdict_where_the_blueprint_says_so(
 
 
 def test_a_run_is_recorded_once_memory_is_back(
-    run: Callable[..., RunReport], shop: Workshop, ask: Ask, model: Callable[..., str]
+    run: Callable[..., RunReport], shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     gone = {"data": "postgresql://x@127.0.0.1:9/none"}
-    away = replace(shop, memory=memory(load_memory_settings().model_copy(update=gone)))
+    away = replace(shop, memory=run_memory(load_memory_settings().model_copy(update=gone)))
     for run_id in ("aaaa1111", "bbbb2222"):
         request = ask(blueprint("keys", "Keys", [agent("one")]), model=model(DONE))
         assert run_blueprint(request, away, run_id=run_id).status == "success"
         forget_process(shop.runs / run_id)
-    assert (settle_lost(away), executions()) == (0, {})
+    assert (reconcile_lost_runs(away), executions()) == (0, {})
     (shop.runs / "aaaa1111" / "untold.json").write_text("{")  # and that stops no other
-    assert [settle_lost(shop), settle_lost(shop)] == [1, 0]
+    assert [reconcile_lost_runs(shop), reconcile_lost_runs(shop)] == [1, 0]
     assert list(executions()) == ["bbbb2222"]
 
 
@@ -133,5 +133,5 @@ def forget_process(own: Path) -> None:
 
 def executions() -> dict[str | None, Execution]:
     """What memory has of each run."""
-    with library() as opened:
+    with configured_library() as opened:
         return {execution.run_id: execution for execution in opened.list_executions()}

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import ModelUnavailable
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.replay import Replay, replay
+from flows.execution.replay import ReplayOutcome, replay
 from tests.support.flow_runs import WRITE_42, checked
 from tests.support.flows import DONE, Ask, scripted_shop
 from tests.support.repositories import fingerprint, git
@@ -17,15 +17,15 @@ RUN = "abcd1234"
 
 
 @pytest.fixture
-def again(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Replay]:
+def again(shop: RunDependencies, monkeypatch: pytest.MonkeyPatch) -> Callable[[], ReplayOutcome]:
     """Replays the run; its blueprint is one of this test, which no name finds."""
     monkeypatch.setattr("flows.execution.replay.find_blueprint", lambda *_, **__: checked())
     return lambda: replay(shop.runs, RUN, lambda path: scripted_shop(replay=path))
 
 
 def test_a_replay_ends_in_the_same_tree_and_leaves_nothing(
-    shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str],
-    again: Callable[[], Replay],
+    shop: RunDependencies, ask: Ask, repository: Path, model: Callable[..., str],
+    again: Callable[[], ReplayOutcome],
 ) -> None:  # fmt: skip
     run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id=RUN)
     model({"content": "Another model."})
@@ -42,7 +42,7 @@ def test_a_replay_ends_in_the_same_tree_and_leaves_nothing(
 
 
 def test_a_replay_says_at_which_step_and_in_which_file_it_differs(
-    shop: Workshop, ask: Ask, model: Callable[..., str], again: Callable[[], Replay]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], again: Callable[[], ReplayOutcome]
 ) -> None:
     run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id=RUN)
     path = shop.runs / RUN / "trajectory.jsonl"
@@ -54,7 +54,7 @@ def test_a_replay_says_at_which_step_and_in_which_file_it_differs(
 
 
 def test_a_run_that_an_outage_ended_is_replayed_to_that_point(
-    shop: Workshop, ask: Ask, model: Callable[..., str], again: Callable[[], Replay]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], again: Callable[[], ReplayOutcome]
 ) -> None:
     with pytest.raises(ModelUnavailable):
         run_blueprint(ask(checked(), model=model(WRITE_42)), shop, run_id=RUN)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from contracts.chat import Usage
 from contracts.run import Attempt, NodeReport, NodeResult, RunReport, SurfacedMemory
-from flows.runs.report import dumps, given, loads, markdown, table_rows, to_json
+from flows.runs.report import dumps, loads, report_markdown, surfaced_markdown, table_rows, to_json
 from nodes.text import code_block
 
 CONTRACT = {
@@ -39,11 +39,11 @@ def test_the_json_has_every_field_of_the_contract() -> None:
 
 def test_what_memory_gave_leads_to_its_pages_where_these_are_up() -> None:
     shown = SurfacedMemory(playbooks=("p1",), notes=("n1",), examples=("e1",))
-    linked = given(shown, "http://127.0.0.1:4280/")
+    linked = surfaced_markdown(shown, "http://127.0.0.1:4280/")
     for kind, ref in (("playbook", "p1"), ("note", "n1"), ("example", "e1")):
         assert f"- {kind} [`{ref}`](http://127.0.0.1:4280/{kind}s/{ref})" in linked
-    assert "- note `n1`" in given(shown, None)
-    assert given(SurfacedMemory(), None) == ""
+    assert "- note `n1`" in surfaced_markdown(shown, None)
+    assert surfaced_markdown(SurfacedMemory(), None) == ""
 
 
 def test_token_usage_holds_tokens_only() -> None:
@@ -67,13 +67,13 @@ def test_a_code_block_cannot_be_closed_from_inside() -> None:
 
 
 def test_markup_in_an_error_is_inert() -> None:
-    text = markdown(a_report(error="<img src=x> [link](javascript:1)"), "")
+    text = report_markdown(a_report(error="<img src=x> [link](javascript:1)"), "")
     assert "<img" not in text
     assert "[link](" not in text
 
 
 def test_the_diff_is_part_of_the_markdown() -> None:
-    assert "+new line" in markdown(a_report(), "+new line\n")
+    assert "+new line" in report_markdown(a_report(), "+new line\n")
 
 
 def test_the_table_has_a_row_for_each_node() -> None:
@@ -92,7 +92,9 @@ def test_what_an_agent_did_and_used_stands_beside_its_node() -> None:
         usage=Usage(input=900, output=70, cost_usd=0.001),
     )
     report = replace(a_report(), nodes=(node,))
-    assert "| 4 | bash 2, read_file 1 | 970 | 0.0010 |" in markdown(report, "").replace("\\_", "_")
+    assert "| 4 | bash 2, read_file 1 | 970 | 0.0010 |" in report_markdown(report, "").replace(
+        "\\_", "_"
+    )
     (row,) = table_rows(report)
     assert (row["tools"], row["dollars"]) == ("bash 2, read_file 1", "0.0010")
     assert loads(dumps(report)) == report

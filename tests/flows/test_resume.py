@@ -16,15 +16,15 @@ from blueprints.types import Blueprint
 from contracts.errors import GitFailed, ModelUnavailable, RunNotResumable, SandboxLost
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.queue import queue
-from flows.execution.reconcile import settle
+from flows.execution.queue import record_queued
+from flows.execution.reconcile import reconcile_run
 from flows.runs.layout import CHECKPOINT
-from flows.runs.lock import held
+from flows.runs.lock import run_lock
 from flows.runs.request import FlowRun
-from flows.runs.resume import resumed
-from flows.runs.runs import finished, list_runs, read_entry
+from flows.runs.resume import find_resumable
+from flows.runs.runs import finished_report, list_runs, read_entry
 from nodes.commands import shell
 from nodes.types import Node
 from tests.support.flow_runs import WRITE_42, Outage
@@ -45,7 +45,7 @@ def three(outage: Outage) -> Blueprint:
 
 
 @pytest.fixture
-def stopped(shop: Workshop, ask: Ask) -> tuple[Outage, Callable[[], RunReport]]:
+def stopped(shop: RunDependencies, ask: Ask) -> tuple[Outage, Callable[[], RunReport]]:
     """A run that lost its sandbox in its second node; calling it goes on."""
     outage = Outage()
     request = ask(three(outage))
@@ -69,7 +69,7 @@ def test_a_run_goes_on_in_the_same_files_and_does_nothing_twice(
 
 
 def test_the_report_tells_that_the_run_went_on(
-    stopped: tuple[Outage, Callable[[], RunReport]], shop: Workshop
+    stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
     before = read_entry(shop.runs, "abcd1234")
     report = stopped[1]()
@@ -81,27 +81,27 @@ def test_the_report_tells_that_the_run_went_on(
 
 
 def test_a_run_that_has_stopped_says_how_it_goes_on(
-    stopped: tuple[Outage, Callable[[], RunReport]], shop: Workshop
+    stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
     told = json.loads((shop.runs / "abcd1234" / "report.json").read_text())
     assert "`harness runs resume abcd1234` goes on" in told["notices"][0]
 
 
 def test_a_finished_run_does_not_go_on(
-    stopped: tuple[Outage, Callable[[], RunReport]], shop: Workshop
+    stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
     _, again = stopped
     again()
-    for going_on in (again, lambda: resumed(shop.runs, "abcd1234")):
+    for going_on in (again, lambda: find_resumable(shop.runs, "abcd1234")):
         with pytest.raises(RunNotResumable, match="abcd1234 is finished"):
             going_on()
 
 
 def test_a_running_run_does_not_go_on(
-    stopped: tuple[Outage, Callable[[], RunReport]], shop: Workshop
+    stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
-    with held(shop.runs, "abcd1234"):
-        for going_on in (stopped[1], lambda: resumed(shop.runs, "abcd1234")):
+    with run_lock(shop.runs, "abcd1234"):
+        for going_on in (stopped[1], lambda: find_resumable(shop.runs, "abcd1234")):
             with pytest.raises(RunNotResumable, match="abcd1234 is running"):
                 going_on()
 
@@ -127,7 +127,7 @@ def test_a_repository_that_is_gone_is_named(
 
 
 def test_a_blueprint_with_other_nodes_is_refused(
-    stopped: tuple[Outage, Callable[[], RunReport]], shop: Workshop, ask: Ask
+    stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies, ask: Ask
 ) -> None:
     made = three(Outage())
     other = replace(made, nodes=made.nodes[:2])
@@ -136,7 +136,7 @@ def test_a_blueprint_with_other_nodes_is_refused(
 
 
 def test_a_checkpoint_of_a_newer_harness_is_named(
-    stopped: tuple[Outage, Callable[[], RunReport]], shop: Workshop
+    stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
     path = shop.runs / "abcd1234" / CHECKPOINT
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 2}))
@@ -145,7 +145,7 @@ def test_a_checkpoint_of_a_newer_harness_is_named(
 
 
 def test_a_checkpoint_that_is_cut_short_is_named(
-    stopped: tuple[Outage, Callable[[], RunReport]], shop: Workshop
+    stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
     path = shop.runs / "abcd1234" / CHECKPOINT
     path.write_text(path.read_text()[:100])
@@ -154,7 +154,7 @@ def test_a_checkpoint_that_is_cut_short_is_named(
 
 
 def test_work_so_far_that_was_published_is_replaced_by_the_whole(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     outage = Outage()
 
@@ -174,7 +174,7 @@ def test_work_so_far_that_was_published_is_replaced_by_the_whole(
 
 
 def test_a_validate_node_goes_on_in_its_second_attempt(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     """The fix of the first attempt is not asked for again: its script has but two replies."""
     outage = Outage()
@@ -199,7 +199,7 @@ def test_a_validate_node_goes_on_in_its_second_attempt(
 
 
 def test_a_resumed_agent_finds_its_script_where_it_left_it(
-    shop: Workshop, ask: Ask, model: Callable[..., str], repository: Path
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], repository: Path
 ) -> None:
     outage = Outage()
     nodes: list[Node] = [
@@ -216,7 +216,7 @@ def test_a_resumed_agent_finds_its_script_where_it_left_it(
 
 
 def test_a_run_is_asked_for_again_as_it_was(
-    shop: Workshop, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: RunDependencies, ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ops.py").write_text(
         "from blueprints.dsl import blueprint, deterministic\n"
@@ -235,14 +235,14 @@ def test_a_run_is_asked_for_again_as_it_was(
     with pytest.raises(SandboxLost):
         run_blueprint(request, shop, run_id="abcd1234")
     monkeypatch.chdir("/")
-    again = resumed(shop.runs, "abcd")
+    again = find_resumable(shop.runs, "abcd")
     assert again.request.changed(definition=request.definition) == request
     assert Path.cwd() == tmp_path
 
 
 @pytest.mark.parametrize(("line", "status"), [("true", "success"), ("exit 3", "failure")])
 def test_a_run_that_could_not_hand_over_its_work_does_so_later_as_it_ended(
-    line: str, status: str, shop: Workshop, ask: Ask, repository: Path
+    line: str, status: str, shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     git(repository, "branch", "harness/abcd1234")  # stands in the way of harness/abcd1234/one
     nodes = [deterministic("one", "one", shell(f"echo one >> lines.txt; {line}"))]
@@ -275,7 +275,7 @@ run_blueprint(request, shop, run_id="abcd1234")
 
 
 def test_a_run_killed_before_its_first_node_goes_on(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     died = subprocess.run((sys.executable, "-c", DIES, str(repository)), check=False)
     [entry] = list_runs(shop.runs, limit=1)
@@ -285,16 +285,16 @@ def test_a_run_killed_before_its_first_node_goes_on(
 
 
 def test_a_run_that_ended_before_its_turn_came_begins_when_it_goes_on(
-    shop: Workshop, ask: Ask
+    shop: RunDependencies, ask: Ask
 ) -> None:
     request = ask(three(Outage(times=0)))
-    queue(shop.runs, "abcd1234", request, FlowRun("flow-run", ""))
+    record_queued(shop.runs, "abcd1234", request, FlowRun("flow-run", ""))
     with pytest.raises(RunNotResumable, match="is queued: it begins by itself"):
-        resumed(shop.runs, "abcd")
-    ended = settle(shop, "abcd1234", KeyboardInterrupt(), of="queued")
+        find_resumable(shop.runs, "abcd")
+    ended = reconcile_run(shop, "abcd1234", KeyboardInterrupt(), of="queued")
     assert ended
     assert (ended.status, ended.error) == ("cancelled", "it was cancelled before it began")
     assert read_entry(shop.runs, "abcd").resumable
-    assert finished(shop.runs, "abcd1234") is None
+    assert finished_report(shop.runs, "abcd1234") is None
     assert run_blueprint(request, shop, run_id="abcd1234").status == "success"
     assert not read_entry(shop.runs, "abcd").resumable

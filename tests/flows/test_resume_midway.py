@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from contracts.run import RunReport
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.reconcile import settle, settle_lost
-from flows.recall.library import library
+from flows.execution.reconcile import reconcile_lost_runs, reconcile_run
+from flows.recall.library import configured_library
 from flows.runs.runs import read_entry, read_report
 from tests.support.dying import RUN, competing, contest, lanes, talks
 from tests.support.flows import Ask, scripted_shop
@@ -46,7 +46,7 @@ def bash(line: str) -> dict[str, object]:
 DONE: dict[str, object] = {"content": "Done.", "usage": {"cost_usd": 1.0}}
 
 
-def told(shop: Workshop) -> list[list[str]]:
+def told(shop: RunDependencies) -> list[list[str]]:
     """What each question of the run added to the conversation, role by role."""
     lines = (shop.runs / RUN / "trajectory.jsonl").read_text().splitlines()
     asked = [event for event in map(json.loads, lines) if event["kind"] == "request"]
@@ -55,7 +55,7 @@ def told(shop: Workshop) -> list[list[str]]:
 
 @pytest.fixture
 def killed_in_its_second_turn(
-    kill: Kill, shop: Workshop, ask: Ask, model: Callable[..., str], tmp_path: Path
+    kill: Kill, shop: RunDependencies, ask: Ask, model: Callable[..., str], tmp_path: Path
 ) -> Callable[..., RunReport]:
     """Goes on with a run whose agent was killed after `one`, in the middle of `two`."""
     alive = tmp_path / "alive"
@@ -73,7 +73,7 @@ def killed_in_its_second_turn(
 
 
 def test_an_agent_goes_on_with_its_conversation_in_the_files_that_fit_it(
-    killed_in_its_second_turn: Callable[..., RunReport], shop: Workshop, repository: Path
+    killed_in_its_second_turn: Callable[..., RunReport], shop: RunDependencies, repository: Path
 ) -> None:
     report = killed_in_its_second_turn()
     assert git(repository, "show", f"{report.branch}:lines.txt") == "one\ntwo\n2"
@@ -105,7 +105,7 @@ def test_a_secret_that_it_read_before_it_was_killed_still_reaches_nobody(
 
 
 def test_a_finished_lane_is_not_run_again(
-    kill: Kill, shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+    kill: Kill, shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     kill("lanes")
     report = run_blueprint(ask(lanes(tmp_path)), shop, run_id=RUN)
@@ -130,38 +130,38 @@ def test_an_agent_that_had_competed_keeps_what_it_made(
 
 
 def test_a_killed_run_is_settled_once_by_whoever_outlives_it_and_recorded_anew_when_it_goes_on(
-    killed_in_its_second_turn: Callable[..., RunReport], shop: Workshop
+    killed_in_its_second_turn: Callable[..., RunReport], shop: RunDependencies
 ) -> None:
     here = Path.cwd()
-    assert settle_lost(shop) == 1
+    assert reconcile_lost_runs(shop) == 1
     report = read_report(shop.runs, RUN)
     assert Path.cwd() == here
     assert (report.status, report.error) == (
         "failure",
         "the run's process died: nobody knows why",
     )
-    assert settle_lost(shop) == 0
+    assert reconcile_lost_runs(shop) == 0
     assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], True)
     assert killed_in_its_second_turn().status == "success"
-    assert settle(shop, RUN, KeyboardInterrupt()) is None
+    assert reconcile_run(shop, RUN, KeyboardInterrupt()) is None
     assert executions() == ["success"]
 
 
 def test_a_run_that_was_killed_between_its_report_and_its_record_is_recorded_once(
-    kill: Kill, shop: Workshop
+    kill: Kill, shop: RunDependencies
 ) -> None:
     kill("reported")
     assert (executions(), read_entry(shop.runs, RUN).state) == ([], "success")
-    assert [settle_lost(shop), settle_lost(shop)] == [1, 0]
+    assert [reconcile_lost_runs(shop), reconcile_lost_runs(shop)] == [1, 0]
     assert (executions(), read_entry(shop.runs, RUN).resumable) == (["neutral"], False)
 
 
-def test_there_is_nothing_to_settle_of_a_run_that_nobody_knows(shop: Workshop) -> None:
-    assert settle(shop, RUN, KeyboardInterrupt()) is None
+def test_there_is_nothing_to_settle_of_a_run_that_nobody_knows(shop: RunDependencies) -> None:
+    assert reconcile_run(shop, RUN, KeyboardInterrupt()) is None
     assert not (shop.runs / RUN).exists()
 
 
 def executions() -> list[str]:
     """How the executions of the one run ended, as memory has it."""
-    with library() as opened:
+    with configured_library() as opened:
         return [execution.outcome for execution in opened.list_executions()]

@@ -8,14 +8,14 @@ import pytest
 
 from blueprints.library.review import review
 from contracts.errors import RepoInvalid
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from tests.support.flows import DONE, Ask
 from tests.support.repositories import commit, git
 
 
 def test_a_branch_is_reviewed_from_where_it_left_main(
-    shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, repository: Path, model: Callable[..., str]
 ) -> None:
     git(repository, "checkout", "--quiet", "-b", "feature")
     for number in ("first", "second"):
@@ -37,7 +37,7 @@ def test_a_branch_is_reviewed_from_where_it_left_main(
     ],
 )
 def test_a_branch_is_reviewed_from_the_base_that_is_told(
-    shop: Workshop,
+    shop: RunDependencies,
     ask: Ask,
     repository: Path,
     model: Callable[..., str],
@@ -66,14 +66,14 @@ def add(repository: Path, name: str) -> None:
 
 
 def test_a_base_that_is_not_there_is_refused_before_anything_starts(
-    shop: Workshop, ask: Ask
+    shop: RunDependencies, ask: Ask
 ) -> None:
     with pytest.raises(RepoInvalid, match="no branch, tag or commit 'nope'"):
         run_blueprint(ask(review).changed(options={"base": "nope"}), shop, run_id="abcd1234")
 
 
 def test_what_the_reviewer_says_is_the_output_of_its_node(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     request = ask(review, model=model(DONE)).changed(intent="look at errors")
     report = run_blueprint(request, shop, run_id="abcd1234")

@@ -28,7 +28,7 @@ from contracts.errors import (
 )
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_diff, read_report
@@ -47,7 +47,7 @@ def buggy(_: RunContext, __: Sandbox) -> NodeResult:
     raise ZeroDivisionError("by zero")
 
 
-def raising(shop: Workshop, request: ResolvedRequest) -> RunReport:
+def raising(shop: RunDependencies, request: ResolvedRequest) -> RunReport:
     """The report of a run that a node's exception ends."""
     with pytest.raises(ZeroDivisionError):
         run_blueprint(request, shop, run_id="abcd1234")
@@ -62,7 +62,7 @@ def failed_lines(report: RunReport, place: str) -> list[str]:
 
 
 def test_the_work_is_on_a_branch_of_the_repository(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     request = ask(a_blueprint("echo 42 > answer.txt"))
     report = run_blueprint(request, shop, run_id="abcd1234")
@@ -71,26 +71,28 @@ def test_the_work_is_on_a_branch_of_the_repository(
     assert git(repository, "show", f"{report.branch}:answer.txt") == "42"
 
 
-def test_the_repository_is_otherwise_as_it_was(shop: Workshop, ask: Ask, repository: Path) -> None:
+def test_the_repository_is_otherwise_as_it_was(
+    shop: RunDependencies, ask: Ask, repository: Path
+) -> None:
     before = fingerprint(repository)
     run_blueprint(ask(a_blueprint("echo 42 > answer.txt")), shop, run_id="abcd1234")
     assert fingerprint(repository) == before
 
 
-def test_the_report_and_the_diff_are_kept(shop: Workshop, ask: Ask) -> None:
+def test_the_report_and_the_diff_are_kept(shop: RunDependencies, ask: Ask) -> None:
     report = run_blueprint(ask(a_blueprint("echo 42 > answer.txt")), shop, run_id="abcd1234")
     assert read_report(shop.runs, "abcd1234") == report
     assert "+42" in read_diff(shop.runs, "abcd1234")
     assert (report.diff_stat.files, report.diff_stat.insertions) == (1, 1)
 
 
-def test_a_run_that_changes_nothing_has_no_branch(shop: Workshop, ask: Ask) -> None:
+def test_a_run_that_changes_nothing_has_no_branch(shop: RunDependencies, ask: Ask) -> None:
     report = run_blueprint(ask(a_blueprint("true")), shop, run_id="abcd1234")
     assert (report.status, report.branch) == ("success", None)
 
 
 def test_after_a_failed_node_the_work_is_still_on_the_branch(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     request = ask(a_blueprint("echo half > answer.txt; exit 3"))
     report = run_blueprint(request, shop, run_id="abcd1234")
@@ -101,7 +103,7 @@ def test_after_a_failed_node_the_work_is_still_on_the_branch(
 
 
 def test_a_run_that_fails_is_never_pushed(
-    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+    shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     origin = _with_origin(repository, tmp_path)
     request = ask(a_blueprint("echo half > answer.txt; exit 3"), push=True)
@@ -111,7 +113,7 @@ def test_a_run_that_fails_is_never_pushed(
 
 
 def test_a_run_that_succeeds_is_pushed_when_asked(
-    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+    shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     origin = _with_origin(repository, tmp_path)
     request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
@@ -121,7 +123,7 @@ def test_a_run_that_succeeds_is_pushed_when_asked(
 
 
 def test_what_was_pushed_becomes_a_pull_request(
-    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+    shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     origin = _with_origin(repository, tmp_path)
     asked: list[tuple[str, str | None, str | None]] = []
@@ -131,13 +133,13 @@ def test_what_was_pushed_becomes_a_pull_request(
         return "https://git.example.org/team/app/pulls/1"
 
     request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
-    report = run_blueprint(request, replace(shop, propose=propose), run_id="abcd1234")
+    report = run_blueprint(request, replace(shop, open_pull_request=propose), run_id="abcd1234")
     assert report.pull_request == "https://git.example.org/team/app/pulls/1"
     assert asked == [(str(origin), "main", report.branch)]
 
 
 def test_a_pull_request_that_is_refused_fails_no_run(
-    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+    shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     _with_origin(repository, tmp_path)
 
@@ -145,13 +147,13 @@ def test_a_pull_request_that_is_refused_fails_no_run(
         raise ForgeRefused("no pull request at https://git.example.org: 403 not yours")
 
     request = ask(a_blueprint("echo 42 > answer.txt"), push=True)
-    report = run_blueprint(request, replace(shop, propose=refuse), run_id="abcd1234")
+    report = run_blueprint(request, replace(shop, open_pull_request=refuse), run_id="abcd1234")
     assert (report.status, report.pushed, report.pull_request) == ("success", True, None)
     assert "403 not yours" in report.notices[-1]
 
 
 def test_a_run_is_not_pushed_unasked(
-    shop: Workshop, ask: Ask, repository: Path, tmp_path: Path
+    shop: RunDependencies, ask: Ask, repository: Path, tmp_path: Path
 ) -> None:
     origin = _with_origin(repository, tmp_path)
     run_blueprint(ask(a_blueprint("echo 42 > answer.txt")), shop, run_id="abcd1234")
@@ -159,7 +161,7 @@ def test_a_run_is_not_pushed_unasked(
 
 
 def test_an_agent_mends_what_a_check_finds(
-    shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, repository: Path, model: Callable[..., str]
 ) -> None:
     request = ask(checked(), model=model(WRITE_42, DONE))
     report = run_blueprint(request, shop, run_id="abcd1234")
@@ -172,7 +174,7 @@ def test_an_agent_mends_what_a_check_finds(
 
 
 def test_an_agent_ends_at_the_tokens_of_its_node(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     node = agentic("mend", "mend it", prompt=lambda ctx: "go", max_tokens=7)
     spent = {**WRITE_42, "usage": {"input": 7}}
@@ -183,7 +185,7 @@ def test_an_agent_ends_at_the_tokens_of_its_node(
 
 
 def test_a_model_outage_is_raised_and_reported(
-    shop: Workshop, ask: Ask, repository: Path, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, repository: Path, model: Callable[..., str]
 ) -> None:
     """The script ends in the middle of the fix: what was written until then is not lost."""
     first = {**WRITE_42, "usage": {"input": 7, "cost_usd": 0.01}}
@@ -197,7 +199,7 @@ def test_a_model_outage_is_raised_and_reported(
 
 
 def test_what_an_outage_cost_counts_when_the_run_goes_on(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     first = {**WRITE_42, "usage": {"input": 7, "cost_usd": 0.01}}
     request = ask(checked(), model=model(first))
@@ -210,7 +212,7 @@ def test_what_an_outage_cost_counts_when_the_run_goes_on(
     assert (report.token_usage.input, report.cost_usd) == (7, 0.01)
 
 
-def test_a_bug_in_a_blueprint_is_raised_and_reported(shop: Workshop, ask: Ask) -> None:
+def test_a_bug_in_a_blueprint_is_raised_and_reported(shop: RunDependencies, ask: Ask) -> None:
     broken = blueprint("broken", "Has a bug", [deterministic("bug", "raises", buggy)])
     with pytest.raises(ZeroDivisionError):
         run_blueprint(ask(broken), shop, run_id="abcd1234")
@@ -219,7 +221,9 @@ def test_a_bug_in_a_blueprint_is_raised_and_reported(shop: Workshop, ask: Ask) -
     assert re.search(r"test_run\.py:\d+\)$", error)
 
 
-def test_a_node_that_raises_is_in_the_report_as_the_failed_node(shop: Workshop, ask: Ask) -> None:
+def test_a_node_that_raises_is_in_the_report_as_the_failed_node(
+    shop: RunDependencies, ask: Ask
+) -> None:
     nodes = [
         deterministic("write", "writes", shell("echo 42 > answer.txt")),
         deterministic("bug", "raises", buggy),
@@ -234,7 +238,7 @@ def test_a_node_that_raises_is_in_the_report_as_the_failed_node(shop: Workshop, 
 
 
 def test_a_step_that_raises_is_reported_by_its_validate_node(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     fix = agentic("mend", "mends", prompt=lambda _: "x")
     check = validate("check", "checks", steps=[step("test", buggy)], on_failure=fix)
@@ -244,7 +248,7 @@ def test_a_step_that_raises_is_reported_by_its_validate_node(
 
 
 def test_a_node_that_raises_in_a_lane_is_reported_with_the_node_around_it(
-    shop: Workshop, ask: Ask
+    shop: RunDependencies, ask: Ask
 ) -> None:
     both = parallel("both", "both", [[deterministic("bug", "raises", buggy)]])
     report = raising(shop, ask(blueprint("broken", "Has a bug", [both])))
@@ -253,7 +257,7 @@ def test_a_node_that_raises_in_a_lane_is_reported_with_the_node_around_it(
 
 
 def test_a_check_that_raises_is_reported_by_its_compete_node(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     race = compete("race", "races", prompt=lambda _: "x", steps=[step("test", buggy)])
     report = raising(shop, ask(blueprint("broken", "Has a bug", [race]), model=model(DONE, DONE)))
@@ -261,7 +265,9 @@ def test_a_check_that_raises_is_reported_by_its_compete_node(
     assert [node.name for node in report.nodes if node.raised] == ["race"]
 
 
-def test_a_file_that_a_node_misses_is_an_error_of_that_node(shop: Workshop, ask: Ask) -> None:
+def test_a_file_that_a_node_misses_is_an_error_of_that_node(
+    shop: RunDependencies, ask: Ask
+) -> None:
     def read(_: RunContext, sandbox: Sandbox) -> NodeResult:
         return NodeResult.success(sandbox.read_file("no-such-file").decode())
 
@@ -273,7 +279,9 @@ def test_a_file_that_a_node_misses_is_an_error_of_that_node(shop: Workshop, ask:
     assert "raised SandboxFileMissing: " in str(report.nodes[0].error)
 
 
-def test_a_node_that_raised_is_run_again_when_the_run_goes_on(shop: Workshop, ask: Ask) -> None:
+def test_a_node_that_raised_is_run_again_when_the_run_goes_on(
+    shop: RunDependencies, ask: Ask
+) -> None:
     fails = iter([ZeroDivisionError("by zero")])
 
     def once(_: RunContext, __: Sandbox) -> NodeResult:
@@ -288,21 +296,21 @@ def test_a_node_that_raised_is_run_again_when_the_run_goes_on(shop: Workshop, as
 
 
 def test_an_error_that_a_node_raises_shows_no_secret(
-    shop: Workshop, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    shop: RunDependencies, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.execution.wiring import workshop
+    from flows.execution.wiring import build_dependencies
 
     def leak(_: RunContext, __: Sandbox) -> NodeResult:
         raise ZeroDivisionError(f"no access with {os.environ['MY_TOKEN']}")
 
     monkeypatch.setenv("MY_TOKEN", "abcdef123456")
-    own = replace(shop, redact=workshop().redact)
+    own = replace(shop, redact=build_dependencies().redact)
     report = raising(own, ask(blueprint("leak", "Leaks", [deterministic("leak", "leaks", leak)])))
     assert "no access with [redacted]" in str(report.nodes[0].error)
 
 
 def test_an_interrupted_run_is_cancelled_and_keeps_its_work(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     def interrupted(_: RunContext, sandbox: Sandbox) -> NodeResult:
         sandbox.write_file("answer.txt", b"so far\n")
@@ -324,7 +332,7 @@ def test_an_interrupted_run_is_cancelled_and_keeps_its_work(
     ],
 )
 def test_work_that_cannot_be_taken_out_hides_nothing_of_why_a_run_ended(
-    shop: Workshop, ask: Ask, why: BaseException, status: str, says: str
+    shop: RunDependencies, ask: Ask, why: BaseException, status: str, says: str
 ) -> None:
     def end(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         shell("rm -rf .git")(ctx, sandbox)
@@ -341,7 +349,7 @@ def test_work_that_cannot_be_taken_out_hides_nothing_of_why_a_run_ended(
     assert "the work is not on its branch: the work cannot be taken out" in str(report.notices)
 
 
-def test_a_lost_sandbox_is_reported_as_such(shop: Workshop, ask: Ask) -> None:
+def test_a_lost_sandbox_is_reported_as_such(shop: RunDependencies, ask: Ask) -> None:
     def lost(_: RunContext, __: Sandbox) -> NodeResult:
         raise SandboxLost("the container is gone")
 
@@ -353,7 +361,7 @@ def test_a_lost_sandbox_is_reported_as_such(shop: Workshop, ask: Ask) -> None:
 
 
 def test_the_work_is_taken_out_of_a_sandbox_that_lives_though_it_is_called_lost(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     """As where the engine's disk is too full for a checkpoint."""
 
@@ -369,21 +377,21 @@ def test_the_work_is_taken_out_of_a_sandbox_that_lives_though_it_is_called_lost(
     assert git(repository, "show", f"{report.branch}:answer.txt") == "so far"
 
 
-def test_a_workspace_without_a_repository_is_refused(shop: Workshop, ask: Ask) -> None:
+def test_a_workspace_without_a_repository_is_refused(shop: RunDependencies, ask: Ask) -> None:
     with pytest.raises(WorkRefused):
         run_blueprint(ask(a_blueprint("rm -rf .git")), shop, run_id="abcd1234")
     assert read_report(shop.runs, "abcd1234").status == "failure"
 
 
 def test_a_place_without_a_repository_leaves_no_run(
-    shop: Workshop, ask: Ask, tmp_path: Path
+    shop: RunDependencies, ask: Ask, tmp_path: Path
 ) -> None:
     with pytest.raises(RepoInvalid):
         run_blueprint(ask(a_blueprint("true"), repo=str(tmp_path)), shop, run_id="abcd1234")
     assert not shop.runs.exists()
 
 
-def test_a_refused_way_out_is_a_notice_and_an_event(shop: Workshop, ask: Ask) -> None:
+def test_a_refused_way_out_is_a_notice_and_an_event(shop: RunDependencies, ask: Ask) -> None:
     tries = "curl --silent --max-time 20 http://elsewhere.invalid/ || true"
     nodes = [deterministic("try", "try to get out", shell(tries))]
     made = blueprint("tries", "Tries", nodes, egress=["allowed.invalid"])
@@ -394,12 +402,12 @@ def test_a_refused_way_out_is_a_notice_and_an_event(shop: Workshop, ask: Ask) ->
 
 
 def test_secrets_of_the_host_are_blanked_out(
-    shop: Workshop, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    shop: RunDependencies, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flows.execution.wiring import workshop
+    from flows.execution.wiring import build_dependencies
 
     monkeypatch.setenv("MY_TOKEN", "s3cr3t-v4lue")
-    redacting = workshop().redact
+    redacting = build_dependencies().redact
     assert redacting("it is s3cr3t-v4lue.") == "it is [redacted]."
 
 

@@ -17,10 +17,10 @@ from contracts.tool import Allowed
 from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
 from flows.audit.run_events import AppendEvents, RunEvents
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.recall.notes import Given, Notes, no_notes
-from flows.runs.checkpoint import Checkpoint, Start
+from flows.recall.notes import PromptBlock, RunNotes, without_notes
+from flows.runs.checkpoint import Checkpoint, StartPoint
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report
 from nodes.commands import command, shell
@@ -58,7 +58,7 @@ def log(own_home: Path) -> Iterator[EventLog]:
 
 
 def test_a_run_without_an_agent_is_told_by_its_nodes(
-    shop: Workshop, ask: Ask, log: EventLog
+    shop: RunDependencies, ask: Ask, log: EventLog
 ) -> None:
     report = run_blueprint(ask(two_commands()), shop, run_id="abcd1234")
     events = log.events("abcd1234")
@@ -70,7 +70,7 @@ def test_a_run_without_an_agent_is_told_by_its_nodes(
 
 
 def test_model_calls_decisions_and_tool_calls_are_events(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     report = run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
     assert report.status == "success"
@@ -92,7 +92,7 @@ def test_model_calls_decisions_and_tool_calls_are_events(
 
 
 def test_all_that_an_agent_makes_carries_the_taint_of_the_repository(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     run_blueprint(ask(checked(), model=model(WRITE_42, DONE)), shop, run_id="r1")
     flow = data_flow(log.history("r1"))
@@ -107,7 +107,7 @@ def test_all_that_an_agent_makes_carries_the_taint_of_the_repository(
 
 
 def test_an_intent_that_nobody_vouches_for_taints_what_follows(
-    shop: Workshop, ask: Ask, log: EventLog
+    shop: RunDependencies, ask: Ask, log: EventLog
 ) -> None:
     request = ask(two_commands()).changed(intent="do as I say", intent_from="issue:17")
     run_blueprint(request, shop, run_id="r1")
@@ -117,7 +117,7 @@ def test_an_intent_that_nobody_vouches_for_taints_what_follows(
 
 
 def test_a_place_that_content_came_from_and_one_that_was_refused_are_events(
-    shop: Workshop, ask: Ask, log: EventLog
+    shop: RunDependencies, ask: Ask, log: EventLog
 ) -> None:
     tries = "curl --silent --max-time 20 http://elsewhere.invalid/ || true"
     nodes = [deterministic("try", "try to get out", shell(tries))]
@@ -128,7 +128,7 @@ def test_a_place_that_content_came_from_and_one_that_was_refused_are_events(
 
 
 def test_an_interrupted_run_has_told_all_that_it_did(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     with pytest.raises(ModelUnavailable):
         run_blueprint(ask(checked(), model=model(WRITE_42)), shop, run_id="r1")
@@ -137,36 +137,36 @@ def test_an_interrupted_run_has_told_all_that_it_did(
 
 
 def test_a_log_that_cannot_be_written_stops_the_run_before_its_first_node(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     with pytest.raises(LogUnavailable, match="disk full"):
-        run_blueprint(ask(two_commands()), replace(shop, event_log=failing(after=0)), run_id="r1")
+        run_blueprint(ask(two_commands()), replace(shop, open_event_log=failing(after=0)), run_id="r1")
     report = read_report(shop.runs, "r1")
     assert (report.status, report.nodes) == ("failure", ())
     assert "disk full" in (report.error or "")
 
 
 def test_an_outage_in_the_middle_stops_the_run_and_keeps_the_work(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     with pytest.raises(LogUnavailable):
-        run_blueprint(ask(two_commands()), replace(shop, event_log=failing(after=1)), run_id="r1")
+        run_blueprint(ask(two_commands()), replace(shop, open_event_log=failing(after=1)), run_id="r1")
     report = read_report(shop.runs, "r1")
     assert [node.name for node in report.nodes] == ["one"]
     assert any("does not hold all of this run" in notice for notice in report.notices)
     assert git(repository, "show", f"{report.branch}:one.txt") == "1"
 
 
-def test_an_outage_at_the_end_is_told_too(shop: Workshop, ask: Ask) -> None:
+def test_an_outage_at_the_end_is_told_too(shop: RunDependencies, ask: Ask) -> None:
     with pytest.raises(LogUnavailable):
-        run_blueprint(ask(two_commands()), replace(shop, event_log=failing(after=3)), run_id="r1")
+        run_blueprint(ask(two_commands()), replace(shop, open_event_log=failing(after=3)), run_id="r1")
     report = read_report(shop.runs, "r1")
     assert report.status == "success"
     assert any("disk full" in notice for notice in report.notices)
 
 
 def test_secrets_of_the_host_are_not_in_the_log(
-    ask: Ask, shop: Workshop, log: EventLog, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, shop: RunDependencies, log: EventLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = ask(two_commands()).changed(intent="use s3cr3t-v4lue")
     redacting = replace(shop, redact=lambda text: text.replace("s3cr3t-v4lue", "[redacted]"))
@@ -221,7 +221,7 @@ def of_node(log: EventLog, node: str) -> list[Event]:
 
 
 def test_what_the_guard_of_the_run_decided_is_decided_the_same_again(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     """The guard remembers the secret that was read, when it ran and when it is asked again."""
     replies = (READ_SECRET, LEAK, CHANGE_CI, WRITE_42, DONE)
@@ -236,14 +236,14 @@ def test_what_the_guard_of_the_run_decided_is_decided_the_same_again(
     assert decisions[2].body["rule"] == "C4"
     done = replay(log.history("r1"), POLICIES)
     assert done.differences == ()
-    shown = [row[1] for row in table(shop.view("r1"), "Decisions") if row[3] == "C4"]
+    shown = [row[1] for row in table(shop.run_view("r1"), "Decisions") if row[3] == "C4"]
     assert shown == ["bash", "write_file"]
 
 
-def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: EventLog) -> None:
+def test_the_files_that_are_kept_are_events(shop: RunDependencies, ask: Ask, log: EventLog) -> None:
     kept: list[str] = []
     request = ask(two_commands())
-    start = Start(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
+    start = StartPoint(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
     events = RunEvents(log.append, request, run_id="r1", start=start, folder=shop.runs, redact=str)
     ctx = RunContext(run_id="r1", work_dir="/workspace")
     for number, name in enumerate(("one", "two")):
@@ -255,16 +255,16 @@ def test_the_files_that_are_kept_are_events(shop: Workshop, ask: Ask, log: Event
 
 
 def test_notes_given_to_an_agent_taint_what_it_makes(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
-    book = replace(no_notes(), give=lambda seat: Given(text="Use tabs."))
+    book = replace(without_notes(), inject=lambda seat: PromptBlock(text="Use tabs."))
 
     @contextmanager
-    def notes() -> Iterator[Notes]:
+    def notes() -> Iterator[RunNotes]:
         yield book
 
     request = ask(checked(), model=model(WRITE_42, DONE))
-    run_blueprint(request, replace(shop, notes=notes), run_id="r1")
+    run_blueprint(request, replace(shop, open_notes=notes), run_id="r1")
     flow = data_flow(log.history("r1"))
     (said,) = (e for e in flow.history.entities.values() if e.origin == "notebook")
     (mended,) = of_node(log, "mend")[-1].produces
@@ -273,17 +273,17 @@ def test_notes_given_to_an_agent_taint_what_it_makes(
 
 
 def test_a_run_is_a_page_with_its_decisions_and_its_data_flow(
-    shop: Workshop, ask: Ask, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, model: Callable[..., str]
 ) -> None:
     run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
-    page = view_markdown(shop.view("r1"))
+    page = view_markdown(shop.run_view("r1"))
     assert "Untrusted content came from repo:repository" in page
     assert "| \\# | event | caused by | taint |" in page
     assert any("bash | denied" in line for line in page.splitlines())
 
 
 def test_what_was_decided_in_a_run_is_decided_the_same_again(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     run_blueprint(ask(checked(), model=model(WRITE_42, LEAK, DONE)), shop, run_id="r1")
     done = replay(log.history("r1"), POLICIES)
@@ -293,7 +293,7 @@ def test_what_was_decided_in_a_run_is_decided_the_same_again(
 
 
 def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     request = ask(blueprint("one", "One", [agentic("mend", "mend", prompt=lambda _: "mend")]))
     folder = shop.runs / "r1"
@@ -306,7 +306,7 @@ def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
             result = {"kind": "result", "call": f"call_{number}", "text": f"{number} {said}"}
             file.write(json.dumps({"kind": "reply", "message": reply, **about}) + "\n")
             file.write(json.dumps({**result, **about}) + "\n")
-    start = Start(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
+    start = StartPoint(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
     events = RunEvents(log.append, request, run_id="r1", start=start, folder=folder, redact=str)
     ctx = RunContext(run_id="r1", work_dir="/workspace").with_result("mend", NodeResult.success())
     tracemalloc.start()
@@ -320,7 +320,7 @@ def test_a_trajectory_larger_than_memory_is_told_a_little_at_a_time(
 
 
 def test_agents_in_lanes_are_told_too(
-    shop: Workshop, ask: Ask, log: EventLog, model: Callable[..., str]
+    shop: RunDependencies, ask: Ask, log: EventLog, model: Callable[..., str]
 ) -> None:
     lane = agentic("mend", "mend", prompt=lambda _: "mend")
     say = deterministic("say", "say it", shell("echo hi"))

@@ -7,8 +7,8 @@ import pytest
 
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunNotResumable
-from flows.execution.dependencies import Workshop
-from flows.orchestration.start import prefect_at, run_in_flow_run
+from flows.execution.dependencies import RunDependencies
+from flows.orchestration.start import connected_to, run_in_flow_run
 from flows.runs.request import new_run_id
 from flows.runs.runs import read_entry, read_report
 from nodes.commands import command
@@ -16,14 +16,14 @@ from nodes.commands import command
 
 @pytest.mark.prefect
 def test_a_flow_run_whose_id_ends_as_another_runs_is_refused_and_leaves_that_run_alone(
-    shop: Workshop, repository: Path, prefect_api: str
+    shop: RunDependencies, repository: Path, prefect_api: str
 ) -> None:
     from flows.orchestration.compile import compile_blueprint
 
     look = blueprint("look", "Look", [deterministic("look", "look", command("true"))])
     flow = compile_blueprint(look, lambda: shop)
     asked: dict[str, object] = {"repo": str(repository), "model": "scripted/none"}
-    with prefect_at(prefect_api):
+    with connected_to(prefect_api):
         flow_run = str(flow(**asked, return_state=True).state_details.flow_run_id)
         again = run_in_flow_run(flow, asked, flow_run)
         assert again.is_completed(), "its own flow run, tried again, ends as it did"

@@ -12,18 +12,18 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import RunDamaged, RunNotFound
 from contracts.run import RunReport
-from flows.runs.lock import held, waiting
+from flows.runs.lock import queue_lock, run_lock
 from flows.runs.request import repo_name
 from flows.runs.resume import request_for
 from flows.runs.run_record import read_record, write_record
 from flows.runs.runs import (
-    each_run,
     find_run,
-    finish,
     list_runs,
     read_diff,
     read_entry,
     read_report,
+    save_report,
+    search_runs,
 )
 from nodes.commands import command
 from tests.support.requested import requested
@@ -40,7 +40,7 @@ WITH_PASSWORD = "https://bot:ghp_SECRET@example.org/team/app"
 def a_run(runs: Path, run_id: str) -> None:
     """A run that has ended."""
     own = write_record(runs, run_id, REQUEST, None)
-    finish(own, RunReport(run_id=run_id, blueprint="look", status="success"), "+line\n")
+    save_report(own, RunReport(run_id=run_id, blueprint="look", status="success"), "+line\n")
 
 
 def test_a_run_that_has_begun_is_running(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_run_that_a_reboot_ended_is_lost(tmp_path: Path) -> None:
     assert [entry.state for entry in list_runs(tmp_path, limit=5)] == ["lost"]
 
 
-@pytest.mark.parametrize("keep", [held, lambda folder, run: waiting(folder / run)])
+@pytest.mark.parametrize("keep", [run_lock, lambda folder, run: queue_lock(folder / run)])
 def test_a_run_that_a_process_of_elsewhere_does_or_waits_for_is_not_lost(
     tmp_path: Path, keep: Callable[[Path, str], AbstractContextManager[None]]
 ) -> None:
@@ -125,9 +125,9 @@ def on_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_of_before_a_reboot_are_told_apart_on_nfs_too(tmp_path: Path) -> None:
     for run_id in ("abcd1234", "beef1234"):
         own = write_record(tmp_path, run_id, REQUEST, None)
-        with held(tmp_path, run_id):
+        with run_lock(tmp_path, run_id):
             of_another_boot(own)
-    with waiting(tmp_path / "beef1234"):
+    with queue_lock(tmp_path / "beef1234"):
         states = {entry.run_id: entry.state for entry in list_runs(tmp_path, limit=5)}
     assert states == {"abcd1234": "lost", "beef1234": "running"}
 
@@ -191,9 +191,9 @@ def test_a_run_without_a_report_says_why(tmp_path: Path) -> None:
 
 def test_the_password_of_an_address_is_shown_to_nobody(tmp_path: Path) -> None:
     write_record(tmp_path, "abcd1234", REQUEST.changed(repo=WITH_PASSWORD), None)
-    (entry,) = each_run(tmp_path, about="TEAM/app")
+    (entry,) = search_runs(tmp_path, about="TEAM/app")
     assert entry.repo == "https://***@example.org/team/app"
-    assert list(each_run(tmp_path, about="ghp_SECRET")) == []
+    assert list(search_runs(tmp_path, about="ghp_SECRET")) == []
 
 
 def test_a_name_made_of_an_address_holds_no_password() -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from flows.config.settings import Settings
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from flows.services import daemon, gateway
 from flows.services.daemon import Daemon
 from flows.services.deploy import JOB_COMMAND, WORK_POOL
@@ -177,7 +177,7 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
         "intent": "rotate the certificates",
         "model": f"scripted/{tmp_path}/replies.jsonl",
     }
-    with library() as opened:
+    with configured_library() as opened:
         playbook = opened.create(PlaybookContent(title="rotate the certificates")).id
     with httpx.Client(base_url=known(api), timeout=LONG_S) as server:
         flow = server.post("/flows/", json={"name": "run-blueprint"}).json()["id"]
@@ -202,7 +202,7 @@ def test_two_workers_share_the_runs_of_one_server_each_on_its_own_engine(
     assert sorted(map(len, reports)) == [1, 1], "each worker did one"
     for [report] in reports:
         assert json.loads(report.read_text())["surfaced"]["playbooks"] == [playbook]
-    with library() as opened:
+    with configured_library() as opened:
         assert opened.index.keys() == ({opened.get(playbook).key}, set()), "one served index"
         assert opened.get(playbook).counts.successes == 2
     assert [path.read_text() for path in (tmp_path / "seen").iterdir()] == ["1", "1"]

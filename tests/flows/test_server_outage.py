@@ -15,7 +15,7 @@ from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
 from flows.config.settings import Settings, load_settings
-from flows.execution.end_state import set_noted_states
+from flows.execution.end_state import set_recorded_states
 from flows.orchestration import start
 from flows.services import local
 from nodes.commands import command
@@ -107,11 +107,11 @@ def test_a_run_whose_server_is_killed_ends_as_its_nodes_did_and_prefect_hears_of
     again = local.up(own_server).url
     runs = load_settings().runs
     assert states(again)["the run"] == "RUNNING"
-    assert set_noted_states(runs, again) == 1
+    assert set_recorded_states(runs, again) == 1
     found = states(again)
     assert found["the run"] == "FAILED"
     assert not {"RUNNING", "PENDING"} & set(found.values())
-    assert set_noted_states(runs, again) == 0
+    assert set_recorded_states(runs, again) == 0
 
 
 def test_a_server_that_answers_again_during_the_run_hears_of_its_end_at_once(

@@ -8,7 +8,7 @@ from flows.config.environment import config_file, environment
 from flows.config.memory import load_memory_settings
 from flows.config.policy import load_policy_settings
 from flows.config.settings import DEFAULT_MODEL, load_settings
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from memory.types import PlaybookContent, PlaybookQuery
 
 
@@ -226,7 +226,7 @@ def test_a_key_whose_variable_is_not_set_is_named_and_words_are_searched_meanwhi
     key = 'provider = "openai"\napi_key = "${MY_KEY}"\n'
     (own_home / "harness.toml").write_text(f"[memory.embedding]\n{key}")
     monkeypatch.delenv("MY_KEY", raising=False)
-    with library() as opened:
+    with configured_library() as opened:
         opened.create(PlaybookContent(title="Back up"))
         assert [hit.playbook.slug for hit in opened.search(PlaybookQuery(text="back up"))] == [
             "back-up"

@@ -14,8 +14,8 @@ from blueprints.dsl import agentic, blueprint, deterministic
 from blueprints.engine import RunListener
 from contracts.errors import PrefectUnavailable, RepoInvalid
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
-from flows.orchestration.start import prefect_at, run_in_flow_run, run_in_prefect
+from flows.execution.dependencies import RunDependencies
+from flows.orchestration.start import connected_to, run_in_flow_run, run_in_prefect
 from flows.runs.runs import read_report
 from nodes.commands import command
 from tests.support.flows import DONE, Ask
@@ -51,7 +51,7 @@ def test_a_server_that_is_too_busy_is_named_in_one_line(busy: str) -> None:
     with (
         temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
         pytest.raises(PrefectUnavailable, match=r"stopped answering.*503") as told,
-        prefect_at(busy),
+        connected_to(busy),
         get_client(sync_client=True) as client,
     ):
         client.create_flow_from_name("any")
@@ -60,7 +60,7 @@ def test_a_server_that_is_too_busy_is_named_in_one_line(busy: str) -> None:
 
 @pytest.mark.prefect
 def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
-    shop: Workshop, repository: Path, prefect_api: str
+    shop: RunDependencies, repository: Path, prefect_api: str
 ) -> None:
     """`run-blueprint` was asked for one more than the flow takes, and for few of the others."""
     from flows.orchestration.compile import compile_blueprint
@@ -69,7 +69,7 @@ def test_a_flow_run_of_a_deployment_goes_on_with_its_own_parameters(
     look = blueprint("look", "Look", [deterministic("look", "look", command("true"))])
     flow = compile_blueprint(look, lambda: shop, run_id="b2")
     asked = {"repo": str(repository), "model": "scripted/none"}
-    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
+    with connected_to(prefect_api), prefect_client(prefect_api) as client:
         given = {"blueprint": "ops.py:look", **asked, "intent": "as it was asked"}
         begun = client.create_flow_run(flow, parameters=given)
         state = run_in_flow_run(flow, {**asked, "intent": ""}, str(begun.id))
@@ -88,7 +88,7 @@ def test_the_password_of_an_address_opens_the_repository_and_is_told_to_no_serve
     look = blueprint("look-far", "Look", [deterministic("look", "look", command("true"))])
     with git_server(tmp_path / "served", user="ada", password="correct-horse") as place:
         asked = ask(look, repo=f"http://ada:correct-horse@{place}/notes.git").changed(ref="gone")
-        with prefect_at(prefect_api), pytest.raises(RepoInvalid, match="gone"):
+        with connected_to(prefect_api), pytest.raises(RepoInvalid, match="gone"):
             run_in_prefect(asked, load_settings(), run_id="b4", watch=RunListener())
     with prefect_client(prefect_api) as client:
         known = [run for run in client.read_flow_runs() if run.name.endswith("· b4")]
@@ -104,14 +104,14 @@ def test_a_run_that_goes_on_keeps_its_own_secrets_and_their_gateway(
     from prefect.blocks.system import Secret
     from pydantic import SecretStr
 
-    from flows.execution.wiring import workshop
+    from flows.execution.wiring import build_dependencies
     from flows.orchestration.compile import compile_blueprint
     from flows.services.server import prefect_client
 
     works = blueprint("works", "Works", [agentic("work", "work", prompt=lambda _: "go")])
-    flow = compile_blueprint(works, workshop, run_id="b3")
+    flow = compile_blueprint(works, build_dependencies, run_id="b3")
     request = ask(works, model=model(DONE)).changed(repo=str(repository))
-    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
+    with connected_to(prefect_api), prefect_client(prefect_api) as client:
         Secret(value=SecretStr("key-of-team-a")).save("team-a-key", overwrite=True)
         secrets = {"OPENAI_API_KEY": "team-a-key"}
         begun = client.create_flow_run(
@@ -130,14 +130,14 @@ def test_a_flow_run_that_was_deleted_cancels_nothing_and_is_told_in_one_line(
     prefect_api: str,
 ) -> None:
     # None is deleted here: this server would lose what others tell it of their task runs.
-    from flows.runs.signals import cancelled_from_prefect
+    from flows.runs.signals import exit_when_cancelled
 
     unknown = str(uuid4())
     with (
         pytest.raises(PrefectUnavailable, match=r"does not know the flow run any more") as told,
-        prefect_at(prefect_api),
+        connected_to(prefect_api),
         get_client(sync_client=True) as client,
-        cancelled_from_prefect(unknown, every_s=0.01),
+        exit_when_cancelled(unknown, every_s=0.01),
     ):
         sleep(0.2)  # it looks, and goes on
         client.read_flow_run(UUID(unknown))

@@ -6,8 +6,8 @@ from pathlib import Path
 from blueprints.dsl import agentic, blueprint
 from flows.audit.event_log import event_log
 from flows.audit.run_events import RunEvents
-from flows.execution.dependencies import Workshop
-from flows.runs.checkpoint import Checkpoint, Start
+from flows.execution.dependencies import RunDependencies
+from flows.runs.checkpoint import Checkpoint, StartPoint
 from flows.runs.request import ResolvedRequest
 from memory.around_run import RecallOptions
 from memory.playbooks.changes import PlaybookChanges
@@ -18,7 +18,7 @@ from sandbox.repos import fetch_base
 
 
 def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
-    shop: Workshop, ask: Callable[..., ResolvedRequest], own_home: Path
+    shop: RunDependencies, ask: Callable[..., ResolvedRequest], own_home: Path
 ) -> None:
     with open_library(own_home / "books.db", index=own_home / "index") as library:
         library.create(PlaybookContent(title="rotate keys"))
@@ -27,7 +27,7 @@ def test_a_person_s_playbook_that_a_run_rewrote_taints_the_run_that_is_shown_it(
         options = RecallOptions(holdout_share=0.0)
         recall = recall_playbooks(library, run_id="r1", task="rotate keys", options=options)
     request = ask(blueprint("one", "One", [agentic("mend", "mend", prompt=lambda _: "mend")]))
-    start = Start(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
+    start = StartPoint(Checkpoint(base=fetch_base(request.repo, None, store=shop.repos)))
     with event_log(own_home, "test") as log:
         events = RunEvents(
             log.append, request, run_id="r1", start=start, folder=shop.runs, redact=str

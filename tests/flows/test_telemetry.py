@@ -9,9 +9,9 @@ from blueprints.engine import call_directly
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
 from flows.config.settings import TelemetrySettings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.execution.telemetry import traced
+from flows.execution.telemetry import trace_run
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from nodes.types import Node
@@ -27,8 +27,8 @@ def collector() -> Iterator[Collector]:
         yield there
 
 
-def run_traced(shop: Workshop, request: ResolvedRequest, endpoint: str | None) -> str:
-    with traced(TelemetrySettings(endpoint=endpoint), request, "abcd1234") as trace:
+def run_traced(shop: RunDependencies, request: ResolvedRequest, endpoint: str | None) -> str:
+    with trace_run(TelemetrySettings(endpoint=endpoint), request, "abcd1234") as trace:
         tools = trace.workshop(shop)
         report = run_blueprint(
             request, tools, run_id="abcd1234", perform=trace.perform(call_directly)
@@ -38,7 +38,7 @@ def run_traced(shop: Workshop, request: ResolvedRequest, endpoint: str | None) -
 
 
 def test_run_nodes_commands_and_model_calls_are_spans_of_one_tree(
-    shop: Workshop, ask: Ask, model: Callable[..., str], collector: Collector
+    shop: RunDependencies, ask: Ask, model: Callable[..., str], collector: Collector
 ) -> None:
     nodes: list[Node] = [
         deterministic("say", "say it", shell("echo s3cret-words")),
@@ -60,7 +60,7 @@ def test_run_nodes_commands_and_model_calls_are_spans_of_one_tree(
 
 
 def test_of_what_a_node_raises_only_the_class_is_told(
-    shop: Workshop, ask: Ask, collector: Collector
+    shop: RunDependencies, ask: Ask, collector: Collector
 ) -> None:
     def leaks(_: RunContext, sandbox: Sandbox) -> NodeResult:
         sandbox.exec(Command(argv=("true",)), lambda *_: None)
@@ -75,12 +75,12 @@ def test_of_what_a_node_raises_only_the_class_is_told(
     assert b"test_telemetry.py" not in sent
 
 
-def test_a_collector_that_is_away_fails_no_run(shop: Workshop, ask: Ask) -> None:
+def test_a_collector_that_is_away_fails_no_run(shop: RunDependencies, ask: Ask) -> None:
     request = ask(blueprint("talks", "Talks", [deterministic("say", "say it", shell("true"))]))
     assert run_traced(shop, request, "http://127.0.0.1:9") == "success"
 
 
-def test_without_an_endpoint_nothing_is_wrapped(shop: Workshop, ask: Ask) -> None:
+def test_without_an_endpoint_nothing_is_wrapped(shop: RunDependencies, ask: Ask) -> None:
     request = ask(blueprint("talks", "Talks", [deterministic("say", "say it", shell("true"))]))
-    with traced(TelemetrySettings(), request, "abcd1234") as trace:
+    with trace_run(TelemetrySettings(), request, "abcd1234") as trace:
         assert trace.workshop(shop) is shop

@@ -12,17 +12,17 @@ from blueprints.dsl import blueprint, deterministic
 from contracts.errors import HomeUnavailable, Unavailable
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Sandbox
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.recall.library import library
-from flows.runs.resume import resumed
+from flows.recall.library import configured_library
+from flows.runs.resume import find_resumable
 from nodes.commands import shell
 from tests.support.flows import Ask, scripted_shop
 from tests.support.repositories import fingerprint, git
 
 
 def test_runs_on_one_repository_at_once_do_not_disturb_each_other(
-    shop: Workshop, ask: Ask, repository: Path
+    shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     def run(number: int) -> RunReport:
         line = f"sleep 0.2; echo {number} > answer.txt; git commit -qam {number}; sleep 0.2"
@@ -40,9 +40,9 @@ def test_runs_on_one_repository_at_once_do_not_disturb_each_other(
 
 
 def test_a_database_that_a_newer_harness_has_moved_on_is_told_in_one_line(
-    shop: Workshop, ask: Ask, own_home: Path
+    shop: RunDependencies, ask: Ask, own_home: Path
 ) -> None:
-    with library() as opened:
+    with configured_library() as opened:
         opened.stats()
     with sqlite3.connect(own_home / "harness.db") as newer:
         newer.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -97,7 +97,7 @@ def test_a_run_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(
     with pytest.raises(HomeUnavailable, match=r"No space left on device\. Make room"):
         run_blueprint(request, shop, run_id="abcd1234")
     filler.write_bytes(b"")
-    assert resumed(shop.runs, "abcd1234").request.repo == str(repository)
+    assert find_resumable(shop.runs, "abcd1234").request.repo == str(repository)
     report = run_blueprint(request, shop, run_id="abcd1234")
     assert (report.status, done) == ("success", ["fill", "fill"])
     assert git(repository, "show", f"{report.branch}:lines.txt") == "two"

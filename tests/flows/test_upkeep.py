@@ -7,10 +7,10 @@ import pytest
 
 from blueprints.dsl import agentic, blueprint
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.orchestration.compile import compile_blueprint
-from flows.orchestration.start import prefect_at
-from flows.recall.library import library, notebook
+from flows.orchestration.start import connected_to
+from flows.recall.library import configured_library, configured_notebook
 from flows.recall.rate import rate_run
 from flows.services import daemon
 from flows.services.deploy import deploy, missing_worker_warning
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.prefect
 
 @pytest.fixture(autouse=True)
 def server(prefect_api: str) -> Iterator[None]:
-    with prefect_at(prefect_api):
+    with connected_to(prefect_api):
         yield
 
 
 def titles() -> list[str]:
-    with library() as opened:
+    with configured_library() as opened:
         return [playbook.title for playbook in opened.list()]
 
 
@@ -39,7 +39,7 @@ def test_pruning_archives_what_is_stale_unless_it_only_tells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HARNESS_MEMORY_MAX_AGE_DAYS", "0")
-    with library() as opened:
+    with configured_library() as opened:
         opened.create(PlaybookContent(title="Old hat"))
     prune_memory(dry_run=True)
     assert titles() == ["Old hat"]
@@ -48,7 +48,7 @@ def test_pruning_archives_what_is_stale_unless_it_only_tells(
 
 
 def test_reindexing_keeps_every_playbook_findable() -> None:
-    with library() as opened:
+    with configured_library() as opened:
         opened.create(PlaybookContent(title="Mend the build"))
     reindex_memory()
     assert titles() == ["Mend the build"]
@@ -58,7 +58,7 @@ SIX = [{**FOUND, "text": f"part {n} has no lock file"} for n in range(6)]
 
 
 def notes() -> list[Note]:
-    with notebook() as book:
+    with configured_notebook() as book:
         return list(book.list("note"))
 
 
@@ -114,7 +114,7 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
     try:
         while missing_worker_warning(own_api) is not None:
             sleep(0.2)
-        with prefect_at(own_api):
+        with connected_to(own_api):
             assert rate_run(run_id, 90).look == "started"
         while not notes():
             assert daemon.status(here) is not None
@@ -125,7 +125,7 @@ def test_a_good_rating_has_the_worker_look_at_the_run(
 
 
 def test_a_run_that_earned_it_is_looked_at_in_a_task_of_its_own(
-    shop: Workshop,
+    shop: RunDependencies,
     ask: Ask,
     model: Callable[..., str],
     curator: Callable[..., str],

@@ -8,16 +8,16 @@ import pytest
 
 from contracts.run import RunReport
 from flows.config.settings import load_settings
-from flows.execution.cancel_waiting import WHY, withdraw
-from flows.execution.dependencies import Workshop
+from flows.execution.cancel_waiting import WHY, cancel_waiting_run
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.orchestration.cancel import cancel
-from flows.orchestration.start import prefect_at
+from flows.orchestration.cancel import cancel_any_run
+from flows.orchestration.start import connected_to
 from flows.plans.request import PlanRequest
 from flows.plans.run import record_agreed_plan
 from flows.plans.state import plan_state
 from flows.plans.wiring import plan_dependencies
-from flows.recall.library import library
+from flows.recall.library import configured_library
 from flows.runs.request import FlowRun
 from flows.runs.runs import read_entry, read_report
 from flows.services.server import prefect_client
@@ -33,7 +33,7 @@ READ = '[{"op": "read_file", "args": {"path": "a"}, "tool_caps": ["READ_FILE"], 
 
 
 @pytest.fixture
-def waiting(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Callable[..., RunReport]:
+def waiting(shop: RunDependencies, ask: Ask, model: Callable[..., str]) -> Callable[..., RunReport]:
     """A run that waits, after a call that the guard denied."""
 
     def begin(flow_run: FlowRun | None = None) -> RunReport:
@@ -46,38 +46,38 @@ def waiting(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Callable[...
     return begin
 
 
-def asked(shop: Workshop) -> list[Approval]:
-    with shop.approvals() as approvals:
+def asked(shop: RunDependencies) -> list[Approval]:
+    with shop.open_approvals() as approvals:
         return approvals.list(run_id=RUN)
 
 
 def test_it_is_cancelled_with_its_work_and_recorded_once(
-    waiting: Callable[..., RunReport], shop: Workshop
+    waiting: Callable[..., RunReport], shop: RunDependencies
 ) -> None:
     before = waiting()
-    report = withdraw(shop, RUN)
+    report = cancel_waiting_run(shop, RUN)
     assert report is not None
     assert (report.status, report.branch) == ("cancelled", before.branch)
     assert not any("resume" in notice for notice in report.notices)
     assert [(one.status, one.reason) for one in asked(shop)] == [("denied", WHY)]
     assert not read_entry(shop.runs, RUN).resumable
-    with library() as opened:
+    with configured_library() as opened:
         assert len(opened.list_executions()) == 1
-    assert withdraw(shop, RUN) is None
+    assert cancel_waiting_run(shop, RUN) is None
 
 
 def test_it_is_recorded_also_when_its_blueprint_is_gone(
-    waiting: Callable[..., RunReport], shop: Workshop
+    waiting: Callable[..., RunReport], shop: RunDependencies
 ) -> None:
     before = waiting()
     noted = shop.runs / RUN / "run.json"
     noted.write_text(noted.read_text().replace(__file__, f"{__file__}.gone"))
-    report = withdraw(shop, RUN)
+    report = cancel_waiting_run(shop, RUN)
     assert report is not None
     assert (report.status, report.blueprint) == ("cancelled", before.blueprint)
     assert report.branch == before.branch
     assert [node.output for node in report.nodes] == [node.output for node in before.nodes]
-    with library() as opened:
+    with configured_library() as opened:
         assert len(opened.list_executions()) == 1
 
 
@@ -85,7 +85,7 @@ def test_it_is_recorded_also_when_its_blueprint_is_gone(
 @pytest.mark.parametrize("where", ["in the UI", "on the command line"])
 def test_it_is_withdrawn_wherever_it_is_cancelled(
     waiting: Callable[..., RunReport],
-    shop: Workshop,
+    shop: RunDependencies,
     prefect_api: str,
     monkeypatch: pytest.MonkeyPatch,
     where: str,
@@ -93,19 +93,19 @@ def test_it_is_withdrawn_wherever_it_is_cancelled(
     from prefect.states import Cancelling, Suspended
 
     from benchmarks.operate.bare import bare
-    from flows.execution.cancel_waiting import withdraw_cancelled
+    from flows.execution.cancel_waiting import cancel_waiting_runs
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
-    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
+    with connected_to(prefect_api), prefect_client(prefect_api) as client:
         run = client.create_flow_run(bare)
         client.set_flow_run_state(run.id, Suspended(timeout_seconds=600), force=True)
         waiting(FlowRun(str(run.id), "", suspends=True))
-        assert withdraw_cancelled(shop) == 0
+        assert cancel_waiting_runs(shop) == 0
         if where == "in the UI":
             client.set_flow_run_state(run.id, Cancelling())
-            assert withdraw_cancelled(shop) == 1
+            assert cancel_waiting_runs(shop) == 1
         else:
-            assert cancel(load_settings(), RUN).state == "cancelled"
+            assert cancel_any_run(load_settings(), RUN).state == "cancelled"
         state = client.read_flow_run(run.id).state
         assert state is not None
         assert state.is_cancelled()
@@ -116,24 +116,24 @@ def test_it_is_withdrawn_wherever_it_is_cancelled(
 @pytest.mark.prefect
 def test_it_is_ended_also_if_somebody_decided_after_the_cancel(
     waiting: Callable[..., RunReport],
-    shop: Workshop,
+    shop: RunDependencies,
     prefect_api: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from prefect.states import Cancelled
 
     from benchmarks.operate.bare import bare
-    from flows.execution.cancel_waiting import withdraw_cancelled
+    from flows.execution.cancel_waiting import cancel_waiting_runs
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
-    with prefect_at(prefect_api), prefect_client(prefect_api) as client:
+    with connected_to(prefect_api), prefect_client(prefect_api) as client:
         run = client.create_flow_run(bare)
         waiting(FlowRun(str(run.id), "", suspends=True))
         client.set_flow_run_state(run.id, Cancelled(), force=True)
-        with shop.approvals() as approvals:
+        with shop.open_approvals() as approvals:
             for one in approvals.list(run_id=RUN, pending=True):
                 approvals.decide(one.id, "denied", by="ann")
-        assert withdraw_cancelled(shop) == 1
+        assert cancel_waiting_runs(shop) == 1
     assert read_report(shop.runs, RUN).status == "cancelled"
 
 
@@ -148,7 +148,7 @@ def test_what_a_plan_asked_is_denied_when_it_is_cancelled(
 
     monkeypatch.setenv("PREFECT_API_URL", prefect_api)
     with (
-        prefect_at(prefect_api),
+        connected_to(prefect_api),
         prefect_client(prefect_api) as client,
         plan_dependencies(load_settings()) as plans,
     ):

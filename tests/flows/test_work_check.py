@@ -10,9 +10,9 @@ import pytest
 from blueprints.dsl import blueprint, deterministic
 from contracts.errors import GitFailed
 from flows.audit.event_log import event_log
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.runs.owner import owner_of
+from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
 from nodes.commands import shell
 from policy.log.event_log import EventLog
@@ -29,7 +29,7 @@ RUN = "abcd1234"
 
 @pytest.fixture
 def log(own_home: Path) -> Iterator[EventLog]:
-    with event_log(own_home, owner_of(own_home)) as opened:
+    with event_log(own_home, home_owner(own_home)) as opened:
         yield opened
 
 
@@ -53,7 +53,7 @@ def installs(ask: Ask, origin: Path) -> Callable[..., ResolvedRequest]:
 
 
 def test_what_a_script_changed_in_ci_is_not_pushed_without_a_persons_word(
-    shop: Workshop, installs: Callable[..., ResolvedRequest], origin: Path, log: EventLog
+    shop: RunDependencies, installs: Callable[..., ResolvedRequest], origin: Path, log: EventLog
 ) -> None:
     assert run_blueprint(installs(), shop, run_id=RUN).status == "waiting"
     assert git(origin, "for-each-ref") == ""
@@ -66,7 +66,7 @@ def test_what_a_script_changed_in_ci_is_not_pushed_without_a_persons_word(
 
 
 def test_work_that_was_approved_is_pushed_once_the_remote_is_back(
-    shop: Workshop, installs: Callable[..., ResolvedRequest], origin: Path, log: EventLog
+    shop: RunDependencies, installs: Callable[..., ResolvedRequest], origin: Path, log: EventLog
 ) -> None:
     run_blueprint(installs(), shop, run_id=RUN)
     approvals = Approvals(engine=log.engine, append=lambda draft: log.append([draft]))
@@ -81,7 +81,7 @@ def test_work_that_was_approved_is_pushed_once_the_remote_is_back(
 
 
 def test_an_intent_that_names_the_file_permits_no_push_and_allow_change_does(
-    shop: Workshop, installs: Callable[..., ResolvedRequest], origin: Path
+    shop: RunDependencies, installs: Callable[..., ResolvedRequest], origin: Path
 ) -> None:
     names_it = installs().changed(intent=f"Install it. Do not touch {CI}.")
     report = run_blueprint(names_it, shop, run_id=RUN)
@@ -105,7 +105,7 @@ def test_an_intent_that_names_the_file_permits_no_push_and_allow_change_does(
     ],
 )
 def test_a_file_that_a_link_of_the_base_makes_a_hook_is_protected(
-    shop: Workshop,
+    shop: RunDependencies,
     ask: Ask,
     repository: Path,
     origin: Path,
@@ -135,7 +135,7 @@ def test_a_file_that_a_link_of_the_base_makes_a_hook_is_protected(
     ],
 )
 def test_a_link_that_is_added_in_the_place_of_a_protected_file_is_protected(
-    shop: Workshop, ask: Ask, origin: Path, work: str
+    shop: RunDependencies, ask: Ask, origin: Path, work: str
 ) -> None:
     nodes = [deterministic("work", "Work", shell(work))]
     request = ask(blueprint("links", "Links", nodes), push=True)
@@ -144,7 +144,10 @@ def test_a_link_that_is_added_in_the_place_of_a_protected_file_is_protected(
 
 @pytest.mark.parametrize(("changes", "push"), [((".github/**",), True), ((), False)])
 def test_what_the_blueprint_names_or_nobody_pushes_waits_for_nobody(
-    shop: Workshop, installs: Callable[..., ResolvedRequest], changes: tuple[str, ...], push: bool
+    shop: RunDependencies,
+    installs: Callable[..., ResolvedRequest],
+    changes: tuple[str, ...],
+    push: bool,
 ) -> None:
     report = run_blueprint(installs(*changes, push=push), shop, run_id=RUN)
     assert (report.status, report.pushed) == ("success", push)
@@ -152,7 +155,7 @@ def test_what_the_blueprint_names_or_nobody_pushes_waits_for_nobody(
 
 @pytest.mark.parametrize(("word", "pushed"), [("denied", False), ("approved", True)])
 def test_a_word_that_comes_while_the_run_ends_counts(
-    shop: Workshop,
+    shop: RunDependencies,
     installs: Callable[..., ResolvedRequest],
     log: EventLog,
     word: ApprovalStatus,
@@ -170,5 +173,5 @@ def test_a_word_that_comes_while_the_run_ends_counts(
         opened = Approvals(engine=log.engine, append=decided)
         yield opened
 
-    report = run_blueprint(installs(), replace(shop, approvals=quick), run_id=RUN)
+    report = run_blueprint(installs(), replace(shop, open_approvals=quick), run_id=RUN)
     assert (report.status, report.pushed) == ("success" if pushed else "failure", pushed)

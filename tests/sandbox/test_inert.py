@@ -6,7 +6,7 @@ import pytest
 
 from contracts.run import NodeReport, RunReport
 from contracts.sandbox import Command, ExecResult
-from flows.runs.report import markdown, table_rows
+from flows.runs.report import report_markdown, table_rows
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import strip_control_characters
 from sandbox.diffs import diff
@@ -59,18 +59,18 @@ def test_a_live_line_is_inert(attack: str) -> None:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_report_and_its_diff_are_inert(attack: str) -> None:
-    text = markdown(report_of(attack), f"+++ b/f\n+{attack}\n")
+    text = report_markdown(report_of(attack), f"+++ b/f\n+{attack}\n")
     assert is_inert(text)
 
 
 def test_markup_in_a_report_is_text() -> None:
-    outside_blocks = markdown(report_of(MARKUP), "").split("```")[::2]
+    outside_blocks = report_markdown(report_of(MARKUP), "").split("```")[::2]
     assert not any(sign in part for part in outside_blocks for sign in ("<script", "<img", "[a]("))
 
 
 def test_a_diff_cannot_leave_its_block() -> None:
     hostile = f"+```\n+````\n+{MARKUP}\n"
-    text = markdown(report_of(""), hostile)
+    text = report_markdown(report_of(""), hostile)
     fence = text[text.index("## Diff") :].split("\n")[2].removesuffix("diff")
     assert set(fence) == {"`"}
     assert fence not in hostile
@@ -94,4 +94,4 @@ def test_a_work_full_of_escapes_is_a_plain_report(tmp_path: Path) -> None:
         work = collect_work(sandbox, base, "harness/r/x", message="\x1b[2J")
     assert work is not None
     assert "new" in work.diff
-    assert is_inert(markdown(report_of(""), diff(base, work.commit)))
+    assert is_inert(report_markdown(report_of(""), diff(base, work.commit)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from contracts.gate import GuardBounds, OpenModelAccess
 from contracts.toolbox import Toolbox
-from flows.execution.agents import bounded
+from flows.execution.agents import bounded_gate
 from nodes.agents.claude_code import claude_code
 from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
@@ -70,7 +70,7 @@ class Bench:
         )
         with self._gateway.run(terms) as open_gate:
             inside = NodeSandbox(self.sandbox, env=_NO_BYTECODE, timeout_s=None, sink=print)
-            return AGENTS[agent](bounded(open_gate, bounds), self.lines.append)(task, inside)
+            return AGENTS[agent](bounded_gate(open_gate, bounds), self.lines.append)(task, inside)
 
     def events(self, kind: str) -> list[dict[str, object]]:
         found = map(json.loads, self.trajectory.read_text().splitlines())

@@ -15,9 +15,9 @@ from blueprints.dsl import agentic, blueprint, compete, deterministic, parallel,
 from blueprints.types import Blueprint
 from contracts.run import NodeResult, RunContext, RunReport
 from contracts.sandbox import Command, Sandbox
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
-from flows.recall.playbooks import Away
+from flows.recall.playbooks import MemoryUnavailable
 from flows.runs.layout import CHECKPOINT
 from memory.around_run import RecordedRun
 from nodes.commands import command, shell
@@ -60,18 +60,18 @@ def reported(_: Path) -> Blueprint:
     return blueprint("reported", "Reported", [deterministic("write", "write", command("true"))])
 
 
-def forgetful(folder: Path) -> Workshop:
+def forgetful(folder: Path) -> RunDependencies:
     """A workshop that dies between a run's report and its record."""
     whole = scripted_shop()
 
-    def record(report: RunReport, verdict_later: bool) -> RecordedRun | Away | None:
+    def record(report: RunReport, verdict_later: bool) -> RecordedRun | MemoryUnavailable | None:
         _die_once(folder)
         return whole.memory.record(report, verdict_later)
 
     return replace(whole, memory=replace(whole.memory, record=record))
 
 
-def competing(folder: Path) -> Workshop:
+def competing(folder: Path) -> RunDependencies:
     """A workshop whose agents write the answer, and note that they did."""
 
     def run_agent(node: Agentic, _: RunContext, sandbox: Sandbox) -> NodeResult:
@@ -89,7 +89,7 @@ def competing(folder: Path) -> Workshop:
     def agents(*_: object) -> Iterator[Callable[[Agentic, RunContext, Sandbox], NodeResult]]:
         yield run_agent
 
-    return replace(scripted_shop(), agents=agents)
+    return replace(scripted_shop(), open_agents=agents)
 
 
 def _wait_for(folder: Path, text: str) -> None:

@@ -11,8 +11,8 @@ import pytest
 from blueprints.types import Blueprint
 from contracts.sandbox import SnapshotId
 from flows.config.settings import load_settings
-from flows.execution.dependencies import Opened, Workshop
-from flows.execution.wiring import workshop
+from flows.execution.dependencies import OpenedSandbox, RunDependencies
+from flows.execution.wiring import build_dependencies
 from flows.runs.request import ResolvedRequest
 from sandbox.egress import EgressProxy, OnEvent
 from sandbox.installs import open_egress
@@ -41,27 +41,27 @@ def answer(*findings: object) -> dict[str, object]:
 
 
 @pytest.fixture
-def shop(own_store: Path) -> Workshop:
+def shop(own_store: Path) -> RunDependencies:
     """The real workshop, but for the sandbox."""
     return scripted_shop()
 
 
-def scripted_shop(*, replay: Path | None = None) -> Workshop:
+def scripted_shop(*, replay: Path | None = None) -> RunDependencies:
     """The workshop of this home, whose sandbox is a folder of this machine."""
 
     @contextmanager
     def open_sandbox(
         request: ResolvedRequest, _: str, on_event: OnEvent, files: SnapshotId | None
-    ) -> Iterator[Opened]:
+    ) -> Iterator[OpenedSandbox]:
         asked = request.definition.egress
         start = ScriptedSandbox.resume(files) if files else ScriptedSandbox()
         with start as sandbox, EgressProxy(asked, on_event) as egress:
-            yield Opened(sandbox, open_egress(sandbox, egress) if asked else {})
+            yield OpenedSandbox(sandbox, open_egress(sandbox, egress) if asked else {})
 
     return replace(
-        workshop(load_settings(), replay=replay),
+        build_dependencies(load_settings(), replay=replay),
         open_sandbox=open_sandbox,
-        forget_files=lambda _, __: None,
+        remove_snapshots=lambda _, __: None,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from blueprints.dsl import agentic, blueprint
 from contracts.run import DiffStat, NodeReport, RunReport, SurfacedMemory
 from flows.runs.run_record import write_record
-from flows.runs.runs import finish
+from flows.runs.runs import save_report
 from tests.support.requested import requested
 
 HERE = "http://127.0.0.1:4280"
@@ -31,4 +31,4 @@ def a_run(runs: Path, run_id: str, *, intent: str = "make it so", shown: str = "
         diff_stat=DiffStat(files=1, insertions=1, deletions=1),
         surfaced=SurfacedMemory(playbooks=(shown,) if shown else ()),
     )
-    finish(own, report, "--- a/x\n+++ b/x\n-old line\n+new line\n")
+    save_report(own, report, "--- a/x\n+++ b/x\n-old line\n+new line\n")

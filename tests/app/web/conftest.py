@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.web.site import create_app
-from flows.recall.library import library, notebook
+from flows.recall.library import configured_library, configured_notebook
 from memory.notes.notebook import Notebook
 from memory.playbooks.library import Library
 from tests.support.flows import ask, model, repository, shop
@@ -51,12 +51,12 @@ def client(own_store: Path) -> Iterator[TestClient]:
 def opened(own_store: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
     """The library that the pages show, without vectors."""
     monkeypatch.setenv("HARNESS_MEMORY_EMBEDDING__PROVIDER", "none")
-    with library() as opened:
+    with configured_library() as opened:
         yield opened
 
 
 @pytest.fixture
 def book(opened: Library) -> Iterator[Notebook]:
     """The notebook that the pages show, without vectors."""
-    with notebook() as made:
+    with configured_notebook() as made:
         yield made

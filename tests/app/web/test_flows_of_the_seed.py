@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from blueprints.dsl import agentic, blueprint
 from contracts.run import RunReport
-from flows.execution.dependencies import Workshop
+from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from memory.notes.agent_settings import NoteStrategy
 from memory.notes.notebook import Notebook
@@ -30,7 +30,7 @@ def pages(book: Notebook, served: Serve) -> Iterator[str]:
 
 
 @pytest.fixture
-def run(shop: Workshop, ask: Ask, model: Callable[..., str]) -> Run:
+def run(shop: RunDependencies, ask: Ask, model: Callable[..., str]) -> Run:
     """Do a run of one agent; options say for whom."""
 
     def run_it(run_id: str, *, intent: str = "", **whose: str) -> RunReport:
