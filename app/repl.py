@@ -7,10 +7,10 @@ from time import sleep
 from rich.console import Console
 
 from app.repl_lines import approval_lines, event_line
-from app.terminal.who import user_name
+from app.terminal.identity import user_name
 from contracts.errors import HarnessError, OptionInvalid
+from flows.approval_decided import after_decision_line, resume_in_background
 from flows.config.settings import Settings
-from flows.decided import after_decision_line, resume_in_background
 from flows.plans.background import BackgroundPlan, start_background_plan
 from flows.plans.report import plan_lines
 from flows.plans.request import PlanRequest

@@ -16,8 +16,8 @@ from blueprints.types import Blueprint
 from contracts.chat import Usage
 from contracts.run import DecisionCounts, NodeResult, RunContext, RunReport
 from contracts.sandbox import PersistentSandbox, SnapshotId
-from nodes.blame import attribute_errors
 from nodes.execute import RunAgent, RunNode, execute_node, with_step_results
+from nodes.node_errors import attribute_errors
 from nodes.node_sandbox import NodeSandbox
 from nodes.text import Redact, strip_control_characters, truncate_middle
 from nodes.types import Compete, Node, Parallel, Validate

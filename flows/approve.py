@@ -18,6 +18,7 @@ from flows.orchestration.flow import NOT_GIVEN, check_required, expected_errors,
 from flows.orchestration.heartbeat import heartbeat
 from flows.orchestration.suspend import suspend_until_decided
 from flows.plans.compile import final_state, publish_report, run_steps, step_task_runner
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.end import record_plan_end
 from flows.plans.reconcile import reconcile_plan
 from flows.plans.report import PlanReport, plan_form
@@ -30,7 +31,6 @@ from flows.plans.run import (
     plan_report,
     record_agreed_plan,
 )
-from flows.plans.wiring import plan_dependencies
 
 RUN_IT = "run it"
 PLAN_REFUSED = "the plan was refused"

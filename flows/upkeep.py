@@ -13,8 +13,8 @@ from flows.execution.reconcile import reconcile_lost_runs
 from flows.execution.wiring import build_dependencies, docker_engine, sandbox_owner
 from flows.orchestration.memory_tasks import publish_curation
 from flows.orchestration.suspend import resume_all_decided
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.reconcile import cancel_waiting_plans
-from flows.plans.wiring import plan_dependencies
 from flows.recall.curation import curate_run, curate_since, curate_uncurated, parse_age
 from flows.recall.library import configured_library, configured_notebook
 from memory.curation.curate import CurationResult

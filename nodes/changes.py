@@ -3,8 +3,8 @@
 import textwrap
 from functools import partial
 
+from contracts.false_changes import falsely_modified
 from contracts.run import NodeResult, RunContext
-from contracts.same_bytes import falsely_modified
 from contracts.sandbox import DEFAULT_AUTHOR, Command, ExecResult, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output

@@ -52,7 +52,7 @@ class Deterministic(_Common):
 class Agentic(_Common):
     """An agent decides. `agent` and `model` default to the run's own.
 
-    `allowed_tools=None` allows every tool; see `nodes.agents.allowed` for the words.
+    `allowed_tools=None` allows every tool; see `nodes.agents.allowed_tools` for the words.
     """
 
     prompt: MakePrompt

@@ -11,12 +11,12 @@ from pydantic import TypeAdapter
 
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
-from contracts.gate import INTERNAL_AGENT, AgentUsage, TokenSpec, limit_reached
+from contracts.model_access import INTERNAL_AGENT, AgentUsage, TokenSpec, limit_reached
 from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied, Guard, ToolCall
-from providers.refusals import DeniedCalls
+from providers.denied_calls import DeniedCalls
+from providers.litellm_stream import MAX_ARGUMENTS
 from providers.run_account import RunAccount
-from providers.stream import MAX_ARGUMENTS
 
 SPENT_JSON = TypeAdapter(AgentUsage)
 """How what was spent crosses the wire."""

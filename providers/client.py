@@ -12,10 +12,16 @@ from pydantic import BaseModel, Field
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.errors import BadInput, HarnessError, ModelRefused, ModelUnavailable, OptionInvalid
-from contracts.gate import BUDGET_EXCEEDED, AgentUsage, ModelAccess, OpenModelAccess, TokenSpec
+from contracts.model_access import (
+    BUDGET_EXCEEDED,
+    AgentUsage,
+    ModelAccess,
+    OpenModelAccess,
+    TokenSpec,
+)
 from providers.account import SPENT_JSON
-from providers.ask import response_format
 from providers.embed import EmbeddingRequest
+from providers.model_request import response_format
 from providers.run_account import RunTerms
 from providers.scripted import SCRIPTED_PREFIX, is_scripted, script_path
 from providers.usage import usage_from

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, ValidationError
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from providers import mpnet
-from providers.failures import unavailable_error
-from providers.litellm_door import litellm
+from providers.litellm_setup import litellm
+from providers.model_failures import unavailable_error
 from providers.prices import NO_PRICES, Prices, cost_usd
 from providers.usage import usage_from
 

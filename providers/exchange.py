@@ -6,14 +6,20 @@ from dataclasses import asdict, replace
 
 from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
-from contracts.gate import INTERNAL_AGENT
+from contracts.model_access import INTERNAL_AGENT
 from contracts.tool import Decision, Denied, ToolCall
 from providers.account import Account, RequestRefused, Turn
-from providers.ask import ModelRequest, content_text
+from providers.answer_parts import (
+    MAX_RECORDED_TEXT,
+    AnswerPart,
+    ReceivedAnswer,
+    ToolCallPart,
+    WaitPart,
+)
 from providers.embed import EmbeddingRequest, Embeddings, embed
-from providers.pieces import MAX_RECORDED_TEXT, AnswerPart, ReceivedAnswer, ToolCallPart, WaitPart
+from providers.litellm_stream import estimated_usage
+from providers.model_request import ModelRequest, content_text
 from providers.prices import cost_usd
-from providers.stream import estimated_usage
 from providers.trajectory import stable_digest
 from providers.wire_openai import message_to_openai
 

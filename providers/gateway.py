@@ -26,14 +26,14 @@ from starlette.routing import Route
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from providers import wire_anthropic_answer, wire_anthropic_request, wire_chat
 from providers.account import RequestRefused
-from providers.ask import Json, ModelRequest
+from providers.answer_parts import AnswerPart, EndPart
 from providers.embed import EmbeddingRequest
 from providers.exchange import embed_exchange, exchange
-from providers.failures import CONTEXT_OVERFLOW
 from providers.gateway_admin import CheckModel, admin_routes
-from providers.ledger import OpenRuns
-from providers.litellm_door import litellm
-from providers.pieces import AnswerPart, EndPart
+from providers.litellm_setup import litellm
+from providers.model_failures import CONTEXT_OVERFLOW
+from providers.model_request import Json, ModelRequest
+from providers.open_runs import OpenRuns
 from providers.pump import Pump
 from providers.scripted import is_scripted
 

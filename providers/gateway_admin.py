@@ -22,10 +22,10 @@ from starlette.routing import Route
 
 from contracts.chat import Usage
 from contracts.errors import BadInput, HarnessError
-from contracts.gate import AgentUsage, TokenSpec
+from contracts.model_access import AgentUsage, TokenSpec
 from providers.account import SPENT_JSON, RequestRefused
-from providers.ledger import OpenRuns
-from providers.litellm_door import load_litellm
+from providers.litellm_setup import load_litellm
+from providers.open_runs import OpenRuns
 from providers.prices import has_price
 from providers.run_account import RunTerms
 

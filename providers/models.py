@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from contracts.errors import ModelUnavailable, OptionInvalid
-from providers.litellm_door import litellm
+from providers.litellm_setup import litellm
 from providers.script import read_script
 from providers.scripted import is_scripted, script_path
 

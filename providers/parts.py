@@ -2,7 +2,7 @@
 
 import re
 
-from providers.ask import Json
+from providers.model_request import Json
 
 _INLINE = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
-from providers.litellm_door import litellm
+from providers.litellm_setup import litellm
 from providers.models import LOCAL_PROVIDERS, model_info
 
 _MILLION = 1_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from contracts.json import as_mapping, as_mappings
 from contracts.toolbox import PLAYBOOK_TOOLS
-from providers.ask import content_text
+from providers.model_request import content_text
 
 TrajectoryEvent = Mapping[str, object]
 

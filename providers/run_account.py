@@ -8,9 +8,9 @@ from pathlib import Path
 from pydantic import BaseModel, Field
 
 from contracts.chat import Usage
-from providers.answer import RunModels, Sleep
-from providers.ask import ModelRequest
-from providers.pieces import AnswerPart
+from providers.answer_parts import AnswerPart
+from providers.call_model import RunModels, Sleep
+from providers.model_request import ModelRequest
 from providers.prices import Price
 from providers.scripted import SCRIPTED_PREFIX
 from providers.trajectory import Redact, Trajectory

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from contracts.chat import ChatRequest, Reply
 from contracts.errors import ModelUnavailable, OptionInvalid
-from providers.pieces import AnswerPart, reply_parts
+from providers.answer_parts import AnswerPart, reply_parts
 from providers.script import BrokenReply, Script, read_script
 
 SCRIPTED_PREFIX = "scripted/"

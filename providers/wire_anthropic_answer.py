@@ -7,8 +7,15 @@ from itertools import count
 from secrets import token_hex
 
 from contracts.chat import Usage
-from providers.ask import Json
-from providers.pieces import AnswerPart, EndPart, TextPart, ThinkingPart, ToolCallPart, WaitPart
+from providers.answer_parts import (
+    AnswerPart,
+    EndPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    WaitPart,
+)
+from providers.model_request import Json
 from providers.sse import sse_event
 
 _STOP_REASONS = {"tool_calls": "tool_use", "length": "max_tokens", "content_filter": "refusal"}

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, JsonValue
 
 from contracts.json import as_mappings
-from providers.ask import STREAM_TIMEOUT_S, Json, ModelRequest, content_text
+from providers.model_request import STREAM_TIMEOUT_S, Json, ModelRequest, content_text
 from providers.parts import image, not_shown
 
 

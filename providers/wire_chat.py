@@ -9,9 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from contracts.chat import Message, Usage
 from contracts.json import as_mapping
-from providers.ask import STREAM_TIMEOUT_S, Json, ModelRequest
-from providers.parts import image, not_shown
-from providers.pieces import (
+from providers.answer_parts import (
     AnswerPart,
     EndPart,
     TextPart,
@@ -20,6 +18,8 @@ from providers.pieces import (
     WaitPart,
     collect,
 )
+from providers.model_request import STREAM_TIMEOUT_S, Json, ModelRequest
+from providers.parts import image, not_shown
 from providers.sse import SSE_COMMENT, sse_event
 from providers.wire_openai import message_to_openai
 

@@ -28,7 +28,7 @@ class Finder:
         exec(compile(sources[module.__name__], module.__name__, "exec"), module.__dict__)
 
 sys.meta_path.insert(0, Finder)
-from sandbox.supervisor.pump import main
+from sandbox.supervisor.event_loop import main
 main(float(sys.argv[1]))
 """
 

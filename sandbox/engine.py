@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.errors import ImageUnavailable, SandboxLost
-from sandbox.attach import (
+from sandbox.docker_stream import (
     ByteStream,
     EngineAddress,
     check_reachable,

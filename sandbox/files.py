@@ -12,8 +12,8 @@ from contracts.errors import (
     SandboxNotAFile,
 )
 from sandbox import wire
-from sandbox.link import SupervisorClient
 from sandbox.supervisor.frames import CHUNK, STDERR, STDOUT
+from sandbox.supervisor_client import SupervisorClient
 
 _TIMEOUT_S = 300.0
 _ERRORS: Mapping[str, type[SandboxFileError]] = {

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from contracts.errors import SandboxLost
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import (
+from sandbox.spec import (
     OWNER_LABEL,
     POOL_LABEL,
     SandboxSpec,

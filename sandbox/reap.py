@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from contracts.sandbox import SnapshotId
 from sandbox.engine import DockerEngine
-from sandbox.flags import (
+from sandbox.process_label import has_exited, is_local
+from sandbox.spec import (
     CREATOR_LABEL,
     DEADLINE_LABEL,
     OWNER_LABEL,
@@ -16,7 +17,6 @@ from sandbox.flags import (
     RUN_ID_LABEL,
     taken_name,
 )
-from sandbox.process import has_exited, is_local
 
 _LOOKS = 4
 _SETTLE_S = 0.3

@@ -24,9 +24,9 @@ from contracts.sandbox import (
     Stream,
 )
 from sandbox.files import file_error
-from sandbox.forward import check_port
 from sandbox.local_process import follow, start
 from sandbox.loopback import LoopbackForward
+from sandbox.port_forward import check_port
 from sandbox.supervisor.frames import shorten
 from sandbox.supervisor.tasks import open_regular
 

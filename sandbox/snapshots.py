@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from contracts.sandbox import SnapshotId
 from sandbox.engine import DockerEngine
-from sandbox.flags import CREATOR_LABEL, DEADLINE_LABEL
+from sandbox.spec import CREATOR_LABEL, DEADLINE_LABEL
 
 MAX_LAYERS = 64
 """An engine takes about 125; a snapshot that has more is put down anew as one layer."""

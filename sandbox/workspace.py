@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from contracts.errors import GitFailed, WorkRefused
+from contracts.false_changes import falsely_modified
 from contracts.run import DiffStat
-from contracts.same_bytes import falsely_modified
 from contracts.sandbox import DEFAULT_AUTHOR, ExecResult, Sandbox
 from sandbox.bundles import bundle_base, unbundle_work
 from sandbox.diffs import diff, diff_stat
 from sandbox.git import branch_ref, error_text, git, git_text
-from sandbox.inside import check_result, git_inside, remove_inside, try_git_inside
-from sandbox.left_out import JUNK, LIST_LIMIT, ignored_files_notice, reset_index
+from sandbox.git_inside import check_result, git_inside, remove_inside, try_git_inside
+from sandbox.omitted import JUNK, LIST_LIMIT, ignored_files_notice, reset_index
 from sandbox.repos import BaseCommit
 
 WORK_LIMIT = 512 * 1024 * 1024

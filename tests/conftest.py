@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from contracts.errors import Unavailable
 from flows.config.settings import Settings
-from flows.services import detached, gateway, local
+from flows.services import detached, gateway, prefect_server
 from sandbox.engine import DockerEngine
 from sandbox.reap import reap
 from tests.support.forked import STARTING, forking, start_all_by
@@ -40,7 +40,7 @@ LONGEST = (
     "tests/agents/test_outages.py",
     "tests/flows/test_scale_out.py",
     "tests/sandbox/test_limits.py",
-    "tests/flows/test_household.py",
+    "tests/flows/test_local_stack.py",
     "tests/app/test_end_to_end.py",
     "tests/app/test_stopping.py",
     "tests/flows/test_agent_approvals.py",
@@ -64,7 +64,7 @@ LONGEST = (
     "tests/sandbox/test_installs.py",
     "tests/app/web/test_in_a_browser.py",
     "tests/sandbox/test_flattened.py",
-    "tests/flows/test_local.py",
+    "tests/flows/test_prefect_server.py",
     "tests/policy/test_merge.py",
     "tests/flows/test_compile.py",
     "tests/sandbox/test_reap.py",
@@ -113,7 +113,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     os.environ[SHARED_FOLDER] = whole.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
     config.stash[SHARED] = Path(os.environ[SHARED_FOLDER])
-    whole.callback(lambda: local.down(Settings(home=config.stash[SHARED])))
+    whole.callback(lambda: prefect_server.down(Settings(home=config.stash[SHARED])))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -205,7 +205,7 @@ def prefect_api(shared: Path, new_database: Path, forked_processes: None) -> str
     with FileLock(shared / "prefect.lock"):
         if not address.exists():
             settings = Settings(home=shared, server_port=0)
-            address.write_text(local.up(settings).url)
+            address.write_text(prefect_server.up(settings).url)
             _back_up(settings.home / "prefect" / "prefect.db", new_database)
     return address.read_text()
 
@@ -229,8 +229,8 @@ def own_api(
     """The address of a Prefect server that tests of one file use."""
     settings = Settings(home=tmp_path_factory.mktemp("own"), server_port=0)
     begun(settings.home)
-    yield local.up(settings).url
-    local.down(settings)
+    yield prefect_server.up(settings).url
+    prefect_server.down(settings)
 
 
 def _begin_with(home: Path, database: Path) -> None:

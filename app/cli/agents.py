@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import print_json, print_result
+from app.terminal.output import print_json, print_result
 from app.terminal.present import print_table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import print_json, print_line
+from app.terminal.output import print_json, print_line
 from app.terminal.present import print_table
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
@@ -56,7 +56,7 @@ def check(
     from blueprints.dry_run import dry_run
     from blueprints.find import find_blueprint
     from flows.runs.request import agentic_nodes
-    from nodes.agents.allowed import check_allowed_tools
+    from nodes.agents.allowed_tools import check_allowed_tools
 
     found = find_blueprint(blueprint)
     planned = dry_run(found, intent=intent)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.terminal.options import MAX_ROWS, AsJson
-from app.terminal.out import print_json, print_line
+from app.terminal.output import print_json, print_line
 
 if TYPE_CHECKING:
     from contracts.entity import Entity

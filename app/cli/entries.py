@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.terminal.editor import edit_text, save_if_rejected
+from app.terminal.identity import user_name
 from app.terminal.options import AsJson
-from app.terminal.out import print_json, print_line, print_result
+from app.terminal.output import print_json, print_line, print_result
 from app.terminal.present import print_table
-from app.terminal.who import user_name
 from contracts.errors import OptionInvalid
 
 if TYPE_CHECKING:

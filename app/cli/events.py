@@ -10,14 +10,14 @@ import typer
 
 from app.terminal.files import write_file
 from app.terminal.options import MAX_ROWS, AsJson
-from app.terminal.out import print_json, print_line, print_message, print_result
+from app.terminal.output import print_json, print_line, print_message, print_result
 from app.terminal.run_ids import resolve_run_id
 
 if TYPE_CHECKING:
     from contracts.errors import OptionInvalid
     from policy.log.event_log import EventLog
     from policy.log.events import Event, Kind
-    from policy.log.merge import History
+    from policy.log.history import History
     from policy.log.taint import Hop
 
 Run = Annotated[str | None, typer.Option("--run", help="Only of this run.")]
@@ -252,9 +252,8 @@ def _show(events: "tuple[Event, ...]", as_json: bool) -> None:
     elif not events:
         print_line("no events: every run writes some")
     for event in events if not as_json else ():
-        print_line(
-            f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {strip_control_characters(event_summary(event))}"
-        )
+        summary = strip_control_characters(event_summary(event))
+        print_line(f"{event.id[:12]} {event.at:%Y-%m-%d %H:%M:%S} {event.run_id} {summary}")
 
 
 def _hop(hop: "Hop", history: "History") -> dict[str, object]:

@@ -13,7 +13,7 @@ from app.cli.entries import (
     print_entry,
     undo_last,
 )
-from app.cli.governed import (
+from app.cli.entry_options import (
     Agent,
     Company,
     ContainsText,
@@ -33,7 +33,7 @@ from app.cli.governed import (
 )
 from app.terminal.files import read_file
 from app.terminal.options import AsJson
-from app.terminal.out import print_result
+from app.terminal.output import print_result
 from app.terminal.run_ids import resolve_run_id
 
 if TYPE_CHECKING:

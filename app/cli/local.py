@@ -3,7 +3,7 @@
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import print_json, print_line, print_message
+from app.terminal.output import print_json, print_line, print_message
 from app.terminal.present import print_table
 
 EXIT_UNAVAILABLE = 3
@@ -51,7 +51,7 @@ def down(as_json: AsJson = False) -> None:
 
 def doctor(as_json: AsJson = False) -> None:
     """Check everything that a run needs; exits 3 when something is missing."""
-    from app.checkup import check_requirements
+    from app.doctor import check_requirements
 
     checks = check_requirements()
     if as_json:

@@ -18,14 +18,14 @@ from app.cli import (
     local,
     memory,
     notes,
-    policy,
+    plans,
     repl,
     run,
     runs,
     sandbox,
     ui,
 )
-from app.terminal.out import (
+from app.terminal.output import (
     json_missing,
     json_only_stdout,
     print_json,
@@ -33,7 +33,7 @@ from app.terminal.out import (
     set_up_logging,
 )
 from contracts.errors import BadInput, HarnessError, Interrupted
-from nodes.blame import describe_node_error
+from nodes.node_errors import describe_node_error
 
 DEBUG = "--debug"
 JSON = "--json"
@@ -55,8 +55,8 @@ app.add_typer(blueprints.app, name="blueprints")
 app.add_typer(runs.app, name="runs")
 app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(memory.app, name="memory")
-app.command("plan")(policy.plan)
-app.add_typer(policy.app, name="approvals")
+app.command("plan")(plans.plan)
+app.add_typer(plans.app, name="approvals")
 app.command("repl")(repl.repl)
 app.add_typer(events.app, name="events")
 events.app.command("find")(entities.find)

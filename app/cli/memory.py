@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.cli import memory_care
+from app.cli import memory_maintenance
 from app.terminal.editor import edit_text, save_if_rejected
 from app.terminal.files import read_file
 from app.terminal.options import MAX_ROWS, AsJson
-from app.terminal.out import print_json, print_line, print_result
+from app.terminal.output import print_json, print_line, print_result
 from app.terminal.present import print_table
 from contracts.errors import OptionInvalid
 from nodes.text import escape_invisible
@@ -27,7 +27,7 @@ Provider = Literal["local", "google", "openai", "ollama", "litellm", "none"]
 NO_PLAYBOOKS = "no playbooks: `harness memory add TITLE --use-case …` keeps one"
 
 app = typer.Typer(help="Playbooks: what worked before.", no_args_is_help=True)
-app.add_typer(memory_care.app)
+app.add_typer(memory_maintenance.app)
 
 
 @app.command("init")

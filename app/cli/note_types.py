@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.terminal.options import AsJson
-from app.terminal.out import print_json, print_result
+from app.terminal.output import print_json, print_result
 from app.terminal.present import print_table
 
 app = typer.Typer(help="Note types and their priorities.", no_args_is_help=True)

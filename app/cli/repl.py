@@ -21,7 +21,7 @@ def repl(
 
     from app.repl import Repl
     from flows.config.settings import load_settings
-    from flows.plans.wiring import plan_dependencies
+    from flows.plans.dependencies import plan_dependencies
     from flows.runs.check_request import check_patterns
 
     check_patterns(allow_change or ())

@@ -10,7 +10,7 @@ import typer
 
 from app.terminal.files import read_intent
 from app.terminal.options import AllowChange
-from app.terminal.out import print_json, print_line, print_message
+from app.terminal.output import print_json, print_line, print_message
 from app.terminal.present import print_report
 from contracts.errors import HarnessError, Interrupted, OptionInvalid, RunNotFound
 from contracts.run import RunReport

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from app.terminal.identity import user_name
 from app.terminal.options import MAX_ROWS, AsJson
-from app.terminal.out import print_bytes, print_json, print_line
+from app.terminal.output import print_bytes, print_json, print_line
 from app.terminal.present import print_report, print_table
-from app.terminal.who import user_name
 
 Run = Annotated[str, typer.Argument(help="A run id, or the beginning of one.")]
 

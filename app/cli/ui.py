@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from app.terminal.out import print_json, print_message
+from app.terminal.output import print_json, print_message
 
 
 def ui(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.terminal.out import print_message
+from app.terminal.output import print_message
 from contracts.errors import HarnessError, OptionInvalid
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.terminal.out import print_message
+from app.terminal.output import print_message
 from blueprints.engine import RunListener
 from contracts.run import NodeResult
 

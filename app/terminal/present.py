@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.terminal.out import print_line
+from app.terminal.output import print_line
 from contracts.run import NodeReport, RunReport
 
 

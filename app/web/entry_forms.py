@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from app.web.typed import SeenVersion
+from app.web.raw_form import SeenVersion
 from memory.notes.agent_settings import (
     AgentSettings,
     ExampleStrategy,

@@ -8,11 +8,11 @@ from typing import Annotated, Literal, get_args
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import Response
 
-from app.web.chosen import SelectedVersions, change_selected
 from app.web.entry_forms import EntryForm, ExampleForm, NoteForm, apply_form
 from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
 from app.web.pages import redirect, render_page
-from app.web.typed import RawForm, SeenVersion, unvalidated_form
+from app.web.raw_form import RawForm, SeenVersion, unvalidated_form
+from app.web.selection import SelectedVersions, change_selected
 from flows.recall.library import configured_notebook
 from memory.errors import NoteNotFound, StaleUpdate
 from memory.notes.content import searchable_text

@@ -8,7 +8,7 @@ from fastapi.responses import Response
 from app.web.entry_forms import NoteTypeForm
 from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
 from app.web.pages import redirect, render_page
-from app.web.typed import RawForm, unvalidated_form
+from app.web.raw_form import RawForm, unvalidated_form
 from flows.recall.library import configured_notebook
 from memory.notes.notebook import Notebook
 from memory.notes.types import BaseType

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from app.web.chosen import SelectedVersions, change_selected
 from app.web.errors import FORM_ERRORS, NO_FORM_ERROR, FormError, form_error
 from app.web.pages import redirect, render_page
-from app.web.typed import RawForm, SeenVersion, unvalidated_form
+from app.web.raw_form import RawForm, SeenVersion, unvalidated_form
+from app.web.selection import SelectedVersions, change_selected
 from flows.recall.library import configured_library
 from memory.errors import StaleUpdate
 from memory.playbooks.changes import PlaybookChanges

@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse,
 
 from flows.services.same_site import cross_site_reason
 
-TOKEN_COOKIE = "harness-token"
+TOKEN_COOKIE = "harness-token"  # noqa: S105 - the cookie's name
 
 _HEADERS = {
     "Content-Security-Policy": (

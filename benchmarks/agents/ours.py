@@ -13,7 +13,7 @@ from benchmarks.agents.tasks import COUNT, DONE, SET_UP, commands
 from benchmarks.gateway.process import SECRET
 from contracts.agents import NATIVE
 from contracts.chat import ChatRequest, Reply
-from contracts.gate import TokenSpec
+from contracts.model_access import TokenSpec
 from contracts.sandbox import Command
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentTask
@@ -21,7 +21,7 @@ from providers.client import Gateway
 from providers.run_account import RunTerms
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
+from sandbox.spec import SandboxSpec
 
 
 def main(url: str, image: str, folder: Path) -> list[float]:

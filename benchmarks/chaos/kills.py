@@ -19,11 +19,11 @@ from benchmarks.chaos.stage import Process, Stage, wait_for
 from flows.runs.checkpoint import read
 from flows.runs.layout import ASKED, CHECKPOINT, REPORT
 from flows.runs.run_record import read_record
-from flows.services import daemon, gateway, local
+from flows.services import daemon, gateway, prefect_server
 from flows.services.chroma import chroma_daemon
 from flows.services.daemon import RunningDaemon
 from flows.services.deploy import start_deployment
-from flows.services.server import prefect_client
+from flows.services.prefect_client import prefect_client
 from flows.services.worker import worker_daemon
 
 SIX = "chaos/six_nodes.py:six_nodes"
@@ -90,7 +90,7 @@ def _of_worker(made: Stage, at_s: float, *, with_all: bool) -> Death:
 
     What `harness up` has a server do with a run that is silent for minutes is done at once.
     """
-    api = local.up(made.settings).url
+    api = prefect_server.up(made.settings).url
     flow_run = start_deployment(api, "run-blueprint", made.ask(SIX))
     run_id = flow_run[-8:]
     sleep(at_s)
@@ -183,7 +183,7 @@ KILLS: Mapping[str, Kill] = {
     "worker": partial(_of_worker, with_all=False),
     "machine": partial(_of_worker, with_all=True),
     "engine": _of_command(_engine, _engine_again),
-    "server": _of_command(_kept_one(lambda made: local.status(made.settings))),
+    "server": _of_command(_kept_one(lambda made: prefect_server.status(made.settings))),
     "chroma": _of_command(
         _kept_one(lambda made: daemon.status(chroma_daemon(made.settings, made.chroma))), Stage.up
     ),

@@ -1,9 +1,9 @@
 """A gateway that allows everything: `python -m benchmarks.gateway.process`."""
 
-from contracts.gate import TokenSpec
+from contracts.model_access import TokenSpec
 from contracts.tool import Allowed, Guard
 from providers.gateway import gateway_app
-from providers.ledger import OpenRuns
+from providers.open_runs import OpenRuns
 from providers.serve import serve
 
 SECRET = "benchmark"  # noqa: S105 - guards nothing

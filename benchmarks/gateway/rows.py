@@ -17,11 +17,11 @@ import httpx
 from benchmarks.gateway.process import SECRET
 from benchmarks.row import Row
 from contracts.agents import NATIVE
-from contracts.gate import TokenSpec
+from contracts.model_access import TokenSpec
 from flows.runs.layout import TRAJECTORY
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
-from providers.litellm_door import litellm
+from providers.litellm_setup import litellm
 from providers.run_account import RunTerms
 
 CALLS = 100

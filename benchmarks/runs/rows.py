@@ -14,7 +14,7 @@ from typing import NamedTuple
 from app.demo.request import make_repository
 from benchmarks.row import Row
 from flows.config.settings import Settings
-from flows.services import local
+from flows.services import prefect_server
 from sandbox.images import BASE_IMAGE
 
 ROUNDS = 5
@@ -27,11 +27,11 @@ def rows() -> Iterator[Row]:
     with TemporaryDirectory(prefix="harness-bench-") as folder:
         place = Path(folder)
         settings = Settings(home=place / "home", server_port=0)
-        api = local.up(settings).url
+        api = prefect_server.up(settings).url
         try:
             yield from _runs(make_repository(place / "repository"), place / "home", api)
         finally:
-            local.down(settings)
+            prefect_server.down(settings)
     yield _help()
 
 

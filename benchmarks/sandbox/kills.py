@@ -20,12 +20,12 @@ ENGINE_S = 1.0
 _VICTIM = f"""
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec
+from sandbox.engine import DockerEngine
+from sandbox.spec import SandboxSpec
 spec = SandboxSpec(image={BASE_IMAGE!r}, owner=OWNER, run_id="victim")
 print("ready", flush=True)
 while True:
-    with DockerSandbox.start(Engine(), spec) as sandbox:
+    with DockerSandbox.start(DockerEngine(), spec) as sandbox:
         sandbox.exec(Command(argv=("sh", "-c", "setsid sleep 600 & echo x > file")))
         sandbox.restore(sandbox.snapshot())
         sandbox.snapshot()

@@ -7,9 +7,9 @@ from benchmarks.row import Row
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
+from sandbox.spec import SandboxSpec
 
 COUNT = 10_000
 SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-bench-load", run_id="bench")

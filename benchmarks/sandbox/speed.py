@@ -12,9 +12,9 @@ from benchmarks.sandbox.docker_api import DockerExec
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec, create_flags
 from sandbox.images import BASE_IMAGE
 from sandbox.pool import SandboxPool, take_from_pool
+from sandbox.spec import SandboxSpec, create_flags
 
 TRUE = Command(argv=("true",))
 SPEC = SandboxSpec(image=BASE_IMAGE, owner="harness-bench", run_id="bench")

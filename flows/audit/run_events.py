@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from contracts.entity import Entity, Label, join_labels
-from contracts.gate import GuardBounds
 from contracts.json import Json
+from contracts.model_access import GuardBounds
 from contracts.names import without_attempt
 from contracts.run import NodeResult, RunContext, RunReport
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes

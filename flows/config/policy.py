@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 from pydantic_settings import SettingsConfigDict
 
 from contracts.entity import Label
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from flows.config.environment import ConfigPath
 from flows.config.tables import SettingsTable, load_table
 from flows.runs.request import ResolvedRequest, repo_name

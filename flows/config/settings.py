@@ -34,7 +34,7 @@ from flows.config.environment import (
     settings_sources,
 )
 from providers.prices import Price
-from sandbox.flags import SandboxLimits
+from sandbox.spec import SandboxLimits
 
 DEFAULT_MODEL = "anthropic/claude-sonnet-5-5"
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from contracts.errors import SandboxLost, Unavailable
-from contracts.gate import GuardBounds, OpenModelAccess
+from contracts.model_access import GuardBounds, OpenModelAccess
 from contracts.sandbox import Sandbox
 from flows.services.gateway import GatewayRun
 from nodes.agents.claude_code import claude_code

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from blueprints.types import Blueprint
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.audit.run_events import AppendEvents
 from flows.execution.pull_requests import OpenPullRequest
@@ -15,7 +15,7 @@ from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
 from flows.runs.checkpoint import UsedBudget
 from flows.runs.request import ResolvedRequest, RunRequest
-from nodes.agents.talk import ConversationStore
+from nodes.agents.conversation import ConversationStore
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.log.view_spec import ViewSpec

@@ -11,7 +11,7 @@ from flows.recall.notes import RunNotes
 from flows.recall.playbooks import MemoryUnavailable, RunMemory
 from flows.runs import runs
 from flows.runs.checkpoints import Checkpoints
-from nodes.blame import describe_node_error
+from nodes.node_errors import describe_node_error
 from sandbox.workspace import WorkCommit
 
 

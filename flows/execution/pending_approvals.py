@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from flows.audit.agent_approvals import approval_notices, decisions_text, pending_approvals
 from flows.audit.approval_text import expired_line
 from flows.execution.delivery import Delivery

@@ -24,7 +24,7 @@ from flows.runs.model_calls import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
 from flows.runs.run_record import read_record
 from flows.runs.signals import ignore_sigterm
-from nodes.blame import describe_node_error, failed_node_durations
+from nodes.node_errors import describe_node_error, failed_node_durations
 from policy.errors import LogDamaged
 
 

@@ -14,11 +14,11 @@ from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
 from sandbox.egress import EgressProxy, OnEvent
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_agents, ensure_base
 from sandbox.installs import open_egress
 from sandbox.pool import take_from_pool
 from sandbox.reap import reap, remove_checkpoints
+from sandbox.spec import SandboxSpec
 
 
 def run_sandboxes(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from contracts.agents import AGENTS
 from contracts.chat import ChatRequest, Complete, Reply
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from flows.audit.agent_approvals import open_approvals
 from flows.audit.event_log import append_in_background, event_log, run_page
 from flows.config.environment import environment
@@ -29,8 +29,8 @@ from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
 from flows.runs.review_base import review_base
 from flows.runs.secret_reads import node_rules, secrets_read
+from nodes.agents.conversation import ConversationStore, redacted_store
 from nodes.agents.runner import MakeAgent, agent_runner
-from nodes.agents.talk import ConversationStore, redacted_store
 from nodes.execute import RunAgent
 from nodes.projects.python import NO_BYTECODE
 from nodes.text import Redact, make_redactor

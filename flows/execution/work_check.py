@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from policy.guard.changed_files import (
     ChangedFile,
     ForbiddenChange,
@@ -14,8 +14,8 @@ from policy.guard.changed_files import (
 )
 from policy.guard.links import SymbolicLinks
 from sandbox.diffs import file_changes, file_diff
-from sandbox.links import symlinks
 from sandbox.repos import BaseCommit
+from sandbox.symlinks import symlinks
 from sandbox.workspace import WorkCommit
 
 if TYPE_CHECKING:

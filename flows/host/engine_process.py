@@ -18,7 +18,7 @@ from flows.config.policy import load_policy_settings
 from flows.config.settings import load_settings
 from flows.host.run_process import FORK_SERVER
 from flows.runs import checkpoint, report
-from flows.services.server import use_server
+from flows.services.prefect_client import use_server
 from flows.services.worker import worker_daemon
 
 _NEEDED = (

@@ -10,20 +10,20 @@ from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING
 
-from contracts.gate import INTERNAL_AGENT, TokenSpec
+from contracts.model_access import INTERNAL_AGENT, TokenSpec
 from contracts.tool import Allowed, Guard
 from flows.audit.agent_approvals import cached_approvals
 from flows.config.environment import environment
 from flows.services.daemon import successor_marker
-from nodes.agents.allowed import AGENT_TOOLS, allowed_tools_guard
+from nodes.agents.allowed_tools import AGENT_TOOLS, allowed_tools_guard
 from nodes.text import make_redactor
-from policy.guard.asking import ApprovalGuard
+from policy.guard.approval_guard import ApprovalGuard
 from policy.guard.guard import AgentGuard, combined_guard
 from providers.gateway import gateway_app
-from providers.ledger import OpenRuns
 from providers.models import check_model
+from providers.open_runs import OpenRuns
 from providers.serve import serve
-from sandbox.process import has_exited
+from sandbox.process_label import has_exited
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals

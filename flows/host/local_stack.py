@@ -9,7 +9,7 @@ from flows.config.memory import load_memory_settings
 from flows.config.settings import Settings
 from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host import pool
-from flows.services import daemon, gateway, local
+from flows.services import daemon, gateway, prefect_server
 from flows.services.chroma import chroma_daemon, is_local_address
 from flows.services.daemon import Daemon, RunningDaemon
 from flows.services.deploy import deploy
@@ -55,7 +55,7 @@ def bring_up(settings: Settings, report: Callable[[StackMember], None]) -> tuple
         report(member)
 
     api = _server(settings, say)
-    ui = local.ui_url(api)
+    ui = prefect_server.ui_url(api)
     set_recorded_states(settings.runs, api)
     deployed = deploy(api, settings)
     state: MemberState = "made" if deployed.changed else "there"
@@ -86,7 +86,7 @@ def take_down(settings: Settings) -> tuple[StackMember, ...]:
 
     A configured server is not stopped. State on disk stays.
     """
-    server = local.server_daemon(settings)
+    server = prefect_server.server_daemon(settings)
     beside = (*reversed(wanted_daemons(settings, "")), *_unwanted(settings, ""))
     stopped = [one.name for one in beside if daemon.down(one)]
     # Gateways of runs with their own secrets, and daemons that only another version knows.
@@ -109,7 +109,7 @@ def _of_earlier_versions(settings: Settings, api: str) -> list[Path]:
 
 def crashed_daemons(settings: Settings) -> tuple[Daemon, ...]:
     """What was started and never stopped, but does not live any more."""
-    kept_here = (local.server_daemon(settings), *wanted_daemons(settings, ""))
+    kept_here = (prefect_server.server_daemon(settings), *wanted_daemons(settings, ""))
     return tuple(one for one in kept_here if one.state_file.exists() and daemon.status(one) is None)
 
 
@@ -148,12 +148,12 @@ def _sweep(settings: Settings) -> StackMember:
 
 
 def _server(settings: Settings, say: Callable[[StackMember], None]) -> str:
-    before = local.status(settings)
-    api = local.api_url(settings)
-    ours = local.status(settings)
+    before = prefect_server.status(settings)
+    api = prefect_server.api_url(settings)
+    ours = prefect_server.status(settings)
     if ours is None or ours.url != api:
-        say(StackMember("server", "yours", local.ui_url(api)))
+        say(StackMember("server", "yours", prefect_server.ui_url(api)))
     else:
-        state = _state(local.server_daemon(settings), before, ours)
-        say(StackMember("server", state, local.ui_url(api)))
+        state = _state(prefect_server.server_daemon(settings), before, ours)
+        say(StackMember("server", state, prefect_server.ui_url(api)))
     return api

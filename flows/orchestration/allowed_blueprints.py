@@ -22,8 +22,9 @@ def find_allowed_blueprint(ref: str, patterns: Sequence[str], *, repo: str) -> B
     """
     if ":" in ref and not any(_allows(pattern, ref) for pattern in patterns):
         raise BlueprintNotFound(
-            f"blueprint {ref!r} is not one that this deployment may load; it may: "
-            f"{', '.join((*installed_names(), *patterns))}. The setting `allowed_blueprints` adds to it"
+            f"this deployment may not load the blueprint {ref!r}. Allowed: "
+            f"{', '.join((*installed_names(), *patterns))}. Add it to the setting "
+            "`allowed_blueprints`"
         )
     return find_blueprint(ref, repo=repo)
 

@@ -11,7 +11,7 @@ from flows.config.settings import Settings
 from flows.runs.layout import REPORT
 from flows.runs.run_record import read_record
 from flows.runs.runs import RunEntry, find_run, read_entry
-from sandbox.process import has_exited, is_local, pid_of
+from sandbox.process_label import has_exited, is_local, pid_of
 
 PATIENCE_S = 30.0
 """A run that has not reported so long after it was told is killed, its container with it."""
@@ -49,7 +49,7 @@ def _withdraw(settings: Settings, entry: RunEntry) -> None:
     # With Prefect and the stores, which ending a process does not need.
     from flows.execution.wiring import build_dependencies
     from flows.orchestration.start import connected_to
-    from flows.services.local import api_url
+    from flows.services.prefect_server import api_url
 
     with connected_to(api_url(settings)):
         from flows.execution.cancel_waiting import cancel_waiting_run_and_flow_run

@@ -14,9 +14,9 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import build_dependencies
 from flows.runs.request import ResolvedRequest
 from flows.runs.runs import read_report, reported_at
-from flows.services.local import api_url
-from flows.services.server import use_server
-from nodes.blame import describe_node_error
+from flows.services.prefect_client import use_server
+from flows.services.prefect_server import api_url
+from nodes.node_errors import describe_node_error
 from sandbox.git import redact_url
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from contracts.errors import HarnessError
 from flows.config.settings import Settings, load_settings
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.end import record_plan_end
 from flows.plans.report import PlanStatus
 from flows.plans.request import recorded_plan
-from flows.plans.start import run_plan_in_prefect
-from flows.plans.wiring import plan_dependencies
+from flows.plans.run_in_prefect import run_plan_in_prefect
 from flows.services.detached import start_detached
-from sandbox.process import has_exited, process_label
+from sandbox.process_label import has_exited, process_label
 
 
 class BackgroundPlan(NamedTuple):

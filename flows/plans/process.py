@@ -8,7 +8,7 @@ from pathlib import Path
 from flows.runs.home import write_in_home
 from flows.runs.lock import file_lock, is_locked
 from policy.log.event_log import EventLog
-from sandbox.process import has_exited, is_local, process_label
+from sandbox.process_label import has_exited, is_local, process_label
 
 
 def plan_folder(log: EventLog) -> Path:

@@ -14,10 +14,10 @@ from flows.config.settings import load_settings
 from flows.execution.cancel_waiting import deny_pending_approvals, is_flow_run_cancelled
 from flows.execution.reconcile import crash_open_tasks
 from flows.execution.wiring import docker_engine, sandbox_owner
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.end import record_plan_end
 from flows.plans.request import recorded_plan
 from flows.plans.run import PlanDependencies
-from flows.plans.wiring import plan_dependencies
 from sandbox.reap import reap
 
 if TYPE_CHECKING:

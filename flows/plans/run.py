@@ -27,15 +27,15 @@ from flows.plans.workspace import (
 from policy.errors import ResultNotSaved
 from policy.log.event_log import EventLog
 from policy.log.events import Draft, Event
+from policy.plan.approval_request import Approver
 from policy.plan.approvals import Approvals
-from policy.plan.asked_person import ask_person_through
 from policy.plan.compose import composer
 from policy.plan.executor import FINAL_STATUSES, PlanRun
 from policy.plan.model_operations import model_operations
 from policy.plan.outside_operations import OutsideActions, outside_operations
+from policy.plan.person_answers import ask_person_through
 from policy.plan.plan_log import Append, EndedStep, PlanLog
 from policy.plan.planner import PlannerInput, make_plan
-from policy.plan.question import Approver
 from policy.plan.registry import Operation, Registry
 from policy.plan.workspace_operations import WORKSPACE, workspace_operations
 from policy.types import Plan, UserPrompt
@@ -43,7 +43,7 @@ from policy.types import Plan, UserPrompt
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDependencies:
-    """What plans are made and run with; built in `flows/plans/wiring.py`."""
+    """What plans are made and run with; built in `flows/plans/dependencies.py`."""
 
     policy: PolicySettings
     planner: str

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from contracts.errors import RepoInvalid, Unavailable
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.execution.dependencies import OpenedSandbox

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from contracts.errors import HomeUnavailable, OptionInvalid, SettingsInvalid
-from contracts.whole_file import write_atomically
+from contracts.files import write_atomically
 from flows.config.environment import config_file
 from flows.config.memory import EXAMPLE_LITELLM_MODEL, load_memory_settings
 from flows.config.settings import load_settings

@@ -167,4 +167,5 @@ def _row(entry: "Entry", shown: str, injection: "Injection", site: str | None) -
     said = inert_line(searchable_text(entry)[:120])
     kind = kind_of(entry)
     where = page_link(f"`harness {kind}s show {entry.id}`", site, kind, entry.id)
-    return f"| {where} | {said} | {inert_line(scope_label(entry.scope))} | {inert_line(shown)} | {away} |"
+    scope = inert_line(scope_label(entry.scope))
+    return f"| {where} | {said} | {scope} | {inert_line(shown)} | {away} |"

@@ -49,7 +49,7 @@ def _look(settings: Settings, rating: RunRating) -> RatingSaved:
         missing_worker_warning,
         start_deployment,
     )
-    from flows.services.local import current_api_url
+    from flows.services.prefect_server import current_api_url
 
     api = current_api_url(settings)
     if api is None:

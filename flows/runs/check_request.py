@@ -6,7 +6,7 @@ from contracts.errors import BadInput, OptionInvalid
 from contracts.text import check_text
 from flows.runs.request import LONGEST_PATTERN, MOST_PATTERNS, ResolvedRequest, absolute_repo
 from memory.scope import Scope, validate_scope
-from nodes.agents.allowed import check_allowed_tools
+from nodes.agents.allowed_tools import check_allowed_tools
 from nodes.projects.options import PROJECT_OPTIONS, check_option
 
 

@@ -14,13 +14,13 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from contracts.errors import RunNotResumable
-from contracts.gate import AgentUsage
+from contracts.model_access import AgentUsage
 from contracts.names import without_attempt
 from contracts.run import NodeResult
 from contracts.sandbox import SnapshotId
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
-from nodes.agents.talk import Conversation
+from nodes.agents.conversation import Conversation
 from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit
 

@@ -18,7 +18,7 @@ from flows.runs.checkpoint import Checkpoint, dumps
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
 from flows.runs.snapshots import SnapshotTracker
-from nodes.agents.talk import Conversation, ConversationStore, StillCurrent
+from nodes.agents.conversation import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
 

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 
 from contracts.entity import EMPTY_LABEL, Entity, Label
-from contracts.gate import GuardBounds
 from contracts.json import Json, as_mapping, as_mappings
+from contracts.model_access import GuardBounds
 from contracts.tool import ToolCall
-from nodes.agents.allowed import AGENT_TOOLS
+from nodes.agents.allowed_tools import AGENT_TOOLS
 from nodes.text import strip_control_characters, truncate_middle
 from policy.guard.guard import GUARD_VERSION, AgentGuard
 from policy.log.events import Draft
@@ -20,7 +20,7 @@ KEPT = 4_000
 _CALL = ("id", "name", "arguments")
 
 ALLOWED_TOOLS = "allowed-tools/1"
-"""The policy by which calls are decided: the words of `nodes.agents.allowed`."""
+"""The policy by which calls are decided: the words of `nodes.agents.allowed_tools`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from contracts.errors import HomeUnavailable
-from contracts.whole_file import write_atomically
+from contracts.files import write_atomically
 
 
 def create_home(home: Path) -> None:

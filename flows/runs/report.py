@@ -50,18 +50,13 @@ def loads(text: str) -> RunReport:
 
 def report_markdown(report: RunReport, diff: str) -> str:
     """The report for a person: verdict, nodes, what changed."""
+    shown_diff = truncate_middle(strip_control_characters(diff), DIFF_CAP)
     parts = [
         f"# {report.blueprint}: {report.status}",
         *([f"**{inert_line(report.error)}**"] if report.error else []),
         _facts(report),
         _table(report),
-        *(
-            [
-                f"## Diff\n\n{code_block(truncate_middle(strip_control_characters(diff), DIFF_CAP), 'diff')}"
-            ]
-            if diff
-            else []
-        ),
+        *([f"## Diff\n\n{code_block(shown_diff, 'diff')}"] if diff else []),
         *(_details(node) for node in report.nodes if node.status != "skipped"),
     ]
     return "\n\n".join(parts) + "\n"

@@ -11,7 +11,7 @@ from contracts.errors import RunDamaged, RunNotResumable
 from flows.runs.home import write_in_home
 from flows.runs.layout import ASKED, REPORT
 from flows.runs.request import FlowRun, ResolvedRequest, RunRequest
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 
 
 class RunRecord(RunRequest):

@@ -16,8 +16,8 @@ from flows.runs.layout import ASKED, CHECKPOINT, DIFF, REPORT
 from flows.runs.lock import is_abandoned
 from flows.runs.report import dumps, loads
 from flows.runs.run_record import RunRecord, read_record
-from sandbox.process import has_exited
-from sandbox.process import is_local as known_process
+from sandbox.process_label import has_exited
+from sandbox.process_label import is_local as known_process
 
 _log = logging.getLogger(__name__)
 

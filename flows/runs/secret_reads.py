@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from contracts.names import without_attempt
 from flows.runs.from_trajectory import NodeRules, TrajectoryEvents
 from flows.runs.request import ResolvedRequest

@@ -9,7 +9,13 @@ from threading import Lock
 
 from contracts.chat import ChatRequest, Complete, Reply
 from contracts.errors import BudgetExceeded
-from contracts.gate import BUDGET_EXCEEDED, INTERNAL_AGENT, ModelAccess, OpenModelAccess, TokenSpec
+from contracts.model_access import (
+    BUDGET_EXCEEDED,
+    INTERNAL_AGENT,
+    ModelAccess,
+    OpenModelAccess,
+    TokenSpec,
+)
 from flows.config.settings import Settings
 from flows.services.gateway import open_gateway_run
 

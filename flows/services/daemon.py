@@ -20,14 +20,14 @@ from time import monotonic, sleep
 from typing import NamedTuple
 
 from contracts.errors import Unavailable
-from contracts.whole_file import write_atomically
+from contracts.files import write_atomically
 from flows.config.environment import environment
 from flows.services.detached import start_detached
 from flows.services.listening import owns_port
 from flows.services.ports import listen_on
 from flows.services.waiting import Waiting
 from nodes.text import make_redactor
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 
 STOP_TIMEOUT_S = 15.0
 """After SIGTERM, and once more after SIGKILL."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from contracts.errors import OptionInvalid
 from flows.config.settings import Settings
-from flows.services import deployments, local
-from flows.services.server import prefect_client
+from flows.services import deployments, prefect_server
+from flows.services.prefect_client import prefect_client
 
 WORK_POOL = "harness"
 UPKEEP_QUEUE = "upkeep"
@@ -127,7 +127,7 @@ def _known(api: str) -> set[str]:
 
 def _whose(api: str, settings: Settings) -> str:
     """Which server it is; ours may answer at another port each time."""
-    ours = local.status(settings)
+    ours = prefect_server.status(settings)
     return "ours" if ours is not None and ours.url == api else api
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from pydantic import BaseModel
 
 from contracts.errors import PrefectUnavailable
-from flows.services.server import use_server
+from flows.services.prefect_client import use_server
 
 if TYPE_CHECKING:
     from prefect import Flow

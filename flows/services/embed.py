@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 
 from contracts.chat import Embed
-from contracts.gate import INTERNAL_AGENT, TokenSpec
+from contracts.model_access import INTERNAL_AGENT, TokenSpec
 from flows.config.settings import Settings
 from flows.services.gateway import open_gateway_run
 from providers.embed import EmbeddingRequest

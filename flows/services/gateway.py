@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import OpenModelAccess
+from contracts.model_access import OpenModelAccess
 from flows.config.environment import environment
 from flows.config.settings import Settings
 from flows.runs.owner import read_or_create
@@ -26,7 +26,7 @@ from flows.services.fingerprint import PROVIDER_VARIABLES, ROOT, fingerprint
 from nodes.text import secret_values
 from providers.client import Gateway, OnWait
 from providers.run_account import RunTerms
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 
 _ROOMS = tuple(
     ROOT / room for room in ("providers", "contracts", "nodes/agents", "policy", "flows")

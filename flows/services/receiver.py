@@ -9,13 +9,13 @@ from contracts.errors import HarnessError, WebhookRefused
 from flows.config.environment import config_file, environment
 from flows.config.settings import Settings
 from flows.runs.runs import is_known, read_entry
-from flows.services import daemon, local
+from flows.services import daemon, prefect_server
 from flows.services.daemon import Daemon, Launch
 from flows.services.deploy import missing_worker_warning, start_deployment
 from flows.services.fingerprint import code_version, settings_fingerprint
 from flows.services.health import is_healthy
 from flows.services.ports import http_url
-from flows.services.server import prefect_client
+from flows.services.prefect_client import prefect_client
 from flows.services.webhooks import Deliveries, check_signature, matching_start
 
 
@@ -67,7 +67,7 @@ def receive(settings: Settings, body: bytes, *, event: str, signature: str, deli
     taken = Deliveries(settings.home / "webhooks" / "taken")
     note = taken.record(body, delivery, start.once, lambda run: _was_lost(settings, run))
     try:
-        api = local.api_url(settings)
+        api = prefect_server.api_url(settings)
         warning = missing_worker_warning(api)
         run = start_deployment(api, start.deployment, start.parameters)
     except HarnessError:
@@ -81,7 +81,10 @@ def _was_lost(settings: Settings, flow_run: str) -> bool:
     """Whether it was killed, or an outage ended it here before its nodes were done."""
     from prefect.exceptions import ObjectNotFound
 
-    with suppress(ValueError, ObjectNotFound), prefect_client(local.api_url(settings)) as client:
+    with (
+        suppress(ValueError, ObjectNotFound),
+        prefect_client(prefect_server.api_url(settings)) as client,
+    ):
         state = client.read_flow_run(UUID(flow_run)).state
         if state is not None and state.is_failed():
             return _resumable(settings, flow_run[-8:])

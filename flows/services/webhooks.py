@@ -134,9 +134,9 @@ def _of_issue(payload: Payload, rule: WebhookRule) -> dict[str, object] | None:
     if _at(payload, "label", "name") != rule.label:
         return None
     number = _at(payload, "issue", "number")
-    words = f"{_at(payload, 'issue', 'title')}\n\n{_at(payload, 'issue', 'body') or ''}"
+    text = f"{_at(payload, 'issue', 'title')}\n\n{_at(payload, 'issue', 'body') or ''}"
     return {
-        "intent": f"Do what issue {number} asks for.\n\n{quote_untrusted(words, f'issue {number}')}",
+        "intent": f"Do what issue {number} asks for.\n\n{quote_untrusted(text, f'issue {number}')}",
         "intent_from": f"issue:{number}",
     }
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from flows.services.server import prefect_client
+from flows.services.prefect_client import prefect_client
 
 if TYPE_CHECKING:
     from prefect.events.schemas.automations import AutomationCore

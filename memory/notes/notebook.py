@@ -20,7 +20,7 @@ from memory.notes.embedding import NoteEmbedder
 from memory.notes.generation import notebook_transaction
 from memory.notes.injection import Injection, InjectionRequest, Injector
 from memory.notes.near_duplicates import NearDuplicate
-from memory.notes.run_notes import RunHistory
+from memory.notes.run_history import RunHistory
 from memory.notes.store import PERSON
 from memory.notes.type_book import NoteTypes
 from memory.notes.types import (

@@ -33,9 +33,9 @@ from memory.types import (
     SearchResult,
     StoreStats,
 )
-from memory.vectors.collection import FolderVectorIndex, ServedVectorIndex, VectorIndex
 from memory.vectors.index_name import index_name
 from memory.vectors.sync import Progress
+from memory.vectors.vector_index import FolderVectorIndex, ServedVectorIndex, VectorIndex
 
 Clock = Callable[[], datetime]
 

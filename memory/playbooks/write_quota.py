@@ -41,8 +41,8 @@ def count_write(connection: Connection, run_id: str, *, new: bool = False) -> No
         connection.execute(insert(run_writes).values(run_id=run_id, writes=0, created=0))
     if not connection.execute(update(run_writes).where(*left).values(**raised)).rowcount:
         raise PlaybookInvalid(
-            f"this run may keep {MAX_NEW_PLAYBOOKS} new playbooks, and write {MAX_WRITES} times in all: that is used "
-            "up. Say in your answer what else should be kept"
+            f"this run has used up its {MAX_WRITES} writes or {MAX_NEW_PLAYBOOKS} new playbooks. "
+            "Say in your answer what else should be kept"
         )
 
 

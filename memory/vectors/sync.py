@@ -10,8 +10,8 @@ from memory.tables import last_changes, outdated_playbooks, playbook_tags, playb
 from memory.types import Vector
 from memory.vectors import stored_vectors
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.collection import IndexUpdate, VectorIndex
 from memory.vectors.stored_vectors import TextToEmbed
+from memory.vectors.vector_index import IndexUpdate, VectorIndex
 
 Progress = Callable[[int, int], None]
 """Told how many of how many are done."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import TimeoutExpired, run
 from uuid import uuid4
 
-from contracts.whole_file import write_atomically
+from contracts.files import write_atomically
 from memory.lock_file import acquire_lock
 from memory.vectors.chroma import VectorIndexUnavailable
 

@@ -9,14 +9,14 @@ is one, the other flags have to do.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from contracts.gate import OpenModelAccess
 from contracts.json import text_at
-from nodes.agents.allowed import allowed_tool_names
+from contracts.model_access import OpenModelAccess
+from nodes.agents.activity import AgentActivity
+from nodes.agents.agent_process import LaunchCommand
+from nodes.agents.allowed_tools import allowed_tool_names
 from nodes.agents.cli import GATEWAY_PORT, AgentProgram, LaunchContext, cli_agent
 from nodes.agents.events import Event, content_blocks, result_marker
 from nodes.agents.lines import one_line
-from nodes.agents.session import LaunchCommand
-from nodes.agents.story import AgentActivity
 from nodes.agents.toolbox import MCP_SERVER_NAME
 from nodes.agents.types import Agent, OnLine
 

@@ -7,13 +7,18 @@ from hashlib import sha256
 from uuid import uuid4
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import AgentUsage, ModelAccess, OpenModelAccess, describe_usage
+from contracts.model_access import AgentUsage, ModelAccess, OpenModelAccess, describe_usage
 from contracts.run import DecisionCounts
 from contracts.sandbox import ExecResult, Sandbox
-from nodes.agents.allowed import check_allowed_tools
-from nodes.agents.session import FIRST_OUTPUT_TIMEOUT_S, AgentProcess, EventParser, LaunchCommand
-from nodes.agents.story import AgentActivity
-from nodes.agents.talk import Conversation
+from nodes.agents.activity import AgentActivity
+from nodes.agents.agent_process import (
+    FIRST_OUTPUT_TIMEOUT_S,
+    AgentProcess,
+    EventParser,
+    LaunchCommand,
+)
+from nodes.agents.allowed_tools import check_allowed_tools
+from nodes.agents.conversation import Conversation
 from nodes.agents.toolbox import ForwardedToolbox, forward_toolbox
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, token_spec
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from contracts.sandbox import ExecResult
-from nodes.agents.bench import NoNulText, ToolArgs, ToolContext, ToolOutput, ToolRefused
+from nodes.agents.tool_context import NoNulText, ToolArgs, ToolContext, ToolOutput, ToolRefused
 
 _SEARCH_TIMEOUT_S = 60.0
 _NO_PROGRAM = 127

@@ -4,7 +4,7 @@ from itertools import islice
 
 from pydantic import Field
 
-from nodes.agents.bench import NoNulText, ToolArgs, ToolContext, ToolOutput, ToolRefused
+from nodes.agents.tool_context import NoNulText, ToolArgs, ToolContext, ToolOutput, ToolRefused
 
 _LINE_CAP = 2000
 _BINARY_PROBE = 8192

@@ -6,10 +6,10 @@ from math import inf
 from types import MappingProxyType
 
 from contracts.chat import Usage
-from contracts.gate import AgentUsage, describe_usage
+from contracts.model_access import AgentUsage, describe_usage
 from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied
-from nodes.agents.talk import Conversation
+from nodes.agents.conversation import Conversation
 from nodes.agents.types import AgentLimits, AgentResult
 
 

@@ -7,18 +7,22 @@ from dataclasses import replace
 from contracts.agents import NATIVE
 from contracts.chat import ChatRequest, Complete, Message, Reply
 from contracts.errors import ModelUnavailable
-from contracts.gate import BUDGET_EXCEEDED, OpenModelAccess
+from contracts.model_access import BUDGET_EXCEEDED, OpenModelAccess
 from contracts.sandbox import Sandbox
 from contracts.tool import Allowed, Guard
-from nodes.agents.allowed import allowed_native_tools, allowed_tools_guard, parse_allowed_tools
-from nodes.agents.bench import ToolContext
-from nodes.agents.calls import ToolCallRunner
+from nodes.agents.allowed_tools import (
+    allowed_native_tools,
+    allowed_tools_guard,
+    parse_allowed_tools,
+)
+from nodes.agents.conversation import Conversation
 from nodes.agents.history import provider_safe
 from nodes.agents.lines import one_line
 from nodes.agents.meter import UsageMeter
 from nodes.agents.prompts import system_prompt
 from nodes.agents.stuck import StuckDetector
-from nodes.agents.talk import Conversation
+from nodes.agents.tool_calls import ToolCallRunner
+from nodes.agents.tool_context import ToolContext
 from nodes.agents.toolbox import offered_tools
 from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, token_spec
 from nodes.text import truncate_middle

@@ -7,7 +7,7 @@ from threading import Lock
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
-from nodes.agents.talk import NO_CONVERSATIONS, Conversation, ConversationStore
+from nodes.agents.conversation import NO_CONVERSATIONS, Conversation, ConversationStore
 from nodes.agents.types import DEFAULT_TIME_S, Agent, AgentLimits, AgentTask, OnLine
 from nodes.execute import RunAgent
 from nodes.projects.find import has_network

@@ -8,7 +8,7 @@ from pathlib import Path
 from contracts.sandbox import Sandbox
 from contracts.tool import Tool
 from contracts.toolbox import Toolbox
-from nodes.agents.allowed import PLAYBOOKS_WORD, parse_allowed_tools
+from nodes.agents.allowed_tools import PLAYBOOKS_WORD, parse_allowed_tools
 from nodes.agents.types import AgentTask
 
 MCP_SERVER_NAME = "playbooks"

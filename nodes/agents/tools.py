@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from contracts.errors import SandboxFileError
 from contracts.tool import Tool, ToolCall
-from nodes.agents.bench import ToolContext, ToolOutput, ToolRefused
 from nodes.agents.command_tools import Bash, SearchFiles
 from nodes.agents.file_tools import EditFile, ReadFile, WriteFile
+from nodes.agents.tool_context import ToolContext, ToolOutput, ToolRefused
 from nodes.text import truncate_middle
 
 TOOL_OUTPUT_CAP = 30_000

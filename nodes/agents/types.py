@@ -6,11 +6,11 @@ from types import MappingProxyType
 from typing import Literal
 
 from contracts.chat import Usage
-from contracts.gate import TokenSpec, describe_usage, limit_reached
+from contracts.model_access import TokenSpec, describe_usage, limit_reached
 from contracts.run import DecisionCounts, NodeResult
 from contracts.sandbox import Sandbox
 from contracts.toolbox import Toolbox
-from nodes.agents.talk import Conversation, SaveConversation, StillCurrent
+from nodes.agents.conversation import Conversation, SaveConversation, StillCurrent
 from nodes.types import DEFAULT_MAX_TURNS
 
 DEFAULT_TIME_S = 1800.0

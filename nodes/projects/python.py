@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 from nodes.projects.discover import TEST_FILE, unittest_discover_command
 from nodes.projects.files import ProjectFiles, table_at
-from nodes.projects.needs import extras_for_tests, requirements_for_tests
 from nodes.projects.pytest_options import pytest_options
+from nodes.projects.python_requirements import extras_for_tests, requirements_for_tests
 from nodes.projects.types import Project
 
 _SITE = ".git/harness-site"

@@ -9,8 +9,8 @@ from functools import partial
 from hashlib import sha1, sha256
 from typing import NamedTuple
 
-from contracts.gate import GuardBounds
 from contracts.json import Json, json_digest
+from contracts.model_access import GuardBounds
 from contracts.tool import Denied
 from policy.errors import TooManyLinks
 from policy.guard.guard import (
@@ -21,7 +21,7 @@ from policy.guard.guard import (
     workspace_path,
 )
 from policy.guard.links import SymbolicLinks
-from policy.plan.question import ApprovalRequest
+from policy.plan.approval_request import ApprovalRequest
 from policy.types import Approval
 
 COLLECTED_WORK = "the collected work"

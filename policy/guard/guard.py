@@ -15,8 +15,8 @@ from typing import Annotated
 from urllib.parse import unquote
 
 from contracts.entity import EMPTY_LABEL, Entity, Label, derive
-from contracts.gate import GuardBounds
 from contracts.json import Json
+from contracts.model_access import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
 from policy.authority import Authority
 from policy.errors import OperationFailed

@@ -12,7 +12,7 @@ from policy.database import read_transaction, write_transaction
 from policy.errors import LogDamaged
 from policy.log.events import Draft, Event, Kind, entity_from_line, event_from_line, place_drafts
 from policy.log.head import HeadFile, LogHead
-from policy.log.merge import History
+from policy.log.history import History
 from policy.log.merge_check import check_merge
 from policy.log.rows import (
     Tip,

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from policy.errors import EntityNotFound
-from policy.log.merge import History
+from policy.log.history import History
 
 Neighbours = Callable[[str], Iterable[str]]
 """Where one gets from an entity in one step."""

@@ -10,8 +10,8 @@ from contracts.entity import Entity, Label
 from contracts.json import Json, canonical_json
 from policy.errors import EventsInvalid
 from policy.log.events import Event, Kind, entity_line
+from policy.log.history import History
 from policy.log.integrity import CausalityCheck
-from policy.log.merge import History
 
 _T = TypeVar("_T", bound=BaseModel)
 

@@ -1,7 +1,7 @@
 """What a log refuses to take in, though it hangs together. Pure."""
 
 from policy.errors import EventsInvalid
-from policy.log.merge import History, merge
+from policy.log.history import History, merge
 from policy.log.taint import data_flow, entities_losing_tags
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contracts.entity import Entity
 from contracts.json import Json
 from policy.log.events import Event
-from policy.log.merge import History
+from policy.log.history import History
 
 PREFIX = "harness"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from contracts.json import Json, canonical_json
 from contracts.tool import Decision, Denied
 from policy.log.events import Event
-from policy.log.merge import History
+from policy.log.history import History
 from policy.log.taint import DataFlow, data_flow
 
 Decide = Callable[[Mapping[str, Json]], Decision]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from contracts.entity import Label, join_labels
 from policy.log.approval_state import was_approved_before
 from policy.log.events import Event
-from policy.log.merge import History
+from policy.log.history import History
 
 UNKNOWN_LABEL = Label(taint=frozenset({"unknown"}))
 """The label of an entity that an event names and nobody has."""

@@ -7,7 +7,7 @@ from operator import or_
 
 from contracts.json import as_mapping
 from policy.log.events import Event
-from policy.log.merge import History
+from policy.log.history import History
 from policy.log.taint import DataFlow, data_flow
 from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
 

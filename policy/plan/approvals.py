@@ -14,8 +14,8 @@ from contracts.json import canonical_json
 from policy.database import read_transaction, write_transaction
 from policy.denial_json import denial_from_json, denial_to_json
 from policy.log.events import Draft
+from policy.plan.approval_request import ApprovalReply, ApprovalRequest, Approver
 from policy.plan.plan_log import Append
-from policy.plan.question import ApprovalReply, ApprovalRequest, Approver
 from policy.tables import approvals
 from policy.types import APPROVAL_TTL_S, Approval, ApprovalStatus
 

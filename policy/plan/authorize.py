@@ -10,8 +10,8 @@ from contracts.json import Json
 from contracts.tool import Denied
 from policy.errors import OperationFailed, ResultNotSaved, WaitingForPerson
 from policy.plan.apply import run_operation, skipped_result, step_origin
+from policy.plan.approval_request import ApprovalReply, ApprovalRequest, Approver
 from policy.plan.plan_log import PlanLog
-from policy.plan.question import ApprovalReply, ApprovalRequest, Approver
 from policy.plan.references import ReferenceMissing
 from policy.plan.registry import Operation
 from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, resolve

@@ -15,9 +15,9 @@ from contracts.tool import Denied
 from policy.authority import Authority
 from policy.errors import OperationFailed
 from policy.plan.apply import check_result, foreach_result, step_origin
+from policy.plan.approval_request import NO_APPROVER, Approver
 from policy.plan.authorize import AuthorizedCall, Compose, StepAuthorizer, StepStopped
 from policy.plan.plan_log import PlanLog
-from policy.plan.question import NO_APPROVER, Approver
 from policy.plan.references import ReferenceMissing, value_at
 from policy.plan.registry import Registry
 from policy.plan.resolve import PolicyContext, StepCall

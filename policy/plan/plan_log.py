@@ -8,8 +8,8 @@ from contracts.json import Json
 from contracts.tool import Decision, Denied
 from policy.denial_json import denial_to_json
 from policy.log.events import Draft, Event, Kind
+from policy.plan.approval_request import ApprovalReply, ApprovalRequest
 from policy.plan.decision_record import PLAN_POLICY_VERSION, decision_inputs
-from policy.plan.question import ApprovalReply, ApprovalRequest
 from policy.plan.resolve import PolicyContext, ResolvedCall, StepCall, resolve
 
 Append = Callable[[Draft], object]

@@ -6,7 +6,7 @@ import os
 import stat
 from contextlib import suppress
 
-from sandbox.supervisor.tree import field, marked
+from sandbox.supervisor.process_tree import field, marked
 
 SENT = b"scm_fds"
 """How many descriptors wait in a socket for who takes them; kernels before 5.11 do not tell."""

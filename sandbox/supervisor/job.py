@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from sandbox.supervisor.frames import CHUNK, INPUT, STDERR, STDOUT, TAKEN, WINDOW
-from sandbox.supervisor.tree import ProcessTree
+from sandbox.supervisor.process_tree import ProcessTree
 
 KILLED = 128 + signal.SIGKILL
 READABLE, WRITABLE, PRIVATE = 0o640, 0o620, 0o600

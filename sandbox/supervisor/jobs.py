@@ -13,7 +13,7 @@ from sandbox.supervisor.disk import LOOK_S
 from sandbox.supervisor.frames import CHUNK, DONE, STOP, shorten
 from sandbox.supervisor.job import Job, KernelCounts
 from sandbox.supervisor.launch import Launcher, LaunchFailed
-from sandbox.supervisor.tree import FIRST_MARK, MARKS, ProcessTree, children, orphans
+from sandbox.supervisor.process_tree import FIRST_MARK, MARKS, ProcessTree, children, orphans
 from sandbox.supervisor.users import find_user
 
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")

@@ -13,7 +13,7 @@ from pwd import struct_passwd
 from typing import NoReturn
 
 from sandbox.supervisor.held import add_held, content
-from sandbox.supervisor.tree import marked
+from sandbox.supervisor.process_tree import marked
 
 TOLD = 500
 """Marks whose writing is told: what a pipe holds at once."""

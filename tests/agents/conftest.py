@@ -9,8 +9,8 @@ from nodes.agents.cli import GATEWAY_PORT
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import ensure_agents
+from sandbox.spec import SandboxSpec
 from tests.support.agents import Bench
 from tests.support.running_gateway import running_gateway
 

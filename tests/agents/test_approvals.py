@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from contracts.agents import AGENTS
-from contracts.gate import AgentUsage, GuardBounds
+from contracts.model_access import AgentUsage, GuardBounds
 from contracts.run import DecisionCounts
 from flows.audit.event_log import event_log
 from policy.guard.guard import SECRET_FILES

@@ -5,7 +5,7 @@ import pytest
 from contracts.agents import AGENTS, CLI_AGENTS
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from contracts.run import DecisionCounts
 from nodes.agents.types import AgentLimits
 from policy.guard.guard import SECRET_FILES

@@ -7,11 +7,11 @@ import pytest
 
 from contracts.errors import SandboxLost
 from nodes.agents.cli import GATEWAY_PORT
-from nodes.agents.talk import Conversation, StillCurrent
+from nodes.agents.conversation import Conversation, StillCurrent
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
+from sandbox.spec import SandboxSpec
 from tests.support.agent_calls import reply, shell
 from tests.support.agents import Bench
 from tests.support.hostile import inside

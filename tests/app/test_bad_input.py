@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.terminal.who import user_name
+from app.terminal.identity import user_name
 from tests.support.app import Harness
 from tests.support.repositories import fingerprint, git
 

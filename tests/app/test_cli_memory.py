@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from app.terminal.out import set_up_logging
+from app.terminal.output import set_up_logging
 from contracts.errors import (
     OptionInvalid,
     RunNotFound,

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page
 
-from flows.services import local
+from flows.services import prefect_server
 from tests.support.waiting import LONG_S
 
 pytestmark = [pytest.mark.browser, pytest.mark.prefect]
@@ -70,5 +70,7 @@ def test_a_page_elsewhere_starts_resumes_reads_and_frames_nothing(
     assert tried.pop("blind") == ["sent", "sent"]
     assert tried == {"read": "failed", "json": ["failed", "failed"], "socket": "failed"}
     with page.expect_event("framenavigated") as framed:
-        page.evaluate("to => document.querySelector('iframe').src = to", local.ui_url(prefect_api))
+        page.evaluate(
+            "to => document.querySelector('iframe').src = to", prefect_server.ui_url(prefect_api)
+        )
     assert framed.value.url == "chrome-error://chromewebdata/"

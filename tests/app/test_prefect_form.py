@@ -17,14 +17,14 @@ from app.demo.request import make_repository
 from flows.config.settings import SandboxSettings, Settings, load_settings
 from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host.local_stack import bring_up, take_down
-from flows.plans.wiring import plan_dependencies
+from flows.plans.dependencies import plan_dependencies
 from flows.recall.library import configured_library
 from flows.runs.layout import CHECKPOINT
 from flows.runs.run_record import read_record
 from flows.runs.runs import read_report
-from flows.services import local
+from flows.services import prefect_server
 from flows.services.deploy import start_deployment
-from sandbox.process import has_exited, pid_of
+from sandbox.process_label import has_exited, pid_of
 from sandbox.reap import list_sandboxes, reap
 from tests.support.app import BY_WORDS, Harness
 from tests.support.here import here
@@ -77,7 +77,7 @@ def api(home: Path, begun: Callable[[Path], None]) -> Iterator[str]:
         for name, value in BY_WORDS.items():
             patch.setenv(name, value)
         bring_up(settings, lambda _: None)
-        yield local.up(settings).url
+        yield prefect_server.up(settings).url
         take_down(settings)
         reap(
             docker_engine(), sandbox_owner(settings), everything=True

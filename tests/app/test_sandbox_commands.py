@@ -10,11 +10,11 @@ import pytest
 from flows.config.settings import load_settings
 from flows.execution.wiring import docker_engine, sandbox_owner
 from sandbox.container import DockerSandbox
-from sandbox.flags import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from sandbox.images import BASE_IMAGE
 from sandbox.pool import SandboxPool
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 from sandbox.reap import reap
+from sandbox.spec import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from tests.support.app import Harness
 
 pytestmark = pytest.mark.docker

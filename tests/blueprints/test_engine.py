@@ -11,8 +11,8 @@ from blueprints.engine import NodeRunner, execute_blueprint, run_nodes
 from contracts.errors import NodeBroken, SandboxLost
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from nodes.blame import describe_node_error
 from nodes.commands import command
+from nodes.node_errors import describe_node_error
 from nodes.types import Agentic, Node
 from sandbox.scripted import ScriptedSandbox
 from tests.support.small_nodes import FIXED, agent_done, agent_writes, check, fails, run, works

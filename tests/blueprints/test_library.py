@@ -9,7 +9,7 @@ import pytest
 from blueprints.find import find_blueprint, installed_names
 from blueprints.prompts import prompt_template
 from contracts.run import NodeResult
-from nodes.agents.allowed import parse_allowed_tools
+from nodes.agents.allowed_tools import parse_allowed_tools
 from nodes.changes import commit_message
 from nodes.text import code_block
 from nodes.types import Agentic, Validate

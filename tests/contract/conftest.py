@@ -7,9 +7,9 @@ import pytest
 from contracts.sandbox import PersistentSandbox
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.scripted import ScriptedSandbox
+from sandbox.spec import SandboxSpec
 
 
 @pytest.fixture(

@@ -15,7 +15,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Message
 from contracts.errors import ModelUnavailable
-from contracts.gate import INTERNAL_AGENT, ModelAccess, TokenSpec
+from contracts.model_access import INTERNAL_AGENT, ModelAccess, TokenSpec
 from contracts.tool import Tool
 from providers.client import Gateway
 from providers.embed import EmbeddingRequest

@@ -5,7 +5,7 @@ from stat import S_IMODE
 
 import pytest
 
-from contracts.whole_file import write_atomically
+from contracts.files import write_atomically
 
 
 def rights(path: Path) -> int:

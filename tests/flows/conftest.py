@@ -12,7 +12,7 @@ from flows.config.settings import Settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.orchestration.start import connected_to
-from flows.services import local
+from flows.services import prefect_server
 from tests.support.flows import DONE, Ask, ask, model, repository, shop
 from tests.support.waiting import LONG_S
 
@@ -35,7 +35,7 @@ def own_server(tmp_path: Path, begun: Callable[[Path], None]) -> Iterator[Settin
     made = Settings(home=tmp_path / "home", server_port=0)
     begun(made.home)
     yield made
-    local.down(made)
+    prefect_server.down(made)
 
 
 @pytest.fixture

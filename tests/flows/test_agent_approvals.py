@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contracts.gate import GuardBounds, TokenSpec
+from contracts.model_access import GuardBounds, TokenSpec
 from contracts.run import RunReport
 from flows.audit.event_log import event_log
 from flows.audit.policies import POLICIES
@@ -26,8 +26,8 @@ from policy.log.event_log import EventLog
 from policy.log.replay import replay
 from policy.log.taint import data_flow
 from policy.log.verify import verify
+from policy.plan.approval_request import ApprovalRequest
 from policy.plan.approvals import Approvals
-from policy.plan.question import ApprovalRequest
 from policy.types import Approval, ApprovalStatus
 from providers.run_account import RunTerms
 from tests.support.flows import Ask

@@ -133,9 +133,9 @@ def test_a_deployment_whose_flow_is_gone_stays_and_is_named(
 def test_two_homes_may_deploy_to_a_new_server_at_once(
     own_server: Settings, home: Callable[[str], Settings]
 ) -> None:
-    from flows.services import local
+    from flows.services import prefect_server
 
-    api = local.up(own_server).url
+    api = prefect_server.up(own_server).url
     with ThreadPoolExecutor(2) as threads:
         done = list(threads.map(lambda name: deploy(api, home(name)), ("first", "second")))
     assert all(one.notes == () for one in done)

@@ -17,7 +17,7 @@ import pytest
 from flows.host import fork_server
 from flows.host.fork_server import forking
 from flows.host.run_process import ENGINE, FORK_SERVER
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 
 
 class Server(NamedTuple):

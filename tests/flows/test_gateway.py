@@ -12,7 +12,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Message
 from contracts.errors import BudgetExceeded, ModelRefused, ModelUnavailable
-from contracts.gate import TokenSpec
+from contracts.model_access import TokenSpec
 from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint

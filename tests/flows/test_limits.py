@@ -20,8 +20,8 @@ from flows.config.settings import LimitSettings, load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.orchestration.compile import compile_blueprint
 from flows.orchestration.limits import hold_slots, run_limits
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.request import PlanRequest
-from flows.plans.wiring import plan_dependencies
 from nodes.commands import command
 from tests.support.flows import DONE
 from tests.support.requested import requested

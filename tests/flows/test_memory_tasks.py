@@ -216,8 +216,8 @@ def test_a_run_that_asks_nothing_of_memory_does_not_wait_for_its_libraries() -> 
 def test_what_memory_needs_is_loaded_while_a_run_does_something_else(own_home: Path) -> None:
     told = (
         "import sys, threading\n"
-        "from flows.recall.playbooks import memory\n"
-        "memory().prepare()\n"
+        "from flows.recall.playbooks import run_memory\n"
+        "run_memory().prepare()\n"
         "[t.join() for t in threading.enumerate() if t.name == 'memory']\n"
         "print('memory.playbooks.library' in sys.modules)"
     )

@@ -33,7 +33,7 @@ from memory.scope import Scope
 from nodes.execute import RunAgent
 from nodes.types import Agentic
 from providers.read_trajectory import read_trajectory
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 from tests.support.flows import DONE, Ask
 
 WORDS = MemorySettings(embedding=EmbeddingSettings(provider="none"), holdout_share=0.0)

@@ -17,6 +17,7 @@ from flows.audit.policies import POLICIES
 from flows.config.policy import PolicySettings
 from flows.config.settings import load_settings
 from flows.execution.dependencies import OpenedSandbox
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.process import plan_folder
 from flows.plans.request import PlanRequest
 from flows.plans.run import (
@@ -27,7 +28,6 @@ from flows.plans.run import (
     record_agreed_plan,
 )
 from flows.plans.state import plan_state
-from flows.plans.wiring import plan_dependencies
 from policy.log.replay import replay
 from policy.plan.executor import StepOutcome
 from sandbox.scripted import ScriptedSandbox
@@ -162,7 +162,7 @@ def test_the_files_that_a_plan_left_last_as_long_as_what_it_waits_for(
 
     first = kept()
     assert kept() == first
-    monkeypatch.setattr("flows.plans.workspace.FRESH", timedelta(0))
+    monkeypatch.setattr("flows.plans.workspace.RENEW_AFTER", timedelta(0))
     assert kept() == first + 1
     approve_all(shop)
     assert [one.status for one in go(shop, 0, 1)] == ["done", "done"]

@@ -16,10 +16,10 @@ from contracts.chat import ChatRequest, Message, Reply
 from flows.config.settings import load_settings
 from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
 from flows.plans.run import draft_plan, open_plan_run, plan_report, record_agreed_plan
-from flows.plans.wiring import plan_dependencies
 from flows.runs.report import to_json
 from flows.runs.run_record import read_record
 from nodes.commands import shell

@@ -21,12 +21,12 @@ from flows.audit.policies import POLICIES
 from flows.config.policy import MailSettings, PolicySettings
 from flows.config.settings import Settings, load_settings
 from flows.execution.dependencies import OpenedSandbox
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.report import PlanReport
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, draft_plan, open_plan_run, record_agreed_plan
-from flows.plans.start import run_plan_in_prefect
+from flows.plans.run_in_prefect import run_plan_in_prefect
 from flows.plans.state import plan_state
-from flows.plans.wiring import plan_dependencies
 from policy.log.replay import replay
 from policy.log.verify import verify
 from sandbox.scripted import ScriptedSandbox
@@ -205,11 +205,11 @@ def test_approved_exactly_that_one_mail_leaves_also_after_a_restart(
 
 KILLED = """
 import os, signal
-from flows.plans.run import open_run
-from flows.plans.wiring import plan_shop
+from flows.plans.run import open_plan_run
+from flows.plans.dependencies import plan_dependencies
 from flows.config.settings import load_settings
 
-with plan_shop(load_settings()) as shop, open_run(shop, "r1"):
+with plan_dependencies(load_settings()) as shop, open_plan_run(shop, "r1"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

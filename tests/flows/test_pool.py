@@ -13,7 +13,10 @@ from flows.execution.wiring import build_dependencies, docker_engine, sandbox_ow
 from flows.host import pool
 from flows.services import daemon
 from nodes.commands import command
-from sandbox.flags import (
+from sandbox.images import BASE_IMAGE
+from sandbox.process_label import process_label
+from sandbox.reap import SandboxInfo, list_sandboxes, reap
+from sandbox.spec import (
     CREATOR_LABEL,
     OWNER_LABEL,
     SandboxLimits,
@@ -21,9 +24,6 @@ from sandbox.flags import (
     container_labels,
     create_flags,
 )
-from sandbox.images import BASE_IMAGE
-from sandbox.process import process_label
-from sandbox.reap import SandboxInfo, list_sandboxes, reap
 from tests.support.flows import Ask
 from tests.support.waiting import LONG_S, wait_until
 

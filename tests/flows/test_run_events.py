@@ -140,7 +140,9 @@ def test_a_log_that_cannot_be_written_stops_the_run_before_its_first_node(
     shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     with pytest.raises(LogUnavailable, match="disk full"):
-        run_blueprint(ask(two_commands()), replace(shop, open_event_log=failing(after=0)), run_id="r1")
+        run_blueprint(
+            ask(two_commands()), replace(shop, open_event_log=failing(after=0)), run_id="r1"
+        )
     report = read_report(shop.runs, "r1")
     assert (report.status, report.nodes) == ("failure", ())
     assert "disk full" in (report.error or "")
@@ -150,7 +152,9 @@ def test_an_outage_in_the_middle_stops_the_run_and_keeps_the_work(
     shop: RunDependencies, ask: Ask, repository: Path
 ) -> None:
     with pytest.raises(LogUnavailable):
-        run_blueprint(ask(two_commands()), replace(shop, open_event_log=failing(after=1)), run_id="r1")
+        run_blueprint(
+            ask(two_commands()), replace(shop, open_event_log=failing(after=1)), run_id="r1"
+        )
     report = read_report(shop.runs, "r1")
     assert [node.name for node in report.nodes] == ["one"]
     assert any("does not hold all of this run" in notice for notice in report.notices)
@@ -159,7 +163,9 @@ def test_an_outage_in_the_middle_stops_the_run_and_keeps_the_work(
 
 def test_an_outage_at_the_end_is_told_too(shop: RunDependencies, ask: Ask) -> None:
     with pytest.raises(LogUnavailable):
-        run_blueprint(ask(two_commands()), replace(shop, open_event_log=failing(after=3)), run_id="r1")
+        run_blueprint(
+            ask(two_commands()), replace(shop, open_event_log=failing(after=3)), run_id="r1"
+        )
     report = read_report(shop.runs, "r1")
     assert report.status == "success"
     assert any("disk full" in notice for notice in report.notices)

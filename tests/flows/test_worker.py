@@ -21,9 +21,9 @@ from flows.config.settings import Settings
 from flows.services.daemon import Daemon, RunningDaemon, free_port
 from flows.services.deploy import JOB_COMMAND, WORK_POOL
 from flows.services.fingerprint import PROVIDER_VARIABLES, fingerprint
-from flows.services.server import prefect_client
+from flows.services.prefect_client import prefect_client
 from flows.services.worker import worker_daemon
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 from tests.support.forks import Fork
 from tests.support.workers import make_pool
 

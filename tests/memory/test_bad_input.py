@@ -217,7 +217,7 @@ OPEN = """
 import sys, resource
 from pathlib import Path
 from memory.playbooks.library import open_library
-from memory.types import Content
+from memory.types import PlaybookContent
 from memory.errors import StoreUnavailable
 if len(sys.argv) > 2:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
@@ -225,7 +225,7 @@ home = Path(sys.argv[1])
 try:
     with open_library(home / 'harness.db', index=home / 'index') as library:
         for n in range(500):
-            library.create(Content(title=f'playbook {n}', process='x' * 9000))
+            library.create(PlaybookContent(title=f'playbook {n}', process='x' * 9000))
 except StoreUnavailable as error:
     print(error)
 """

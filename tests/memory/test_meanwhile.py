@@ -108,7 +108,7 @@ def test_others_write_while_words_are_made_anew(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr("memory.playbooks.upkeep.BATCH", 1)
+    monkeypatch.setattr("memory.playbooks.upkeep.CHANGES_PER_BATCH", 1)
     monkeypatch.setattr(
         "memory.playbooks.upkeep.sleep", lambda _: wait_until(lambda: "other" in order)
     )

@@ -158,16 +158,16 @@ FORK = """
 import os, sys
 from pathlib import Path
 from memory.playbooks.library import open_library
-from memory.types import Content, Execution, Query
+from memory.types import PlaybookContent, Execution, PlaybookQuery
 from tests.support.memory import WordEmbedder
 
 def found(library):
-    return [sorted(hit.places) for hit in library.search(Query(text="rotate keys", limit=3))]
+    return [sorted(hit.arm_ranks) for hit in library.search(PlaybookQuery(text="rotate keys", limit=3))]
 
 folder = Path(sys.argv[1])
 embedder = WordEmbedder().embedder
 with open_library(folder / "harness.db", index=folder / "index", embedder=embedder) as library:
-    made = library.create(Content(title="rotate keys"))
+    made = library.create(PlaybookContent(title="rotate keys"))
     print("parent", found(library), flush=True)
     child = os.fork()
     if not child:

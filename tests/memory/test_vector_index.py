@@ -12,7 +12,7 @@ from memory.playbooks.library import Library, open_library
 from memory.types import PlaybookContent, PlaybookFilter, PlaybookQuery, SearchArm
 from memory.vectors import sync
 from memory.vectors.chroma import IndexEntry
-from memory.vectors.collection import FolderVectorIndex, IndexUpdate
+from memory.vectors.vector_index import FolderVectorIndex, IndexUpdate
 from tests.support.memory import Open, WordEmbedder
 from tests.support.stores import new_store
 

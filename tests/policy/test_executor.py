@@ -6,7 +6,7 @@ from contracts.errors import HarnessError
 from contracts.json import Json
 from contracts.tool import Denied
 from policy.log.events import Draft
-from policy.plan.question import ApprovalRequest
+from policy.plan.approval_request import ApprovalRequest
 from policy.plan.registry import operation
 from tests.support.desk import (
     COMPOSED,

@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from contracts.entity import Entity, Label
-from policy.log.merge import History
+from policy.log.history import History
 from policy.log.prov import prov_document
 from tests.support.policy import OpenLog, draft, entity, three_events
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from contracts.tool import Allowed, Decision, Denied, ToolCall
-from nodes.agents.allowed import AGENT_TOOLS
+from nodes.agents.allowed_tools import AGENT_TOOLS
 from policy.guard.guard import SECRET_FILES, AgentGuard
 from policy.guard.protected import PROTECTED
 from policy.guard.shell_reader import shell_effects

@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts.gate import GuardBounds
+from contracts.model_access import GuardBounds
 from policy.errors import TooManyLinks
 from policy.guard.changed_files import ChangedFile, forbidden_changes
 from policy.guard.links import SymbolicLinks

@@ -13,11 +13,11 @@ from contracts.tool import Allowed, Denied
 from policy.authority import Authority
 from policy.file_labels import FileLabels, matches_any
 from policy.log.events import Draft
+from policy.plan.approval_request import NO_APPROVER
 from policy.plan.executor import PlanRun
 from policy.plan.outside_operations import Mail
 from policy.plan.plan_check import check_plan
 from policy.plan.plan_log import PlanLog
-from policy.plan.question import NO_APPROVER
 from policy.plan.registry import Operation, Registry
 from policy.plan.resolve import PolicyContext, StepCall
 from policy.plan.step_check import check_step

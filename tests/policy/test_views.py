@@ -12,7 +12,7 @@ from policy.errors import EntityNotFound
 from policy.log.events import Draft
 from policy.log.find import find_entity, on_paths_between, within_steps
 from policy.log.graph_text import MAX_BOXES, graph_rows, mermaid
-from policy.log.merge import History
+from policy.log.history import History
 from policy.log.view_spec import Graph, GraphEdge, GraphNode, Paragraph, ViewSpec, ViewTable
 from policy.log.view_text import MAX_ROWS, view_markdown
 from policy.log.views import run_view

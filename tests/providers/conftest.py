@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from contracts.gate import TokenSpec
+from contracts.model_access import TokenSpec
 from providers.client import Gateway
 from providers.run_account import RunTerms
 from tests.support.gateway import AgentClient, Open, Script

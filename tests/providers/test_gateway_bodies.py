@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from contracts.gate import TokenSpec
+from contracts.model_access import TokenSpec
 from contracts.tool import Allowed
 from providers.account import MAX_CONCURRENT, MAX_PENDING_BYTES, Account
 from providers.gateway import MAX_BODY_BYTES, gateway_app
-from providers.ledger import OpenRuns
+from providers.open_runs import OpenRuns
 from providers.run_account import RunTerms
 from tests.support.gateway import AgentClient, Open, Script
 from tests.support.waiting import wait_until

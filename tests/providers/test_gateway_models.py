@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from contracts.errors import ModelUnavailable
-from contracts.gate import INTERNAL_AGENT
+from contracts.model_access import INTERNAL_AGENT
 from providers.account import MAX_CONSECUTIVE_FAILURES
 from providers.client import Gateway
 from tests.support import openai_events

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from contracts.errors import ModelUnavailable
-from providers.answer import call_model
-from providers.ask import ModelRequest
+from providers.call_model import call_model
+from providers.model_request import ModelRequest
 from tests.support import anthropic_events
 from tests.support.fake_provider import Answer, Provider, provider
 from tests.support.gateway import Open

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from contracts.errors import ModelUnavailable, OptionInvalid
-from contracts.gate import BUDGET_EXCEEDED, TokenSpec
-from providers import gateway_admin, litellm_door
+from contracts.model_access import BUDGET_EXCEEDED, TokenSpec
+from providers import gateway_admin, litellm_setup
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
 from providers.read_trajectory import first_difference
@@ -31,13 +31,13 @@ def slow_import(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     def slow() -> ModuleType:
         over.wait()
-        return litellm_door
+        return litellm_setup
 
-    monkeypatch.setattr(litellm_door, "litellm", slow)
+    monkeypatch.setattr(litellm_setup, "litellm", slow)
     monkeypatch.setattr(gateway_admin, "LOAD_ANSWER_S", 0.01)
-    litellm_door._import.cache_clear()
+    litellm_setup._import.cache_clear()
     yield over
-    litellm_door._import.cache_clear()
+    litellm_setup._import.cache_clear()
 
 
 def test_the_token_of_an_agent_makes_no_vectors(agent: Open, script: Script) -> None:

@@ -129,7 +129,7 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
 
 
 def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("providers.account.SETTLES_S", LONG_S)
+    monkeypatch.setattr("providers.account.SETTLE_TIMEOUT_S", LONG_S)
     monkeypatch.setattr("providers.client._PATIENCE_S", LONG_S)
     with provider(ENDLESS) as served:
         use_as_openai(served, monkeypatch)

@@ -7,10 +7,10 @@ import pytest
 from contracts.chat import ChatRequest, Message, Usage
 from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.tool import ToolCall
-from providers.answer import RunModels
-from providers.ask import ModelRequest
-from providers.litellm_door import litellm
-from providers.pieces import collect
+from providers.answer_parts import collect
+from providers.call_model import RunModels
+from providers.litellm_setup import litellm
+from providers.model_request import ModelRequest
 from tests.support.direct import complete, scripted_complete
 
 ASK = ChatRequest(model="scripted/any", messages=[Message(role="user", content="go")])

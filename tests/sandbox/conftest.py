@@ -9,10 +9,10 @@ import pytest
 from contracts.sandbox import Sandbox
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.repos import BaseCommit, fetch_base
 from sandbox.scripted import ScriptedSandbox
+from sandbox.spec import SandboxLimits, SandboxSpec
 from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import make_repo
 from tests.support.sandboxes import OWNER, StartSandbox

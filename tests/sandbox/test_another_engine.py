@@ -16,9 +16,9 @@ from contracts.errors import DockerUnavailable, SandboxLost
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
+from sandbox.spec import SandboxSpec
 from tests.support.own_engine import OwnEngine, make_certificates, own_engine
 from tests.support.sandboxes import begin
 from tests.support.waiting import LONG_S, wait_until

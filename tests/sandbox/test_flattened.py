@@ -11,10 +11,10 @@ from contracts.errors import SandboxNotAFile
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_snapshots
 from sandbox.snapshots import MAX_LAYERS, SnapshotStore
+from sandbox.spec import SandboxSpec
 from tests.support.sandboxes import images_that_name
 from tests.support.workspace_work import slim
 

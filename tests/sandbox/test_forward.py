@@ -10,12 +10,12 @@ import pytest
 from contracts.errors import SandboxLost, Unavailable
 from contracts.sandbox import Command
 from sandbox import wire
-from sandbox.attach import PlainStream
 from sandbox.container import DockerSandbox
-from sandbox.forward import PortForward
-from sandbox.link import SupervisorClient
-from sandbox.supervisor.forward import FIRST_CONNECTION, MAX_CONNECTIONS
+from sandbox.docker_stream import PlainStream
+from sandbox.port_forward import PortForward
 from sandbox.supervisor.frames import DONE, INPUT, RUN, STDOUT, STOP, TAKEN
+from sandbox.supervisor.port_forward import FIRST_CONNECTION, MAX_CONNECTIONS
+from sandbox.supervisor_client import SupervisorClient
 from sandbox.wire import Frame, FrameReader, encode
 from tests.support.waiting import LONG_S
 

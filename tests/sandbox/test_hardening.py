@@ -7,7 +7,7 @@ import pytest
 from contracts.errors import SandboxFileDenied
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
-from sandbox.supervisor.tree import FIRST_MARK
+from sandbox.supervisor.process_tree import FIRST_MARK
 
 UNTIL_OVER = "until test -e over; do sleep 0.1; done; echo ok"
 

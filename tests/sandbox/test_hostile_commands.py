@@ -7,7 +7,7 @@ import pytest
 
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
-from sandbox.flags import SandboxLimits
+from sandbox.spec import SandboxLimits
 from tests.support.sandboxes import StartSandbox
 from tests.support.waiting import LONG_S, growing_limits, wait_until
 

@@ -12,9 +12,9 @@ from contracts.sandbox import Command
 from sandbox.branches import publish_branch
 from sandbox.container import DockerSandbox
 from sandbox.diffs import diff
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.repos import BaseCommit
+from sandbox.spec import SandboxSpec
 from sandbox.workspace import clone_into_sandbox, collect_work
 from tests.support.git_repos import every_byte, run_git
 

@@ -8,8 +8,8 @@ from contracts.errors import ImageUnavailable
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE, BASE_RECIPE, RECIPE_LABEL, build_output, ensure_base
+from sandbox.spec import SandboxSpec
 
 
 def test_the_recipe_is_a_short_digest() -> None:

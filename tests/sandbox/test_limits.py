@@ -9,8 +9,8 @@ from contracts.errors import SandboxLost
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
+from sandbox.spec import SandboxLimits, SandboxSpec
 from sandbox.supervisor.disk import OVERRUNS
 from tests.support.sandboxes import OWNER, StartSandbox
 from tests.support.waiting import LONG_S, wait_until

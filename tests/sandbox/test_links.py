@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from sandbox.git import git
-from sandbox.links import symlinks
 from sandbox.repos import fetch_base
+from sandbox.symlinks import symlinks
 from tests.support.git_repos import commit_files, make_repo, run_git
 
 

@@ -13,12 +13,12 @@ import pytest
 
 from contracts.errors import DockerUnavailable, ImageUnavailable, SandboxLost
 from contracts.sandbox import Command
-from sandbox import link
+from sandbox import supervisor_client
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes
+from sandbox.spec import SandboxLimits, SandboxSpec
 from tests.support.sandboxes import SLEEP, StartSandbox, begin
 from tests.support.waiting import LONG_S, wait_until
 
@@ -43,7 +43,7 @@ def test_a_container_removed_under_a_command_is_lost(
 def test_a_command_that_cannot_be_ended_takes_its_container_along(
     engine: DockerEngine, start_sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "GRACE_S", 0.5)
+    monkeypatch.setattr(supervisor_client, "GRACE_S", 0.5)
     sandbox = start_sandbox(SandboxLimits())
     sleep, started = Command(argv=("sh", "-c", "echo on; sleep 60"), timeout_s=2), Event()
     with ThreadPoolExecutor(2) as threads:
@@ -101,11 +101,11 @@ def test_no_engine_says_where_and_what_to_do(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_killed_harness_leaves_no_container(engine: DockerEngine) -> None:
     program = (
         "from sandbox.container import DockerSandbox\n"
-        "from sandbox.engine import Engine\n"
-        "from sandbox.flags import SandboxSpec\n"
+        "from sandbox.engine import DockerEngine\n"
+        "from sandbox.spec import SandboxSpec\n"
         "from contracts.sandbox import Command\n"
         f"spec = SandboxSpec(image={BASE_IMAGE!r}, owner='harness-tests-killed', run_id='r')\n"
-        "sandbox = DockerSandbox.start(Engine(), spec)\n"
+        "sandbox = DockerSandbox.start(DockerEngine(), spec)\n"
         "sandbox.exec(Command(argv=('sh', '-c', 'echo; setsid sleep 900')),"
         " lambda *_: print('up', flush=True))\n"
     )

@@ -14,13 +14,13 @@ import pytest
 
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command
-from sandbox import flags
+from sandbox import spec as sandbox_spec
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxLimits, SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.pool import SandboxPool, take_from_pool
 from sandbox.reap import claim_leftover, list_sandboxes, list_snapshots, reap
+from sandbox.spec import SandboxLimits, SandboxSpec
 from tests.support.waiting import LONG_S
 
 pytestmark = pytest.mark.docker
@@ -94,14 +94,14 @@ def test_a_full_pool_is_left_alone_and_a_taken_one_is_replaced(
 
 RACER = """
 import sys
-from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec
-from sandbox.pool import take
-engine, spec, taken = Engine(), SandboxSpec.model_validate_json(sys.argv[1]), []
+from sandbox.engine import DockerEngine
+from sandbox.spec import SandboxSpec
+from sandbox.pool import take_from_pool
+engine, spec, taken = DockerEngine(), SandboxSpec.model_validate_json(sys.argv[1]), []
 engine.running({})
 print("ready", flush=True)
 for _ in sys.stdin:
-    taken.append(take(engine, spec))
+    taken.append(take_from_pool(engine, spec))
     print(taken[-1] and taken[-1].container_id, flush=True)
 """
 
@@ -156,7 +156,8 @@ def test_another_version_of_the_supervisor_is_not_given(
     engine: DockerEngine, spec: SandboxSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     SandboxPool(engine, spec, size=1).fill()
-    monkeypatch.setattr(flags, "supervisor_argv", lambda ttl_s: ["python3", "newer", str(ttl_s)])
+    argv = ["python3", "newer", "60"]
+    monkeypatch.setattr(sandbox_spec, "supervisor_argv", lambda _: argv)
     assert take_from_pool(engine, spec) is None
 
 
@@ -226,11 +227,11 @@ def test_of_a_dead_keeper_the_reaper_takes_the_idle_and_spares_the_taken(
     engine: DockerEngine, spec: SandboxSpec
 ) -> None:
     program = (
-        "from sandbox.engine import Engine\n"
-        "from sandbox.flags import SandboxSpec\n"
-        "from sandbox.pool import Pool\n"
+        "from sandbox.engine import DockerEngine\n"
+        "from sandbox.spec import SandboxSpec\n"
+        "from sandbox.pool import SandboxPool\n"
         f"spec = SandboxSpec.model_validate_json({spec.model_dump_json()!r})\n"
-        "Pool(Engine(), spec, size=2).fill()\n"
+        "SandboxPool(DockerEngine(), spec, size=2).fill()\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
     with taken(engine, spec) as sandbox:

@@ -12,13 +12,13 @@ import pytest
 from docker import APIClient
 
 from contracts.sandbox import Command
-from sandbox import flags
+from sandbox import spec
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec, create_flags
 from sandbox.images import BASE_IMAGE
-from sandbox.process import has_exited, process_label
+from sandbox.process_label import has_exited, process_label
 from sandbox.reap import Reaped, list_sandboxes, list_snapshots, reap
+from sandbox.spec import SandboxSpec, create_flags
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ def dead_label() -> str:
 def leave(engine: DockerEngine, owner: str, **labels: str) -> str:
     """A container such as a killed harness leaves, with these labels changed."""
     made = create_flags(spec_of(owner))
-    of_spec = flags.container_labels(spec_of(owner))
+    of_spec = spec.container_labels(spec_of(owner))
     container = engine.create(made | {"labels": of_spec | labels})
     engine.start(container)
     return container
@@ -74,25 +74,25 @@ def test_what_is_in_use_stays(engine: DockerEngine, owner: str) -> None:
 @pytest.mark.parametrize("why", ["deadline", "owner dead"])
 def test_leftovers_are_removed(engine: DockerEngine, owner: str, why: str) -> None:
     past = {
-        flags.DEADLINE_LABEL: str(int(time.time()) - 1),
-        flags.CREATOR_LABEL: "another-boot/pid[1]:1:1",
+        spec.DEADLINE_LABEL: str(int(time.time()) - 1),
+        spec.CREATOR_LABEL: "another-boot/pid[1]:1:1",
     }
-    changed = past if why == "deadline" else {flags.CREATOR_LABEL: dead_label()}
+    changed = past if why == "deadline" else {spec.CREATOR_LABEL: dead_label()}
     container = leave(engine, owner, **changed)
-    image = engine.commit(container, flags.container_labels(spec_of(owner)) | changed)
+    image = engine.commit(container, spec.container_labels(spec_of(owner)) | changed)
     assert reap(engine, owner) == Reaped((container,), (image,))
     assert (list_sandboxes(engine, owner), list_snapshots(engine, owner)) == ((), ())
 
 
 @pytest.mark.docker
 def test_a_clock_that_jumps_ends_nothing_that_lives(engine: DockerEngine, owner: str) -> None:
-    leave(engine, owner, **{flags.DEADLINE_LABEL: "1"})
+    leave(engine, owner, **{spec.DEADLINE_LABEL: "1"})
     assert reap(engine, owner) == Reaped((), ())
 
 
 @pytest.mark.docker
 def test_what_belongs_to_another_stays_whatever_its_state(engine: DockerEngine, owner: str) -> None:
-    leave(engine, owner, **{flags.CREATOR_LABEL: dead_label()})
+    leave(engine, owner, **{spec.CREATOR_LABEL: dead_label()})
     reap(engine, owner + "-not", everything=True)
     assert len(list_sandboxes(engine, owner)) == 1
     assert owner in {info.owner for info in list_sandboxes(engine)}
@@ -101,7 +101,7 @@ def test_what_belongs_to_another_stays_whatever_its_state(engine: DockerEngine, 
 @pytest.mark.docker
 def test_everything_means_everything_of_the_owner(engine: DockerEngine, owner: str) -> None:
     container = leave(engine, owner)
-    image = engine.commit(container, flags.container_labels(spec_of(owner)))
+    image = engine.commit(container, spec.container_labels(spec_of(owner)))
     assert reap(engine, owner, everything=True) == Reaped((container,), (image,))
 
 
@@ -131,18 +131,18 @@ def test_a_fork_lives_on_when_its_origin_is_gone(engine: DockerEngine, owner: st
 DIES = """
 import os, signal, sys
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec
-from sandbox.snapshots import Shelf
+from sandbox.engine import DockerEngine
+from sandbox.spec import SandboxSpec
+from sandbox.snapshots import SnapshotStore
 from tests.support.workspace_work import slim
 
-class Dying(Engine):
+class Dying(DockerEngine):
     def remove(self, container):
         os.kill(os.getpid(), signal.SIGKILL)
 
 spec = SandboxSpec(image=sys.argv[1], owner=sys.argv[2], run_id="r")
-shelf = Shelf(engine := Dying(), max_layers=0)
-sandbox = DockerSandbox(engine, spec, shelf).opened().__enter__()
+store = SnapshotStore(engine := Dying(), max_layers=0)
+sandbox = DockerSandbox(engine, spec, store).start_container().__enter__()
 slim(engine, sandbox.container_id)
 sandbox.checkpoint(600)
 """
@@ -164,7 +164,7 @@ def test_who_dies_while_it_makes_one_layer_leaves_nothing_for_long(
 def test_what_the_engine_lists_and_does_not_have_is_not_there(
     engine: DockerEngine, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    labels = flags.container_labels(spec_of(owner)) | {flags.CREATOR_LABEL: dead_label()}
+    labels = spec.container_labels(spec_of(owner)) | {spec.CREATOR_LABEL: dead_label()}
     gone = {"Id": "0" * 64, "Created": 0, "Labels": labels, "Names": ["/gone"]}
     there = APIClient.containers
     monkeypatch.setattr(APIClient, "containers", lambda *a, **k: [*there(*a, **k), gone])

@@ -11,8 +11,8 @@ import pytest
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
+from sandbox.spec import SandboxSpec
 
 pytestmark = [
     pytest.mark.docker,

@@ -9,9 +9,9 @@ import pytest
 from contracts.sandbox import Command
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.repos import fetch_base
+from sandbox.spec import SandboxSpec
 from sandbox.workspace import clone_into_sandbox
 from tests.support.git_repos import make_repo, run_git
 

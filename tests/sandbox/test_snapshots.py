@@ -11,9 +11,9 @@ from contracts.errors import SandboxLost
 from contracts.sandbox import Command, SnapshotId
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxSpec
 from sandbox.images import BASE_IMAGE
 from sandbox.reap import list_sandboxes, list_snapshots, reap, remove_checkpoints
+from sandbox.spec import SandboxSpec
 from tests.support.sandboxes import images_that_name, inspected
 
 pytestmark = pytest.mark.docker
@@ -50,9 +50,9 @@ def test_a_snapshot_holds_no_environment_of_a_command(
 WORK = """
 import sys
 from sandbox.container import DockerSandbox
-from sandbox.engine import Engine
-from sandbox.flags import SandboxSpec
-engine, spec = Engine(), SandboxSpec.model_validate_json(sys.argv[1])
+from sandbox.engine import DockerEngine
+from sandbox.spec import SandboxSpec
+engine, spec = DockerEngine(), SandboxSpec.model_validate_json(sys.argv[1])
 with DockerSandbox.start(engine, spec) as sandbox:
     sandbox.restore(sandbox.snapshot())
     sandbox.checkpoint(ttl_s=-1)

@@ -7,7 +7,9 @@ from uuid import uuid4
 import pytest
 
 from sandbox.engine import DockerEngine
-from sandbox.flags import (
+from sandbox.images import BASE_IMAGE
+from sandbox.reap import reap
+from sandbox.spec import (
     CREATOR_LABEL,
     DEADLINE_LABEL,
     OWNER_LABEL,
@@ -16,8 +18,6 @@ from sandbox.flags import (
     container_labels,
     create_flags,
 )
-from sandbox.images import BASE_IMAGE
-from sandbox.reap import reap
 
 pytestmark = pytest.mark.docker
 

@@ -11,10 +11,10 @@ import pytest
 
 from contracts.errors import SandboxLost
 from sandbox import files, wire
-from sandbox.attach import PlainStream
-from sandbox.forward import PortForward
-from sandbox.link import SupervisorClient
+from sandbox.docker_stream import PlainStream
+from sandbox.port_forward import PortForward
 from sandbox.supervisor.frames import CHUNK, DONE, HEADER, MAGIC, RUN, STDERR, STDOUT, TAKEN, WINDOW
+from sandbox.supervisor_client import SupervisorClient
 from sandbox.wire import DockerReader, Frame, FrameReader, encode
 from tests.support.waiting import LONG_S, wait_until
 

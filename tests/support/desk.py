@@ -8,10 +8,10 @@ from typing import Annotated
 from contracts.json import Json
 from policy.errors import OperationFailed
 from policy.log.events import Draft, Event
+from policy.plan.approval_request import NO_APPROVER, ApprovalReply, ApprovalRequest, Approver
 from policy.plan.authorize import Compose
 from policy.plan.executor import PlanRun
 from policy.plan.plan_log import PlanLog
-from policy.plan.question import NO_APPROVER, ApprovalReply, ApprovalRequest, Approver
 from policy.plan.registry import Registry, operation
 from policy.types import Plan
 from tests.support.worlds import AUTHORITY, UNTRUSTED, entity, plan

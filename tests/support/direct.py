@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contracts.chat import ChatRequest, Complete, Reply
-from providers.answer import Sleep, call_model
-from providers.ask import ModelRequest
-from providers.pieces import AnswerPart, collect
+from providers.answer_parts import AnswerPart, collect
+from providers.call_model import Sleep, call_model
+from providers.model_request import ModelRequest
 from providers.script import read_script
 from providers.scripted import ScriptedModel, is_scripted, reply_for
 

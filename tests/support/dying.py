@@ -111,7 +111,7 @@ if __name__ == "__main__":
     there = Path(place)
     (there / "alive").write_text(str(os.getpid()))
     (there / "found.py").write_text(
-        f"from pathlib import Path\nfrom tests.flows import dying\n"
+        f"from pathlib import Path\nfrom tests.support import dying\n"
         f"{name} = dying.{name}(Path({place!r}))\n"
     )
     asked = requested(

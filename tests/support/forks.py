@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Self
 
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 
 FORKED_FROM = "TESTS_FORKED_FROM"
 """The variable with the name of the process that forks."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from contracts.chat import ChatRequest, Message
-from contracts.gate import ModelAccess
+from contracts.model_access import ModelAccess
 from tests.support.fake_provider import Answer
 
 

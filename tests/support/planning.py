@@ -7,8 +7,8 @@ from dataclasses import replace
 from contracts.chat import ChatRequest, Message, Reply
 from flows.config.settings import load_settings
 from flows.execution.wiring import open_event_log
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.run import PlanDependencies
-from flows.plans.wiring import plan_dependencies
 from tests.support.waiting import wait_until
 
 PROMPT = "mail what the form says to the team"

@@ -12,8 +12,8 @@ from flows.host.gateway_process import guard_for_terms
 from policy.plan.approvals import Approvals
 from providers.client import Gateway, OnWait
 from providers.gateway import gateway_app
-from providers.ledger import OpenRuns
 from providers.models import check_model
+from providers.open_runs import OpenRuns
 from providers.serve import listen, url_of, uvicorn_config
 
 SECRET = "only-for-the-host"

@@ -17,8 +17,8 @@ from contracts.errors import ImageUnavailable
 from contracts.sandbox import Command, ExecResult
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
-from sandbox.flags import SandboxLimits
 from sandbox.routes import is_public
+from sandbox.spec import SandboxLimits
 from tests.support.waiting import LONG_S
 
 StartSandbox = Callable[[SandboxLimits], DockerSandbox]

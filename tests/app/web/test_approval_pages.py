@@ -11,11 +11,11 @@ from contracts.json import Json
 from contracts.tool import Denied
 from flows.audit.approval_text import form_text, full_text
 from flows.config.settings import load_settings
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.request import PlanRequest
 from flows.plans.run import PlanDependencies, plan_report, record_agreed_plan
-from flows.plans.wiring import plan_dependencies
+from policy.plan.approval_request import ApprovalRequest
 from policy.plan.plan_json import parse_plan
-from policy.plan.question import ApprovalRequest
 from policy.types import Approval
 from tests.support.mailbox import Mailbox
 from tests.support.planning import STEERED, wait_for_reports

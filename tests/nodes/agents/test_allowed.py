@@ -7,7 +7,7 @@ import pytest
 from contracts.agents import AGENTS
 from contracts.errors import BlueprintInvalid
 from contracts.tool import Allowed, Denied, ToolCall
-from nodes.agents.allowed import (
+from nodes.agents.allowed_tools import (
     AGENT_TOOLS,
     allowed_native_tools,
     allowed_tool_names,

@@ -9,11 +9,11 @@ import pytest
 
 from contracts.chat import ChatRequest, Reply, Usage
 from contracts.errors import BlueprintInvalid, ModelUnavailable, SandboxFileMissing
-from contracts.gate import AgentUsage, ModelAccess, TokenSpec
+from contracts.model_access import AgentUsage, ModelAccess, TokenSpec
+from nodes.agents.agent_process import LaunchCommand
 from nodes.agents.claude_code import CLAUDE_CODE
 from nodes.agents.cli import AgentProgram, LaunchContext, cli_agent
 from nodes.agents.pi import PI
-from nodes.agents.session import LaunchCommand
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
 from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import LONG_S, growing_limits

@@ -7,7 +7,7 @@ import pytest
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import ToolCall
-from nodes.agents.bench import ToolContext
+from nodes.agents.tool_context import ToolContext
 from nodes.agents.tools import CallMalformed, native_tools, parse_call, run_tool
 from nodes.node_sandbox import NodeSandbox
 from tests.support.folder_sandbox import FolderSandbox

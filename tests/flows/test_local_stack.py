@@ -10,13 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.checkup import check_requirements
+from app.doctor import check_requirements
 from flows.config.settings import SandboxSettings, Settings
 from flows.execution.wiring import docker_engine, sandbox_owner
 from flows.host import local_stack
 from flows.host.local_stack import StackMember, bring_up, take_down
 from flows.recall.library import configured_library
-from flows.services import daemon, fingerprint, local
+from flows.services import daemon, fingerprint, prefect_server
 from flows.services.daemon import Daemon, Launch
 from flows.services.deploy import (
     JOB_COMMAND,
@@ -27,10 +27,10 @@ from flows.services.deploy import (
 )
 from flows.services.worker import worker_daemon
 from memory.types import PlaybookContent, PlaybookQuery
-from sandbox.flags import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from sandbox.images import BASE_IMAGE
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 from sandbox.reap import list_sandboxes, list_snapshots
+from sandbox.spec import CREATOR_LABEL, SandboxSpec, container_labels, create_flags
 from tests.support.here import here as asked
 from tests.support.waiting import LONG_S, wait_until
 
@@ -70,7 +70,7 @@ def up(settings: Settings) -> dict[str, StackMember]:
 
 def online(settings: Settings) -> tuple[str, ...]:
     """The workers, once there is one; the server hears of it when it first asks for work."""
-    api = local.up(settings).url
+    api = prefect_server.up(settings).url
     return wait_until(lambda: online_workers(api) or ())
 
 
@@ -80,10 +80,10 @@ def test_everything_is_started_once_and_found_again(settings: Settings) -> None:
     assert {member.state for member in first.values()} == {"started", "made", "unseen"}
     assert {member.state for member in second.values()} == {"running", "there", "unseen"}
     assert {m.name: m.url for m in first.values()} == {m.name: m.url for m in second.values()}
-    found = asked().post(f"{local.up(settings).url}/deployments/filter", json={}).json()
+    found = asked().post(f"{prefect_server.up(settings).url}/deployments/filter", json={}).json()
     assert {deployment["name"] for deployment in found} == set(deployment_names())
     assert len(online(settings)) == 1
-    assert missing_worker_warning(local.up(settings).url) is None
+    assert missing_worker_warning(prefect_server.up(settings).url) is None
 
 
 def test_all_but_the_server_are_replaced_after_an_upgrade(
@@ -124,13 +124,13 @@ def test_what_a_dead_run_left_is_removed_and_told(settings: Settings) -> None:
 
 
 def test_the_server_tells_its_figures(settings: Settings) -> None:
-    api = local.up(settings).url
+    api = prefect_server.up(settings).url
     assert "# TYPE" in asked().get(f"{api}/metrics").text
 
 
 def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> None:
     up(settings)
-    running = daemon.status(worker_daemon(settings, local.up(settings).url))
+    running = daemon.status(worker_daemon(settings, prefect_server.up(settings).url))
     assert running is not None
     os.kill(running.pid, signal.SIGKILL)
     wait_until(lambda: not running.alive)
@@ -144,7 +144,7 @@ def test_a_worker_that_died_is_told_and_started_again(settings: Settings) -> Non
 
 def test_a_run_of_the_pool_is_one_process_unless_people_say_otherwise(settings: Settings) -> None:
     up(settings)
-    with httpx.Client(base_url=local.up(settings).url, timeout=LONG_S) as server:
+    with httpx.Client(base_url=prefect_server.up(settings).url, timeout=LONG_S) as server:
         made = server.get("/work_pools/harness").json()["base_job_template"]
         command = made["variables"]["properties"]["command"]
         assert command["default"] == JOB_COMMAND
@@ -171,7 +171,7 @@ def test_taken_down_it_is_gone_and_its_state_survives(
     up(settings)
     assert {member.name for member in take_down(settings)} == ALL
     assert take_down(settings) == ()
-    assert not deploy(local.up(settings).url, settings).changed
+    assert not deploy(prefect_server.up(settings).url, settings).changed
 
 
 def exporter(home: Path) -> Daemon:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from os import fsdecode
 
 from contracts.sandbox import Sandbox
-from sandbox.inside import check_result, git_inside, remove_inside, try_git_inside
+from sandbox.git_inside import check_result, git_inside, remove_inside, try_git_inside
 
 JUNK = (
     "__pycache__/", "*.pyc", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/",

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from secrets import token_urlsafe
 
 from contracts.chat import Usage
-from contracts.gate import AgentUsage, MakeGuard, TokenSpec
+from contracts.model_access import AgentUsage, MakeGuard, TokenSpec
 from providers.account import Account, RequestRefused
-from providers.answer import Sleep
+from providers.call_model import Sleep
 from providers.run_account import RunAccount, RunTerms
 from providers.trajectory import Redact
 

@@ -8,7 +8,7 @@ import typer
 
 from app.terminal.files import read_file, write_file
 from app.terminal.options import AsJson
-from app.terminal.out import print_json, print_line, print_message, print_result
+from app.terminal.output import print_json, print_line, print_message, print_result
 from app.terminal.run_ids import resolve_run_id
 from contracts.errors import OptionInvalid
 from nodes.text import escape_invisible

@@ -8,7 +8,7 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from sandbox.boot import supervisor_argv
-from sandbox.process import process_label
+from sandbox.process_label import process_label
 
 OWNER_LABEL: Final = "harness.owner"
 RUN_ID_LABEL: Final = "harness.run_id"

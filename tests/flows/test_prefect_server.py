@@ -12,7 +12,7 @@ import pytest
 
 from contracts.errors import PrefectUnavailable
 from flows.config.settings import Settings, load_settings
-from flows.services import deploy, local
+from flows.services import deploy, prefect_server
 from tests.support.here import here
 from tests.support.waiting import wait_until
 
@@ -20,21 +20,21 @@ pytestmark = pytest.mark.prefect
 
 
 def test_a_server_is_found_again_started_again_and_stopped(own_server: Settings) -> None:
-    first = local.up(own_server)
-    assert local.up(own_server) == first
+    first = prefect_server.up(own_server)
+    assert prefect_server.up(own_server) == first
     os.kill(first.pid, signal.SIGKILL)
     wait_until(lambda: not first.alive)
-    second = local.up(own_server)
+    second = prefect_server.up(own_server)
     assert second.pid != first.pid
-    assert local.down(own_server)
+    assert prefect_server.down(own_server)
     assert not second.alive
-    assert local.status(own_server) is None
-    assert not local.down(own_server)
+    assert prefect_server.status(own_server) is None
+    assert not prefect_server.down(own_server)
 
 
 def test_a_state_file_that_is_no_json_is_no_server(own_server: Settings) -> None:
     (own_server.home / "prefect" / "server.json").write_text("{")
-    assert local.status(own_server) is None
+    assert prefect_server.status(own_server) is None
 
 
 def test_all_who_write_at_once_are_answered(prefect_api: str) -> None:
@@ -61,14 +61,14 @@ def test_a_configured_server_that_does_not_answer_is_named(
         temporary_settings({PREFECT_API_URL: nowhere}),
         pytest.raises(PrefectUnavailable, match="no Prefect server answers at http://127"),
     ):
-        local.api_url(load_settings())
+        prefect_server.api_url(load_settings())
 
 
 def test_a_configured_server_is_used_and_none_is_started(prefect_api: str, own_home: Path) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
     with temporary_settings({PREFECT_API_URL: prefect_api}):
-        assert local.api_url(load_settings()) == prefect_api
+        assert prefect_server.api_url(load_settings()) == prefect_api
     assert not (own_home / "prefect").exists()
 
 
@@ -98,7 +98,7 @@ def test_a_server_of_another_version_is_told_in_one_line(ancient: str) -> None:
         temporary_settings({PREFECT_API_URL: ancient}),
         pytest.raises(PrefectUnavailable, match=r"cannot be used: .*server: 2\.20\.1") as told,
     ):
-        local.api_url(load_settings())
+        prefect_server.api_url(load_settings())
     assert "\n" not in str(told.value)
 
 

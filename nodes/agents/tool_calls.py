@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 
-from contracts.gate import DENIED_TOOL
+from contracts.model_access import DENIED_TOOL
 from contracts.tool import Allowed, Decision, Denied, Guard, ToolCall
 from contracts.toolbox import Toolbox
-from nodes.agents.bench import ToolContext
 from nodes.agents.history import arguments_too_long
 from nodes.agents.lines import one_line, tool_line
 from nodes.agents.meter import UsageMeter
+from nodes.agents.tool_context import ToolContext
 from nodes.agents.tools import TOOL_OUTPUT_CAP, AnyArgs, CallMalformed, parse_call, run_tool
 from nodes.agents.types import OnLine
 from nodes.text import truncate_middle

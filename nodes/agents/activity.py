@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from contracts.gate import DENIED_TOOL
 from contracts.json import text_at
+from contracts.model_access import DENIED_TOOL
 from nodes.agents.events import call_subject
 from nodes.agents.lines import one_line, tool_line
 from nodes.agents.types import OnLine

@@ -11,8 +11,17 @@ from pydantic import BaseModel, Field
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from contracts.json import text_at
-from providers.ask import ModelRequest
-from providers.failures import (
+from providers.answer_parts import (
+    AnswerPart,
+    EndPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    signatures,
+)
+from providers.litellm_setup import litellm
+from providers.litellm_stream import StreamReader
+from providers.model_failures import (
     CONTEXT_OVERFLOW,
     describe_interruption,
     max_retries,
@@ -20,12 +29,10 @@ from providers.failures import (
     retry_delay_s,
     unavailable_error,
 )
-from providers.litellm_door import litellm
-from providers.pieces import AnswerPart, EndPart, TextPart, ThinkingPart, ToolCallPart, signatures
+from providers.model_request import ModelRequest
 from providers.prices import NO_PRICES, Prices, cost_usd, max_output_tokens
 from providers.script import read_script
 from providers.scripted import ScriptedModel, is_scripted, script_path
-from providers.stream import StreamReader
 from providers.usage import usage_from
 from providers.wire_openai import message_from_openai
 

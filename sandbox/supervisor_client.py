@@ -10,8 +10,8 @@ from queue import Empty
 
 from contracts.errors import SandboxLost
 from sandbox import wire
-from sandbox.attach import ByteStream
-from sandbox.supervisor.forward import FIRST_CONNECTION
+from sandbox.docker_stream import ByteStream
+from sandbox.flow_control import InputSender, ReceiveQueue
 from sandbox.supervisor.frames import (
     DONE,
     HELLO,
@@ -24,7 +24,7 @@ from sandbox.supervisor.frames import (
     STOP,
     TAKEN,
 )
-from sandbox.windows import InputSender, ReceiveQueue
+from sandbox.supervisor.port_forward import FIRST_CONNECTION
 from sandbox.wire import DockerReader, Frame, FrameReader
 
 START_TIMEOUT_S = 30.0

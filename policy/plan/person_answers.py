@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contracts.json import json_digest
 from contracts.tool import Denied
 from policy.errors import OperationFailed, WaitingForPerson
+from policy.plan.approval_request import ApprovalRequest
 from policy.plan.approvals import Approvals
-from policy.plan.question import ApprovalRequest
 from policy.types import QUESTION_RULE
 
 

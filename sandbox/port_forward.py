@@ -10,10 +10,10 @@ from queue import Empty, SimpleQueue
 from contracts.errors import HarnessError, SandboxLost, Unavailable
 from contracts.sandbox import Connect
 from sandbox import wire
-from sandbox.link import START_TIMEOUT_S, SupervisorClient
-from sandbox.supervisor.forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
+from sandbox.flow_control import ReceiveQueue, SendCredit
 from sandbox.supervisor.frames import CHUNK, DONE, INPUT, STDOUT, STOP, TAKEN
-from sandbox.windows import ReceiveQueue, SendCredit
+from sandbox.supervisor.port_forward import CONNECTION_WINDOW, MAX_CONNECTIONS, NUMBER
+from sandbox.supervisor_client import START_TIMEOUT_S, SupervisorClient
 from sandbox.wire import Frame
 
 _PLACES = 2 * MAX_CONNECTIONS

@@ -147,7 +147,7 @@ class EventLoop:
 
     def listen(self, channel: int, request: dict[str, Any]) -> None:
         if self.ports is None:
-            from sandbox.supervisor.forward import (
+            from sandbox.supervisor.port_forward import (
                 PortForwards,  # sockets are a third of the start-up
             )
 

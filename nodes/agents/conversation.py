@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from contracts.chat import Message
-from contracts.gate import AgentUsage
+from contracts.model_access import AgentUsage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from flows.config.settings import Settings
 from flows.services import daemon
 from flows.services.daemon import Daemon, Launch, RunningDaemon
 from flows.services.health import is_healthy
-from flows.services.server import prefect_client
+from flows.services.prefect_client import prefect_client
 
 _ONE_CONNECTION = "?connections=:memory:"
 """Prefect takes an address with these letters for a database in memory: one connection to it.

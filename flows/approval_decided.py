@@ -9,7 +9,7 @@ from flows.plans.background import BackgroundPlan, start_background_plan
 from flows.plans.request import recorded_plan
 from flows.plans.run import PlanDependencies
 from flows.runs.runs import read_entry
-from flows.services.local import api_url
+from flows.services.prefect_server import api_url
 from policy.types import Approval
 
 AfterDecision = Literal["goes on", "waits", "over", "here"]

@@ -7,7 +7,14 @@ from typing import Protocol
 
 from contracts.chat import Usage
 from contracts.tool import ToolCall
-from providers.pieces import AnswerPart, EndPart, TextPart, ThinkingPart, ToolCallPart, signatures
+from providers.answer_parts import (
+    AnswerPart,
+    EndPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    signatures,
+)
 from providers.usage import usage_from
 
 MAX_ARGUMENTS = 4_000_000

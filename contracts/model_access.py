@@ -45,7 +45,7 @@ class GuardBounds:
 class TokenSpec:
     """What a token is worth: one agent, one model, these tools and so many turns.
 
-    `allowed_tools` are the words of `nodes.agents.allowed`; None allows all. Without
+    `allowed_tools` are the words of `nodes.agents.allowed_tools`; None allows all. Without
     `bounds` nothing else is asked. A limit of None is no limit; the run's budget holds in
     any case. `read` are the files with secrets that its conversation showed before.
     """

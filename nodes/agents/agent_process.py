@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from contracts.errors import SandboxLost
-from contracts.gate import AgentUsage
+from contracts.model_access import AgentUsage
 from contracts.sandbox import Command, ExecResult, Sandbox, Stream
 from nodes.agents.events import Event, JsonLines
 from nodes.agents.lines import one_line

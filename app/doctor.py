@@ -12,9 +12,9 @@ from flows.config.settings import Settings, load_settings
 from flows.execution.wiring import docker_engine
 from flows.host import local_stack
 from flows.runs.home import check_home
-from flows.services import local
+from flows.services import prefect_server
 from flows.services.deploy import WORK_POOL, online_workers
-from flows.services.server import prefect_client
+from flows.services.prefect_client import prefect_client
 from providers.models import check_key
 from sandbox.images import BASE_IMAGE, is_current
 
@@ -85,7 +85,7 @@ def _image(settings: Settings) -> str:
 
 
 def _prefect(settings: Settings) -> str:
-    api = local.current_api_url(settings)
+    api = prefect_server.current_api_url(settings)
     if api is None:
         return "no local server yet: a run starts one"
     with prefect_client(api) as client:
@@ -100,7 +100,7 @@ def _kept_processes(settings: Settings) -> str:
 
 
 def _worker(settings: Settings) -> str:
-    api = local.current_api_url(settings)
+    api = prefect_server.current_api_url(settings)
     online = online_workers(api) if api else None
     if online is None:
         return "no work pool yet: `harness up` makes it, for runs started from Prefect"

@@ -13,14 +13,14 @@ from flows.execution.dependencies import RunDependencies
 from flows.execution.engine import run_blueprint
 from flows.orchestration.cancel import cancel_any_run
 from flows.orchestration.start import connected_to
+from flows.plans.dependencies import plan_dependencies
 from flows.plans.request import PlanRequest
 from flows.plans.run import record_agreed_plan
 from flows.plans.state import plan_state
-from flows.plans.wiring import plan_dependencies
 from flows.recall.library import configured_library
 from flows.runs.request import FlowRun
 from flows.runs.runs import read_entry, read_report
-from flows.services.server import prefect_client
+from flows.services.prefect_client import prefect_client
 from policy.plan.plan_json import parse_plan
 from policy.types import Approval
 from tests.support.flows import Ask

@@ -8,9 +8,9 @@ back, the model's own call is put in again, with the reason as its result.
 import json
 from collections.abc import Mapping, Sequence
 
-from contracts.gate import DENIED_TOOL
+from contracts.model_access import DENIED_TOOL
 from contracts.tool import Denied, ToolCall
-from providers.ask import Json
+from providers.model_request import Json
 
 
 class DeniedCalls:

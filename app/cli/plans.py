@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.terminal.asking import confirm, terminal_approver, terminal_prompt
 from app.terminal.files import read_intent
+from app.terminal.identity import user_name
 from app.terminal.options import AllowChange, AsJson
-from app.terminal.out import print_json, print_line, print_message, print_result
+from app.terminal.output import print_json, print_line, print_message, print_result
 from app.terminal.present import print_table
-from app.terminal.who import user_name
+from app.terminal.prompts import confirm, terminal_approver, terminal_prompt
 from contracts.errors import HarnessError, OptionInvalid
 from contracts.text import check_text
 
@@ -48,8 +48,8 @@ def plan(
 ) -> None:
     """Make a plan of a prompt, show it, and run it, each step as the policy lets it."""
     from flows.config.settings import load_settings
+    from flows.plans.dependencies import plan_dependencies
     from flows.plans.run import draft_plan
-    from flows.plans.wiring import plan_dependencies
 
     settings = load_settings()
     check_text("--model", model or "")
@@ -75,7 +75,7 @@ def list_(
     """List what waits for a person, the newest first."""
     from flows.audit.approval_text import approval_json, headline
     from flows.config.settings import load_settings
-    from flows.plans.wiring import plan_dependencies
+    from flows.plans.dependencies import plan_dependencies
 
     with plan_dependencies(load_settings()) as shop:
         found = shop.approvals.list(pending=not everything)
@@ -93,7 +93,7 @@ def show_(approval: Approval, as_json: AsJson = False) -> None:
     """Show one: what would be done, which rule stopped it, and what led there."""
     from flows.audit.approval_text import approval_json, full_text
     from flows.config.settings import load_settings
-    from flows.plans.wiring import plan_dependencies
+    from flows.plans.dependencies import plan_dependencies
 
     with plan_dependencies(load_settings()) as shop:
         found = shop.approvals.get(approval)
@@ -133,11 +133,11 @@ def answer(
 
 
 def _decide(approval: str, status: "ApprovalStatus", *, reason: str, as_json: bool) -> None:
+    from flows.approval_decided import after_decision_line, resume_flow_run
     from flows.audit.approval_text import approval_json
     from flows.config.settings import load_settings
-    from flows.decided import after_decision_line, resume_flow_run
-    from flows.plans.start import run_plan_in_prefect
-    from flows.plans.wiring import plan_dependencies
+    from flows.plans.dependencies import plan_dependencies
+    from flows.plans.run_in_prefect import run_plan_in_prefect
 
     settings = load_settings()
     with plan_dependencies(settings, ask_person=terminal_prompt()) as shop:
@@ -193,7 +193,7 @@ def _shown(
 def _run(shop: "PlanDependencies", request: "PlanRequest", made: "Plan", *, as_json: bool) -> None:
     from flows.config.settings import load_settings
     from flows.plans.run import record_agreed_plan
-    from flows.plans.start import run_plan_in_prefect
+    from flows.plans.run_in_prefect import run_plan_in_prefect
     from flows.runs.request import new_run_id
 
     run_id = new_run_id()

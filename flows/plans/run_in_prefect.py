@@ -8,8 +8,8 @@ from flows.config.settings import Settings
 from flows.orchestration.start import connected_to
 from flows.plans.report import PlanReport
 from flows.plans.run import PlanDependencies
-from flows.services.local import api_url
-from policy.plan.question import Approver
+from flows.services.prefect_server import api_url
+from policy.plan.approval_request import Approver
 
 _log = logging.getLogger(__name__)
 

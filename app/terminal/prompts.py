@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.terminal.out import print_message
-from app.terminal.who import user_name
+from app.terminal.identity import user_name
+from app.terminal.output import print_message
 from contracts.errors import ApprovalDecided
 from nodes.text import escape_invisible
 
 if TYPE_CHECKING:
+    from policy.plan.approval_request import ApprovalReply, ApprovalRequest, Approver
     from policy.plan.approvals import Approvals
-    from policy.plan.question import ApprovalReply, ApprovalRequest, Approver
 
 _turn = threading.Lock()
 
@@ -34,7 +34,7 @@ def terminal_prompt() -> Callable[[str], str] | None:
 
 def terminal_approver(approvals: "Approvals") -> "Approver":
     """Keeps every question as `harness approvals` does, and asks it here at once."""
-    from policy.plan.question import Approver
+    from policy.plan.approval_request import Approver
 
     def ask(question: "ApprovalRequest") -> "ApprovalReply":
         from flows.audit.approval_text import full_text

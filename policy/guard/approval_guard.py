@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from contracts.errors import Unavailable
-from contracts.gate import TokenSpec
 from contracts.json import Json, canonical_json, json_digest
+from contracts.model_access import TokenSpec
 from contracts.names import without_attempt
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from policy.errors import LogDamaged
 from policy.guard.guard import GUARD_VERSION, AgentGuard, parsed_arguments
-from policy.plan.question import ApprovalRequest
+from policy.plan.approval_request import ApprovalRequest
 
 if TYPE_CHECKING:
     from policy.plan.approvals import Approvals
