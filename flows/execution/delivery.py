@@ -27,7 +27,7 @@ class Delivery:
         request: ResolvedRequest,
         run_id: str,
         checkpoints: Checkpoints,
-        workshop: RunDependencies,
+        dependencies: RunDependencies,
     ) -> None:
         self.branch = f"harness/{run_id}/{request.definition.name}"
         self.work = checkpoints.current.work
@@ -37,7 +37,7 @@ class Delivery:
         self._request = request
         self._checkpoints = checkpoints
         self._base = checkpoints.current.base
-        self._workshop = workshop
+        self._workshop = dependencies
 
     def collect(self, sandbox: Sandbox, *, ended: Mapping[str, NodeResult] | None) -> None:
         """Bring the work out of the sandbox; `ended` are the results once no node adds to it."""

@@ -112,13 +112,13 @@ def reconcile_run(
         with run_lock(tools.runs, run_id):
             if read_entry(tools.runs, run_id).state != of:
                 return None
-            return _settled(tools, asked, why, gives_up=of == "waiting")
+            return _settled(tools, asked, why, is_abandoned=of == "waiting")
     except (RunNotResumable, RunNotFound):  # another process does it, or it is gone or damaged
         return None
 
 
 def _settled(
-    tools: RunDependencies, asked: RunRecord, why: BaseException, *, gives_up: bool
+    tools: RunDependencies, asked: RunRecord, why: BaseException, *, is_abandoned: bool
 ) -> RunReport | None:
     run_id, folder = asked.run_id, tools.runs / asked.run_id
     start = checkpoint.read(folder, asked.repo)
@@ -126,15 +126,13 @@ def _settled(
         return finish_queued(tools, asked, why) if asked.queued else None
     request = _request(asked)
     flow_run = FlowRun(asked.flow_run_id, "") if asked.flow_run_id else None
-    with tools.open_event_log() as append, tools.open_notes() as book, suppress(type(why)):
+    with tools.open_event_log() as append, tools.open_notes() as notes:
         known = StartPoint(checkpoint.resume_checkpoint(start), resumed=True)
-        record = RunState(request, known, folder, run_id, flow_run, tools, append, book)
-        record.checkpoints.current = start  # it only stopped
-        record.gives_up = gives_up
-        with record:
-            record.ctx = _so_far(request, start, run_id)
-            raise why
-    return record.report
+        run = RunState(request, known, folder, run_id, flow_run, tools, append, notes)
+        run.checkpoints.current = start  # without the line "went on": the run has only stopped
+        run.is_abandoned = is_abandoned
+        run.ctx = _finished_nodes(request, start, run_id)
+        return run.finish(why)
 
 
 def _request(asked: RunRecord) -> ResolvedRequest:
@@ -147,7 +145,7 @@ def _request(asked: RunRecord) -> ResolvedRequest:
         return request_for(asked, Blueprint(name=asked.name, description="", nodes=nodes))
 
 
-def _so_far(request: ResolvedRequest, start: Checkpoint, run_id: str) -> RunContext:
+def _finished_nodes(request: ResolvedRequest, start: Checkpoint, run_id: str) -> RunContext:
     def known(node: Node, _: RunContext) -> NodeResult:
         return start.results[node.name]
 

@@ -17,7 +17,6 @@ from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.request import ResolvedRequest, new_run_id
 from flows.runs.resume import request_for
-from flows.runs.review_base import request_in_sandbox, review_base
 from flows.runs.run_record import read_record
 from flows.runs.runs import find_run, read_report
 from nodes.agents.conversation import NO_CONVERSATIONS
@@ -42,12 +41,12 @@ class ReplayOutcome:
 def replay(
     runs: Path,
     run: str,
-    workshop: Callable[[Path], RunDependencies],
+    dependencies: Callable[[Path], RunDependencies],
     watch: RunListener | None = None,
 ) -> ReplayOutcome:
     """Do a run again, on its base commit, in a fresh sandbox, and compare steps and tree.
 
-    `workshop` makes one whose agents get the replies of this trajectory. Nothing is kept of
+    `dependencies` makes one whose agents get the replies of this trajectory. Nothing is kept of
     the replay: no branch, no report, nothing in memory.
 
     Raises:
@@ -60,8 +59,8 @@ def replay(
         TemporaryDirectory(prefix="harness-replay-") as folder,
         _recorded_request(own, report) as request,
     ):
-        shop = workshop(own / TRAJECTORY)
-        base = fetch_base(request.repo, request.ref or None, review_base(request), store=shop.repos)
+        shop = dependencies(own / TRAJECTORY)
+        base = fetch_base(request.repo, request.ref or None, request.review_base, store=shop.repos)
         work = _do(request, base, shop, Path(folder), watch or RunListener())
         old, new = own / TRAJECTORY, Path(folder, TRAJECTORY)
         difference = first_difference(old, new) if old.exists() and new.exists() else None
@@ -119,7 +118,7 @@ def _do(
             agent=request.agent,
             model=request.model,
             env={**shop.env, **opened.env},
-            options=request_in_sandbox(request, base).options,
+            options=request.inside_sandbox(base.forked_at).options,
         )
         run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=shop.redact)
         with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not

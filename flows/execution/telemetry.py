@@ -38,7 +38,7 @@ class RunTrace(Protocol):
 
     def perform(self, perform: WrapNode) -> WrapNode: ...
 
-    def workshop(self, tools: RunDependencies) -> RunDependencies: ...
+    def dependencies(self, tools: RunDependencies) -> RunDependencies: ...
 
     def ended(self, report: RunReport, trajectory: Path) -> None: ...
 
@@ -49,7 +49,7 @@ class _Silent:
     def perform(self, perform: WrapNode) -> WrapNode:
         return perform
 
-    def workshop(self, tools: RunDependencies) -> RunDependencies:
+    def dependencies(self, tools: RunDependencies) -> RunDependencies:
         return tools
 
     def ended(self, report: RunReport, trajectory: Path) -> None:
@@ -95,7 +95,7 @@ class _Told:
 
         return told
 
-    def workshop(self, tools: RunDependencies) -> RunDependencies:
+    def dependencies(self, tools: RunDependencies) -> RunDependencies:
         @contextmanager
         def open_sandbox(
             request: ResolvedRequest, run_id: str, on_event: OnEvent, files: SnapshotId | None

@@ -27,7 +27,6 @@ from flows.runs.checkpoint import UsedBudget
 from flows.runs.layout import TRAJECTORY
 from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
-from flows.runs.review_base import review_base
 from flows.runs.secret_reads import node_rules, secrets_read
 from nodes.agents.conversation import ConversationStore, redacted_store
 from nodes.agents.runner import MakeAgent, agent_runner
@@ -104,7 +103,7 @@ def _check(
 ) -> tuple[str, ...]:
     """Bad input first, then what is not available: nothing is started for either."""
     check_request(request, known_agents=AGENTS)
-    source = find(request.repo, request.ref or None, review_base(request))
+    source = find(request.repo, request.ref or None, request.review_base)
     for model in sorted(request.models):
         check_key(model, environment())
     with docker.client("run a sandbox"):

@@ -37,7 +37,7 @@ def attempt_run(
             with look, wait_for_turn(request, settings.limits, queue=noted):
                 report = run_blueprint(
                     request,
-                    trace.workshop(tools),
+                    trace.dependencies(tools),
                     run_id=run_id,
                     flow_run=this,
                     perform=trace.perform(node_task_runner()),

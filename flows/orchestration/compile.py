@@ -35,7 +35,7 @@ RunFlow = Flow[..., State[RunReport]]
 
 def compile_blueprint(
     blueprint: Blueprint,
-    workshop: Callable[[], RunDependencies],
+    dependencies: Callable[[], RunDependencies],
     *,
     blueprint_ref: str = "",
     run_id: str | None = None,
@@ -45,7 +45,7 @@ def compile_blueprint(
     """The flow that runs this blueprint, under the blueprint's name.
 
     It ends Completed or Failed with the `RunReport` as data; what a node raises is raised.
-    `run_id=None` takes the last eight hex digits of the flow run's id. `workshop` is called
+    `run_id=None` takes the last eight hex digits of the flow run's id. `dependencies` is called
     when a run begins, not before. A flow run that is retried goes on where it stopped, and
     one that was finished ends at once as it did. Where a deployment started it, it is suspended
     while it waits for a person. `whole` gives the address of the repository where its
@@ -60,7 +60,7 @@ def compile_blueprint(
     compiled = Flow(
         blueprint_flow(
             blueprint,
-            workshop,
+            dependencies,
             blueprint_ref=blueprint_ref,
             run_id=run_id,
             watch=watch,
@@ -78,7 +78,7 @@ def compile_blueprint(
 
 def blueprint_flow(
     blueprint: Blueprint,
-    workshop: Callable[[], RunDependencies],
+    dependencies: Callable[[], RunDependencies],
     *,
     blueprint_ref: str,
     run_id: str | None = None,
@@ -96,7 +96,7 @@ def blueprint_flow(
         """Run the blueprint; `flows/orchestration/form.py` makes the parameters."""
         check_required({"repo": fields["repo"]})
         with secret_variables(fields["secrets"]), heartbeat():
-            tools = workshop()
+            tools = dependencies()
             if run_id is None:
                 check_run_id(tools.runs / own_id(), str(flow_run.id))
             over = finished_report(tools.runs, own_id())

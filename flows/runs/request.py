@@ -16,6 +16,7 @@ from contracts.paths import existing_path
 from contracts.text import check_text
 from flows.runs.fields import DESCRIPTIONS
 from memory.scope import ID_LIMIT
+from nodes.review_range import BASE_OPTION, REVIEW_OPTIONS
 from nodes.types import Agentic, inner_nodes
 from sandbox.git import redact_url
 
@@ -127,6 +128,19 @@ class ResolvedRequest(RunRequest):
     def models(self) -> set[str]:
         """Names of the models that agents may call; empty if no node needs an agent."""
         return {node.model or self.model for node in self.agentic_nodes}
+
+    @property
+    def review_base(self) -> str | None:
+        """Branch, tag or commit that a review compares with; None for the main branch."""
+        takes_base = dict(self.definition.options).get(BASE_OPTION) == REVIEW_OPTIONS[BASE_OPTION]
+        return self.options.get(BASE_OPTION) or None if takes_base else None
+
+    def inside_sandbox(self, fork_point: str | None) -> Self:
+        """Return the request as nodes see it: the sandbox lacks the source's branches and tags, so
+        a review compares with the commit `fork_point`."""
+        if self.review_base is None or fork_point is None:
+            return self
+        return self.changed(options={**self.options, BASE_OPTION: fork_point})
 
 
 def agentic_nodes(blueprint: Blueprint) -> list[Agentic]:
