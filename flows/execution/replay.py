@@ -1,4 +1,4 @@
-"""A run once more, from its trajectory: the same replies, no model, and where it differs."""
+"""Replays a run from its trajectory, without calling a model, and compares the outcome."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from sandbox.workspace import WorkCommit, clone_into_sandbox, collect_work
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayOutcome:
-    """How a replay ended: at which step it differed, if it did, and in which files."""
+    """Result of a replay: the first step that differed, and the files that differ."""
 
     run_id: str
     same: bool
@@ -44,15 +44,15 @@ def replay(
     dependencies: Callable[[Path], RunDependencies],
     watch: RunListener | None = None,
 ) -> ReplayOutcome:
-    """Do a run again, on its base commit, in a fresh sandbox, and compare steps and tree.
+    """Run the nodes again on the base commit in a fresh sandbox; compare the steps and the tree.
 
-    `dependencies` makes one whose agents get the replies of this trajectory. Nothing is kept of
-    the replay: no branch, no report, nothing in memory.
+    `dependencies` returns dependencies whose agents get the replies of this trajectory. The replay
+    writes no branch, no report and no memory.
 
     Raises:
-        RunNotFound: no such run, or it has not reported.
-        RunNotReplayable: what it needs is gone, or an older Harness did it.
-        Unavailable: Docker, the image or the gateway is not to be had.
+        RunNotFound: no such run, or it has no report.
+        RunNotReplayable: its files are gone, or an older Harness recorded it.
+        Unavailable: Docker, the image or the gateway cannot be reached.
     """
     report, own = read_report(runs, run), find_run(runs, run)
     with (
@@ -77,7 +77,7 @@ def replay(
 
 @contextmanager
 def _recorded_request(own: Path, report: RunReport) -> Iterator[ResolvedRequest]:
-    """The request of a run; in the block, relative paths mean what they meant then."""
+    """Yield the request of a run, in the directory where the run was started."""
     before = Path.cwd()
     try:
         record = read_record(own)

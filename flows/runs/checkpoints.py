@@ -23,7 +23,7 @@ from nodes.types import Agentic, Compete, Node
 
 
 class Checkpoints:
-    """The checkpoint of one run, saved after each node, step and fix, and after each turn of an agent.
+    """The checkpoint of one run, saved after each node, step, fix and turn of an agent.
 
     `forget` removes the run's snapshots except those it is given. Safe for nodes in parallel.
     """
@@ -74,7 +74,7 @@ class Checkpoints:
         return self.current.forks.get(entrant)
 
     def perform(self, perform: WrapNode, model: str) -> WrapNode:
-        """Wrap `perform`: finished nodes return their saved result, others are saved when they finish.
+        """Wrap `perform`: return the saved result of a finished node, save the result of any other.
 
         `model` is the default model. A result is saved before any other part of the run sees it.
         """
@@ -83,7 +83,7 @@ class Checkpoints:
     def perform_in_lane(
         self, perform: WrapNode, model: str, entrant: str, place: PersistentSandbox
     ) -> WrapNode:
-        """Like `perform`, for a lane: a competing agent in its own fork, or a parallel node (no name)."""
+        """Like `perform`, for a competing agent in its own fork, or a parallel node (no name)."""
         if not entrant:
             return self._perform(perform, model, lambda: _Place(self._files, shared=True))
         fork = _Place(SnapshotTracker(place, self.fork_of(entrant), self._ttl_s), entrant=entrant)
@@ -130,7 +130,7 @@ class Checkpoints:
         return result
 
     def _waiting(self, node: Node, place: "_Place") -> dict[str, Conversation]:
-        """Return the conversation of a finished agent if a person may still lift one of its denials."""
+        """Return the conversation of a finished agent if a person may still lift a denial in it."""
         talk = self._ended.pop(node.name, None)
         alone = not place.shared and not place.entrant and without_attempt(node.name) == node.name
         return {node.name: talk} if talk and alone else {}

@@ -63,7 +63,7 @@ def report_markdown(report: RunReport, diff: str) -> str:
 
 
 def surfaced_markdown(surfaced: SurfacedMemory, site: str | None) -> str:
-    """Return links to the playbooks, notes and examples shown to the run; empty if there were none."""
+    """Return links to the playbooks, notes and examples shown to the run; empty without any."""
     shown = {
         "playbook": surfaced.playbooks,
         "note": surfaced.notes,
@@ -78,7 +78,8 @@ def surfaced_markdown(surfaced: SurfacedMemory, site: str | None) -> str:
 
 
 def page_link(text: str, site: str | None, kind: str, ref: str) -> str:
-    """Return a Markdown link to the page of a playbook, note or example, or `text` without a site."""
+    """Return a Markdown link to the page of a playbook, note or example; only `text` without a
+    site."""
     return f"[{text}]({site}{kind}s/{ref})" if site else text
 
 

@@ -32,7 +32,8 @@ SHOWN = 200
 
 AgentChoice = Literal["configured", AgentName]
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)$")]
-"""Name of an environment variable that the redactor hides and that does not change how programs run."""
+"""Name of an environment variable that the redactor hides and that changes no program's
+behaviour."""
 BlockName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,100}$")]
 Pattern = Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN)]
 Usd = Annotated[float, Field(gt=0, le=MOST_USD)]
