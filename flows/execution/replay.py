@@ -12,8 +12,8 @@ from blueprints.find import find_blueprint
 from contracts.errors import HarnessError, ModelUnavailable, OptionInvalid, RunNotReplayable
 from contracts.run import RunContext, RunReport
 from flows.execution.dependencies import RunDependencies
+from flows.execution.outcome import EgressLog
 from flows.runs.checkpoint import UsedBudget
-from flows.runs.egress import EgressLog
 from flows.runs.layout import EGRESS, TRAJECTORY
 from flows.runs.request import ResolvedRequest, new_run_id
 from flows.runs.resume import request_for

@@ -9,7 +9,7 @@ from contracts.errors import ImageUnavailable, RunNotResumable, Unavailable
 from contracts.sandbox import SnapshotId
 from flows.config.settings import Settings
 from flows.execution.dependencies import OpenedSandbox
-from flows.runs.owner import home_owner
+from flows.runs.home import home_owner
 from flows.runs.request import ResolvedRequest
 from sandbox.container import DockerSandbox
 from sandbox.egress import EgressProxy, OnEvent

@@ -24,10 +24,10 @@ from flows.recall.notes import run_notes
 from flows.recall.playbooks import OpenTools, run_memory
 from flows.runs.check_request import check_request
 from flows.runs.checkpoint import UsedBudget
+from flows.runs.home import home_owner
 from flows.runs.layout import TRAJECTORY
-from flows.runs.owner import home_owner
 from flows.runs.request import ResolvedRequest
-from flows.runs.secret_reads import node_rules, secrets_read
+from flows.runs.trajectory_events import node_rules, secrets_read
 from nodes.agents.conversation import ConversationStore, redacted_store
 from nodes.agents.runner import MakeAgent, agent_runner
 from nodes.execute import RunAgent
