@@ -37,17 +37,17 @@ def mark_recorded(folder: Path) -> None:
     (folder / UNTOLD).unlink(missing_ok=True)
 
 
-def record_late(tools: RunDependencies) -> int:
+def record_late(dependencies: RunDependencies) -> int:
     """Record the marked reports in memory; return how many. Recording one twice has no effect.
 
     A report that cannot be recorded keeps its mark for the next call.
     """
-    return sum(_told(tools, own) for own in list(_noted(tools.runs)))
+    return sum(_told(dependencies, own) for own in list(_noted(dependencies.runs)))
 
 
-def _told(tools: RunDependencies, own: Path) -> bool:
+def _told(dependencies: RunDependencies, own: Path) -> bool:
     try:
-        return _tell(tools, own)
+        return _tell(dependencies, own)
     except (RunNotResumable, RunNotFound):  # another process does it, or it is gone
         return False
     except HarnessError as error:
@@ -65,17 +65,17 @@ def _noted(folder: Path) -> Iterator[Path]:
             yield path.parent
 
 
-def _tell(tools: RunDependencies, own: Path) -> bool:
-    with run_lock(tools.runs, own.name):
+def _tell(dependencies: RunDependencies, own: Path) -> bool:
+    with run_lock(dependencies.runs, own.name):
         path, report = own / UNTOLD, own / REPORT
         if not path.is_file() or not report.is_file():
             return False
         untold = TypeAdapter(UnrecordedRun).validate_json(path.read_bytes())
-        known = runs.read_report(tools.runs, own.name)
-        if isinstance(tools.memory.record(known, untold.verdict_later), MemoryUnavailable):
+        known = runs.read_report(dependencies.runs, own.name)
+        if isinstance(dependencies.memory.record(known, untold.verdict_later), MemoryUnavailable):
             return False
         if untold.over:
             (own / CHECKPOINT).unlink(missing_ok=True)
-            tools.remove_snapshots(own.name, ())
+            dependencies.remove_snapshots(own.name, ())
         mark_recorded(own)
         return True

@@ -128,15 +128,19 @@ def blueprint_flow(
 
 
 def _until_over(
-    request: ResolvedRequest, tools: RunDependencies, run_id: str, this: FlowRun, watch: RunListener
+    request: ResolvedRequest,
+    dependencies: RunDependencies,
+    run_id: str,
+    this: FlowRun,
+    watch: RunListener,
 ) -> RunReport:
     """Run until the report is final. A flow run that suspends does so while it waits for a
     person."""
     while True:
-        if this.suspends and waits_for_approval(tools.runs, run_id):
-            with tools.open_approvals() as approvals:
+        if this.suspends and waits_for_approval(dependencies.runs, run_id):
+            with dependencies.open_approvals() as approvals:
                 suspend_until_decided(approvals, run_id)
-        report = attempt_run(request, tools, run_id, this, watch)
+        report = attempt_run(request, dependencies, run_id, this, watch)
         if not this.suspends or report.status != "waiting":
             return report
 
