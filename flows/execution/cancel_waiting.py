@@ -41,14 +41,16 @@ def cancel_waiting_run(dependencies: RunDependencies, run_id: str) -> "RunReport
 def deny_pending_approvals(approvals: "Approvals", run_id: str) -> None:
     """Deny the approvals of a cancelled run, also those decided after the cancellation."""
     for one in approvals.list(run_id=run_id, pending=True):
-        with suppress(ApprovalDecided):  # somebody was faster, and is not heard any more
+        with suppress(
+            ApprovalDecided
+        ):  # a person has decided meanwhile; the run is cancelled all the same
             approvals.decide(one.id, "denied", by="harness", reason=WHY)
 
 
 def cancel_waiting_run_and_flow_run(dependencies: RunDependencies, entry: RunEntry) -> None:
     """Like `cancel_waiting_run`; also cancel its suspended flow run."""
     if entry.suspends and entry.flow_run_id:
-        # One that the server forgot is gone on with by nobody.
+        # ObjectNotFound: the server no longer has this flow run, so nothing will resume it.
         with get_client(sync_client=True) as client, suppress(ObjectNotFound):
             client.set_flow_run_state(UUID(entry.flow_run_id), Cancelled(message=WHY), force=True)
     cancel_waiting_run(dependencies, entry.run_id)
@@ -58,8 +60,8 @@ def cancel_waiting_runs(dependencies: RunDependencies) -> int:
     """End all waiting runs of this home whose flow runs were cancelled; return how many."""
     with dependencies.open_approvals() as approvals:
         # Not only the pending ones: a person may have decided since the flow run was cancelled.
-        asked = {one.run_id for one in approvals.list()}
-    waiting = filter(None, (_waits(dependencies, run_id) for run_id in sorted(asked)))
+        run_ids = {one.run_id for one in approvals.list()}
+    waiting = filter(None, (_waits(dependencies, run_id) for run_id in sorted(run_ids)))
     with get_client(sync_client=True) as client:
         return sum(
             cancel_waiting_run(dependencies, entry.run_id) is not None
@@ -71,7 +73,7 @@ def cancel_waiting_runs(dependencies: RunDependencies) -> int:
 
 
 def _waits(dependencies: RunDependencies, run_id: str) -> RunEntry | None:
-    with suppress(RunNotFound):  # a plan is none of these runs
+    with suppress(RunNotFound):  # approvals of plans have no run folder
         entry = read_entry(dependencies.runs, run_id)
         return entry if entry.state == "waiting" else None
     return None

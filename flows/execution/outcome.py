@@ -90,7 +90,7 @@ class EgressLog:
     def notices(self) -> tuple[str, ...]:
         """One line for each of the first twenty refused hosts."""
         refused = list(self._refused.items())[:MAX_NOTICES]
-        return tuple(f"no way out to {place}: {reason}" for place, reason in refused)
+        return tuple(f"no network access to {place}: {reason}" for place, reason in refused)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,14 +163,14 @@ def run_report(
 def _notices(known: RunFacts, stopped: Interruption | None) -> Iterator[str]:
     now, work = known.checkpoints.current, known.delivery.work
     for when in now.went_on:
-        yield f"went on {when}, without running them again"
+        yield f"resumed {when}, which were not run again"
     if stopped and stopped.resumable:
-        again = f"`harness runs resume {known.ctx.run_id}` goes on"
-        yield f"the nodes did not come to an end: {again}"
+        again = f"`harness runs resume {known.ctx.run_id}` continues it"
+        yield f"the run stopped before its last node: {again}"
     suspends = known.flow_run is not None and known.flow_run.suspends
     yield from known.pending_approvals.notices(suspends=suspends)
     for branch in now.lost:
-        yield f"what did not win is kept: {now.base.bare} has {branch}"
+        yield f"the work of an agent that lost is in {now.base.bare}, branch {branch}"
     yield from now.notices
     yield from now.base.notices
     yield from work.notices if work else ()

@@ -121,6 +121,6 @@ def _do(
             options=request.inside_sandbox(base.forked_at).options,
         )
         run_node = NodeRunner(opened.sandbox, run_agent, listener=watch, redact=dependencies.redact)
-        with suppress(ModelUnavailable, OptionInvalid):  # no reply is left: a difference, or not
+        with suppress(ModelUnavailable, OptionInvalid):  # no recorded reply is left
             run_nodes(request.definition.nodes, ctx, run_node)
         return collect_work(opened.sandbox, base, branch, message="replay")

@@ -86,7 +86,7 @@ def _sweeping(docker: DockerEngine, ours: str) -> Iterator[None]:
     seconds."""
 
     def sweep() -> None:
-        with suppress(Unavailable):  # what will not go stays for `harness sandbox reap` to tell
+        with suppress(Unavailable):  # `harness sandbox reap` reports what cannot be removed
             reap(docker, ours)
 
     with ThreadPoolExecutor(1, thread_name_prefix="sweep") as thread:
@@ -113,7 +113,7 @@ def snapshot_remover(
     """Return a function that removes a run's snapshots except those it is given."""
 
     def forget(run_id: str, but: Collection[SnapshotId]) -> None:
-        # What cannot be removed now is reaped at its deadline.
+        # A snapshot that cannot be removed now is reaped at its deadline.
         with suppress(Unavailable):
             remove_checkpoints(engine(), home_owner(settings.home), run_id, keep=but)
 

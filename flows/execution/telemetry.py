@@ -129,7 +129,7 @@ def _exporting(endpoint: str, service: str) -> Iterator[_Exporter]:
 
     Data that the collector does not accept within `FLUSH_TIMEOUT_MS` is dropped.
     """
-    # OpenTelemetry takes 0.2 s to import, and telemetry is off by default.
+    # Importing OpenTelemetry takes 0.2 s, and telemetry is off by default.
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.metrics import MeterProvider

@@ -48,28 +48,28 @@ def attempt_run(
                     lanes=lambda: trace.perform(node_task_runner()),
                     watch=watch_in_log(watch),
                 )
-        except (KeyboardInterrupt, TerminationSignal) as told:
+        except (KeyboardInterrupt, TerminationSignal) as signal:
             with ignore_sigterm():
-                report = _cut_short(told, request, dependencies, run_id, this)
-        except Exception as error:  # a door: what a node's author wrote may raise anything
+                report = _cancelled_report(signal, request, dependencies, run_id, this)
+        except Exception as error:  # a door: a node may raise anything
             with suppress(HarnessError):
                 reconcile_run(dependencies, run_id, error, of="queued")
                 if reported_at(dependencies.runs, run_id) != before:
-                    _tell(read_report(dependencies.runs, run_id), dependencies, trace)
+                    _publish(read_report(dependencies.runs, run_id), dependencies, trace)
             raise
-        _tell(report, dependencies, trace)
+        _publish(report, dependencies, trace)
     return report
 
 
-def _tell(report: RunReport, dependencies: RunDependencies, trace: RunTrace) -> None:
+def _publish(report: RunReport, dependencies: RunDependencies, trace: RunTrace) -> None:
     """Report the run to telemetry and Prefect."""
     trace.ended(report, dependencies.runs / report.run_id / TRAJECTORY)
     publish_report(report, read_diff(dependencies.runs, report.run_id))
     publish_view(dependencies.run_view(report.run_id), report.run_id)
 
 
-def _cut_short(
-    told: BaseException,
+def _cancelled_report(
+    signal: BaseException,
     request: ResolvedRequest,
     dependencies: RunDependencies,
     run_id: str,
@@ -81,8 +81,8 @@ def _cut_short(
     if not is_known(dependencies.runs, run_id):
         record_queued(dependencies.runs, run_id, request, this)
     report = reconcile_run(
-        dependencies, run_id, told, of=read_entry(dependencies.runs, run_id).state
+        dependencies, run_id, signal, of=read_entry(dependencies.runs, run_id).state
     )
     if report is None:
-        raise told
+        raise signal
     return report

@@ -104,25 +104,25 @@ def blueprint_flow(
         """Run the blueprint. The parameters are made by `request_form`."""
         check_required({"repo": fields["repo"]})
         with secret_variables(fields["secrets"]), heartbeat():
-            tools = dependencies()
+            opened = dependencies()
             if run_id is None:
-                check_run_id(tools.runs / own_id(), str(flow_run.id))
-            over = finished_report(tools.runs, own_id())
+                check_run_id(opened.runs / own_id(), str(flow_run.id))
+            over = finished_report(opened.runs, own_id())
             if over is not None:
                 return end_state(over)
-            tools = replace(
-                tools,
-                memory=memory_tasks(tools.memory),
-                open_notes=partial(note_tasks, tools.open_notes),
+            opened = replace(
+                opened,
+                memory=memory_tasks(opened.memory),
+                open_notes=partial(note_tasks, opened.open_notes),
             )
             fields["repo"] = whole(fields["repo"])
             given = RunRequest.of(blueprint=blueprint_ref or blueprint.name, **fields)
-            request = tools.resolve_request(given, blueprint)
-            tools.check_request(request)
+            request = opened.resolve_request(given, blueprint)
+            opened.check_request(request)
             tag_flow_run(request)
             suspends = run_id is None and deployment.id is not None
             this = FlowRun(str(flow_run.id), str(flow_run.ui_url), suspends)
-            return end_state(_until_over(request, tools, own_id(), this, watch or RunListener()))
+            return end_state(_until_over(request, opened, own_id(), this, watch or RunListener()))
 
     return blueprint_flow
 
@@ -157,7 +157,7 @@ def secret_variables(blocks: Mapping[str, str]) -> Iterator[None]:
         return
     own_gateway = f"gateway-{sha256(repr(sorted(blocks.items())).encode()).hexdigest()[:8]}"
     secret = {name: _value(block) for name, block in blocks.items()}
-    # The keys of one run must not be those of others: it has a gateway of its own.
+    # A gateway of its own: the keys of one run must not serve other runs.
     with set_variables({**secret, "HARNESS_GATEWAY": own_gateway}):
         try:
             yield
@@ -166,16 +166,16 @@ def secret_variables(blocks: Mapping[str, str]) -> Iterator[None]:
 
 
 def _value(block: str) -> str:
-    # Typed as a coroutine; `_sync` makes it none.
+    # Typed as a coroutine function; with `_sync` it returns the value.
     load = cast("Callable[..., Secret[str]]", Secret.load)
     try:
         kept = load(block, _sync=True)
     except ValueError as error:
         raise SecretMissing(
             f"no Secret block {block!r} on this Prefect server: "
-            "make it under Blocks, or name another one in the run's secrets"
+            "create it under Blocks, or name another one in the run's secrets"
         ) from error
-    value, read = kept.value.get_secret_value(), kept.get()  # a text is read as JSON, if it is
+    value, read = kept.value.get_secret_value(), kept.get()  # `get` parses a text that is JSON
     for text in (read, value):
         if isinstance(text, str):
             return text

@@ -37,7 +37,9 @@ def required_parameters(*names: str) -> Callable[[AnyFlow], AnyFlow]:
             one.replace(default=Parameter.empty) if one.name in names else one
             for one in found.parameters.values()
         ]
-        vars(flow)["__signature__"] = found.replace(parameters=required)  # the form's source
+        vars(flow)["__signature__"] = found.replace(
+            parameters=required
+        )  # Prefect builds the form from it
         flow.parameters = parameter_schema(flow)
         return flow
 
@@ -102,11 +104,11 @@ def request_form(
 
 
 def _parameter(name: str, field: FieldInfo, blueprint: Blueprint | None) -> Parameter:
-    # Prefect overwrites a field's own title and description, but not these.
+    # Prefect overwrites a field's title and description, but not those in json_schema_extra.
     shown: JsonDict = {"title": field.title or name, "description": field.description or ""}
     if field.is_required():
         default: object = NOT_GIVEN
-        shown["minLength"] = 1  # in the form only: `check_given` refuses it with a better line
+        shown["minLength"] = 1  # in the form only; `check_required` has a better message
     else:
         default = field.get_default(call_default_factory=True)
     kind: object = field.annotation

@@ -124,7 +124,7 @@ class Checkpoints:
         """Find the folders that commands can write to, in the background."""
 
         def look() -> None:
-            with suppress(SandboxLost):  # whoever works in it will tell
+            with suppress(SandboxLost):  # the next command in it reports that
                 sandbox.changed_since(sandbox.now())
 
         Thread(target=look, name="checkpoints", daemon=True).start()

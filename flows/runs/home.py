@@ -33,7 +33,7 @@ def check_home(home: Path) -> None:
             pass
     except OSError as error:
         raise HomeUnavailable(
-            f"nothing can be kept in {home}: {error.strerror}. Mend it, or choose another "
+            f"cannot write in {home}: {error.strerror}. Fix its permissions, or choose another "
             "HARNESS_HOME"
         ) from error
 
@@ -48,8 +48,8 @@ def write_in_home(path: Path, text: str, *, run_id: str) -> None:
         write_atomically(path, text, private=True)
     except OSError as error:
         raise HomeUnavailable(
-            f"{path} cannot be written: {error.strerror}. Make room there; "
-            f"`harness runs resume {run_id}` then goes on"
+            f"{path} cannot be written: {error.strerror}. Free some space, then run "
+            f"`harness runs resume {run_id}`"
         ) from error
 
 

@@ -84,7 +84,7 @@ def test_a_run_that_has_stopped_says_how_it_goes_on(
     stopped: tuple[Outage, Callable[[], RunReport]], shop: RunDependencies
 ) -> None:
     told = json.loads((shop.runs / "abcd1234" / "report.json").read_text())
-    assert "`harness runs resume abcd1234` goes on" in told["notices"][0]
+    assert "`harness runs resume abcd1234` continues it" in told["notices"][0]
 
 
 def test_a_finished_run_does_not_go_on(
