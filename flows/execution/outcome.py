@@ -163,7 +163,7 @@ def run_report(
 def _notices(known: RunFacts, stopped: Interruption | None) -> Iterator[str]:
     now, work = known.checkpoints.current, known.delivery.work
     for when in now.went_on:
-        yield f"resumed {when}, which were not run again"
+        yield f"resumed {when}; finished nodes are not run again"
     if stopped and stopped.resumable:
         again = f"`harness runs resume {known.ctx.run_id}` continues it"
         yield f"the run stopped before its last node: {again}"

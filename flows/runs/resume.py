@@ -47,7 +47,7 @@ def _why_not(run_id: str, state: str) -> str:
     if state == "queued":
         return f"run {run_id} is queued: it begins by itself when its turn comes"
     if state in ("running", "lost"):
-        return f"run {run_id} is {state} and cannot go on: nothing was kept of it"
+        return f"run {run_id} is {state} and cannot be resumed: its files are gone"
     return f"run {run_id} is finished ({state}): `harness run` starts another"
 
 
