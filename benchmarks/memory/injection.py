@@ -17,9 +17,8 @@ from benchmarks.row import Row
 from contracts.agents import AGENTS, NATIVE
 from memory import scope
 from memory.content import normalized_digest
-from memory.notes.generation import notebook_transaction
 from memory.notes.notebook import Notebook, open_notebook
-from memory.notes.tables import entries, entry_vectors
+from memory.notes.tables import entries, entry_vectors, notebook_transaction
 from memory.scope import Scope
 from memory.types import Embedder
 from providers import mpnet

@@ -163,7 +163,7 @@ def test_who_is_stopped_with_the_index_open_holds_nobody_up_for_ever(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(vector_folder, "HELD_S", 0.1)
+    monkeypatch.setattr(vector_folder, "LOCK_TIMEOUT_S", 0.1)
     on_sqlite.create(PlaybookContent(title="rotate keys"))
     on_sqlite.search(PlaybookQuery(text="keys"))
     with (tmp_path / "index" / "lock").open() as lock:

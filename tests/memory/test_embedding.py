@@ -72,7 +72,7 @@ def test_what_is_longer_than_models_read_is_cut(library: Library, words: WordEmb
 def test_vectors_are_kept_by_and_by_and_an_outage_is_not_asked_again_by_each_search(
     opened: Open, words: WordEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sync, "EMBEDDED", 2)
+    monkeypatch.setattr(sync, "TEXTS_PER_REQUEST", 2)
     owed = 0
 
     def at_its_limit(texts: Sequence[str]) -> list[list[float]]:

@@ -10,10 +10,9 @@ from sqlalchemy import delete, text, update
 
 from contracts.agents import AGENTS
 from memory.errors import StaleUpdate
-from memory.notes.generation import notebook_transaction
 from memory.notes.notebook import Notebook, open_notebook
-from memory.notes.rating import RunRating
-from memory.notes.tables import entry_vectors, generation
+from memory.notes.run_history import RunRating
+from memory.notes.tables import entry_vectors, generation, notebook_transaction
 from memory.notes.types import NoteContent, NoteType
 from tests.support.memory import WordEmbedder
 from tests.support.postgres import new_postgres_store

@@ -68,7 +68,7 @@ def test_an_index_that_is_gone_is_made_again_by_the_next_search(
 def test_who_waits_while_a_long_index_is_completed_is_told(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sync, "BATCH", 1)
+    monkeypatch.setattr(sync, "CHANGES_PER_BATCH", 1)
     monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
     with opened() as library:
         for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
