@@ -152,7 +152,9 @@ def test_who_is_given_nothing_is_told_what_still_waits() -> None:
         prompt_markdown(Injection(options=InjectionOptions(), reasons=(waits,), without_vector=1))
         == f"- {waits}"
     )
-    assert prompt_markdown(Injection(options=InjectionOptions(), reasons=("notes by meaning",))) == ""
+    assert (
+        prompt_markdown(Injection(options=InjectionOptions(), reasons=("notes by meaning",))) == ""
+    )
 
 
 def test_what_was_given_is_explained_and_nothing_in_it_is_markup(own_home: Path) -> None:

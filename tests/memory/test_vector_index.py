@@ -69,7 +69,7 @@ def test_who_waits_while_a_long_index_is_completed_is_told(
     opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sync, "CHANGES_PER_BATCH", 1)
-    monkeypatch.setattr(memory_index, "MANY_CHANGES", 2)
+    monkeypatch.setattr(memory_index, "SLOW_REFRESH_CHANGES", 2)
     with opened() as library:
         for title in ("rotate keys", "bake bread", "mow lawns", "sew buttons"):
             library.create(PlaybookContent(title=title))
