@@ -6,7 +6,7 @@ from contracts.errors import RunNotFound
 from flows.config.settings import Settings
 from flows.orchestration.start import connected_to
 from flows.plans.background import BackgroundPlan, start_background_plan
-from flows.plans.request import recorded_plan
+from flows.plans.record import recorded_plan
 from flows.plans.run import PlanDependencies
 from flows.runs.runs import read_entry
 from flows.services.prefect_server import api_url
@@ -18,7 +18,7 @@ or no flow run waits for it, and whoever is here goes on."""
 
 
 def resume_flow_run(
-    shop: PlanDependencies, settings: Settings, approval: Approval
+    deps: PlanDependencies, settings: Settings, approval: Approval
 ) -> AfterDecision:
     """Let the flow run go on that is suspended for this decided approval, if nothing else waits.
 
@@ -26,24 +26,24 @@ def resume_flow_run(
         RunNotFound: nothing runs or ran here under the approval's run id.
         PrefectUnavailable: no server, or it went away; the decision stands.
     """
-    suspended = _flow_run(shop, settings, approval)
+    suspended = _flow_run(deps, settings, approval)
     if not suspended:
         return "here"
     with connected_to(api_url(settings)):
         from flows.orchestration.suspend import resume_if_decided
 
-        return resume_if_decided(suspended, shop.approvals, approval.run_id)
+        return resume_if_decided(suspended, deps.approvals, approval.run_id)
 
 
 def resume_in_background(
-    shop: PlanDependencies, settings: Settings, approval: Approval
+    deps: PlanDependencies, settings: Settings, approval: Approval
 ) -> BackgroundPlan | AfterDecision:
     """Let the run go on that this decided approval is about, a plan in a process of its own.
 
     Raises:
         RunNotFound, PrefectUnavailable: as `tell_flow_run`.
     """
-    then = resume_flow_run(shop, settings, approval)
+    then = resume_flow_run(deps, settings, approval)
     return (
         start_background_plan(settings, approval.run_id)
         if then == "here" and not approval.node
@@ -75,10 +75,10 @@ def _resumable(run_id: str, settings: Settings) -> str:
     return f"`harness runs resume {run_id}` goes on"
 
 
-def _flow_run(shop: PlanDependencies, settings: Settings, approval: Approval) -> str:
+def _flow_run(deps: PlanDependencies, settings: Settings, approval: Approval) -> str:
     """The flow run that suspends itself for approvals of this run; empty when none does."""
     if not approval.node:
-        return recorded_plan(shop.log, approval.run_id)[0].flow_run
+        return recorded_plan(deps.log, approval.run_id)[0].flow_run
     try:
         entry = read_entry(settings.runs, approval.run_id)
     except RunNotFound:

@@ -6,8 +6,6 @@ read or set variables themselves, none of which is a setting:
 - `sandbox/` reads DOCKER_HOST and where the host's certificates are, as Docker's own clients do,
   and hands the environment to git and other programs of the host.
 - `providers/litellm_setup.py` and `app/terminal/output.py` set what a library reads on import.
-- `flows/host/run_process.py` and `flows/host/fork_server.py` look for a fork server before anything
-  that needs settings is imported, and take over the environment of the process that asked.
 """
 
 import os

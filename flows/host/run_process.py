@@ -1,92 +1,73 @@
-"""The process that a worker starts for one run: `python -P -m flows.host.run_process`.
+"""The process that a worker starts for each run: `python -P -m flows.host.run_process`.
 
-Where its worker keeps a fork server, a child of that does the run, at once. This process hands
-on what it is told, and ends as the run did. Elsewhere it does the run itself. It stands beside
-every run, so it imports nothing of ours and little of Python's.
+The module name is stored in the work pools of existing homes (`JOB_COMMAND`). Prefect's engine,
+`python -m prefect.engine`, executes the run; it reads the flow run's id from the environment.
 """
 
 import os
 import runpy
-import select
-import signal
-import socket
-import struct
 import sys
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
-FORK_SERVER = "HARNESS_FORK_SERVER"
-"""The variable with the name of the worker's fork server: a socket that is no file."""
+from prefect import Flow, flow_engine
 
-ENGINE = "flows.host.engine_process"
-"""The module that does the run that its environment names."""
-
-STATUS = struct.Struct("i")
-"""How a run's process ended, as `wait` tells it."""
-
-_CREDENTIALS = struct.Struct("3i")
+from flows import approve, deployed
+from flows.config.environment import environment
+from flows.config.settings import load_settings
+from flows.services.prefect_client import use_server
+from flows.services.worker import worker_daemon
 
 
 def main() -> None:
-    """Have the run done, or do it."""
-    with socket.socket(socket.AF_UNIX) as server:
-        run = _forked(server)
-        if run is not None:
-            _end_like(_status(server, run))
-    runpy.run_module(ENGINE, run_name="__main__", alter_sys=True)
+    """Execute the flow run that the environment names."""
+    _print_to_worker_log()
+    _end_in_the_state_of_the_flow()
+    with _without_prefect_heartbeat():
+        runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
 
 
-def peer(connection: socket.socket) -> int:
-    """The pid at the other end.
+def _print_to_worker_log() -> None:
+    """Redirect stdout and stderr to the worker's log.
 
-    Raises:
-        PermissionError: it belongs to another user.
+    The worker reads what its runs print through pipes. When the worker dies, a run that prints to
+    a broken pipe would end; a run must outlive its worker.
     """
-    asked = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid, user, _ = _CREDENTIALS.unpack(asked)
-    if user != os.getuid():
-        raise PermissionError(f"process {pid} belongs to user {user}")
-    return int(pid)
+    log = worker_daemon(load_settings(), "").log
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
 
 
-def _forked(server: socket.socket) -> int | None:
-    """A descriptor of the run's process; None when nobody forks one for us."""
-    name = os.environ.get(FORK_SERVER)
-    if not name:
-        return None
-    with suppress(PermissionError):  # what ends the worker's group is not meant for us twice
-        os.setsid()
-    with suppress(OSError):
-        server.connect(f"\0{name}")
-        peer(server)
-        _, found, _, _ = socket.recv_fds(server, 1, 1)
-        return found[0] if found else None
-    return None
+def _end_in_the_state_of_the_flow() -> None:
+    """Make Prefect's engine take the state that a flow returns, instead of raising its exception.
+
+    A flow of ours that returns `Failed` has given the reason in one line. Prefect would raise the
+    exception in it and log a traceback. What a flow itself raises is logged before this.
+    """
+    run_flow: Callable[..., object] = flow_engine.run_flow
+
+    def return_state(flow: Flow[..., object], **arguments: object) -> object:
+        if not flow.isgenerator:
+            arguments = {"return_type": "state", **arguments}
+        return run_flow(flow, **arguments)
+
+    vars(flow_engine)["run_flow"] = return_state
 
 
-def _status(server: socket.socket, run: int) -> int:
-    """Wait for the end of the run's process; handing on signals meanwhile."""
-
-    def hand_on(sign: int, _: object) -> None:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(run, sign)
-
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sign, hand_on)
-    told = server.recv(STATUS.size)
-    if told:
-        return int(STATUS.unpack(told)[0])
-    # The fork server is gone; the run is not, and nobody can tell how it will end.
-    select.select([run], [], [])
-    return 1 << 8
+def sends_own_heartbeat(flow_name: str) -> bool:
+    """Return True for flows of ours, which use `heartbeat`; Prefect sends that of others."""
+    flows = (*vars(deployed).values(), *vars(approve).values())
+    return any(isinstance(flow, Flow) and flow.name == flow_name for flow in flows)
 
 
-def _end_like(status: int) -> None:
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        with suppress(OSError):  # SIGKILL has no other way
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    sys.exit(code)
+def _without_prefect_heartbeat() -> AbstractContextManager[None]:
+    variables = environment()
+    api = variables.get("PREFECT_API_URL")
+    if api is None or not sends_own_heartbeat(variables.get("PREFECT__FLOW_NAME", "")):
+        return nullcontext()
+    return use_server(api)
 
 
 if __name__ == "__main__":

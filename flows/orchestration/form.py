@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 from inspect import Parameter, Signature
 from typing import Annotated, TypeVar
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BaseModel, Field, WithJsonSchema
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
@@ -19,7 +19,10 @@ _NOT_ON_A_FORM = frozenset({"wait_approvals_s"})
 
 
 def request_form(
-    blueprint: Blueprint | None = None, *, without: Collection[str] = ()
+    blueprint: Blueprint | None = None,
+    *,
+    model: type[BaseModel] = RunRequest,
+    without: Collection[str] = (),
 ) -> Callable[[RunFunction], RunFunction]:
     """A decorator: the function, which takes `**fields`, gets the parameters of a run request.
 
@@ -29,7 +32,7 @@ def request_form(
     def give_parameters(function: RunFunction) -> RunFunction:
         parameters = [
             _parameter(name, field, blueprint)
-            for name, field in RunRequest.model_fields.items()
+            for name, field in model.model_fields.items()
             if name not in {*_NOT_ON_A_FORM, *without}
         ]
         returns = function.__annotations__.get("return", Parameter.empty)

@@ -11,6 +11,7 @@ runs are forked from, gateways.
 All workers of pytest have one of these. It imports when it is first asked, or at once.
 """
 
+import atexit
 import fcntl
 import gc
 import json
@@ -21,6 +22,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -29,16 +31,15 @@ from pathlib import Path
 from secrets import token_hex
 from tempfile import TemporaryDirectory
 
-from flows.host import fork_server
-from flows.host.fork_server import fast_exit
 from flows.plans import background
+from flows.runs import checkpoint, report
 from flows.services import daemon, detached
 from memory.vectors import vector_folder
-from tests.support.forks import NUMBER, Fork, Forked, fork_from
+from tests.support.forks import NUMBER, Fork, fork_from
 
 _NOT_PREFECTS = ("flows.host.gateway_process", "memory.vectors.chroma_probe")
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _ASKED_AT_MOST = 1 << 17
 _GIVEN_AT_MOST = 8
 _ASIDE = 512
@@ -47,8 +48,8 @@ _NEEDED = (
     "alembic.command", "app.cli.main", "app.terminal.live", "app.terminal.tree",
     "app.web.serve", "app.web.site", "chromadb.api.client", "chromadb.api.rust",
     "flows.execution.agents", "flows.execution.replay", "flows.execution.wiring",
-    "flows.host.engine_process", "flows.host.fork_server",
-    "flows.host.pool", "flows.host.server_process", "flows.orchestration.cancel",
+    "flows.host.pool", "flows.host.run_process", "flows.host.server_process",
+    "flows.orchestration.cancel",
     "flows.orchestration.compile", "flows.orchestration.start", "flows.plans.background",
     "flows.runs.resume", "flows.runs.runs",
     "prefect.cli.deploy._core", "prefect.cli.worker", "prefect.server.api.server",
@@ -99,21 +100,6 @@ def start_forked(
         streams = {"stdout": said, "stderr": said}
         safe_path = "-P" in argv[:at]
         return fork(module, *args, cwd=cwd, env=given, safe_path=safe_path, **streams).let_go()
-
-
-def popen_forked(
-    fork: Fork, argv: Sequence[str], *, stdin: int, pass_fds: Sequence[int], env: Mapping[str, str]
-) -> Forked:
-    """As `subprocess.Popen` of a module of this Python with a pipe to its `stdin`."""
-    theirs, ours = os.pipe()
-    module, *args = argv[argv.index("-m") + 1 :]
-    given = {0: theirs, **{number: number for number in pass_fds}}
-    begun = fork(
-        module, *args, cwd=Path.cwd(), env=env, stdout=1, stderr=2, safe_path=True, given=given
-    )
-    os.close(theirs)
-    begun.stdin = os.fdopen(ours, "wb")
-    return begun
 
 
 def run_forked(
@@ -168,7 +154,6 @@ def _serve(listener: socket.socket) -> str:
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     fork = fork_from(name)
     start_all_by(fork)
-    vars(fork_server).update(Popen=partial(popen_forked, fork))
     return _become(given, **json.loads(asked))
 
 
@@ -213,6 +198,29 @@ def _become(
     return module
 
 
+@contextmanager
+def fast_exit() -> Iterator[None]:
+    """End the process with this block: threads and exit functions first, then `os._exit`.
+
+    A normal exit of Python clears modules, which copies every page that a fork shares with its
+    parent (0.25 s). Any exception but SystemExit ends the process as usual, with a traceback.
+    """
+    code = 0
+    try:
+        yield
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        code = ended.code or 0
+    vars(threading)["_shutdown"]()
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):  # else Python prints it, and exits with 120
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)
+
+
 def main() -> None:
     """Fork until told to end; in each child, do what was asked."""
     listener = socket.socket(fileno=int(sys.argv[1]))
@@ -222,7 +230,8 @@ def main() -> None:
     for name in _NEEDED:
         import_module(name)
     sys.modules["providers.litellm_setup"].litellm()
-    sys.modules["flows.host.engine_process"].get_ready()
+    report.adapter()
+    checkpoint.adapter()
     assert len(list(Path("/proc/self/task").iterdir())) == 1
     gc.collect()
     gc.freeze()
