@@ -40,7 +40,7 @@ def survive_outages(api: str, warn: Callable[[str], None]) -> Iterator[None]:
     """Check the server until the block ends; while it is down, each request fails at once.
 
     Requests, logs and events are sent again as soon as the server answers. `warn` gets one line
-    when the server is down for the first time.
+    when the server is down for the first time, and one when it answers again.
     """
     is_down, is_over = Event(), Event()
 
@@ -111,19 +111,23 @@ def _watch(
     is_over: Event,
     warn: Callable[[str], None],
 ) -> None:
-    logs_enabled, warned = logs.enabled, False
+    logs_enabled, warned_down, warned_up = logs.enabled, False, False
     silent_since: float | None = None
     while not is_over.wait(POLL_S):
         if _answers(api):
             silent_since = None
+            was_down = is_down.is_set()
             is_down.clear()
+            if was_down and not warned_up:
+                warned_up = True
+                warn(f"the Prefect server at {api} answers again")
         elif silent_since is None:
             silent_since = monotonic()
         elif monotonic() - silent_since >= GRACE_S:
             is_down.set()
         logs.enabled = logs_enabled and not is_down.is_set()
-        if is_down.is_set() and not warned:
-            warned = True
+        if is_down.is_set() and not warned_down:
+            warned_down = True
             warn(
                 f"the Prefect server at {api} stopped answering: the run goes on without it, and "
                 "Prefect shows how it ended once the server answers again (`harness up`)"
