@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from types import MappingProxyType
@@ -24,8 +23,8 @@ from flows.services import daemon
 from flows.services.daemon import Daemon, Launch, RunningDaemon
 from flows.services.fingerprint import PROVIDER_VARIABLES, ROOT, fingerprint
 from nodes.text import secret_values
-from providers.client import Gateway, OnWait
-from providers.run_account import RunTerms
+from providers.client import Gateway
+from providers.gateway_api import RunTerms
 from sandbox.process_label import process_label
 
 _ROOMS = tuple(
@@ -76,25 +75,11 @@ def connect(settings: Settings) -> Iterator[Gateway]:
         ModelUnavailable: as `up`.
     """
     running = up(settings)
-    watch_loading = partial(_watch_loading, gateway_daemon(settings), running)
-    client = Gateway(running.url, secret(settings), watch_loading=watch_loading)
+    client = Gateway(running.url, secret(settings))
     try:
         yield client
     finally:
         client.close()
-
-
-def _watch_loading(gateway: Daemon, running: RunningDaemon) -> OnWait:
-    waiting = daemon.waiting_for(gateway, running)
-
-    def on_wait() -> None:
-        if waiting.stuck():
-            raise ModelUnavailable(
-                f"{gateway.title} did not load its library of providers, and has done nothing for "
-                f"{gateway.stuck_after_s:g} s: see {gateway.log}"
-            )
-
-    return on_wait
 
 
 @contextmanager
