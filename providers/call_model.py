@@ -188,7 +188,7 @@ def _arguments(model: str, request: ModelRequest) -> dict[str, object]:
         arguments["tools"] = list(request.tools)
     if request.stream:
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
-    if "claude" in model:  # other providers cache prompts without being asked
+    if "claude" in model:  # Anthropic caches only a prompt that is marked
         arguments["cache_control_injection_points"] = [
             {"location": "message", "role": "system"},
             {"location": "message", "index": -1},

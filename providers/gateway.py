@@ -71,7 +71,7 @@ def gateway_app(open_runs: OpenRuns, *, secret: str, check_model: CheckModel) ->
     return Starlette(
         lifespan=lifespan,
         routes=[
-            Route("/", health),  # claude asks this before its first request
+            Route("/", health),
             Route("/health", health),
             route("/v1/models", OPENAI, _models, "GET"),
             route("/v1/messages", ANTHROPIC, _answer),

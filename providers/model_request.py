@@ -52,7 +52,7 @@ def _characters(message: Json) -> int:
     content = message.get("content")
     if not isinstance(content, list):
         return len(json.dumps(message))
-    # Providers bill an image by its size on the screen, not by the bytes of its base64 text.
+    # Providers bill an image by its pixels, not by the length of its base64 text.
     rest = [part for part in content if not as_mapping(part.get("image_url"))]
     images = len(content) - len(rest)
     return len(json.dumps({**message, "content": rest})) + _IMAGE_CHARACTERS * images

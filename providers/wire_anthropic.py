@@ -244,7 +244,7 @@ ANTHROPIC = WireFormat(
     response_events,
     error_body,
     error_event,
-    # claude compacts a conversation when an error begins with these words.
+    # Agents recognize this error by its first words, and shorten the conversation.
     "prompt is too long: the model cannot hold this conversation",
 )
 

@@ -39,13 +39,13 @@ been told of it just before."""
 def main(port: str, secret_file: Path, home: Path) -> None:
     """Serve until SIGTERM, or until its home is somebody else's or its successor's alone."""
     secret = secret_file.read_text()
-    open_runs = OpenRuns(
+    ledger = OpenRuns(
         make_guard=partial(guard_for_terms, approvals=cached_approvals(home)),
         redact=make_redactor(environment()),
         is_dead=has_exited,
     )
-    threading.Thread(target=_look, args=(open_runs, secret_file, secret), daemon=True).start()
-    app = gateway_app(open_runs, secret=secret, check_model=lambda m: check_model(m, environment()))
+    threading.Thread(target=_look, args=(ledger, secret_file, secret), daemon=True).start()
+    app = gateway_app(ledger, secret=secret, check_model=lambda m: check_model(m, environment()))
     serve(app, f"127.0.0.1:{port}")
 
 
@@ -71,13 +71,13 @@ def guard_for_terms(
     return combined_guard((allowed, asking))
 
 
-def _look(open_runs: OpenRuns, secret_file: Path, secret: str) -> None:
+def _look(ledger: OpenRuns, secret_file: Path, secret: str) -> None:
     has_successor = successor_marker(secret_file.parent, "gateway", os.getpid())
     has_successor.unlink(missing_ok=True)  # it told another, who had this pid
     unused = 0
     while _is(secret_file, secret) and unused < _LAST_LOOKS:
-        open_runs.close_abandoned()
-        unused = unused + 1 if has_successor.exists() and not open_runs.count else 0
+        ledger.close_abandoned()
+        unused = unused + 1 if has_successor.exists() and not ledger.count else 0
         sleep(_LOOK_S)
     has_successor.unlink(missing_ok=True)
     os.kill(os.getpid(), signal.SIGTERM)
