@@ -8,7 +8,7 @@ from flows.config.settings import Settings, load_settings
 from flows.recall.curation import is_worth_curating
 from flows.recall.library import configured_notebook
 from flows.runs.runs import find_run, load_report
-from memory.notes.rating import RunRating
+from memory.notes.run_history import RunRating
 
 Look = Literal["none", "started", "waits"]
 
@@ -45,7 +45,7 @@ def rate_run(run: str, score: int, *, by: str = "") -> RatingSaved:
 
 def _look(settings: Settings, rating: RunRating) -> RatingSaved:
     """Start a curation if `harness up` keeps a worker; else return how to start one by hand."""
-    from flows.services.deploy import (  # brings in Prefect: half a second
+    from flows.services.deploy import (  # imports Prefect: half a second
         missing_worker_warning,
         start_deployment,
     )
