@@ -1,1 +1,1 @@
-"""Room of floor 1: models, by litellm or scripted, behind `complete` and `embed`."""
+"""Models, by litellm or scripted, and the gateway that agents reach them through."""

@@ -1,42 +1,43 @@
-"""What one token may spend, and what was spent with it."""
+"""What a run and each of its tokens may spend, and what was spent. Thread-safe."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from pydantic import TypeAdapter
-
 from contracts.chat import Usage
 from contracts.errors import ModelUnavailable
 from contracts.model_access import INTERNAL_AGENT, AgentUsage, TokenSpec, limit_reached
 from contracts.run import DecisionCounts
 from contracts.tool import Decision, Denied, Guard, ToolCall
+from providers.answer_parts import AnswerPart
+from providers.call_model import RunModels, Sleep
 from providers.denied_calls import DeniedCalls
+from providers.gateway_api import RunTerms
 from providers.litellm_stream import MAX_ARGUMENTS
-from providers.run_account import RunAccount
-
-SPENT_JSON = TypeAdapter(AgentUsage)
-"""How what was spent crosses the wire."""
+from providers.model_request import ModelRequest
+from providers.scripted import SCRIPTED_PREFIX
+from providers.trajectory import Redact, Trajectory
 
 MAX_CONCURRENT = 8
-"""Requests that one agent may have under way: what they spend is only known when they end. As
-many again may be under way that cost nothing."""
+"""Requests of one agent at the same time: their cost is only known when they end. As many free
+requests, which call no model, may run beside them."""
 
 MAX_CONSECUTIVE_FAILURES = 10
-"""Requests that a model may find malformed, one after the other, before its agent is given up."""
+"""Failed requests in a row after which an agent gets no more: no budget would ever stop it."""
 
 SETTLE_TIMEOUT_S = 2.0
-"""How long a killed agent's requests are waited for: at a model's next word they are over."""
+"""Longest wait for the requests of a killed agent. They end when the model sends its next word."""
 
 MAX_PENDING_BYTES = 128 << 20
-"""Bytes of requests that one agent may have here before they are answered."""
+"""Bytes of request bodies that one agent may have in memory."""
 
 
 class RequestRefused(Exception):
-    """A request that is not served. `kind` is for our own clients, the message for agents."""
+    """The gateway does not serve a request. `kind` is for our client, the message for agents."""
 
     def __init__(self, message: str, *, kind: str, status: int = 400) -> None:
         super().__init__(message)
@@ -44,173 +45,203 @@ class RequestRefused(Exception):
         self.status = status
 
 
+class RunAccount:
+    """One open run: its models, its trajectory and its costs."""
+
+    def __init__(self, terms: RunTerms, redact: Redact, sleep: Sleep) -> None:
+        self.terms = terms
+        self.secrets = [secret for secret in terms.secrets if secret]
+        self.trajectory = Trajectory(terms.trajectory, redact=lambda t: self._redact(redact(t)))
+        self.ends_at = time.monotonic() + terms.ttl_s
+        self._models = RunModels(terms.prices, sleep=sleep, replies_given=terms.replies_given)
+        self._usage = Usage(cost_usd=terms.spent_usd)
+        self._lock = threading.Lock()
+
+    def call(self, model: str, request: ModelRequest) -> Iterator[AnswerPart]:
+        """Call the model, or play the next reply of the trajectory that the run replays.
+
+        Raises:
+            ModelUnavailable, OptionInvalid: as `RunModels.call`.
+        """
+        replay = self.terms.replay
+        return self._models.call(f"{SCRIPTED_PREFIX}{replay}" if replay else model, request)
+
+    def add(self, usage: Usage) -> None:
+        """Add the cost of one answer."""
+        with self._lock:
+            self._usage += usage
+
+    @property
+    def usage(self) -> Usage:
+        """The cost of all agents together."""
+        return self._usage
+
+    def limit_reached(self) -> str | None:
+        """Return why the run may spend no more, or None."""
+        budget, usage = self.terms.budget_usd, self._usage
+        if budget is None or usage.cost_usd < budget:
+            return None
+        return f"budget exceeded: ${usage.cost_usd:.4f} of ${budget:g}, {usage.total} tokens"
+
+    def _redact(self, text: str) -> str:
+        for secret in self.secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+
+@dataclass
+class Turn:
+    """One request to the model. It counts as a turn if `usage` is set when it ends."""
+
+    usage: Usage | None = None
+    complete: bool = False
+
+
 @dataclass
 class Account:
-    """What one token is worth and what was done with it. Several threads may use it."""
+    """What one token allows, and what was done with it."""
 
-    terms: TokenSpec
+    spec: TokenSpec
     run: RunAccount
     guard: Guard
-    refusals: DeniedCalls = field(default_factory=DeniedCalls)
+    denied_calls: DeniedCalls = field(default_factory=DeniedCalls)
     closed: threading.Event = field(default_factory=threading.Event)
-    _spent: AgentUsage = field(default_factory=AgentUsage)
+    _usage: AgentUsage = field(default_factory=AgentUsage)
     _calls: Counter[str] = field(default_factory=Counter)
-    _given_up: str | None = None
-    _refused: int = 0
-    _under_way: int = 0
-    _beside: int = 0
-    _held: int = 0
+    _outage: str | None = None
+    _failures: int = 0
+    _in_flight: int = 0
+    _pending_bytes: int = 0
+    _free: threading.BoundedSemaphore = field(
+        default_factory=lambda: threading.BoundedSemaphore(MAX_CONCURRENT)
+    )
     _lock: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
     def pending_body(self) -> Iterator[Callable[[int], None]]:
-        """Takes in a request: the block tells each size that comes, all are held to its end.
+        """Count a request's bytes, which the block reports as they arrive, until the block ends.
 
         Raises:
-            Refused: the agent's requests would be more than `HELD` bytes together.
+            RequestRefused: the agent's requests together exceed `MAX_PENDING_BYTES`.
         """
-        held = 0
+        total = 0
 
-        def more(size: int) -> None:
-            nonlocal held
+        def add(size: int) -> None:
+            nonlocal total
             with self._lock:
-                if self._held + size > MAX_PENDING_BYTES:
-                    told = f"{MAX_PENDING_BYTES} bytes of requests wait for their answers: wait"
-                    raise RequestRefused(told, kind="busy", status=429)
-                self._held += size
-            held += size
+                if self._pending_bytes + size > MAX_PENDING_BYTES:
+                    message = f"{MAX_PENDING_BYTES} bytes of requests wait for their answers: wait"
+                    raise RequestRefused(message, kind="busy", status=429)
+                self._pending_bytes += size
+            total += size
 
         try:
-            yield more
+            yield add
         finally:
             with self._lock:
-                self._held -= held
+                self._pending_bytes -= total
 
     @contextmanager
     def free_request(self) -> Iterator[None]:
-        """A request that is no turn, yet takes one of the threads that all agents share.
+        """Admit a request that calls no model, but takes a thread that all agents share.
 
         Raises:
-            Refused: `AT_ONCE` of them are under way.
+            RequestRefused: `MAX_CONCURRENT` of them are under way.
         """
-        with self._lock:
-            if self._beside >= MAX_CONCURRENT:
-                raise RequestRefused(
-                    f"{MAX_CONCURRENT} requests are under way: wait", kind="busy", status=429
-                )
-            self._beside += 1
+        if not self._free.acquire(blocking=False):
+            raise _busy()
         try:
             yield
         finally:
-            with self._lock:
-                self._beside -= 1
+            self._free.release()
 
     @contextmanager
-    def turn(self) -> Iterator["Turn"]:
-        """One more turn, under way until it is counted or this ends.
+    def turn(self) -> Iterator[Turn]:
+        """Admit one request to the model, and count it when the block ends.
 
         Raises:
-            Refused: a limit of the token or of the run is reached, or would be by the turns
-                that are under way, or they are `AT_ONCE`.
-            ModelUnavailable: an agent's model did not answer before, though it was asked again
-                and again: agents would go on like that for minutes.
+            RequestRefused: a limit of the token or of the run is reached, counting the requests
+                under way, or `MAX_CONCURRENT` of them are under way.
+            ModelUnavailable: the model failed before. Agents repeat such requests for minutes.
         """
-        turn = self._begin()
+        with self._lock:
+            if self._outage is not None:
+                raise ModelUnavailable(self._outage)
+            if (stopped := self.run.limit_reached() or self._limit_reached()) is not None:
+                self._usage = replace(self._usage, stopped=stopped)
+                raise RequestRefused(stopped, kind="budget")
+            if self._in_flight >= MAX_CONCURRENT and self.spec.agent != INTERNAL_AGENT:
+                raise _busy()
+            self._in_flight += 1
+        turn = Turn()
         try:
             yield turn
         finally:
             with self._lock:
-                self._end(turn)
+                self._in_flight -= 1
+                if turn.usage is not None:
+                    self._count(turn.usage, complete=turn.complete)
+                self._lock.notify_all()
 
-    def _begin(self) -> "Turn":
+    def _count(self, usage: Usage, *, complete: bool) -> None:
+        self._failures = 0
+        self._usage = replace(
+            self._usage,
+            turns=self._usage.turns + 1,
+            usage=self._usage.usage + usage,
+            outage=None if complete else self._usage.outage,
+        )
+        self.run.add(usage)
+
+    def _limit_reached(self) -> str | None:
+        usage = self._usage
+        return limit_reached(self.spec, usage.turns, usage.usage, in_flight=self._in_flight)
+
+    def record_failure(self, reason: str, *, may_retry: bool) -> None:
+        """Remember why the model gave no answer or half of one.
+
+        Without `may_retry`, or after `MAX_CONSECUTIVE_FAILURES`, the agent's later requests fail.
+        """
         with self._lock:
-            if self._given_up is not None:
-                raise ModelUnavailable(self._given_up)
-            stopped = self.run.exceeded() or self._reached()
-            if stopped is not None:
-                self._spent = replace(self._spent, stopped=stopped)
-                raise RequestRefused(stopped, kind="budget")
-            if self._under_way >= MAX_CONCURRENT and self.terms.agent != INTERNAL_AGENT:
-                raise RequestRefused(
-                    f"{MAX_CONCURRENT} requests are under way: wait", kind="busy", status=429
-                )
-            self._under_way += 1
-        return Turn()
-
-    def _end(self, turn: "Turn") -> None:
-        if turn.is_under_way:
-            turn.is_under_way = False
-            self._under_way -= 1
-            self._lock.notify_all()
-
-    def count(self, turn: "Turn", usage: Usage, *, whole: bool) -> None:
-        """Add the reply of a turn and what it cost; a whole one ends an outage."""
-        with self._lock:
-            self._end(turn)
-            self._refused = 0
-            self._spent = replace(
-                self._spent,
-                turns=self._spent.turns + 1,
-                usage=self._spent.usage + usage,
-                outage=None if whole else self._spent.outage,
-            )
-            self.run.count(usage)
+            self._usage = replace(self._usage, outage=reason)
+            self._failures += 1
+            gives_up = not may_retry or self._failures >= MAX_CONSECUTIVE_FAILURES
+            if gives_up and self.spec.agent != INTERNAL_AGENT:
+                self._outage = reason
 
     def decide(self, call: ToolCall) -> Decision:
-        """Let the guard decide about a call; it may be asked again while a person is waited for."""
-        return _too_long(call) or self.guard(call)
+        """Return the guard's decision, which changes once a person has decided."""
+        if len(call.arguments) > MAX_ARGUMENTS:
+            return Denied(
+                reason=f"more than {MAX_ARGUMENTS} characters of arguments: do it in pieces"
+            )
+        return self.guard(call)
 
     @property
     def wait_s(self) -> float:
-        """How long a person's decision is waited for; nobody waits once the token is closed."""
-        bounds = self.terms.bounds
+        """Seconds to wait for a person's decision; 0 once the token is closed."""
+        bounds = self.spec.bounds
         return 0.0 if bounds is None or self.closed.is_set() else bounds.wait_s
 
     def count_decision(self, call: ToolCall, decision: Decision) -> None:
-        """Count a call and what was decided about it in the end."""
+        """Count a call and the final decision about it."""
         denied = isinstance(decision, Denied)
         one = DecisionCounts(allowed=int(not denied), denied=int(denied))
         with self._lock:
             self._calls[call.name[:64]] += 1
-            self._spent = replace(self._spent, decisions=self._spent.decisions + one)
+            self._usage = replace(self._usage, decisions=self._usage.decisions + one)
 
-    def record_failure(self, why: str, *, again: bool) -> None:
-        """Remember why the model did not answer, or not to the end; `again`: it still may.
-
-        An agent whose requests are all refused pays for none: no budget would ever stop it.
-        """
+    def current_usage(self) -> AgentUsage:
+        """Return what was spent so far."""
         with self._lock:
-            self._spent = replace(self._spent, outage=why)
-            self._refused += 1
-            if self.terms.agent != INTERNAL_AGENT and (
-                not again or self._refused >= MAX_CONSECUTIVE_FAILURES
-            ):
-                self._given_up = why
+            return replace(self._usage, tool_calls=MappingProxyType(dict(self._calls)))
 
-    def settled(self) -> AgentUsage:
-        """What was spent when nothing is under way any more, or after `SETTLES_S`."""
+    def final_usage(self) -> AgentUsage:
+        """Return what was spent once no request is under way, or after `SETTLE_TIMEOUT_S`."""
         with self._lock:
-            self._lock.wait_for(lambda: not self._under_way, SETTLE_TIMEOUT_S)
-        return self.spent()
-
-    def spent(self) -> AgentUsage:
-        """What was spent so far."""
-        with self._lock:
-            return replace(self._spent, tool_calls=MappingProxyType(dict(self._calls)))
-
-    def _reached(self) -> str | None:
-        spent = self._spent
-        return limit_reached(self.terms, spent.turns, spent.usage, in_flight=self._under_way)
+            self._lock.wait_for(lambda: not self._in_flight, SETTLE_TIMEOUT_S)
+        return self.current_usage()
 
 
-class Turn:
-    """A request to the model: under way, then counted among those that were, or over."""
-
-    def __init__(self) -> None:
-        self.is_under_way = True
-
-
-def _too_long(call: ToolCall) -> Denied | None:
-    if len(call.arguments) <= MAX_ARGUMENTS:
-        return None
-    return Denied(reason=f"more than {MAX_ARGUMENTS} characters of arguments: do it in pieces")
+def _busy() -> RequestRefused:
+    return RequestRefused(f"{MAX_CONCURRENT} requests are under way: wait", kind="busy", status=429)

@@ -1,4 +1,4 @@
-"""A model's answer as it arrives: text at once, tool calls whole, the end last."""
+"""A model's answer in parts: text as it arrives, tool calls complete, the end last."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -8,22 +8,19 @@ from contracts.json import as_mappings, text_at
 from contracts.tool import ToolCall
 
 MAX_RECORDED_TEXT = 4_000_000
-"""Characters of text that one recorded reply keeps: 50 MB may pass, not stay."""
+"""Characters of text that the record of one answer keeps; agents get all of it."""
 
 
 @dataclass(frozen=True)
 class TextPart:
-    """A bit of what the model says."""
+    """Some of the text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ThinkingPart:
-    """A bit of what it thinks; the signature comes by itself, after the last bit.
-
-    `redacted` is a thought that nobody may read, whole.
-    """
+    """Some of the model's thinking, or the signature after it, or a redacted block."""
 
     text: str = ""
     signature: str = ""
@@ -31,13 +28,13 @@ class ThinkingPart:
 
     @property
     def ends_block(self) -> bool:
-        """Whether this ends a thought."""
+        """Whether the next thinking part begins another block."""
         return bool(self.signature or self.redacted)
 
 
-def signatures(blocks: object) -> Iterator[ThinkingPart]:
-    """The signatures and redacted thoughts in litellm's `thinking_blocks`."""
-    for block in as_mappings(blocks):
+def signatures(thinking_blocks: object) -> Iterator[ThinkingPart]:
+    """Signatures and redacted blocks in litellm's `thinking_blocks`."""
+    for block in as_mappings(thinking_blocks):
         if signature := text_at(block, "signature"):
             yield ThinkingPart(signature=signature)
         if data := text_at(block, "data"):
@@ -46,14 +43,14 @@ def signatures(blocks: object) -> Iterator[ThinkingPart]:
 
 @dataclass(frozen=True)
 class ToolCallPart:
-    """A tool call, whole."""
+    """One complete tool call."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True)
 class EndPart:
-    """Why it stopped, and what it cost."""
+    """Why the model stopped, and what the answer cost."""
 
     stop_reason: str
     usage: Usage
@@ -61,7 +58,7 @@ class EndPart:
 
 @dataclass(frozen=True)
 class WaitPart:
-    """A moment of waiting, for a person's decision: nothing is said, but the line is kept open."""
+    """A sign of life while a person's decision is awaited."""
 
 
 AnswerPart = TextPart | ThinkingPart | ToolCallPart | EndPart | WaitPart
@@ -69,18 +66,19 @@ AnswerPart = TextPart | ThinkingPart | ToolCallPart | EndPart | WaitPart
 
 @dataclass
 class ReceivedAnswer:
-    """What was heard of an answer so far, in bounded space."""
+    """The parts received so far. Text beyond `max_text` is counted but not kept."""
 
+    max_text: int | None = None
     texts: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
     characters: int = 0
     end: EndPart | None = None
 
-    def add(self, piece: AnswerPart) -> None:
-        """Remember a piece; text beyond `KEPT_TEXT` is only counted."""
-        match piece:
+    def add(self, part: AnswerPart) -> None:
+        """Add the next part."""
+        match part:
             case TextPart(text):
-                if self.characters < MAX_RECORDED_TEXT:
+                if self.max_text is None or self.characters < self.max_text:
                     self.texts.append(text)
                 self.characters += len(text)
             case ThinkingPart(text):
@@ -89,7 +87,7 @@ class ReceivedAnswer:
                 self.calls.append(call)
                 self.characters += len(call.arguments)
             case EndPart():
-                self.end = piece
+                self.end = part
             case WaitPart():
                 pass
 
@@ -100,27 +98,16 @@ class ReceivedAnswer:
 
 
 def reply_parts(reply: Reply) -> tuple[AnswerPart, ...]:
-    """A whole reply, in pieces."""
-    said = reply.message
-    text = (TextPart(said.content),) if said.content else ()
-    calls = (ToolCallPart(call) for call in said.tool_calls)
+    """Return a complete reply as parts."""
+    message = reply.message
+    text = (TextPart(message.content),) if message.content else ()
+    calls = (ToolCallPart(call) for call in message.tool_calls)
     return (*text, *calls, EndPart(reply.stop_reason, reply.usage))
 
 
-def collect(pieces: Iterable[AnswerPart]) -> tuple[Message, EndPart]:
-    """A whole answer from its pieces; it is one that ended."""
-    texts: list[str] = []
-    calls: list[ToolCall] = []
-    end = EndPart("stop", Usage())
-    for piece in pieces:
-        match piece:
-            case TextPart(text):
-                texts.append(text)
-            case ToolCallPart(call):
-                calls.append(call)
-            case EndPart():
-                end = piece
-            case ThinkingPart() | WaitPart():
-                pass
-    message = Message(role="assistant", content="".join(texts), tool_calls=tuple(calls))
-    return message, end
+def collect(parts: Iterable[AnswerPart]) -> tuple[Message, EndPart]:
+    """Return the complete message and its end."""
+    answer = ReceivedAnswer()
+    for part in parts:
+        answer.add(part)
+    return answer.message, answer.end or EndPart("stop", Usage())

@@ -1,4 +1,4 @@
-"""A model's answer in pieces: asked for again while nothing was said, then let through."""
+"""One call of a model, repeated after passing failures until the answer begins."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -30,138 +30,112 @@ from providers.model_failures import (
     unavailable_error,
 )
 from providers.model_request import ModelRequest
+from providers.openai_messages import message_from_openai
 from providers.prices import NO_PRICES, Prices, cost_usd, max_output_tokens
-from providers.script import read_script
-from providers.scripted import ScriptedModel, is_scripted, script_path
+from providers.scripted import ScriptedModel, is_scripted, read_script, script_path
 from providers.usage import usage_from
-from providers.wire_openai import message_from_openai
 
 Sleep = Callable[[float], None]
 
 
 class RunModels:
-    """The models of one run: each scripted one keeps its place, whoever asks.
+    """The models of one run. Its agents share one place in each script.
 
-    `said` are the replies, by model, that were given before the run went on.
+    `replies_given` counts, by model, the replies that a resumed run had before.
     """
 
     def __init__(
         self,
         prices: Prices = NO_PRICES,
         *,
-        pause: Sleep = time.sleep,
-        said: Mapping[str, int] = MappingProxyType({}),
+        sleep: Sleep = time.sleep,
+        replies_given: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._prices = prices
-        self._pause = pause
-        self._said = said
+        self._sleep = sleep
+        self._replies_given = replies_given
         self._scripted: dict[str, ScriptedModel] = {}
 
-    def call(self, model: str, ask: ModelRequest) -> Iterator[AnswerPart]:
-        """As `answer`; a scripted model gives its next reply, whatever was said.
+    def call(self, model: str, request: ModelRequest) -> Iterator[AnswerPart]:
+        """Call a model; a scripted one answers with its next reply.
 
         Raises:
-            ModelUnavailable: as `answer`, or the script is at its end.
-            OptionInvalid: a scripted model whose file is no script.
+            ModelUnavailable: as `call_model`, or the script has no reply left.
+            OptionInvalid: the file of a scripted model is missing or malformed.
         """
         if not is_scripted(model):
-            return call_model(model, ask, prices=self._prices, pause=self._pause)
+            return call_model(model, request, prices=self._prices, sleep=self._sleep)
         if model not in self._scripted:
             script = read_script(script_path(model))
-            fresh = ScriptedModel(script, said=self._said.get(model, 0))
-            self._scripted.setdefault(model, fresh)
+            opened = ScriptedModel(script, replies_given=self._replies_given.get(model, 0))
+            self._scripted.setdefault(model, opened)  # another thread may have been faster
         return self._scripted[model].next_answer()
 
 
 def call_model(
-    model: str, ask: ModelRequest, *, prices: Prices = NO_PRICES, pause: Sleep = time.sleep
+    model: str, request: ModelRequest, *, prices: Prices = NO_PRICES, sleep: Sleep = time.sleep
 ) -> Iterator[AnswerPart]:
-    """Ask, wait and ask again on rate limits and passing failures; then give what comes.
+    """Call a provider's model, again after rate limits and passing failures.
 
-    All attempts together take at most about `ask.silence_s`. A conversation too long for
-    the model is an empty answer with the stop reason "context_window".
+    All attempts together take at most about `request.timeout_s`. A conversation longer than
+    the model's context gets an empty answer with the stop reason "context_window".
 
     Raises:
-        ModelUnavailable: no key or a refused one, no such model, or no answer; while the
-            pieces are taken: the model broke off.
+        ModelUnavailable: no key, a refused key, no such model, or no answer; while the parts
+            are read: the answer broke off.
     """
-    deadline = time.monotonic() + ask.timeout_s
+    deadline = time.monotonic() + request.timeout_s
     attempt = 0
     while True:
         attempt += 1
-        begun = _attempt(model, ask, prices, max(1.0, deadline - time.monotonic()))
-        if not isinstance(begun, Exception):
-            return begun
-        delay = retry_delay_s(begun, attempt)
-        if attempt > max_retries(begun) or time.monotonic() + delay > deadline:
+        answer = _attempt(model, request, prices, max(1.0, deadline - time.monotonic()))
+        if not isinstance(answer, Exception):
+            return answer
+        delay_s = retry_delay_s(answer, attempt)
+        if attempt > max_retries(answer) or time.monotonic() + delay_s > deadline:
             # Not chained to its cause: providers echo requests and parts of keys there.
-            raise unavailable_error(model, begun, attempts=attempt)
-        pause(delay)
+            raise unavailable_error(model, answer, attempts=attempt)
+        sleep(delay_s)
 
 
 def _attempt(
-    model: str, ask: ModelRequest, prices: Prices, timeout_s: float
+    model: str, request: ModelRequest, prices: Prices, timeout_s: float
 ) -> Iterator[AnswerPart] | Exception:
-    """One call: its answer from the first piece on, or the provider's failure as a value."""
-    import openai  # every error that litellm raises for a provider derives from its root
+    """Return the answer, whose first part has arrived, or the provider's failure."""
+    import openai  # litellm derives all errors of providers from its root
 
     try:
-        said = litellm().completion(**_arguments(model, ask), timeout=timeout_s)
-        if not ask.stream:
-            return _priced(_pieces(said.model_dump()), model, prices)
-        pieces = StreamReader(said, asked=lambda: ask.characters).parts()
-        first = next(pieces)
+        response = litellm().completion(**_arguments(model, request), timeout=timeout_s)
+        if not request.stream:
+            return _with_cost(_complete_answer(response.model_dump()), model, prices)
+        parts = StreamReader(response, request).parts()
+        first = next(parts)
     except litellm().exceptions.ContextWindowExceededError:
         return iter((EndPart(CONTEXT_OVERFLOW, Usage()),))
     except (openai.OpenAIError, ValueError) as error:
         return provider_error(error)
-    return _priced(chain((first,), _to_the_end(model, pieces)), model, prices)
+    return _with_cost(chain((first,), _rest_of_stream(model, parts)), model, prices)
 
 
-def _to_the_end(model: str, pieces: Iterator[AnswerPart]) -> Iterator[AnswerPart]:
+def _rest_of_stream(model: str, parts: Iterator[AnswerPart]) -> Iterator[AnswerPart]:
     import openai
 
-    broken: Exception | None = None
+    failure: Exception | None = None
     try:
-        yield from pieces
+        yield from parts
     except (openai.OpenAIError, ValueError) as error:
-        broken = provider_error(error)
-    if broken is not None:
-        raise ModelUnavailable(describe_interruption(model, broken))
+        failure = provider_error(error)
+    if failure is not None:  # outside `except`, so that the provider's text is not chained
+        raise ModelUnavailable(describe_interruption(model, failure))
 
 
-def _priced(pieces: Iterator[AnswerPart], model: str, prices: Prices) -> Iterator[AnswerPart]:
-    for piece in pieces:
-        if isinstance(piece, EndPart):
-            cost = cost_usd(model, piece.usage, prices)
-            yield replace(piece, usage=replace(piece.usage, cost_usd=cost))
+def _with_cost(parts: Iterator[AnswerPart], model: str, prices: Prices) -> Iterator[AnswerPart]:
+    for part in parts:
+        if isinstance(part, EndPart):
+            cost = cost_usd(model, part.usage, prices)
+            yield replace(part, usage=replace(part.usage, cost_usd=cost))
         else:
-            yield piece
-
-
-def _pieces(raw: Mapping[str, object]) -> Iterator[AnswerPart]:
-    """The pieces of an answer that came whole.
-
-    Raises:
-        ValueError: it is no answer. pydantic's ValidationError is one.
-    """
-    whole = _Answer.model_validate(raw)
-    message = message_from_openai(whole.choices[0].message)
-    text = (TextPart(message.content),) if message.content else ()
-    calls = (ToolCallPart(call) for call in message.tool_calls)
-    end = EndPart(whole.choices[0].finish_reason, usage_from(whole.usage or {}))
-    return iter((*_thoughts(whole.choices[0].message), *text, *calls, end))
-
-
-def _thoughts(message: Mapping[str, object]) -> Iterator[ThinkingPart]:
-    """What it thought, with signatures where there are some."""
-    blocks = message.get("thinking_blocks")
-    if not isinstance(blocks, list):
-        blocks = [{"thinking": message.get("reasoning_content")}]
-    for block in blocks:
-        if text := text_at(block, "thinking"):
-            yield ThinkingPart(text)
-        yield from signatures([block])
+            yield part
 
 
 class _Choice(BaseModel, frozen=True, extra="ignore"):
@@ -174,19 +148,47 @@ class _Answer(BaseModel, frozen=True, extra="ignore"):
     usage: dict[str, object] | None = None
 
 
-def _arguments(model: str, ask: ModelRequest) -> dict[str, object]:
+def _complete_answer(raw: Mapping[str, object]) -> Iterator[AnswerPart]:
+    """Return the parts of an answer that was not streamed.
+
+    Raises:
+        ValueError: `raw` is not an answer.
+    """
+    answer = _Answer.model_validate(raw)
+    choice = answer.choices[0]
+    message = message_from_openai(choice.message)
+    text = (TextPart(message.content),) if message.content else ()
+    calls = (ToolCallPart(call) for call in message.tool_calls)
+    end = EndPart(choice.finish_reason, usage_from(answer.usage or {}))
+    return iter((*_thinking(choice.message), *text, *calls, end))
+
+
+def _thinking(message: Mapping[str, object]) -> Iterator[ThinkingPart]:
+    blocks = message.get("thinking_blocks")
+    if not isinstance(blocks, list):
+        blocks = [{"thinking": message.get("reasoning_content")}]
+    for block in blocks:
+        if text := text_at(block, "thinking"):
+            yield ThinkingPart(text)
+        yield from signatures([block])
+
+
+def _arguments(model: str, request: ModelRequest) -> dict[str, object]:
+    provider, slash, name = model.partition("/")
+    # litellm's `ollama/` is Ollama's older API, which has no tool calls.
+    asked_model = f"ollama_chat/{name}" if slash and provider == "ollama" else model
     arguments: dict[str, object] = {
-        "model": _asked_as(model),
-        "messages": list(ask.messages),
+        "model": asked_model,
+        "messages": list(request.messages),
         "num_retries": 0,
         "max_retries": 0,
-        **_options(model, ask),
+        **_options(model, request),
     }
-    if ask.tools:
-        arguments["tools"] = list(ask.tools)
-    if ask.stream:
+    if request.tools:
+        arguments["tools"] = list(request.tools)
+    if request.stream:
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
-    if "claude" in model:
+    if "claude" in model:  # Anthropic caches only a prompt that is marked
         arguments["cache_control_injection_points"] = [
             {"location": "message", "role": "system"},
             {"location": "message", "index": -1},
@@ -194,18 +196,12 @@ def _arguments(model: str, ask: ModelRequest) -> dict[str, object]:
     return arguments
 
 
-def _asked_as(model: str) -> str:
-    """`ollama/…` is litellm's word for an old wire of Ollama's, which has no calls of tools."""
-    provider, slash, name = model.partition("/")
-    return f"ollama_chat/{name}" if slash and provider == "ollama" else model
-
-
-def _options(model: str, ask: ModelRequest) -> dict[str, object]:
-    """The agent's options, as far as this model can take them."""
-    options = dict(ask.options)
+def _options(model: str, request: ModelRequest) -> dict[str, object]:
+    """Return the agent's options as far as this model takes them."""
+    options = dict(request.options)
     if "claude" not in model:
         options.pop("thinking", None)
-    asked, most = options.get("max_tokens"), max_output_tokens(model)
-    if isinstance(asked, int) and most is not None:
-        options["max_tokens"] = min(asked, most)
+    wanted, maximum = options.get("max_tokens"), max_output_tokens(model)
+    if isinstance(wanted, int) and maximum is not None:
+        options["max_tokens"] = min(wanted, maximum)
     return options

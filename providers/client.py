@@ -1,8 +1,8 @@
-"""Asks the gateway, over plain HTTP: no process that runs a flow imports litellm."""
+"""The client of the gateway's HTTP API: a process that runs a flow never imports litellm."""
 
 import json
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
@@ -19,211 +19,178 @@ from contracts.model_access import (
     OpenModelAccess,
     TokenSpec,
 )
-from providers.account import SPENT_JSON
 from providers.embed import EmbeddingRequest
-from providers.model_request import response_format
-from providers.run_account import RunTerms
+from providers.gateway_api import AGENT_USAGE, ERROR_HEADER, RunTerms
+from providers.openai_messages import (
+    message_from_openai,
+    message_to_openai,
+    response_format,
+    tools_to_openai,
+)
 from providers.scripted import SCRIPTED_PREFIX, is_scripted, script_path
 from providers.usage import usage_from
-from providers.wire_openai import message_from_openai, message_to_openai, tools_to_openai
 
 if TYPE_CHECKING:
     import httpx
 
-_PATIENCE_S = 300.0
-"""How much longer than the model may take a request waits for the gateway. Long, because a busy
-machine is slow; when the gateway's process ends, the request fails at once."""
-
-OnWait = Callable[[], None]
-"""Called every second of a wait; it raises to give up."""
+_GATEWAY_TIMEOUT_S = 300.0
+"""How much longer than the model a request waits. Long, because the gateway imports litellm for
+its first one, which takes minutes on a busy machine; if its process ends, the request fails at
+once."""
 
 
-def _wait_on() -> OnWait:
-    return lambda: None
+class _BudgetExceeded(ModelUnavailable):
+    """A limit of the token or of the run is reached."""
 
 
 class Gateway:
-    """The gateway at `url`: `http://127.0.0.1:4180`, or `unix:///path/of/a/socket`.
+    """The gateway at `url`, such as `http://127.0.0.1:4180`. Thread-safe.
 
-    Nothing connects before it is used; several threads may use it. `secret` opens the host
-    side: runs and tokens. `watch_loading` is called before a wait for the gateway to load its
-    library of providers, which takes minutes on a busy machine; it gives an `OnWait`.
+    It connects at its first request. `secret` opens the admin API: runs and tokens.
     """
 
-    def __init__(
-        self, url: str, secret: str = "", *, watch_loading: Callable[[], OnWait] = _wait_on
-    ) -> None:
-        import httpx  # 60 ms that `harness --help` need not pay
+    def __init__(self, url: str, secret: str = "") -> None:
+        import httpx  # takes 60 ms, which `harness --help` does not need
 
-        self._parts = urlsplit(url)
         self.url = url
-        self._unix = self._parts.path if self._parts.scheme == "unix" else None
-        transport = httpx.HTTPTransport(
-            uds=self._unix,
-            limits=httpx.Limits(max_connections=None),
-            verify=False,  # it is plain HTTP, and loading certificates takes 40 ms
-        )
         self._client = httpx.Client(
-            transport=transport,
-            base_url="http://gateway" if self._unix else url,
+            transport=httpx.HTTPTransport(
+                limits=httpx.Limits(max_connections=None),
+                verify=False,  # loading certificates takes 40 ms, and this is plain HTTP
+            ),
+            base_url=url,
             trust_env=False,
         )
-        self._host = {"authorization": f"Bearer {secret}"}
-        self._watch_loading, self._loaded = watch_loading, False
+        self._admin_headers = {"authorization": f"Bearer {secret}"}
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._client.close()
 
     def connect(self) -> socket.socket:
-        """A new connection, for a port in a sandbox that leads here.
+        """Return a new connection, for a port in a sandbox that leads to the gateway.
 
         Raises:
-            OSError: nobody listens.
+            OSError: the gateway does not listen.
         """
-        if self._unix is None:
-            connection = socket.create_connection((self._parts.hostname, self._parts.port), 10.0)
-            connection.settimeout(None)  # that was for connecting: models think for longer
-            return connection
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(self._unix)
+        parts = urlsplit(self.url)
+        connection = socket.create_connection((parts.hostname, parts.port), timeout=10.0)
+        connection.settimeout(None)  # models think for longer than 10 s
         return connection
 
     def open_runs(self) -> int | None:
-        """How many runs use it; None when it does not answer within five seconds."""
+        """Return how many runs are open; None if the gateway does not answer within 5 s."""
         import httpx
 
         try:
-            found = self._client.get("/health", timeout=5.0).json()["runs"]
+            count = self._client.get("/health", timeout=5.0).json()["runs"]
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
             return None
-        return found if isinstance(found, int) else None
+        return count if isinstance(count, int) else None
 
     def check_model(self, model: str) -> bool:
-        """Whether a budget in dollars can stop this model: it has a price, or none is asked.
+        """Return whether the model has a price, so that a budget in dollars can stop it.
 
         Raises:
-            OptionInvalid, ModelUnavailable: it cannot answer there.
+            OptionInvalid, ModelUnavailable: the model cannot answer at the gateway.
         """
-        self._load(model)
-        return (
-            self._admin("POST", "/models", {"model": with_absolute_script(model)}).get("priced")
-            is True
-        )
+        body = {"model": with_absolute_script(model)}
+        return self._admin("POST", "/models", body).get("priced") is True
 
     @contextmanager
     def run(self, terms: RunTerms) -> Iterator[OpenModelAccess]:
-        """An open run; all its tokens are worth nothing afterwards.
+        """Open a run; its tokens are refused after the block.
 
         Raises:
             ModelUnavailable: the gateway does not answer.
         """
-        said = {with_absolute_script(model): count for model, count in terms.replies_given.items()}
-        here = terms.model_copy(update={"trajectory": terms.trajectory.absolute(), "said": said})
-        self._admin("POST", "/runs", here.model_dump(mode="json"))
+        given = {with_absolute_script(m): count for m, count in terms.replies_given.items()}
+        absolute = {"trajectory": terms.trajectory.absolute(), "replies_given": given}
+        self._admin("POST", "/runs", terms.model_copy(update=absolute).model_dump(mode="json"))
         try:
-            yield lambda token_terms: self._gate(terms.run_id, token_terms)
+            yield lambda spec: self._open_token(terms.run_id, spec)
         finally:
             self._admin("DELETE", f"/runs/{terms.run_id}")
 
     @contextmanager
-    def _gate(self, run_id: str, terms: TokenSpec) -> Iterator[ModelAccess]:
-        self._load(terms.model)
-        here = replace(terms, model=with_absolute_script(terms.model))
-        made = self._admin("POST", f"/runs/{run_id}/tokens", asdict(here))
-        held = {**self._host, "x-token": str(made["token"])}
-        wait_s = terms.bounds.wait_s if terms.bounds else 0.0
+    def _open_token(self, run_id: str, spec: TokenSpec) -> Iterator[ModelAccess]:
+        absolute = replace(spec, model=with_absolute_script(spec.model))
+        token = str(self._admin("POST", f"/runs/{run_id}/tokens", asdict(absolute))["token"])
+        wait_s = spec.bounds.wait_s if spec.bounds else 0.0
+
+        def usage(method: str, path: str) -> AgentUsage:
+            return AGENT_USAGE.validate_python(self._admin(method, path, token=token))
+
         try:
             yield ModelAccess(
-                token=held["x-token"],
-                complete=lambda request: self._complete(held["x-token"], request, wait_s),
-                current_usage=lambda: _spent(self._admin("GET", "/spent", headers=held)),
-                final_usage=lambda: _spent(self._admin("GET", "/settled", headers=held)),
+                token=token,
+                complete=lambda request: self._complete(token, request, wait_s),
+                current_usage=lambda: usage("GET", "/spent"),
+                final_usage=lambda: usage("GET", "/settled"),
             )
         finally:
-            self._admin("DELETE", "/tokens", headers=held)
-
-    def _load(self, model: str) -> None:
-        """Wait until the gateway can call providers; scripted models need none."""
-        if self._loaded or is_scripted(model):
-            return
-        on_wait = self._watch_loading()
-        while self._admin("POST", "/load").get("loaded") is not True:
-            on_wait()
-        self._loaded = True
+            usage("DELETE", "/tokens")
 
     def _complete(self, token: str, request: ChatRequest, wait_s: float) -> Reply:
-        response = self._ask(
-            "POST",
-            "/v1/chat/completions",
-            content=_body(request),
-            headers={"authorization": f"Bearer {token}"},
-            timeout=request.timeout_s + _PATIENCE_S + wait_s,
-        )
-        kind = response.headers.get("x-harness-error")
-        if kind == "budget":
-            return Reply(message=_said(response), stop_reason=BUDGET_EXCEEDED)
-        if kind is not None:
-            raise _error(kind, _said(response).content)
-        return _reply(response.content)
+        timeout_s = request.timeout_s + wait_s
+        try:
+            answer = self._with_token(token, "/v1/chat/completions", _body(request), timeout_s)
+        except _BudgetExceeded as error:
+            message = Message(role="assistant", content=str(error))
+            return Reply(message=message, stop_reason=BUDGET_EXCEEDED)
+        return _reply(answer.content)
 
-    def embed(self, token: str, ask: EmbeddingRequest) -> Sequence[Sequence[float]]:
-        """One vector for each text, in the order of the texts.
+    def embed(self, token: str, request: EmbeddingRequest) -> Sequence[Sequence[float]]:
+        """Return one vector for each text, in the order of the texts.
 
-        `token` is for the model that makes them.
+        `token` was opened for the embedding model.
 
         Raises:
-            ModelRefused: it does not take one of the texts.
+            ModelRefused: the model does not accept one of the texts.
             ModelUnavailable: no key, no such model, no answer, or no gateway.
         """
-        response = self._ask(
-            "POST",
-            "/v1/embeddings",
-            content=ask.model_dump_json().encode(),
-            headers={"authorization": f"Bearer {token}"},
-            timeout=ask.harness_timeout_s * len(ask.input) + _PATIENCE_S,
-        )
-        kind = response.headers.get("x-harness-error")
-        if kind is not None:
-            raise _error(kind, _said(response).content)
-        return [row.embedding for row in _Vectors.model_validate_json(response.content).data]
+        timeout_s = request.harness_timeout_s * len(request.input)
+        body = request.model_dump_json().encode()
+        answer = self._with_token(token, "/v1/embeddings", body, timeout_s)
+        return [row.embedding for row in _Vectors.model_validate_json(answer.content).data]
+
+    def _with_token(self, token: str, path: str, body: bytes, timeout_s: float) -> "httpx.Response":
+        headers = {"authorization": f"Bearer {token}"}
+        return self._send("POST", path, body, headers, timeout_s)
 
     def _admin(
+        self, method: str, path: str, body: object = None, *, token: str = ""
+    ) -> Mapping[str, object]:
+        headers = {**self._admin_headers, "x-token": token}
+        response = self._send(method, f"/admin{path}", json.dumps(body).encode(), headers)
+        answer: Mapping[str, object] = response.json()
+        return answer
+
+    def _send(
         self,
         method: str,
         path: str,
-        body: object = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Mapping[str, object]:
-        response = self._ask(
-            method,
-            f"/admin{path}",
-            content=json.dumps(body).encode(),
-            headers=headers or self._host,
-            timeout=_PATIENCE_S,
-        )
-        kind = response.headers.get("x-harness-error")
-        if kind is not None:
-            raise _error(kind, response.json()["error"])
-        found: Mapping[str, object] = response.json()
-        return found
-
-    def _ask(
-        self, method: str, path: str, *, content: bytes, headers: Mapping[str, str], timeout: float
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout_s: float = 0.0,
     ) -> "httpx.Response":
         import httpx
 
+        timeout_s += _GATEWAY_TIMEOUT_S
         try:
             response = self._client.request(
-                method, path, content=content, headers=dict(headers), timeout=timeout
+                method, path, content=body, headers=dict(headers), timeout=timeout_s
             )
         except httpx.TimeoutException as error:
-            raise ModelUnavailable(f"the gateway gave no answer in {timeout:g} s") from error
+            raise ModelUnavailable(f"the gateway gave no answer in {timeout_s:g} s") from error
         except httpx.HTTPError as error:
             raise ModelUnavailable(
                 f"the gateway at {self.url} does not answer ({error}): `harness up` starts it"
             ) from error
-        if response.is_error and "x-harness-error" not in response.headers:
+        kind = response.headers.get(ERROR_HEADER)
+        if kind is not None:
+            raise _error(kind, str(response.json()["error"]["message"]))
+        if response.is_error:
             raise ModelUnavailable(
                 f"the gateway failed ({response.status_code} for {path}): see gateway/gateway.log"
             )
@@ -231,8 +198,22 @@ class Gateway:
 
 
 def with_absolute_script(model: str) -> str:
-    """The model as the gateway can find it, whose current folder is not ours."""
+    """Return a scripted model with an absolute path: the gateway has another current folder."""
     return f"{SCRIPTED_PREFIX}{script_path(model).absolute()}" if is_scripted(model) else model
+
+
+def _error(kind: str, message: str) -> HarnessError:
+    match kind:
+        case "budget":
+            return _BudgetExceeded(message)
+        case "option":
+            return OptionInvalid(message)
+        case "request":
+            return BadInput(message)
+        case "refused":
+            return ModelRefused(message)
+        case _:
+            return ModelUnavailable(message)
 
 
 class _Choice(BaseModel, frozen=True, extra="ignore"):
@@ -271,29 +252,8 @@ def _body(request: ChatRequest) -> bytes:
 def _reply(content: bytes) -> Reply:
     answer = _Answer.model_validate_json(content)
     cost = answer.usage.get("cost_usd")
-    usage = usage_from(answer.usage)
     return Reply(
         message=message_from_openai(answer.choices[0].message),
-        usage=replace(usage, cost_usd=cost if isinstance(cost, float) else 0.0),
+        usage=replace(usage_from(answer.usage), cost_usd=cost if isinstance(cost, float) else 0.0),
         stop_reason=answer.choices[0].finish_reason,
     )
-
-
-def _said(response: "httpx.Response") -> Message:
-    return Message(role="assistant", content=str(response.json()["error"]["message"]))
-
-
-def _error(kind: str, message: str) -> HarnessError:
-    match kind:
-        case "option":
-            return OptionInvalid(message)
-        case "request":
-            return BadInput(message)
-        case "refused":
-            return ModelRefused(message)
-        case _:
-            return ModelUnavailable(message)
-
-
-def _spent(raw: Mapping[str, object]) -> AgentUsage:
-    return SPENT_JSON.validate_python(raw)

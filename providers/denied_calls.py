@@ -1,8 +1,8 @@
-"""Denied calls: what the agent gets in their place, and what the model is told later.
+"""Denied tool calls: the agent gets a refusal, the model later gets its own call back.
 
-The agent gets a call of a tool that nobody has, `denied`, with the reason in its arguments:
-it answers that there is no such tool, and its loop goes on. When it sends the conversation
-back, the model's own call is put in again, with the reason as its result.
+In place of a denied call the agent gets a call of the tool `denied`, which does not exist,
+with the reason in its arguments. It answers that there is no such tool and goes on. When it
+sends the conversation back, the original call is restored, with the reason as its result.
 """
 
 import json
@@ -12,6 +12,9 @@ from contracts.model_access import DENIED_TOOL
 from contracts.tool import Denied, ToolCall
 from providers.model_request import Json
 
+_MAX_RESTORED = 100_000
+"""Characters of arguments; longer ones are not sent to the model again."""
+
 
 class DeniedCalls:
     """The denied calls of one agent."""
@@ -20,37 +23,36 @@ class DeniedCalls:
         self._denied: dict[str, tuple[ToolCall, Denied]] = {}
 
     def deny(self, call: ToolCall, denied: Denied) -> ToolCall:
-        """What the agent is sent instead of `call`."""
+        """Return the call that the agent gets instead."""
         self._denied[call.id] = (call, denied)
         reason = {"call": call.name, "reason": denied.message}
         return ToolCall(id=call.id, name=DENIED_TOOL, arguments=json.dumps(reason))
 
     def restore(self, messages: Sequence[Json]) -> Sequence[Json]:
-        """The conversation as the model knows it."""
-        if not self._denied:
-            return messages
-        return [self._restored(message) for message in messages]
+        """Return the conversation with the model's own calls."""
+        return [self._restore(message) for message in messages]
 
-    def _restored(self, message: Json) -> Json:
-        denied = self._denied.get(str(message.get("tool_call_id")))
-        if denied is not None:
-            return {**message, "content": f"denied: {denied[1].message}"}
+    def _restore(self, message: Json) -> Json:
+        found = self._denied.get(str(message.get("tool_call_id")))
+        if found is not None:
+            return {**message, "content": f"denied: {found[1].message}"}
         calls = message.get("tool_calls")
         if not isinstance(calls, list):
             return message
-        return {**message, "tool_calls": [self._call(call) for call in calls]}
+        return {**message, "tool_calls": [self._restore_call(call) for call in calls]}
 
-    def _call(self, raw: object) -> object:
+    def _restore_call(self, raw: object) -> object:
         found = self._denied.get(str(raw.get("id"))) if isinstance(raw, Mapping) else None
         if found is None or not isinstance(raw, Mapping):
             return raw
-        return {**raw, "function": {"name": found[0].name, "arguments": _kept(found[0])}}
+        call, _ = found
+        return {**raw, "function": {"name": call.name, "arguments": _valid_arguments(call)}}
 
 
-def _kept(call: ToolCall) -> str:
-    """Arguments that every provider takes back: an object, and no megabytes."""
+def _valid_arguments(call: ToolCall) -> str:
+    """Return the arguments if they are an object, which every provider accepts, else `{}`."""
     try:
-        whole = len(call.arguments) < 100_000 and isinstance(json.loads(call.arguments), dict)
+        parsed = json.loads(call.arguments) if len(call.arguments) < _MAX_RESTORED else None
     except (ValueError, RecursionError):
-        whole = False
-    return call.arguments if whole else "{}"
+        parsed = None
+    return call.arguments if isinstance(parsed, dict) else "{}"

@@ -1,4 +1,4 @@
-"""Makes vectors by litellm, in the gateway; the packaged local model needs neither."""
+"""Embeddings by litellm, in the gateway. The local model is in `mpnet.py`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,19 +24,19 @@ PRESETS: Mapping[str, tuple[str, int | None]] = {
     "ollama": ("ollama/nomic-embed-text-v2-moe", None),
     "none": ("", None),
 }
-"""Words for `harness memory init --provider` to a model and its dimensions."""
+"""Values of `harness memory init --provider` to a model and its dimensions."""
 
 _PREFIXES = {"google": "gemini/", "ollama": "ollama/"}
 _BATCH = 64
 
 
 def litellm_name(provider: str, model: str) -> str:
-    """The model as litellm knows it: without its provider before it, it asks somebody else."""
+    """Return the model with the prefix by which litellm finds its provider."""
     return model if "/" in model else _PREFIXES.get(provider, "") + model
 
 
 class EmbeddingRequest(BaseModel, frozen=True, extra="ignore"):
-    """One request, as OpenAI's embeddings wire has it; our own client says where to ask."""
+    """One request in the form of OpenAI's API; only our own client sends `harness_…`."""
 
     input: list[str] = Field(min_length=1)
     dimensions: int | None = None
@@ -47,39 +47,39 @@ class EmbeddingRequest(BaseModel, frozen=True, extra="ignore"):
 
 
 class Embeddings(NamedTuple):
-    """One vector for each text, in the order of the texts, and what they took."""
+    """One vector for each text, in the order of the texts, and the cost."""
 
     vectors: Sequence[Sequence[float]]
     usage: Usage
 
 
-def embed(model: str, ask: EmbeddingRequest, prices: Prices = NO_PRICES) -> Embeddings:
-    """Ask any litellm embedding model, in batches.
+def embed(model: str, request: EmbeddingRequest, prices: Prices = NO_PRICES) -> Embeddings:
+    """Call any embedding model of litellm, in batches.
 
     Raises:
-        ModelRefused: it does not take one of the texts.
+        ModelRefused: the model does not accept one of the texts.
         ModelUnavailable: no key, no such model, no answer.
     """
     options = {
         "model": model,
-        "dimensions": ask.dimensions,
-        "api_key": ask.harness_api_key,
-        "api_base": ask.harness_api_base,
-        "timeout": ask.harness_timeout_s,
+        "dimensions": request.dimensions,
+        "api_key": request.harness_api_key,
+        "api_base": request.harness_api_base,
+        "timeout": request.harness_timeout_s,
         "num_retries": 0,
     }
-    given = {name: value for name, value in options.items() if value is not None}
+    options = {name: value for name, value in options.items() if value is not None}
     vectors: list[Sequence[float]] = []
     usage = Usage()
-    for start in range(0, len(ask.input), _BATCH):
-        made = _call(model, ask.input[start : start + _BATCH], given)
-        vectors += made.vectors
-        usage += made.usage
+    for start in range(0, len(request.input), _BATCH):
+        batch = _call(model, request.input[start : start + _BATCH], options)
+        vectors += batch.vectors
+        usage += batch.usage
     return Embeddings(vectors, replace(usage, cost_usd=cost_usd(model, usage, prices)))
 
 
 def _call(model: str, texts: Sequence[str], options: Mapping[str, object]) -> Embeddings:
-    import openai  # every error that litellm raises for a provider derives from its root
+    import openai  # litellm derives all errors of providers from its root
 
     try:
         response = litellm().embedding(input=list(texts), **options)

@@ -1,4 +1,4 @@
-"""One request, from its limits to the trajectory."""
+"""One exchange with a model: limits, call, guard, and its record in the trajectory."""
 
 import time
 from collections.abc import Generator
@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from contracts.chat import Usage
 from contracts.errors import ModelRefused, ModelUnavailable, OptionInvalid
 from contracts.model_access import INTERNAL_AGENT
-from contracts.tool import Decision, Denied, ToolCall
+from contracts.tool import Denied, ToolCall
 from providers.account import Account, RequestRefused, Turn
 from providers.answer_parts import (
     MAX_RECORDED_TEXT,
@@ -18,206 +18,202 @@ from providers.answer_parts import (
 )
 from providers.embed import EmbeddingRequest, Embeddings, embed
 from providers.litellm_stream import estimated_usage
-from providers.model_request import ModelRequest, content_text
+from providers.model_request import ModelRequest
+from providers.openai_messages import content_text, message_to_openai
 from providers.prices import cost_usd
 from providers.trajectory import stable_digest
-from providers.wire_openai import message_to_openai
 
-LOOK_S = 1.0
-"""How often it is looked whether a person has decided."""
+_POLL_S = 1.0
+"""Interval of checks whether a person has decided."""
 
-_SHOWN = 4_000
-_KEPT = 20_000
-"""Characters of a message that stay: only replies are played again, and it may be megabytes."""
-
-_MOST_KEPT = 10 * _KEPT
-_MOST_NEWS = 200
-"""New messages and results of one request that are written down."""
-
-_LONGEST_SECRET = 1 << 16
+# What the record of one request keeps: an agent may send megabytes with each.
+_MAX_MESSAGE = 20_000
+_MAX_MESSAGES = 10 * _MAX_MESSAGE
+_MAX_RESULT = 4_000
+_MAX_ENTRIES = 200
+_MAX_SECRET = 1 << 16
 
 
-def exchange(account: Account, ask: ModelRequest) -> Generator[AnswerPart, None, None]:
-    """The pieces that the agent gets: the model's, with denied calls replaced.
+def exchange(account: Account, request: ModelRequest) -> Generator[AnswerPart, None, None]:
+    """Yield the parts of the model's answer, with denied tool calls replaced.
 
-    What the model said is counted and written down however this ends, also when the agent
-    hangs up or the model breaks off.
+    The answer is counted and recorded also when the agent disconnects or the model breaks off.
 
     Raises:
-        Refused: a limit is reached, before the first piece.
-        ModelUnavailable: as `answer` and `Account.turn`.
-        OptionInvalid: the scripted model is no script.
+        RequestRefused: a limit is reached, before the first part.
+        ModelUnavailable: as `call_model` and `Account.turn`.
+        OptionInvalid: the file of a scripted model is missing or malformed.
     """
     with account.turn() as turn:
-        restored = replace(ask, messages=account.refusals.restore(ask.messages))
-        yield from _written(account, turn, restored)
-
-
-def _written(account: Account, turn: Turn, ask: ModelRequest) -> Generator[AnswerPart, None, None]:
-    """The same of a turn that may begin."""
-    book = _Book(account, turn, ask)
-    book.write_request()
-    waited_s = 0.0
-    try:
-        for piece in account.run.answer(account.terms.model, ask):
-            book.hear(piece)
-            if isinstance(piece, ToolCallPart):
-                waited_s = yield from _guarded(account, piece.call, waited_s)
-            else:
-                yield piece
-    except (ModelUnavailable, OptionInvalid) as error:
-        book.broke(error)
-        raise
-    finally:
-        book.close()
-
-
-def embed_exchange(account: Account, ask: EmbeddingRequest) -> Embeddings:
-    """Vectors, counted and written down; of the texts only how many they were.
-
-    Raises:
-        Refused: a limit is reached, or an agent asks: its token is for its model.
-        ModelUnavailable: as `embed`.
-    """
-    terms, started = account.terms, time.monotonic()
-    if terms.agent != INTERNAL_AGENT:
-        raise RequestRefused("this token is for a model that chats", kind="token", status=403)
-    with account.turn() as turn:
+        restored = account.denied_calls.restore(request.messages)
+        request = replace(request, messages=restored)
+        record = _Record(account, turn, request)
+        record.write_request()
+        waited_s = 0.0
         try:
-            made = embed(terms.model, ask, account.run.terms.prices)
-        except ModelUnavailable as error:
-            account.record_failure(str(error), again=True)
+            for part in account.run.call(account.spec.model, request):
+                record.add(part)
+                if isinstance(part, ToolCallPart):
+                    waited_s = yield from _guard_call(account, part.call, waited_s)
+                else:
+                    yield part
+        except (ModelUnavailable, OptionInvalid) as error:
+            record.fail(error)
             raise
-        account.count(turn, made.usage, whole=True)
-    account.run.trajectory.write(
-        "embedding",
-        node=terms.node,
-        model=terms.model,
-        texts=len(ask.input),
-        usage=asdict(made.usage),
-        latency_ms=round((time.monotonic() - started) * 1000),
-    )
-    return made
+        finally:
+            record.write_answer()
 
 
-def _guarded(
+def _guard_call(
     account: Account, call: ToolCall, waited_s: float
 ) -> Generator[AnswerPart, None, float]:
-    """The call, or another in its place; before it `Wait`, as long as a person is waited for.
+    """Yield the call or its refusal, after waiting for a person if the guard asked one.
 
-    All calls of one answer share that time; gives how much of it is gone.
+    All calls of one answer share one waiting time; returns how much of it is used.
     """
+    started = time.monotonic() - waited_s
     decision = account.decide(call)
-    began = time.monotonic() - waited_s
-    while _waits(decision) and time.monotonic() - began < account.wait_s:
+    while isinstance(decision, Denied) and decision.approval:
+        if time.monotonic() - started >= account.wait_s:
+            break
         yield WaitPart()
-        account.closed.wait(LOOK_S)
+        account.closed.wait(_POLL_S)
         decision = account.decide(call)
     account.count_decision(call, decision)
-    denied = decision if isinstance(decision, Denied) else decision.lifted_denial
+    denial = decision if isinstance(decision, Denied) else decision.lifted_denial
+    others = denial.others if denial else ()
     account.run.trajectory.write(
         "decision",
-        node=account.terms.node,
+        node=account.spec.node,
         call=call.id,
         tool=call.name,
         verdict="denied" if isinstance(decision, Denied) else "allowed",
-        reason=denied.reason if denied else "",
-        rule=denied.rule if denied else "",
-        also=[{"rule": one.rule, "reason": one.reason} for one in denied.others] if denied else [],
-        approval=denied.approval if denied else "",
+        reason=denial.reason if denial else "",
+        rule=denial.rule if denial else "",
+        also=[{"rule": one.rule, "reason": one.reason} for one in others],
+        approval=denial.approval if denial else "",
     )
     if isinstance(decision, Denied):
-        call = account.refusals.deny(call, decision)
+        call = account.denied_calls.deny(call, decision)
     yield ToolCallPart(call)
-    return time.monotonic() - began
+    return time.monotonic() - started
 
 
-def _waits(decision: Decision) -> bool:
-    return isinstance(decision, Denied) and bool(decision.approval)
+def embed_exchange(account: Account, request: EmbeddingRequest) -> Embeddings:
+    """Return vectors; count them, and record how many texts there were.
+
+    Raises:
+        RequestRefused: a limit is reached, or the token belongs to an agent: only the host may
+            choose a provider's address and key.
+        ModelUnavailable: as `embed`.
+    """
+    spec, started = account.spec, time.monotonic()
+    if spec.agent != INTERNAL_AGENT:
+        raise RequestRefused("this token is for a model that chats", kind="token", status=403)
+    with account.turn() as turn:
+        try:
+            embeddings = embed(spec.model, request, account.run.terms.prices)
+        except ModelUnavailable as error:
+            account.record_failure(str(error), may_retry=True)
+            raise
+        turn.usage, turn.complete = embeddings.usage, True
+    account.run.trajectory.write(
+        "embedding",
+        node=spec.node,
+        model=spec.model,
+        texts=len(request.input),
+        usage=asdict(embeddings.usage),
+        latency_ms=_milliseconds_since(started),
+    )
+    return embeddings
 
 
-class _Book:
-    """Writes one exchange down."""
+class _Record:
+    """Writes one exchange to the trajectory and sets the usage of its turn."""
 
-    def __init__(self, account: Account, turn: Turn, ask: ModelRequest) -> None:
+    def __init__(self, account: Account, turn: Turn, request: ModelRequest) -> None:
         self._account = account
         self._turn = turn
-        self._ask = ask
-        self._heard = ReceivedAnswer()
+        self._request = request
+        self._answer = ReceivedAnswer(max_text=MAX_RECORDED_TEXT)
         self._started = time.monotonic()
         self._first_ms: int | None = None
-        self._why = "the agent hung up"
+        self._failure = "the agent hung up"
 
     def write_request(self) -> None:
-        """Write what is new since the assistant last spoke: of each text the beginning."""
-        messages, news, room = [], self._ask.new_messages, _MOST_KEPT
-        for message in news[:_MOST_NEWS]:
+        """Write the new messages, tool results and tool names, each cut to a maximum."""
+        messages, new, room = [], self._request.new_messages, _MAX_MESSAGES
+        for message in new[:_MAX_ENTRIES]:
             text = content_text(message.get("content"))
             if message.get("role") == "tool":
-                self._write_result(str(message.get("tool_call_id"))[:_SHOWN], text)
+                self._write_result(str(message.get("tool_call_id"))[:_MAX_RESULT], text)
                 continue
-            most = min(_KEPT, room)
-            content = self._beginning(text, most)
+            maximum = min(_MAX_MESSAGE, room)
+            content = self._beginning(text, maximum)
             room -= len(content)
-            cut = {} if len(text) <= most else {"size": len(text), "digest": stable_digest(text)}
-            messages.append({"role": message.get("role"), "content": content, **cut})
-        tools = [name[:100] for name in self._ask.tool_names[:_MOST_NEWS]]
-        more = {"left_out": len(news) - _MOST_NEWS} if len(news) > _MOST_NEWS else {}
+            entry: dict[str, object] = {"role": message.get("role"), "content": content}
+            if len(text) > maximum:
+                entry |= {"size": len(text), "digest": stable_digest(text)}
+            messages.append(entry)
+        tools = [name[:100] for name in self._request.tool_names[:_MAX_ENTRIES]]
+        more = {"left_out": len(new) - _MAX_ENTRIES} if len(new) > _MAX_ENTRIES else {}
         self._write("request", messages=messages, tools=tools, **more)
 
-    def hear(self, piece: AnswerPart) -> None:
+    def add(self, part: AnswerPart) -> None:
+        """Remember a part of the answer."""
         if self._first_ms is None:
-            self._first_ms = self._elapsed_ms()
-        self._heard.add(piece)
+            self._first_ms = _milliseconds_since(self._started)
+        self._answer.add(part)
 
-    def broke(self, error: Exception) -> None:
-        """The model did not answer, or not to the end."""
-        self._why = str(error)
-        again = self._first_ms is not None or isinstance(error, ModelRefused)
-        self._account.record_failure(self._why, again=again)
+    def fail(self, error: Exception) -> None:
+        """Remember that the model gave no answer or half of one."""
+        self._failure = str(error)
+        may_retry = self._first_ms is not None or isinstance(error, ModelRefused)
+        self._account.record_failure(self._failure, may_retry=may_retry)
 
-    def close(self) -> None:
-        """Count the reply and write it; one that did not end is counted by a guess."""
-        heard, end = self._heard, self._heard.end
+    def write_answer(self) -> None:
+        """Write the answer; the cost of one that did not end is estimated."""
+        answer, end = self._answer, self._answer.end
         if end is None:
-            usage = self._guess()
-            said = {}
-            if heard.characters:
-                self._account.count(self._turn, usage, whole=False)
-                said = {"message": message_to_openai(heard.message)}
-            self._write("broken", why=self._why, usage=asdict(usage), size=heard.characters, **said)
+            self._write_broken_answer()
             return
-        self._account.count(self._turn, end.usage, whole=True)
+        self._turn.usage, self._turn.complete = end.usage, True
         self._write(
             "reply",
-            message=message_to_openai(heard.message),
+            message=message_to_openai(answer.message),
             usage=asdict(end.usage),
             stop_reason=end.stop_reason,
-            latency_ms=self._elapsed_ms(),
+            latency_ms=_milliseconds_since(self._started),
             first_ms=self._first_ms,
-            cut=heard.characters > MAX_RECORDED_TEXT,
+            cut=answer.characters > MAX_RECORDED_TEXT,
         )
 
-    def _guess(self) -> Usage:
-        """Providers bill what they were asked and what they said, also when nobody listens."""
-        if not self._heard.characters:
-            return Usage()
-        usage = estimated_usage(self._ask.characters, self._heard.characters)
-        run, model = self._account.run, self._account.terms.model
-        return replace(usage, cost_usd=cost_usd(model, usage, run.terms.prices))
+    def _write_broken_answer(self) -> None:
+        answer, account = self._answer, self._account
+        usage, message = Usage(), {}
+        if answer.characters:
+            # Providers bill the beginning of an answer too, also when nobody reads it.
+            usage = estimated_usage(self._request.characters, answer.characters)
+            cost = cost_usd(account.spec.model, usage, account.run.terms.prices)
+            usage = self._turn.usage = replace(usage, cost_usd=cost)
+            message = {"message": message_to_openai(answer.message)}
+        size = answer.characters
+        self._write("broken", why=self._failure, usage=asdict(usage), size=size, **message)
 
-    def _write_result(self, call: str, text: str) -> None:
-        shown = self._beginning(text, _SHOWN)
-        self._write("result", call=call, digest=stable_digest(text), size=len(text), text=shown)
+    def _write_result(self, call_id: str, text: str) -> None:
+        beginning = self._beginning(text, _MAX_RESULT)
+        digest = stable_digest(text)
+        self._write("result", call=call_id, digest=digest, size=len(text), text=beginning)
 
-    def _beginning(self, text: str, most: int) -> str:
-        """So many characters of a text, redacted before: a secret cut through is not found."""
-        return self._account.run.trajectory.redact(text[: most + _LONGEST_SECRET])[:most]
+    def _beginning(self, text: str, maximum: int) -> str:
+        """Return the beginning of a text, redacted before it is cut: half a secret is not found."""
+        return self._account.run.trajectory.redact(text[: maximum + _MAX_SECRET])[:maximum]
 
     def _write(self, kind: str, **fields: object) -> None:
-        terms = self._account.terms
-        who = {"node": terms.node, "agent": terms.agent, "model": terms.model}
-        self._account.run.trajectory.write(kind, **who, **fields)
+        spec = self._account.spec
+        source = {"node": spec.node, "agent": spec.agent, "model": spec.model}
+        self._account.run.trajectory.write(kind, **source, **fields)
 
-    def _elapsed_ms(self) -> int:
-        return round((time.monotonic() - self._started) * 1000)
+
+def _milliseconds_since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

@@ -1,9 +1,9 @@
-"""A streamed answer of litellm, made pieces; nothing of it is kept but the end."""
+"""A streamed answer of litellm as parts, in constant memory."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from contracts.chat import Usage
 from contracts.tool import ToolCall
@@ -15,167 +15,117 @@ from providers.answer_parts import (
     ToolCallPart,
     signatures,
 )
+from providers.model_request import ModelRequest
 from providers.usage import usage_from
 
-MAX_ARGUMENTS = 4_000_000
-"""Characters that the arguments of one call may have; what is beyond is cut off."""
+if TYPE_CHECKING:
+    from litellm import CustomStreamWrapper
+    from litellm.types.utils import ChatCompletionDeltaToolCall, Delta
 
-_REMEMBERED = 2
+MAX_ARGUMENTS = 4_000_000
+"""Characters kept of the arguments of one tool call."""
 
 
 class StreamInterrupted(ValueError):
-    """The stream ended before the model said that it was done."""
-
-
-class Delta(Protocol):
-    """What one chunk adds, as litellm tells it."""
-
-    content: str | None
-    tool_calls: Sequence["DeltaCall"] | None
-
-
-class DeltaCall(Protocol):
-    """A part of one call."""
-
-    index: int
-    id: str | None
-    function: "DeltaFunction"
-
-
-class DeltaFunction(Protocol):
-    name: str | None
-    arguments: str | None
-
-
-class Choice(Protocol):
-    delta: Delta
-    finish_reason: str | None
-
-
-class Counts(Protocol):
-    def model_dump(self) -> Mapping[str, object]: ...
-
-
-class Chunk(Protocol):
-    choices: Sequence[Choice]
-    usage: Counts | None
-
-
-class Wrapper(Protocol):
-    """litellm's `CustomStreamWrapper`, as much of it as is used here."""
-
-    chunks: list[Chunk]
-    response_uptil_now: str
-    received_finish_reason: str | None
-    intermittent_finish_reason: str | None
-
-    def __iter__(self) -> Iterator[Chunk]: ...
+    """The stream ended without a finish reason."""
 
 
 class StreamReader:
-    """One streamed answer. litellm remembers all that it gave; here it is made to forget."""
+    """Reads one streamed answer to `request`."""
 
-    def __init__(self, wrapper: Wrapper, *, asked: Callable[[], int]) -> None:
-        """`asked` gives the size of the question in characters, to guess tokens from."""
+    def __init__(self, wrapper: "CustomStreamWrapper", request: ModelRequest) -> None:
         self._wrapper = wrapper
-        self._asked = asked
-        self._calls: list[_CallSoFar] = []
-        self._at: dict[int, _CallSoFar] = {}
-        self._reason = "stop"
+        self._request = request
+        self._calls: list[_PartialCall] = []
+        self._call_at: dict[int, _PartialCall] = {}
         self._usage = Usage()
-        self._said = 0
-        self._forgot = False
+        self._characters = 0
 
     def parts(self) -> Iterator[AnswerPart]:
-        """Text and thoughts as they come, then the calls, then the end.
+        """Yield text and thinking as they arrive, then the tool calls, then the end.
 
         Raises:
-            StreamCut: it ended without the model's word that it was done.
+            StreamInterrupted: the stream ended without a finish reason.
         """
+        reason = "stop"
         for chunk in self._wrapper:
             for choice in chunk.choices:
-                self._reason = choice.finish_reason or self._reason
-                yield from self._heard(choice.delta)
-            counts = getattr(chunk, "usage", None)
-            self._usage = usage_from(counts.model_dump()) if counts is not None else self._usage
-            self._forget()
-        ending = (self._wrapper.received_finish_reason, self._wrapper.intermittent_finish_reason)
-        if not any(ending):
+                reason = choice.finish_reason or reason
+                yield from self._read(choice.delta)
+            if (counts := getattr(chunk, "usage", None)) is not None:
+                self._usage = usage_from(counts.model_dump())
+            self._forget_chunks()
+        wrapper = self._wrapper
+        if not (wrapper.received_finish_reason or wrapper.intermittent_finish_reason):
             raise StreamInterrupted("the connection ended before the model did")
-        calls = [ToolCallPart(call.whole()) for call in self._calls]
-        yield from calls
-        yield EndPart("tool_calls" if calls else self._reason, self._counted())
+        yield from (ToolCallPart(call.complete()) for call in self._calls)
+        yield EndPart("tool_calls" if self._calls else reason, self._final_usage())
 
-    def _heard(self, delta: Delta) -> Iterator[AnswerPart]:
+    def _read(self, delta: "Delta") -> Iterator[AnswerPart]:
         if delta.content:
-            self._said += len(delta.content)
+            self._characters += len(delta.content)
             yield TextPart(delta.content)
-        for part in delta.tool_calls or ():
-            self._call(part).add(part)
-            self._said += len(part.function.arguments or "")
-        yield from self._thoughts(delta)
-
-    def _call(self, part: DeltaCall) -> "_CallSoFar":
-        """The call that this is a part of; some providers give all of them one index."""
-        known = self._at.get(part.index)
-        if known is None or known.ends_before(part):
-            known = self._at[part.index] = _CallSoFar()
-            self._calls.append(known)
-        return known
-
-    def _thoughts(self, delta: Delta) -> Iterator[AnswerPart]:
-        thought = getattr(delta, "reasoning_content", None)
-        if thought:
-            self._said += len(thought)
-            yield ThinkingPart(thought)
+        for fragment in delta.tool_calls or ():
+            self._call(fragment).add(fragment)
+            self._characters += len(fragment.function.arguments or "")
+        if thinking := getattr(delta, "reasoning_content", None):
+            self._characters += len(thinking)
+            yield ThinkingPart(thinking)
         yield from signatures(getattr(delta, "thinking_blocks", None))
 
-    def _forget(self) -> None:
-        """Drop what litellm gathers of the answer, but for the counts in it."""
+    def _call(self, fragment: "ChatCompletionDeltaToolCall") -> "_PartialCall":
+        """Return the call of a fragment. Some providers give all calls the same index."""
+        call = self._call_at.get(fragment.index)
+        if call is None or call.ends_before(fragment):
+            call = self._call_at[fragment.index] = _PartialCall()
+            self._calls.append(call)
+        return call
+
+    def _forget_chunks(self) -> None:
+        """Drop the text and chunks that litellm collects, except chunks with token counts.
+
+        Without this the gateway grows with the answer: see `make bench`, "memory after 50 MB".
+        """
         self._wrapper.response_uptil_now = ""
         chunks = self._wrapper.chunks
-        if len(chunks) > _REMEMBERED:
-            self._forgot = True
-            counted = [chunk for chunk in chunks[:-2] if getattr(chunk, "usage", None)]
-            chunks[:-2] = counted
+        chunks[:-2] = [chunk for chunk in chunks[:-2] if getattr(chunk, "usage", None)]
 
-    def _counted(self) -> Usage:
-        """The provider's counts; litellm guesses where there are none, but not past a gap."""
-        told = any(getattr(chunk, "usage", None) for chunk in self._wrapper.chunks)
-        if told or not self._forgot:
+    def _final_usage(self) -> Usage:
+        """Return the provider's counts, or an estimate when it sent none."""
+        # Without counts in the chunks, the last chunk has litellm's count of the two it kept.
+        if any(getattr(chunk, "usage", None) for chunk in self._wrapper.chunks):
             return self._usage
-        return estimated_usage(self._asked(), self._said)
+        return estimated_usage(self._request.characters, self._characters)
 
 
-def estimated_usage(asked: int, said: int) -> Usage:
-    """About how many tokens so many characters are, when nobody counted them."""
-    return Usage(input=asked // 4, output=said // 4)
+def estimated_usage(request_characters: int, answer_characters: int) -> Usage:
+    """Return an estimate of four characters for a token."""
+    return Usage(input=request_characters // 4, output=answer_characters // 4)
 
 
 @dataclass
-class _CallSoFar:
-    """The parts of one call that came so far."""
+class _PartialCall:
+    """The fragments of one tool call so far."""
 
     id: str = ""
     name: str = ""
-    parts: list[str] = field(default_factory=list)
-    size: int = 0
+    fragments: list[str] = field(default_factory=list)
+    characters: int = 0
 
-    def ends_before(self, part: DeltaCall) -> bool:
-        """Whether this part begins another call."""
-        if self.id and part.id:
-            return self.id != part.id
-        return bool(self.name and part.function.name and not part.id)
+    def ends_before(self, fragment: "ChatCompletionDeltaToolCall") -> bool:
+        """Return whether the fragment belongs to another call."""
+        if self.id and fragment.id:
+            return bool(self.id != fragment.id)
+        return bool(self.name and fragment.function.name and not fragment.id)
 
-    def add(self, part: DeltaCall) -> None:
-        self.id = self.id or part.id or ""
-        self.name = self.name or part.function.name or ""
-        text = part.function.arguments or ""
-        if self.size <= MAX_ARGUMENTS:
-            self.parts.append(text)
-        self.size += len(text)
+    def add(self, fragment: "ChatCompletionDeltaToolCall") -> None:
+        self.id = self.id or fragment.id or ""
+        self.name = self.name or fragment.function.name or ""
+        text = fragment.function.arguments or ""
+        if self.characters <= MAX_ARGUMENTS:  # the guard refuses a call with more
+            self.fragments.append(text)
+        self.characters += len(text)
 
-    def whole(self) -> ToolCall:
-        """Not every provider gives calls a name of their own."""
-        made = self.id or f"call_{token_hex(6)}"
-        return ToolCall(id=made, name=self.name, arguments="".join(self.parts))
+    def complete(self) -> ToolCall:
+        call_id = self.id or f"call_{token_hex(6)}"  # some providers send no id
+        return ToolCall(id=call_id, name=self.name, arguments="".join(self.fragments))

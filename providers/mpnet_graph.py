@@ -1,7 +1,7 @@
-"""all-mpnet-base-v2 as a network of 8-bit numbers: token ids in, a vector of length one out.
+"""all-mpnet-base-v2 as an ONNX graph with 8-bit weights: token ids in, a unit vector out.
 
-Weights take seven of the eight bits: with all of them, processors without VNNI overflow where they
-add two products.
+Weights use seven of the eight bits. With eight, processors without VNNI overflow when they add
+two products.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from providers.mpnet import DIMENSIONS, MAX_TOKENS
 if TYPE_CHECKING:
     Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]
     Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-    Read = Callable[[str], Floats]
+    ReadWeight = Callable[[str], Floats]
 
 LAYERS, HEADS, INNER = 12, 12, 3_072
 
-_LOUD = {
+_OUTLIERS = {
     0: (74, 128, 1459, 1895, 2662, 2854),
     1: (1140, 1293),
     2: (1751,),
@@ -31,15 +31,15 @@ _LOUD = {
     9: (1223, 1490, 1893, 2975),
     10: (1276, 2662, 2779),
 }
-"""Neurons of each layer that reach 12 to 100 where all others stay below. One scale for all of
-them would leave those others too few steps: these keep 32-bit numbers."""
+"""Neurons of each layer whose activations reach 12 to 100, while all others stay below 12. They
+keep 32-bit weights: a scale that includes them would leave the others too few steps."""
 
 _EPSILON = 1e-5
 _CONTRIB = "com.microsoft"
 
 
-def network(read: "Read") -> ModelProto:
-    """The network of the weights that `read` gives by their published names."""
+def network(read: "ReadWeight") -> ModelProto:
+    """Return the network; `read` returns a weight by its published name."""
     graph = _Graph(read)
     hidden = graph.normalised(graph.embedded("ids"), "embeddings")
     bias = graph.position_bias("ids")
@@ -51,32 +51,31 @@ def network(read: "Read") -> ModelProto:
 
 
 class _Graph:
-    """Nodes and weights as they are added; every method gives the name of what it adds."""
+    """Collects nodes and weights. Every method returns the name of the value that it adds."""
 
-    def __init__(self, read: "Read") -> None:
+    def __init__(self, read: "ReadWeight") -> None:
         self._read = read
         self._nodes: list[NodeProto] = []
         self._weights: dict[str, TensorProto] = {}
 
     def model(self) -> ModelProto:
-        said = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "tokens"])
-        made = helper.make_tensor_value_info("vector", TensorProto.FLOAT, [1, DIMENSIONS])
-        graph = helper.make_graph(
-            self._nodes, "mpnet", [said], [made], list(self._weights.values())
-        )
-        known = [helper.make_opsetid("", 20), helper.make_opsetid(_CONTRIB, 1)]
-        return helper.make_model(graph, opset_imports=known, ir_version=9)
+        ids = helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "tokens"])
+        vector = helper.make_tensor_value_info("vector", TensorProto.FLOAT, [1, DIMENSIONS])
+        weights = list(self._weights.values())
+        graph = helper.make_graph(self._nodes, "mpnet", [ids], [vector], weights)
+        opsets = [helper.make_opsetid("", 20), helper.make_opsetid(_CONTRIB, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
     def add(
         self,
         kind: str,
-        *given: str,
+        *inputs: str,
         into: str = "",
         domain: str = "",
         **options: float | Sequence[int],
     ) -> str:
         name = into or f"value{len(self._nodes)}"
-        node = helper.make_node(kind, given, [name], None, None, domain, None, **options)
+        node = helper.make_node(kind, inputs, [name], None, None, domain, None, **options)
         self._nodes.append(node)
         return name
 
@@ -86,27 +85,27 @@ class _Graph:
         return name
 
     def embedded(self, ids: str) -> str:
-        """The vector of each token and of its place; each token's has a scale of its own."""
+        """Add the vectors of tokens, each with its own 8-bit scale, and of their positions."""
         words = self._read("embeddings.word_embeddings.weight")
         scale = _largest(words) / np.float32(127)
-        steps = self.constant("words", np.rint(words / scale).astype(np.int8))
+        quantized = self.constant("words", np.rint(words / scale).astype(np.int8))
         word = self.add(
             "Mul",
-            self.add("Cast", self.add("Gather", steps, ids), to=TensorProto.FLOAT),
+            self.add("Cast", self.add("Gather", quantized, ids), to=TensorProto.FLOAT),
             self.add("Gather", self.constant("words.scale", scale), ids),
         )
-        # The first two places are for padding.
-        places = self._read("embeddings.position_embeddings.weight")[2 : 2 + MAX_TOKENS]
+        # The first two positions are for padding.
+        positions = self._read("embeddings.position_embeddings.weight")[2 : 2 + MAX_TOKENS]
         first = self.constant("first", np.array([0]))
         count = self.add("Shape", ids, start=1, end=2)
-        place = self.add("Slice", self.constant("places", places), first, count)
-        return self.add("Add", word, place)
+        position = self.add("Slice", self.constant("places", positions), first, count)
+        return self.add("Add", word, position)
 
     def position_bias(self, ids: str) -> str:
-        """What each head adds for the distance from one token to another."""
+        """Add the attention bias of each head for the distance between two tokens."""
         table = self._read("encoder.relative_attention_bias.weight")
-        apart = np.arange(1 - MAX_TOKENS, MAX_TOKENS)
-        by_distance = self.constant("bias", table[_bucket(apart)].T)
+        distances = np.arange(1 - MAX_TOKENS, MAX_TOKENS)
+        by_distance = self.constant("bias", table[_bucket(distances)].T)
         count = self.add("Squeeze", self.add("Shape", ids, start=1, end=2))
         zero, one = self.constant("zero", np.array(0)), self.constant("one", np.array(1))
         numbers = self.add("Range", zero, count, one)
@@ -119,15 +118,15 @@ class _Graph:
         name = f"encoder.layer.{number}"
         attended = self._attention(f"{name}.attention", hidden, bias)
         hidden = self.normalised(self.add("Add", attended, hidden), f"{name}.attention")
-        thought = self._feed_forward(name, hidden, _LOUD.get(number, ()))
-        return self.normalised(self.add("Add", thought, hidden), f"{name}.output")
+        output = self._feed_forward(name, hidden, _OUTLIERS.get(number, ()))
+        return self.normalised(self.add("Add", output, hidden), f"{name}.output")
 
-    def normalised(self, given: str, name: str) -> str:
+    def normalised(self, value: str, name: str) -> str:
         weight, bias = (
             self.constant(f"{name}.norm.{part}", self._read(f"{name}.LayerNorm.{part}"))
             for part in ("weight", "bias")
         )
-        return self.add("LayerNormalization", given, weight, bias, axis=-1, epsilon=_EPSILON)
+        return self.add("LayerNormalization", value, weight, bias, axis=-1, epsilon=_EPSILON)
 
     def _attention(self, name: str, hidden: str, bias: str) -> str:
         weights, biases = (
@@ -136,9 +135,9 @@ class _Graph:
         )
         scale = np.float32(np.sqrt(DIMENSIONS // HEADS))
         weights[0], biases[0] = weights[0] / scale, biases[0] / scale
-        asked = self._linear(name, hidden, np.concatenate(weights), np.concatenate(biases))
+        projected = self._linear(name, hidden, np.concatenate(weights), np.concatenate(biases))
         heads = self.constant("heads", np.array([0, 0, 3 * HEADS, DIMENSIONS // HEADS]))
-        parts = self.add("Transpose", self.add("Reshape", asked, heads), perm=[0, 2, 1, 3])
+        parts = self.add("Transpose", self.add("Reshape", projected, heads), perm=[0, 2, 1, 3])
         query, key, value = (
             self.add(
                 "Slice",
@@ -149,38 +148,35 @@ class _Graph:
             )
             for part in range(3)
         )
-        like = self.add("MatMul", query, self.add("Transpose", key, perm=[0, 1, 3, 2]))
-        share = self.add("Softmax", self.add("Add", like, bias), axis=-1)
-        mixed = self.add("Transpose", self.add("MatMul", share, value), perm=[0, 2, 1, 3])
+        scores = self.add("MatMul", query, self.add("Transpose", key, perm=[0, 1, 3, 2]))
+        attention = self.add("Softmax", self.add("Add", scores, bias), axis=-1)
+        mixed = self.add("Transpose", self.add("MatMul", attention, value), perm=[0, 2, 1, 3])
         flat = self.add("Reshape", mixed, self.constant("flat", np.array([0, 0, DIMENSIONS])))
         out = (self._read(f"{name}.attn.o.{part}") for part in ("weight", "bias"))
         return self._linear(f"{name}.out", flat, *out)
 
-    def _feed_forward(self, name: str, hidden: str, loud: tuple[int, ...]) -> str:
-        into, into_bias = (
+    def _feed_forward(self, name: str, hidden: str, outliers: tuple[int, ...]) -> str:
+        up, up_bias = (
             self._read(f"{name}.intermediate.dense.{part}") for part in ("weight", "bias")
         )
-        out, out_bias = (self._read(f"{name}.output.dense.{part}") for part in ("weight", "bias"))
-        quiet = np.setdiff1d(np.arange(INNER), loud)
-        heard = self.add("Gelu", self._linear(f"{name}.in", hidden, into[quiet], into_bias[quiet]))
-        made = self._linear(f"{name}.out", heard, out[:, quiet], out_bias)
-        if not loud:
-            return made
-        few = list(loud)
-        felt = self.add("MatMul", hidden, self.constant(f"{name}.loud.in", into[few].T))
-        felt = self.add("Add", felt, self.constant(f"{name}.loud.bias", into_bias[few]))
-        felt = self.add("Gelu", felt)
-        return self.add(
-            "Add",
-            made,
-            self.add("MatMul", felt, self.constant(f"{name}.loud.out", out[:, few].T)),
-        )
+        down, down_bias = (self._read(f"{name}.output.dense.{part}") for part in ("weight", "bias"))
+        others = np.setdiff1d(np.arange(INNER), outliers)
+        inner = self.add("Gelu", self._linear(f"{name}.in", hidden, up[others], up_bias[others]))
+        output = self._linear(f"{name}.out", inner, down[:, others], down_bias)
+        if not outliers:
+            return output
+        few = list(outliers)
+        inner = self.add("MatMul", hidden, self.constant(f"{name}.loud.in", up[few].T))
+        inner = self.add("Add", inner, self.constant(f"{name}.loud.bias", up_bias[few]))
+        inner = self.add("Gelu", inner)
+        down_few = self.constant(f"{name}.loud.out", down[:, few].T)
+        return self.add("Add", output, self.add("MatMul", inner, down_few))
 
-    def _linear(self, name: str, given: str, weight: "Floats", bias: "Floats") -> str:
+    def _linear(self, name: str, value: str, weight: "Floats", bias: "Floats") -> str:
         scale = _largest(weight) / np.float32(64)
         return self.add(
             "DynamicQuantizeMatMul",
-            given,
+            value,
             self.constant(f"{name}.steps", np.rint(weight / scale).astype(np.int8).T),
             self.constant(f"{name}.scale", scale[:, 0]),
             "",
@@ -190,14 +186,14 @@ class _Graph:
 
 
 def _largest(weight: "Floats") -> "Floats":
-    made: Floats = np.abs(weight).max(axis=1, keepdims=True)
-    return made
+    largest: Floats = np.abs(weight).max(axis=1, keepdims=True)
+    return largest
 
 
-def _bucket(apart: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> "Array":
-    """Which of 32 numbers stands for a distance: near ones each have one, far ones share."""
-    exact, most, farthest = 8, 16, 128
-    away = np.abs(apart)
-    grown = np.log(np.maximum(away, 1) / exact) / np.log(farthest / exact) * (most - exact)
-    shared = np.minimum(exact + grown.astype(int), most - 1)
-    return np.where(apart > 0, most, 0) + np.where(away < exact, away, shared)
+def _bucket(distances: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> "Array":
+    """Return the bucket of each distance, of 32: small distances have one each, others share."""
+    exact, buckets, farthest = 8, 16, 128
+    away = np.abs(distances)
+    steps = np.log(np.maximum(away, 1) / exact) / np.log(farthest / exact) * (buckets - exact)
+    shared = np.minimum(exact + steps.astype(int), buckets - 1)
+    return np.where(distances > 0, buckets, 0) + np.where(away < exact, away, shared)

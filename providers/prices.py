@@ -1,4 +1,4 @@
-"""What tokens cost: by the prices that the user gives, else by litellm's map."""
+"""Prices of tokens: the user's own, else those in litellm's list."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -21,7 +21,7 @@ class Price(BaseModel, frozen=True, extra="forbid"):
     cache_write: float = Field(default=0.0, ge=0)
 
     def cost_usd(self, usage: Usage) -> float:
-        """What `usage` costs in dollars."""
+        """Return the cost of `usage` in dollars."""
         return (
             usage.input * self.input
             + usage.output * self.output
@@ -31,18 +31,18 @@ class Price(BaseModel, frozen=True, extra="forbid"):
 
 
 Prices = Mapping[str, Price]
-"""Model name to price; a price given here goes before litellm's."""
+"""Model name to the user's own price, which replaces litellm's."""
 
 NO_PRICES: Prices = MappingProxyType({})
 
 
 def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
-    """The price of `usage` in dollars; 0.0 for a model without a price (`is_priced` tells)."""
+    """Return the cost of `usage` in dollars; 0.0 for a model without a price."""
     if model in prices:
         return prices[model].cost_usd(usage)
     if _is_local(model) or not has_price(model):
         return 0.0
-    import openai  # every error that litellm raises for a provider derives from its root
+    import openai  # litellm derives all errors of providers from its root
 
     module = litellm()
     try:
@@ -54,45 +54,44 @@ def cost_usd(model: str, usage: Usage, prices: Prices = NO_PRICES) -> float:
             cache_creation_input_tokens=usage.cache_write,
         )
     except (module.exceptions.ModelNotMappedError, openai.OpenAIError, ValueError):
-        return _listed(model_info(model)).cost_usd(usage)  # its map has models that it cannot find
+        # litellm cannot find some models of its own list, such as most of Bedrock's.
+        return _list_price(model_info(model)).cost_usd(usage)
     return float(prompt + completion)
 
 
 def has_price(model: str, prices: Prices = NO_PRICES) -> bool:
-    """True when the price of this model is known, so that a money limit means something."""
+    """Return whether the model's price is known, so that a budget in dollars can stop it."""
     if model in prices or _is_local(model):
         return True
-    facts = model_info(model)
-    told = "tiered_pricing" in facts or facts.get("input_cost_per_token") is not None
-    return told and (model in litellm().model_cost or _is_theirs(model, facts))
+    info = model_info(model)
+    if "tiered_pricing" not in info and info.get("input_cost_per_token") is None:
+        return False
+    # The entry may be found by the bare name and belong to another provider with other prices.
+    same_provider = str(info.get("litellm_provider")).startswith(model.partition("/")[0])
+    return model in litellm().model_cost or same_provider
 
 
 def max_output_tokens(model: str) -> int | None:
-    """The most tokens that one answer of this model can have; None when nobody knows."""
-    most = None if _is_local(model) else model_info(model).get("max_output_tokens")
-    return most if isinstance(most, int) else None
+    """Return the longest answer that the model can give; None if unknown."""
+    maximum = None if _is_local(model) else model_info(model).get("max_output_tokens")
+    return maximum if isinstance(maximum, int) else None
 
 
 def _is_local(model: str) -> bool:
     return model.partition("/")[0] in LOCAL_PROVIDERS
 
 
-def _is_theirs(model: str, facts: Mapping[str, object]) -> bool:
-    """Whether these are facts of the provider that is asked: another has prices of its own."""
-    return str(facts.get("litellm_provider")).startswith(model.partition("/")[0])
+def _list_price(info: Mapping[str, object]) -> Price:
+    """Return the price in litellm's list, without higher prices for long prompts."""
 
+    def per_million(name: str, default: float = 0.0) -> float:
+        price = info.get(name)
+        return price * _MILLION if isinstance(price, int | float) else default
 
-def _listed(facts: Mapping[str, object]) -> Price:
-    """The price that litellm's map has, without its exceptions."""
-
-    def million(name: str, default: float = 0.0) -> float:
-        found = facts.get(name)
-        return found * _MILLION if isinstance(found, int | float) else default
-
-    fresh = million("input_cost_per_token")
+    fresh = per_million("input_cost_per_token")
     return Price(
         input=fresh,
-        output=million("output_cost_per_token"),
-        cache_read=million("cache_read_input_token_cost", fresh),
-        cache_write=million("cache_creation_input_token_cost", fresh),
+        output=per_million("output_cost_per_token"),
+        cache_read=per_million("cache_read_input_token_cost", fresh),
+        cache_write=per_million("cache_creation_input_token_cost", fresh),
     )

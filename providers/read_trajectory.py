@@ -1,4 +1,4 @@
-"""A trajectory read again: shown to people line by line, compared with another."""
+"""Reads trajectories: shows them line by line, and compares a replay with the original."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,16 +8,16 @@ from pathlib import Path
 
 from contracts.json import as_mapping, as_mappings
 from contracts.toolbox import PLAYBOOK_TOOLS
-from providers.model_request import content_text
+from providers.openai_messages import content_text
 
 TrajectoryEvent = Mapping[str, object]
 
-_NOTHING: TrajectoryEvent = {}
+_NO_EVENT: TrajectoryEvent = {}
 
 
 @dataclass(frozen=True)
 class TrajectoryDifference:
-    """Where two trajectories part: the step, counted from 1, and what each has there."""
+    """The first step, counted from 1, at which two trajectories differ."""
 
     step: int
     expected: str
@@ -28,10 +28,10 @@ class TrajectoryDifference:
 
 
 def read_trajectory(path: Path) -> Iterator[TrajectoryEvent]:
-    """The events in order; a line that is damaged, or was cut short, is left out.
+    """Yield the events in order, without damaged or incomplete lines.
 
     Raises:
-        FileNotFoundError: there is no trajectory.
+        FileNotFoundError: the file does not exist.
     """
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -41,7 +41,7 @@ def read_trajectory(path: Path) -> Iterator[TrajectoryEvent]:
 
 
 def parse_event(line: str | bytes) -> TrajectoryEvent | None:
-    """What one line says; None where whoever wrote was killed in the middle of it."""
+    """Return the event of a line; None if it is incomplete because the writer was killed."""
     try:
         event = json.loads(line)
     except ValueError:
@@ -50,58 +50,53 @@ def parse_event(line: str | bytes) -> TrajectoryEvent | None:
 
 
 def event_line(event: TrajectoryEvent) -> str:
-    """One event in one line, such as `fix · reply · bash pytest -q · 900 + 20 tokens`."""
-    told = " · ".join(filter(None, (str(event.get("node", "")), _kind(event), *_details(event))))
-    return " ".join(told.split())
+    """Return an event as a line such as `fix · reply · bash pytest -q · 900 + 20 tokens`."""
+    kind = str(event.get("kind", "nothing"))
+    fields = " · ".join(filter(None, (str(event.get("node", "")), kind, *_details(event))))
+    return " ".join(fields.split())
 
 
 def first_difference(old: Path, new: Path) -> TrajectoryDifference | None:
-    """The first step at which a replay did something else, or None.
+    """Return the first step at which a replay differs from the original, or None.
 
-    A step is a reply, whole or broken off, a decision, a tool's result, or a last question that
-    got no answer;
-    results are compared by digests, which leave durations out. What memory answered is no
-    step: it has moved on since.
+    Steps are replies, complete or not, decisions, tool results, and a last request without an
+    answer. Results are compared by digests without durations. Results of playbook tools are not
+    compared: memory may have changed since.
     """
-    pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NOTHING)
-    for step, (was, now) in enumerate(pairs, start=1):
-        if _essence(was) != _essence(now):
-            return TrajectoryDifference(step, event_line(was), event_line(now))
+    pairs = zip_longest(_steps(old), _steps(new), fillvalue=_NO_EVENT)
+    for step, (expected, actual) in enumerate(pairs, start=1):
+        if _compared_fields(expected) != _compared_fields(actual):
+            return TrajectoryDifference(step, event_line(expected), event_line(actual))
     return None
 
 
 def _steps(path: Path) -> Iterator[TrajectoryEvent]:
-    last: TrajectoryEvent = _NOTHING
-    asked_memory: set[object] = set()
+    last: TrajectoryEvent = _NO_EVENT
+    playbook_calls: set[object] = set()
     for last in read_trajectory(path):
-        asked_memory |= set(_memory_calls(last))
-        if last.get("kind") == "result" and last.get("call") in asked_memory:
+        playbook_calls |= set(_playbook_calls(last))
+        if last.get("kind") == "result" and last.get("call") in playbook_calls:
             continue
-        if last.get("kind") in ("reply", "decision", "result") or _broke_off(last):
+        if last.get("kind") in ("reply", "decision", "result") or _has_partial_answer(last):
             yield last
-    if last.get("kind") in ("request", "broken") and not _broke_off(last):
+    if last.get("kind") in ("request", "broken") and not _has_partial_answer(last):
         yield {**last, "kind": "unanswered"}
 
 
-def _broke_off(event: TrajectoryEvent) -> bool:
-    """Whether this is an answer that began and did not end."""
+def _has_partial_answer(event: TrajectoryEvent) -> bool:
     return event.get("kind") == "broken" and "message" in event
 
 
-def _memory_calls(event: TrajectoryEvent) -> Iterator[object]:
-    """Ids of the calls of playbook tools in a reply; some agents put more before the name."""
+def _playbook_calls(event: TrajectoryEvent) -> Iterator[object]:
+    """Yield ids of playbook tool calls in a reply. Some agents put a prefix before the name."""
     for call in as_mappings(as_mapping(event.get("message")).get("tool_calls")):
         if str(as_mapping(call.get("function")).get("name")).endswith(PLAYBOOK_TOOLS):
             yield call.get("id")
 
 
-def _essence(event: TrajectoryEvent) -> tuple[object, ...]:
+def _compared_fields(event: TrajectoryEvent) -> tuple[object, ...]:
     names = ("kind", "node", "message", "tool", "verdict", "digest")
     return tuple(event.get(name) for name in names)
-
-
-def _kind(event: TrajectoryEvent) -> str:
-    return str(event.get("kind", "nothing"))
 
 
 def _details(event: TrajectoryEvent) -> Iterator[str]:
@@ -110,7 +105,7 @@ def _details(event: TrajectoryEvent) -> Iterator[str]:
             for message in as_mappings(event.get("messages")):
                 yield f"{message.get('role')}: {content_text(message.get('content'))[:200]}"
         case "reply":
-            yield from _said(as_mapping(event.get("message")))
+            yield from _message_details(as_mapping(event.get("message")))
             usage = as_mapping(event.get("usage"))
             yield f"{usage.get('input')} + {usage.get('output')} tokens"
             yield f"{event.get('latency_ms')} ms"
@@ -120,11 +115,11 @@ def _details(event: TrajectoryEvent) -> Iterator[str]:
         case "result":
             yield str(event.get("text"))[:200]
         case "broken" | "unanswered":
-            yield from _said(as_mapping(event.get("message")))
+            yield from _message_details(as_mapping(event.get("message")))
             yield str(event.get("why") or "")
 
 
-def _said(message: TrajectoryEvent) -> Iterator[str]:
+def _message_details(message: TrajectoryEvent) -> Iterator[str]:
     yield content_text(message.get("content"))[:200]
     for call in as_mappings(message.get("tool_calls")):
         function = as_mapping(call.get("function"))

@@ -1,4 +1,4 @@
-"""What was said in a run: JSONL, one event a line, enough to replay it as a script."""
+"""Writes a run's trajectory: requests, replies and decisions as JSONL, enough for a replay."""
 
 import hashlib
 import json
@@ -7,22 +7,21 @@ import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 Redact = Callable[[str], str]
 
-_CHANGING = re.compile(
-    r"(?<!\d)\d+(\.\d+)?\s?(ms|s|seconds?)\b"  # a million digits are looked at once, not from each
+_VARYING = re.compile(
+    r"(?<!\d)\d+(\.\d+)?\s?(ms|s|seconds?)\b"  # without (?<!\d) a million digits take hours
     r"|0x[0-9a-fA-F]{6,}|\d\d:\d\d:\d\d\S*"
 )
-_PIECE = 1 << 20
-"""Characters that are looked at in one go: no other thread runs meanwhile."""
+_CHUNK = 1 << 20
+"""Characters that one regular expression call searches: no other thread runs meanwhile."""
 
 
 class Trajectory:
-    """A file that only grows; several threads may write to it, each event is one line.
+    """A file that events are appended to, one line each. Thread-safe.
 
-    Every text in an event, at any depth, goes through `redact` first.
+    `redact` is applied to every text in an event, at any depth.
     """
 
     def __init__(self, path: Path, *, redact: Redact) -> None:
@@ -31,19 +30,13 @@ class Trajectory:
         self._lock = threading.Lock()
         self._file = path.open("a", encoding="utf-8")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Write no more: later events are dropped. Twice is fine."""
+        """Drop all later events. May be called twice."""
         with self._lock:
             self._file.close()
 
     def write(self, kind: str, **fields: object) -> None:
-        """Add one event; it is on its way to the disk when this returns."""
+        """Append one event and flush it to the operating system."""
         event = {"kind": kind, "time": datetime.now(UTC).isoformat(), **fields}
         line = json.dumps(_redacted(event, self.redact))
         with self._lock:
@@ -53,12 +46,12 @@ class Trajectory:
 
 
 def stable_digest(text: str) -> str:
-    """A short digest of a text, without durations, addresses and times of day."""
-    made = hashlib.sha256()
-    for start in range(0, len(text), _PIECE):
-        kept = _CHANGING.sub("", text[start : start + _PIECE])
-        made.update(kept.encode("utf-8", "replace"))
-    return made.hexdigest()[:16]
+    """Return a short digest of a text without durations, addresses and times of day."""
+    digest = hashlib.sha256()
+    for start in range(0, len(text), _CHUNK):
+        stable = _VARYING.sub("", text[start : start + _CHUNK])
+        digest.update(stable.encode("utf-8", "replace"))
+    return digest.hexdigest()[:16]
 
 
 def _redacted(value: object, redact: Redact) -> object:

@@ -1,4 +1,4 @@
-"""Token counts as providers write them, made ours."""
+"""Token counts of providers as our own `Usage`."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,10 @@ from contracts.json import as_mapping
 
 
 def usage_from(raw: Mapping[str, object]) -> Usage:
-    """Read OpenAI's, Anthropic's or our own counts; what is missing or no count is 0.
+    """Read counts in OpenAI's, Anthropic's or our own form; a missing or invalid count is 0.
 
-    OpenAI's `prompt_tokens` includes what the cache served, Anthropic's `input_tokens`
-    does not. In both cases `input` is the fresh part only.
+    OpenAI's `prompt_tokens` includes tokens from the cache, Anthropic's `input_tokens` does
+    not. `Usage.input` never does.
     """
     if "prompt_tokens" in raw:
         return _from_openai(raw)

@@ -1,110 +1,161 @@
-"""Our messages and tools in OpenAI's Chat Completions form, and back."""
+"""The server side of OpenAI's Chat Completions."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from secrets import token_hex
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from contracts.chat import Message
-from contracts.tool import Tool, ToolCall
+from contracts.chat import Usage
+from contracts.json import as_mapping
+from providers.answer_parts import (
+    AnswerPart,
+    EndPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    WaitPart,
+    collect,
+)
+from providers.model_request import STREAM_TIMEOUT_S, Json, ModelRequest
+from providers.openai_messages import call_to_openai, message_to_openai
+from providers.wire import SSE_COMMENT, WireFormat, image_part, sse_event, unsupported_part
 
+_DONE = b"data: [DONE]\n\n"
 
-class _Function(BaseModel, frozen=True, extra="forbid"):
-    name: str
-    arguments: str | dict[str, JsonValue] = "{}"
-    """JSON as text, as OpenAI sends it, or an object, as people write it."""
-
-
-class _Call(BaseModel, frozen=True, extra="forbid"):
-    id: str = ""
-    type: Literal["function"] = "function"
-    function: _Function
-
-
-class AssistantMessage(BaseModel, frozen=True, extra="forbid"):
-    """What an assistant says, as written in a file."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str | None = None
-    tool_calls: list[_Call] | None = None
-
-    def to_message(self, number: int) -> Message:
-        """The same as ours; a call without an id gets one from `number` and its place."""
-        calls = tuple(
-            ToolCall(
-                id=call.id or f"call_{number}_{place}",
-                name=call.function.name,
-                arguments=_as_text(call.function.arguments),
-            )
-            for place, call in enumerate(self.tool_calls or (), start=1)
-        )
-        return Message(role="assistant", content=self.content or "", tool_calls=calls)
+_OPTIONS = (
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "stop",
+    "tool_choice",
+    "reasoning_effort",
+    "response_format",
+)
+_MESSAGE_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id", "thinking_blocks")
+_FUNCTION_FIELDS = ("name", "description", "parameters")
 
 
-class _HeardFunction(BaseModel, frozen=True, extra="ignore"):
-    name: str | None = None
-    arguments: str | None = None
+class _Request(BaseModel, frozen=True, extra="allow"):
+    messages: list[dict[str, JsonValue]] = Field(min_length=1)
+    tools: list[dict[str, JsonValue]] | None = None
+    stream: bool = False
+    max_completion_tokens: int | None = None
+    harness_timeout_s: float = 600.0
+    """Sent by our own client only."""
 
 
-class _HeardCall(BaseModel, frozen=True, extra="ignore"):
-    id: str | None = None
-    function: _HeardFunction
-
-
-class _Heard(BaseModel, frozen=True, extra="ignore"):
-    content: str | None = None
-    tool_calls: list[_HeardCall] | None = None
-
-
-def message_to_openai(message: Message) -> dict[str, object]:
-    """One message in OpenAI's form; an assistant that only calls tools has no content."""
-    out: dict[str, object] = {"role": message.role, "content": message.content}
-    if message.tool_calls:
-        out["content"] = message.content or None
-        out["tool_calls"] = [_call_out(call) for call in message.tool_calls]
-    if message.tool_call_id is not None:
-        out["tool_call_id"] = message.tool_call_id
-    return out
-
-
-def message_from_openai(raw: object) -> Message:
-    """An assistant's message as a provider sent it; keys that mean nothing to us are left.
+def read_request(body: bytes) -> ModelRequest:
+    """Read a request, without the fields that not every model takes.
 
     Raises:
-        ValueError: it is no such message.
+        ValueError: the body is not such a request.
     """
-    heard = _Heard.model_validate(raw)
-    calls = tuple(
-        ToolCall(
-            id=call.id or f"call_{place}",
-            name=call.function.name or "",
-            arguments=call.function.arguments or "",
-        )
-        for place, call in enumerate(heard.tool_calls or (), start=1)
+    request = _Request.model_validate_json(body)
+    options: dict[str, JsonValue] = {**(request.model_extra or {})}
+    options.setdefault("max_tokens", request.max_completion_tokens)
+    tools = list(_functions(request.tools or ()))
+    if not tools:
+        options.pop("tool_choice", None)
+    return ModelRequest(
+        messages=[_message(message) for message in request.messages],
+        tools=tools,
+        options={name: options[name] for name in _OPTIONS if options.get(name) is not None},
+        stream=request.stream,
+        timeout_s=STREAM_TIMEOUT_S if request.stream else request.harness_timeout_s,
     )
-    return Message(role="assistant", content=heard.content or "", tool_calls=calls)
 
 
-def tools_to_openai(tools: Sequence[Tool]) -> list[Mapping[str, object]]:
-    """Tool definitions in OpenAI's form."""
-    return [
-        {
-            "type": "function",
-            "function": {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.parameters),
-            },
-        }
-        for tool in tools
-    ]
+def response_body(parts: Iterator[AnswerPart], model: str) -> Json:
+    """Return a complete answer as one JSON object."""
+    message, end = collect(parts)
+    choice = {"index": 0, "message": message_to_openai(message), "finish_reason": end.stop_reason}
+    head = _head(model, "chat.completion")
+    return {**head, "choices": [choice], "usage": _usage(end.usage)}
 
 
-def _call_out(call: ToolCall) -> dict[str, object]:
-    function = {"name": call.name, "arguments": call.arguments}
-    return {"id": call.id, "type": "function", "function": function}
+def response_events(parts: Iterator[AnswerPart], model: str) -> Iterator[bytes]:
+    """Yield an answer as server-sent events, one for each part."""
+    head, calls = _head(model, "chat.completion.chunk"), 0
+    yield _chunk(head, {"role": "assistant", "content": ""})
+    for part in parts:
+        match part:
+            case TextPart(text):
+                yield _chunk(head, {"content": text})
+            case ThinkingPart(text) if text:
+                yield _chunk(head, {"reasoning_content": text})
+            case ToolCallPart(call):
+                yield _chunk(head, {"tool_calls": [{"index": calls, **call_to_openai(call)}]})
+                calls += 1
+            case WaitPart():
+                yield SSE_COMMENT
+            case EndPart(stop_reason, usage):
+                yield _chunk(head, {}, finish_reason=stop_reason)
+                yield sse_event({**head, "choices": [], "usage": _usage(usage)})
+    yield _DONE
 
 
-def _as_text(arguments: str | dict[str, JsonValue]) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+def error_body(message: str, status: int) -> Json:
+    """Return an error as one JSON object."""
+    kinds = {401: "authentication_error", 429: "rate_limit_error", 500: "server_error"}
+    kind = kinds.get(status, "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def error_event(message: str) -> bytes:
+    """Return an error as an event after the answer has begun."""
+    return sse_event(error_body(message, 500))
+
+
+OPENAI = WireFormat(read_request, response_body, response_events, error_body, error_event)
+
+
+def _chunk(head: Json, delta: Json, *, finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return sse_event({**head, "choices": [choice]})
+
+
+def _head(model: str, kind: str) -> Json:
+    created = int(time.time())
+    return {"id": f"chatcmpl-{token_hex(12)}", "created": created, "object": kind, "model": model}
+
+
+def _usage(usage: Usage) -> Json:
+    details = {"cached_tokens": usage.cache_read, "cache_creation_tokens": usage.cache_write}
+    return {
+        "prompt_tokens": usage.input + usage.cache_read + usage.cache_write,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+        "prompt_tokens_details": details,
+        "cost_usd": usage.cost_usd,
+    }
+
+
+def _functions(tools: Iterable[Json]) -> Iterator[Json]:
+    """Yield the tools that the agent runs. Others would run at the provider, past the guard."""
+    for tool in tools:
+        function = tool.get("function")
+        if tool.get("type") == "function" and isinstance(function, Mapping) and "name" in function:
+            fields = {key: function[key] for key in _FUNCTION_FIELDS if key in function}
+            yield {"type": "function", "function": fields}
+
+
+def _message(raw: Json) -> Json:
+    message = {key: value for key, value in raw.items() if key in _MESSAGE_FIELDS}
+    content = raw.get("content")
+    if not isinstance(content, str):
+        message["content"] = [_part(p) for p in content] if isinstance(content, list) else None
+    # "developer" is OpenAI's newer word for the system prompt, unknown to other providers.
+    return {**message, "role": "system"} if raw.get("role") == "developer" else message
+
+
+def _part(raw: object) -> Json:
+    part = as_mapping(raw)
+    match part.get("type"):
+        case "text":
+            return {"type": "text", "text": str(part.get("text", ""))}
+        case "image_url":
+            url = part.get("image_url")
+            return image_part(url.get("url") if isinstance(url, Mapping) else url)
+        case kind:
+            return unsupported_part(kind)

@@ -18,7 +18,7 @@ from contracts.sandbox import Command
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentTask
 from providers.client import Gateway
-from providers.run_account import RunTerms
+from providers.gateway_api import RunTerms
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
 from sandbox.spec import SandboxSpec

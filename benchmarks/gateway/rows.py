@@ -21,8 +21,8 @@ from contracts.model_access import TokenSpec
 from flows.runs.layout import TRAJECTORY
 from providers.account import MAX_CONCURRENT
 from providers.client import Gateway
+from providers.gateway_api import RunTerms
 from providers.litellm_setup import litellm
-from providers.run_account import RunTerms
 
 CALLS = 100
 BATCHES = 5

@@ -75,7 +75,7 @@ def _watch(open_runs: OpenRuns, secret_file: Path, secret: str) -> None:
     marker.unlink(missing_ok=True)  # of an earlier process with this pid
     unused = 0
     while _contains(secret_file, secret) and unused < _IDLE_POLLS:
-        open_runs.reap()
+        open_runs.close_abandoned()
         unused = unused + 1 if marker.exists() and not open_runs.count else 0
         sleep(_POLL_S)
     marker.unlink(missing_ok=True)

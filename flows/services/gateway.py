@@ -9,10 +9,8 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from time import monotonic
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,17 +24,14 @@ from flows.services.daemon import Daemon, Launch, RunningDaemon
 from flows.services.fingerprint import PROVIDER_VARIABLES, ROOT, fingerprint
 from flows.services.ports import free_port
 from nodes.text import secret_values
-from providers.client import Gateway, OnWait
-from providers.run_account import RunTerms
+from providers.client import Gateway
+from providers.gateway_api import RunTerms
 from sandbox.process_label import process_label
 
 _PACKAGES = tuple(
     ROOT / package for package in ("providers", "contracts", "nodes/agents", "policy", "flows")
 )
 """The code that the gateway executes."""
-
-_LOADING_TIMEOUT_S = 600.0
-"""Loading litellm takes 3 s on an idle core, minutes on an overloaded machine."""
 
 
 class GatewayRun(NamedTuple):
@@ -81,25 +76,11 @@ def connect(settings: Settings) -> Iterator[Gateway]:
         ModelUnavailable: as `up`.
     """
     running = up(settings)
-    watch_loading = partial(_limit_loading, gateway_daemon(settings))
-    client = Gateway(running.url, secret(settings), watch_loading=watch_loading)
+    client = Gateway(running.url, secret(settings))
     try:
         yield client
     finally:
         client.close()
-
-
-def _limit_loading(gateway: Daemon) -> OnWait:
-    deadline = monotonic() + _LOADING_TIMEOUT_S
-
-    def on_wait() -> None:
-        if monotonic() > deadline:
-            raise ModelUnavailable(
-                f"{gateway.title} did not load litellm within {_LOADING_TIMEOUT_S:g} s: "
-                f"see {gateway.log}"
-            )
-
-    return on_wait
 
 
 @contextmanager

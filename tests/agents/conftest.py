@@ -17,7 +17,7 @@ from tests.support.running_gateway import running_gateway
 
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Gateway]:
-    with running_gateway(pause=_at_once) as client:
+    with running_gateway(sleep=_at_once) as client:
         yield client
 
 

@@ -19,7 +19,7 @@ from contracts.model_access import INTERNAL_AGENT, ModelAccess, TokenSpec
 from contracts.tool import Tool
 from providers.client import Gateway
 from providers.embed import EmbeddingRequest
-from providers.run_account import RunTerms
+from providers.gateway_api import RunTerms
 from tests.support.fake_ollama import Ollama, ollama
 from tests.support.gateway import read_events
 from tests.support.running_gateway import running_gateway

@@ -29,7 +29,7 @@ from policy.log.verify import verify
 from policy.plan.approval_request import ApprovalRequest
 from policy.plan.approvals import Approvals
 from policy.types import Approval, ApprovalStatus
-from providers.run_account import RunTerms
+from providers.gateway_api import RunTerms
 from tests.support.flows import Ask
 from tests.support.guarded_runs import CHANGE_CI, CI, DONE, WORK, agent_blueprint, tool
 from tests.support.repositories import git

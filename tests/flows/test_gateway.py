@@ -54,10 +54,10 @@ def test_runs_share_one_and_it_forgets_them(settings: Settings, tmp_path: Path) 
 
 
 def test_a_run_whose_process_was_killed_is_forgotten(settings: Settings, tmp_path: Path) -> None:
+    path = str(tmp_path / "k")
     code = (
         "import os, pathlib, flows.services.gateway as g, flows.config.settings as s\n"
-        f"log = pathlib.Path({str(tmp_path / 'k')!r})\n"
-        "with g.open_gateway_run(s.load_settings(), 'k', log) as k:\n"
+        f"with g.open_gateway_run(s.load_settings(), 'k', pathlib.Path({path!r})) as k:\n"
         "    print(k.gateway.open_runs(), flush=True)\n"
         "    os.kill(os.getpid(), 9)\n"
     )

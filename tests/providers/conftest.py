@@ -1,4 +1,4 @@
-"""A gateway for the tests of this folder, and an agent's way to speak with it."""
+"""A gateway for the tests of this folder, and clients that talk to it as agents do."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import pytest
 
 from contracts.model_access import TokenSpec
 from providers.client import Gateway
-from providers.run_account import RunTerms
+from providers.gateway_api import RunTerms
 from tests.support.gateway import AgentClient, Open, Script
 from tests.support.running_gateway import running_gateway
 from tests.support.waiting import LONG_S
@@ -24,7 +24,7 @@ def gateway() -> Iterator[Gateway]:
 
 @pytest.fixture
 def agent(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
-    """Opens a run and a token for one agent; both end with the test."""
+    """Return a function that opens a run and a token for one agent, until the test ends."""
     with ExitStack() as stack:
 
         def open_(
@@ -38,20 +38,20 @@ def agent(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
         ) -> AgentClient:
             trajectory = tmp_path / f"{run_id}.jsonl"
             fields = {"run_id": run_id, "trajectory": trajectory, **run}
-            open_gate = stack.enter_context(gateway.run(RunTerms.model_validate(fields)))
-            terms = TokenSpec(
+            open_access = stack.enter_context(gateway.run(RunTerms.model_validate(fields)))
+            spec = TokenSpec(
                 node="fix", agent=name, model=model, allowed_tools=allowed, turns=turns
             )
-            gate = stack.enter_context(open_gate(terms))
+            access = stack.enter_context(open_access(spec))
             http = stack.enter_context(httpx.Client(base_url=gateway.url, timeout=LONG_S))
-            return AgentClient(gate, http, trajectory)
+            return AgentClient(access, http, trajectory)
 
         yield open_
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
-    """Writes replies to a file and names the model that gives them."""
+    """Return a function that writes replies to a file and returns the model that plays them."""
 
     def write(*replies: object) -> str:
         path = tmp_path / "replies.jsonl"

@@ -1,4 +1,4 @@
-"""`complete` against a real HTTP server on loopback, through the real litellm."""
+"""`call_model` with a real HTTP server on loopback, through the real litellm."""
 
 import socket
 import subprocess
@@ -34,14 +34,14 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def pauses() -> list[float]:
+def delays() -> list[float]:
     return []
 
 
-def ask_openai(monkeypatch: pytest.MonkeyPatch, url: str, pauses: list[float]) -> Reply:
+def ask_openai(monkeypatch: pytest.MonkeyPatch, url: str, delays: list[float]) -> Reply:
     monkeypatch.setenv("OPENAI_API_BASE", url)
     request = ChatRequest(model="openai/gpt-4o", messages=[HELLO], timeout_s=20, tools=[BASH])
-    return complete(request, pause=pauses.append)
+    return complete(request, sleep=delays.append)
 
 
 def test_text_usage_and_cost_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_tool_calls_go_out_and_come_back(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sent["tools"][0]["function"]["parameters"] == BASH.parameters
 
 
-def test_anthropic_counts_its_cache_apart_and_is_asked_to_cache(
+def test_anthropic_prompts_are_cached_and_cache_tokens_counted_separately(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answer = Answer(
@@ -121,85 +121,91 @@ def test_anthropic_counts_its_cache_apart_and_is_asked_to_cache(
 
 
 def test_a_refused_key_is_one_line_without_the_key(
-    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+    monkeypatch: pytest.MonkeyPatch, delays: list[float]
 ) -> None:
     refusal = error(401, f"Incorrect API key provided: {KEY}.")
     with provider(refusal) as served, pytest.raises(ModelUnavailable) as caught:
-        ask_openai(monkeypatch, served.url, pauses)
+        ask_openai(monkeypatch, served.url, delays)
     assert "the key for 'openai/gpt-4o' was refused" in str(caught.value)
     assert KEY not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-    assert pauses == []
+    assert delays == []
 
 
-def test_an_unknown_model_is_named(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+def test_an_unknown_model_is_named_in_the_error(
+    monkeypatch: pytest.MonkeyPatch, delays: list[float]
+) -> None:
     with (
         provider(error(404, "The model `gpt-4o` does not exist")) as served,
         pytest.raises(ModelUnavailable, match="knows no model 'openai/gpt-4o'"),
     ):
-        ask_openai(monkeypatch, served.url, pauses)
+        ask_openai(monkeypatch, served.url, delays)
 
 
-def test_a_rate_limit_is_waited_out(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+def test_a_rate_limit_is_retried_after_1_and_2_seconds(
+    monkeypatch: pytest.MonkeyPatch, delays: list[float]
+) -> None:
     slow_down = error(429, "slow down")
     with provider(slow_down, slow_down, openai_answer({"content": "hi"})) as served:
-        ask_openai(monkeypatch, served.url, pauses)
-    assert pauses == [1.0, 2.0]
+        ask_openai(monkeypatch, served.url, delays)
+    assert delays == [1.0, 2.0]
 
 
-def test_the_wait_a_provider_asks_for_is_kept(
-    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
-) -> None:
+def test_retry_after_is_obeyed(monkeypatch: pytest.MonkeyPatch, delays: list[float]) -> None:
     later = error(429, "slow down", **{"retry-after": "7"})
     with provider(later, openai_answer({"content": "hi"})) as served:
-        ask_openai(monkeypatch, served.url, pauses)
-    assert pauses == [7.0]
+        ask_openai(monkeypatch, served.url, delays)
+    assert delays == [7.0]
 
 
-def test_a_rate_limit_forever_ends(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+def test_a_permanent_rate_limit_ends_after_6_attempts(
+    monkeypatch: pytest.MonkeyPatch, delays: list[float]
+) -> None:
     with (
         provider(error(429, "slow down", **{"retry-after": "0"})) as served,
         pytest.raises(ModelUnavailable, match="rate limited after 6 attempts"),
     ):
-        ask_openai(monkeypatch, served.url, pauses)
+        ask_openai(monkeypatch, served.url, delays)
     assert len(served.requests) == 6
 
 
-def test_waiting_never_exceeds_the_time_of_the_request(
-    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+def test_no_retry_goes_beyond_the_timeout_of_the_request(
+    monkeypatch: pytest.MonkeyPatch, delays: list[float]
 ) -> None:
     with (
         provider(error(429, "slow down", **{"retry-after": "50"})) as served,
         pytest.raises(ModelUnavailable, match="rate limited"),
     ):
-        ask_openai(monkeypatch, served.url, pauses)
-    assert pauses == []
+        ask_openai(monkeypatch, served.url, delays)
+    assert delays == []
 
 
 @pytest.mark.parametrize(
     "body", ["<html>garbage</html>", "", {"choices": []}, {"choices": [{"message": None}]}]
 )
-def test_garbage_is_no_answer(
-    monkeypatch: pytest.MonkeyPatch, pauses: list[float], body: object
+def test_garbage_is_an_unusable_answer(
+    monkeypatch: pytest.MonkeyPatch, delays: list[float], body: object
 ) -> None:
     with (
         provider(Answer(body)) as served,
         pytest.raises(ModelUnavailable, match="gives no usable answer"),
     ):
-        ask_openai(monkeypatch, served.url, pauses)
+        ask_openai(monkeypatch, served.url, delays)
 
 
-def test_a_refused_connection_is_told(monkeypatch: pytest.MonkeyPatch, pauses: list[float]) -> None:
+def test_a_refused_connection_is_an_outage(
+    monkeypatch: pytest.MonkeyPatch, delays: list[float]
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(ModelUnavailable, match="gives no usable answer after 3 attempts"):
-        ask_openai(monkeypatch, f"http://127.0.0.1:{port}", pauses)
+        ask_openai(monkeypatch, f"http://127.0.0.1:{port}", delays)
 
 
-def test_a_conversation_too_long_is_a_reply_that_says_so(
-    monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+def test_a_conversation_beyond_the_context_is_an_empty_reply_with_a_stop_reason(
+    monkeypatch: pytest.MonkeyPatch, delays: list[float]
 ) -> None:
     body = {
         "error": {
@@ -215,17 +221,17 @@ def test_a_conversation_too_long_is_a_reply_that_says_so(
     assert reply.message.content == ""
 
 
-def test_no_provider_is_one_line() -> None:
+def test_an_unknown_provider_is_one_line() -> None:
     with pytest.raises(ModelUnavailable) as caught:
         complete(ChatRequest(model="frobnicate/x", messages=[HELLO]))
     assert "\n" not in str(caught.value)
 
 
 def test_litellm_prints_nothing(
-    monkeypatch: pytest.MonkeyPatch, pauses: list[float], capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, delays: list[float], capfd: pytest.CaptureFixture[str]
 ) -> None:
     with provider(error(500, "oops")) as served, pytest.raises(ModelUnavailable):
-        ask_openai(monkeypatch, served.url, pauses)
+        ask_openai(monkeypatch, served.url, delays)
     printed = capfd.readouterr()
     assert printed.out + printed.err == ""
 
@@ -235,12 +241,14 @@ def test_a_scripted_model_costs_no_import_of_litellm(tmp_path: Path) -> None:
     script.write_text('{"content": "done"}\n')
     code = (
         "import sys\n"
-        "from contracts.chat import ChatRequest\n"
-        "from tests.support.direct import complete\n"
+        "from providers.answer_parts import collect\n"
+        "from providers.call_model import RunModels\n"
+        "from providers.model_request import ModelRequest\n"
         "from providers.models import check_model\n"
         f"model = 'scripted/{script}'\n"
         "check_model(model, {})\n"
-        "print(complete(ChatRequest(model=model, messages=[])).message.content)\n"
+        "message, _ = collect(RunModels().call(model, ModelRequest(messages=[])))\n"
+        "print(message.content)\n"
         "print('litellm' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Embedding by litellm, against a provider of our own on a loopback port."""
+"""Embeddings by litellm, with a fake provider on a loopback port."""
 
 import json
 import threading
@@ -14,7 +14,7 @@ from providers.prices import Price
 
 
 class Provider(BaseHTTPRequestHandler):
-    """Gives each text a vector of its length, last text first; or a status that was asked for."""
+    """Returns each text's length as its vector, last text first; or the status that is set."""
 
     status: ClassVar[int] = 200
     asked: ClassVar[list[dict[str, object]]] = []
@@ -58,7 +58,7 @@ def ask(url: str, *texts: str, **more: object) -> EmbeddingRequest:
     return EmbeddingRequest.model_validate({"input": texts, **given})
 
 
-def test_vectors_come_in_the_order_of_the_texts(url: str) -> None:
+def test_vectors_are_in_the_order_of_the_texts(url: str) -> None:
     texts = ["x" * n for n in range(1, 131)]
     made = embed("openai/m", ask(url, *texts, dimensions=2), {"openai/m": Price(input=1000)})
     assert [vector[0] for vector in made.vectors] == [float(n) for n in range(1, 131)]
@@ -73,7 +73,7 @@ def test_an_embedding_model_has_a_price(url: str) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500])
-def test_a_provider_that_fails_is_unavailable_and_tells_no_key(url: str, status: int) -> None:
+def test_a_failing_provider_is_an_outage_without_the_key(url: str, status: int) -> None:
     Provider.status = status
     with pytest.raises(ModelUnavailable) as told:
         embed("openai/m", ask(url, "a"))
@@ -82,19 +82,19 @@ def test_a_provider_that_fails_is_unavailable_and_tells_no_key(url: str, status:
 
 
 @pytest.mark.parametrize("status", [400, 413])
-def test_a_text_that_is_refused_is_no_outage(url: str, status: int) -> None:
+def test_a_refused_text_is_not_an_outage(url: str, status: int) -> None:
     Provider.status = status
     with pytest.raises(ModelRefused):
         embed("openai/m", ask(url, "a"))
 
 
-def test_a_model_without_its_provider_is_asked_of_that_one() -> None:
+def test_a_bare_model_name_gets_its_providers_prefix() -> None:
     assert litellm_name("google", "gemini-embedding-001") == "gemini/gemini-embedding-001"
     assert litellm_name("ollama", "mxbai-embed-large") == "ollama/mxbai-embed-large"
     assert litellm_name("ollama", "ollama/x") == "ollama/x"
     assert litellm_name("openai", "text-embedding-3-large") == "text-embedding-3-large"
 
 
-def test_a_provider_that_is_not_there_is_unavailable() -> None:
+def test_an_unreachable_provider_is_an_outage() -> None:
     with pytest.raises(ModelUnavailable):
         embed("openai/m", ask("http://127.0.0.1:9/v1", "a", harness_timeout_s=5))

@@ -1,4 +1,4 @@
-"""What an agent gets from the gateway over real HTTP: answers on both wires, and refusals."""
+"""Answers and refusals in both wire formats, over real HTTP."""
 
 import pytest
 
@@ -11,7 +11,7 @@ RM = {"id": "c2", "function": {"name": "Bash", "arguments": {"command": "rm -rf 
 BASH = {"name": "Bash", "description": "runs", "input_schema": {"type": "object"}}
 
 
-def test_messages_are_answered_whole(agent: Open, script: Script) -> None:
+def test_messages_returns_a_complete_answer(agent: Open, script: Script) -> None:
     client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
     body = client.messages(tools=[BASH]).json()
     assert body["type"] == "message"
@@ -47,7 +47,7 @@ def test_messages_are_streamed_as_events(agent: Open, script: Script) -> None:
     assert events[5]["delta"] == {"type": "input_json_delta", "partial_json": '{"command": "ls"}'}
 
 
-def test_chat_completions_are_answered_whole(agent: Open, script: Script) -> None:
+def test_chat_completions_returns_a_complete_answer(agent: Open, script: Script) -> None:
     client = agent(script({"content": "look", "tool_calls": [LS], "usage": USAGE}))
     body = client.chat().json()
     message = body["choices"][0]["message"]
@@ -69,15 +69,15 @@ def test_chat_completions_are_streamed(agent: Open, script: Script) -> None:
     assert usage["choices"] == []
 
 
-def test_tokens_are_counted_before_they_are_sent(agent: Open, script: Script) -> None:
+def test_count_tokens_is_not_a_turn(agent: Open, script: Script) -> None:
     client = agent(script({"content": "x"}))
     turn = {"role": "user", "content": "x" * 4000}
     counted = client.post("/v1/messages/count_tokens?beta=true", {"messages": [turn]}).json()
     assert 1000 <= counted["input_tokens"] <= 1020
-    assert client.gate.current_usage().turns == 0
+    assert client.access.current_usage().turns == 0
 
 
-def test_an_image_is_as_many_tokens_as_it_is_shown_as(agent: Open, script: Script) -> None:
+def test_an_image_counts_by_its_size_not_by_its_bytes(agent: Open, script: Script) -> None:
     client = agent(script({"content": "x"}))
     source = {"type": "base64", "media_type": "image/png", "data": "A" * 5_000_000}
     turn = {"role": "user", "content": [{"type": "image", "source": source}]}
@@ -85,7 +85,7 @@ def test_an_image_is_as_many_tokens_as_it_is_shown_as(agent: Open, script: Scrip
     assert 1600 <= counted["input_tokens"] <= 1620
 
 
-def test_a_conversation_comes_back_in_our_form(agent: Open, script: Script) -> None:
+def test_an_anthropic_conversation_is_recorded_in_our_form(agent: Open, script: Script) -> None:
     client = agent(script({"content": "done"}))
     image = {"type": "base64", "media_type": "image/png", "data": "aGk="}
     turns = [
@@ -116,7 +116,7 @@ def test_a_conversation_comes_back_in_our_form(agent: Open, script: Script) -> N
     assert request["messages"] == [{"role": "user", "content": "hurry\n[image_url]"}]
 
 
-def test_a_denied_call_becomes_a_refusal_and_the_model_learns_why(
+def test_a_denied_call_becomes_a_refusal_and_the_model_gets_the_reason(
     agent: Open, script: Script
 ) -> None:
     client = agent(
@@ -139,7 +139,7 @@ def test_a_denied_call_becomes_a_refusal_and_the_model_learns_why(
     texts = [str(event["text"]) for event in client.events("result")]
     assert texts[0].startswith("denied: this command is not allowed here; allowed: read, shell(ls*")
     assert texts[1] == "a.py"
-    assert client.gate.current_usage().decisions == DecisionCounts(allowed=1, denied=1)
+    assert client.access.current_usage().decisions == DecisionCounts(allowed=1, denied=1)
     verdicts = [(event["call"], event["verdict"]) for event in client.events("decision")]
     assert verdicts == [("c2", "denied"), ("c1", "allowed")]
 
@@ -150,7 +150,7 @@ def test_malformed_arguments_reach_the_agent_as_an_object(agent: Open, script: S
     assert body["content"][0]["input"] == {"malformed": "{oops"}
 
 
-def test_megabytes_of_arguments_are_refused(agent: Open, script: Script) -> None:
+def test_arguments_beyond_the_maximum_are_denied(agent: Open, script: Script) -> None:
     call = {"function": {"name": "Write", "arguments": {"content": "x" * 10_000_000}}}
     body = agent(script({"tool_calls": [call], "content": "y" * 10_000_000})).messages().json()
     assert len(body["content"][0]["text"]) == 10_000_000
@@ -158,22 +158,22 @@ def test_megabytes_of_arguments_are_refused(agent: Open, script: Script) -> None
 
 
 @pytest.mark.parametrize("body", [b"{oops", b"[]", b'{"messages": []}', b'{"messages": "x"}'])
-def test_a_malformed_request_is_told(agent: Open, script: Script, body: bytes) -> None:
+def test_a_malformed_request_is_an_error_message(agent: Open, script: Script, body: bytes) -> None:
     client = agent(script({"content": "x"}))
     for path in ("/v1/messages", "/v1/chat/completions"):
         response = client.http.post(
-            path, content=body, headers={"authorization": f"Bearer {client.gate.token}"}
+            path, content=body, headers={"authorization": f"Bearer {client.access.token}"}
         )
         assert response.status_code == 400
         assert "the request is malformed" in response.json()["error"]["message"]
 
 
-def test_our_own_client_gets_replies_with_money(agent: Open, script: Script) -> None:
+def test_our_client_gets_replies_with_their_cost(agent: Open, script: Script) -> None:
     call = {"id": "c", "function": {"name": "bash", "arguments": "{oops"}}
     client = agent(script({"tool_calls": [call], "usage": USAGE}), name="native")
     tool = Tool(name="bash", description="runs", parameters={"type": "object"})
     request = ChatRequest(model="m", messages=ASK.messages, tools=[tool], max_tokens=9)
-    reply = client.gate.complete(request)
+    reply = client.access.complete(request)
     assert reply.usage == Usage(input=10, output=2, cache_read=3, cache_write=4, cost_usd=0.004)
     assert reply.message.tool_calls[0].arguments == "{oops"
     assert client.events("request")[0]["tools"] == ["bash"]

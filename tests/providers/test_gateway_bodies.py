@@ -1,4 +1,4 @@
-"""What one agent may have the gateway hold: it is one process for all runs of a host."""
+"""Limits of what one agent may keep in the gateway's memory and threads."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from contracts.model_access import TokenSpec
 from contracts.tool import Allowed
 from providers.account import MAX_CONCURRENT, MAX_PENDING_BYTES, Account
 from providers.gateway import MAX_BODY_BYTES, gateway_app
+from providers.gateway_api import RunTerms
 from providers.open_runs import OpenRuns
-from providers.run_account import RunTerms
 from tests.support.gateway import AgentClient, Open, Script
 from tests.support.waiting import wait_until
 
@@ -27,13 +27,13 @@ def client(agent: Open, script: Script) -> AgentClient:
 
 @pytest.fixture
 def come_in(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the pieces of requests that the gateway has taken in."""
+    """Sizes of the chunks of request bodies that the gateway has received."""
     sizes: list[int] = []
-    holding = Account.pending_body
+    pending_body = Account.pending_body
 
     @contextmanager
     def counted(account: Account) -> Iterator[Callable[[int], None]]:
-        with holding(account) as more:
+        with pending_body(account) as more:
 
             def count(size: int) -> None:
                 more(size)
@@ -41,13 +41,13 @@ def come_in(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
             yield count
 
-    monkeypatch.setattr(Account, "holding", counted)
+    monkeypatch.setattr(Account, "pending_body", counted)
     return sizes
 
 
 @pytest.fixture
 def unfinished(client: AgentClient, come_in: list[int]) -> Iterator[ExitStack]:
-    """Requests of the agent, `HELD` bytes together, whose last byte does not come."""
+    """Requests of `MAX_PENDING_BYTES` together, whose last byte is never sent."""
     with ExitStack() as stack:
         for _ in range(MAX_PENDING_BYTES // MAX_BODY_BYTES):
             stack.enter_context(closing(_begun(client)))
@@ -61,7 +61,7 @@ def unfinished(client: AgentClient, come_in: list[int]) -> Iterator[ExitStack]:
 def _begun(client: AgentClient) -> socket.socket:
     url = client.http.base_url
     begun = socket.create_connection((url.host, url.port or 80))
-    head = f"POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {client.gate.token}\r\n"
+    head = f"POST /v1/messages HTTP/1.1\r\nhost: h\r\nx-api-key: {client.access.token}\r\n"
     begun.sendall(f"{head}content-length: {MAX_BODY_BYTES}\r\n\r\n".encode())
     begun.sendall(bytes(MAX_BODY_BYTES - 1))
     return begun
@@ -75,13 +75,13 @@ def _until(client: AgentClient, status: int) -> str:
     return wait_until(asked)
 
 
-def test_what_is_no_turn_is_asked_so_often_at_once_and_no_more(tmp_path: Path) -> None:
-    ledger = OpenRuns(make_guard=lambda _, __: lambda _: Allowed(), redact=str)
-    ledger.open_run(RunTerms(run_id="r", trajectory=tmp_path / "t.jsonl"))
+def test_free_requests_of_one_agent_are_limited(tmp_path: Path) -> None:
+    open_runs = OpenRuns(make_guard=lambda _, __: lambda _: Allowed(), redact=str)
+    open_runs.open_run(RunTerms(run_id="r", trajectory=tmp_path / "t.jsonl"))
     tokens = [
-        ledger.open_token("r", TokenSpec(node="n", agent="pi", model="scripted/x")) for _ in "ab"
+        open_runs.open_token("r", TokenSpec(node="n", agent="pi", model="scripted/x")) for _ in "ab"
     ]
-    app = gateway_app(ledger, secret="s", check_model=lambda _: None)
+    app = gateway_app(open_runs, secret="s", check_model=lambda _: None)
 
     def statuses(token: str) -> list[int]:
         headers = {"x-api-key": token}
@@ -91,19 +91,21 @@ def test_what_is_no_turn_is_asked_so_often_at_once_and_no_more(tmp_path: Path) -
     with TestClient(app) as http:
         with ExitStack() as under_way:
             for _ in range(MAX_CONCURRENT):
-                under_way.enter_context(ledger.account(tokens[0]).free_request())
+                under_way.enter_context(open_runs.account(tokens[0]).free_request())
             assert [statuses(token) for token in tokens] == [[429, 429], [200, 200]]
         assert [statuses(tokens[0]) for _ in range(MAX_CONCURRENT)] == [[200, 200]] * MAX_CONCURRENT
-    ledger.close_run("r")
+    open_runs.close_run("r")
 
 
-def test_an_agent_that_sends_more_than_it_waits_for_is_told_to_wait(
+def test_an_agent_with_too_many_pending_bytes_gets_429(
     client: AgentClient, unfinished: ExitStack
 ) -> None:
     assert "wait for their answers" in _until(client, 429)
 
 
-def test_what_was_held_is_given_back(client: AgentClient, unfinished: ExitStack) -> None:
+def test_bytes_of_a_disconnected_request_are_released(
+    client: AgentClient, unfinished: ExitStack
+) -> None:
     _until(client, 429)
     unfinished.close()
     assert "input_tokens" in _until(client, 200)

@@ -1,4 +1,4 @@
-"""Gemini's wire through the real litellm: text, calls and counts, streamed and whole."""
+"""Gemini through the real litellm: text, tool calls and token counts."""
 
 import json
 
@@ -54,14 +54,14 @@ def test_a_stream_comes_through(agent: Open, monkeypatch: pytest.MonkeyPatch) ->
         events = read_events(client.messages(stream=True))
     texts = [e["delta"]["text"] for e in events if e["type"] == "content_block_delta"]  # type: ignore[index]  # plain JSON
     assert texts == ["one ", "two"]
-    usage = client.gate.current_usage().usage
+    usage = client.access.current_usage().usage
     assert (usage.input, usage.cache_read, usage.output) == (400, 600, 10)
     assert usage.cost_usd == pytest.approx(400 * 1.25e-6 + 600 * 1.25e-7 + 10 * 1e-5)
     assert served.requests[0]["contents"] == [{"role": "user", "parts": [{"text": "hello"}]}]
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_calls_of_one_answer_stay_apart(
+def test_two_calls_with_one_index_stay_separate(
     agent: Open, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     both = said(call("one"), call("two"), finish="STOP")
@@ -81,7 +81,9 @@ def test_calls_of_one_answer_stay_apart(
     assert [function["name"] for function in declared] == ["one", "two"]
 
 
-def test_a_refused_key_is_one_clear_line(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_key_is_one_line_without_the_key(
+    agent: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = {"error": {"code": 403, "message": "bad key", "status": "PERMISSION_DENIED"}}
     with provider(Answer(body, 403)) as served:
         monkeypatch.setenv("GEMINI_API_BASE", served.url)

@@ -1,4 +1,4 @@
-"""The gateway in front of a provider that refuses, is slow or has its price, through litellm."""
+"""The gateway with a provider that refuses, is silent or has its own price."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -31,14 +31,14 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def pauses() -> list[float]:
+def delays() -> list[float]:
     return []
 
 
 @pytest.fixture
-def gateway(pauses: list[float]) -> Iterator[Gateway]:
-    """One that does not really wait before it asks again."""
-    with running_gateway(pause=pauses.append) as client:
+def gateway(delays: list[float]) -> Iterator[Gateway]:
+    """A gateway that does not really wait before retries."""
+    with running_gateway(sleep=delays.append) as client:
         yield client
 
 
@@ -46,16 +46,16 @@ def refusal(status: int, message: str) -> Answer:
     return Answer({"error": {"message": message, "type": "x"}}, status)
 
 
-def test_a_rate_limit_is_waited_out_before_the_first_byte(
-    agent: Open, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+def test_rate_limits_are_retried_before_the_first_byte(
+    agent: Open, monkeypatch: pytest.MonkeyPatch, delays: list[float]
 ) -> None:
     slow_down = refusal(429, "slow down")
     with provider(slow_down, slow_down, Answer(events=openai_events.text("hi"))) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
         assert "hi" in client.messages(stream=True).text
-    assert pauses == [1.0, 2.0]
-    assert client.gate.current_usage().turns == 1
+    assert delays == [1.0, 2.0]
+    assert client.access.current_usage().turns == 1
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -70,10 +70,10 @@ def test_a_rate_limit_is_waited_out_before_the_first_byte(
         (Answer("<html>not JSON"), "gives no usable answer"),
     ],
 )
-def test_a_model_that_does_not_answer_is_one_clear_error(
+def test_a_failing_provider_is_one_clear_error(
     agent: Open,
     monkeypatch: pytest.MonkeyPatch,
-    pauses: list[float],
+    delays: list[float],
     failing: Answer,
     told: str,
     stream: bool,
@@ -85,20 +85,20 @@ def test_a_model_that_does_not_answer_is_one_clear_error(
     assert response.status_code == 400
     assert told in response.json()["error"]["message"]
     assert KEY not in response.text
-    assert told in str(client.gate.current_usage().outage)
+    assert told in str(client.access.current_usage().outage)
     assert KEY not in client.trajectory.read_text()
-    assert client.gate.current_usage().turns == 0
+    assert client.access.current_usage().turns == 0
 
 
 @pytest.mark.parametrize(
     ("name", "status", "asked"),
     [("claude-code", 401, 1), ("claude-code", 429, 6), ("pi", 400, 2), (INTERNAL_AGENT, 401, 2)],
 )
-def test_an_agent_that_asks_again_and_again_gets_the_same_outage_at_once(
-    agent: Open, monkeypatch: pytest.MonkeyPatch, pauses: list[float],
+def test_repeated_requests_fail_at_once_after_an_outage(
+    agent: Open, monkeypatch: pytest.MonkeyPatch, delays: list[float],
     name: str, status: int, asked: int,
 ) -> None:  # fmt: skip
-    """Another request may be one that the provider takes; and the planner may come back later."""
+    """After 400 another request may succeed, and our own planner may try again later."""
     with provider(refusal(status, "no")) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL, name=name)
@@ -107,10 +107,10 @@ def test_an_agent_that_asks_again_and_again_gets_the_same_outage_at_once(
     assert len(served.requests) == asked
 
 
-def test_an_agent_that_is_only_refused_is_given_up_and_fills_no_disk(
+def test_an_agent_with_only_refused_requests_is_stopped_and_its_record_is_small(
     agent: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody pays for such requests: neither turns nor money would ever end them."""
+    """Refused requests cost nothing, so neither turns nor money would ever end them."""
     with provider(refusal(400, "no")) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
@@ -123,12 +123,12 @@ def test_an_agent_that_is_only_refused_is_given_up_and_fills_no_disk(
     assert client.trajectory.stat().st_size < 500_000
 
 
-def test_silence_is_timed_out(
-    agent: Open, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+def test_a_silent_model_times_out(
+    agent: Open, monkeypatch: pytest.MonkeyPatch, delays: list[float]
 ) -> None:
-    from providers import wire_anthropic_request
+    from providers import wire_anthropic
 
-    monkeypatch.setattr(wire_anthropic_request, "SILENCE_S", 1.0)
+    monkeypatch.setattr(wire_anthropic, "STREAM_TIMEOUT_S", 1.0)
     hung = Answer(events=openai_events.text("late"), pause_s=LONG_S)
     with provider(hung) as served:
         use_as_openai(served, monkeypatch)
@@ -138,10 +138,10 @@ def test_silence_is_timed_out(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_conversation_too_long_is_an_error_that_agents_know(
+def test_a_conversation_beyond_the_context_is_an_error_that_agents_recognize(
     agent: Open, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    """They shorten it, or fail with it; an empty answer would be a success."""
+    """claude and pi shorten the conversation or fail; an empty answer would be a success."""
     with provider(refusal(400, "This model's maximum context length is 128000 tokens.")) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
@@ -151,25 +151,23 @@ def test_a_conversation_too_long_is_an_error_that_agents_know(
     assert error["type"] == "invalid_request_error"
     assert error["message"].startswith("prompt is too long: ")
     assert chat.json()["choices"][0]["finish_reason"] == "context_window"
-    assert client.gate.current_usage().outage is None
+    assert client.access.current_usage().outage is None
     assert client.events("reply")[0]["stop_reason"] == "context_window"
 
 
-def test_a_price_of_ones_own_goes_before_the_map(
-    agent: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_price_replaces_litellms(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     with provider(Answer(events=openai_events.text("hi"))) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL, prices={MODEL: {"input": 1000.0}})
         client.messages(stream=True)
-    assert client.gate.current_usage().usage.cost_usd == pytest.approx(1.0)
+    assert client.access.current_usage().usage.cost_usd == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_model_that_nobody_can_price_is_counted(
+def test_answers_of_a_model_without_a_price_are_counted_as_turns(
     agent: Open, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
-    """Its name is known of another provider: behind an address of one's own it may be anything."""
+    """litellm knows the name from another provider; at this address it may be any model."""
     with provider(
         Answer(events=openai_events.text("hi")) if stream else openai_answer({"content": "hi"})
     ) as served:
@@ -177,14 +175,14 @@ def test_a_model_that_nobody_can_price_is_counted(
         client = agent("openai/deepseek-chat", turns=1)
         assert "hi" in client.messages(stream=stream).text
         assert client.messages(stream=stream).status_code == 400
-    assert (client.gate.current_usage().turns, client.gate.current_usage().usage.cost_usd) == (
+    assert (client.access.current_usage().turns, client.access.current_usage().usage.cost_usd) == (
         1,
         0.0,
     )
     assert len(client.events("reply")) == 1
 
 
-def test_a_gateway_with_a_fault_is_an_outage() -> None:
+def test_an_internal_error_of_the_gateway_names_its_log() -> None:
     with provider(Answer("Internal Server Error", status=500)) as served:
         broken = Gateway(served.url, "x")
         with pytest.raises(ModelUnavailable, match=r"the gateway failed \(500 .*gateway\.log"):
@@ -192,7 +190,7 @@ def test_a_gateway_with_a_fault_is_an_outage() -> None:
         broken.close()
 
 
-def test_what_a_model_may_say_at_most_is_not_asked_past(
+def test_max_tokens_is_limited_to_the_models_maximum(
     agent: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with provider(Answer(events=openai_events.text("hi"))) as served:

@@ -1,4 +1,4 @@
-"""What an agent cannot have done for it outside its sandbox, by provider or gateway."""
+"""Neither provider nor gateway does anything for an agent outside its sandbox."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ THEIRS = [
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """Anthropic; and whatever address an agent names in a message."""
+    """Anthropic's API, and the address of the images that an agent names."""
     done = Answer(events=anthropic_events.message(anthropic_events.text("Done.")), named=True)
     with provider(done) as running:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789")
@@ -43,7 +43,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
         yield running
 
 
-def test_tools_that_run_at_the_provider_reach_none(agent: Open, served: Provider) -> None:
+def test_tools_that_run_at_the_provider_are_removed(agent: Open, served: Provider) -> None:
     client = agent(MODEL)
     assert client.chat(stream=True, tools=[*THEIRS, OWN]).is_success
     assert client.chat(stream=True, tools=THEIRS, tool_choice="required").is_success
@@ -54,10 +54,8 @@ def test_tools_that_run_at_the_provider_reach_none(agent: Open, served: Provider
 
 
 @pytest.mark.parametrize("path", ["messages", "chat"])
-def test_what_a_message_only_names_is_fetched_by_nobody(
-    agent: Open, served: Provider, path: str
-) -> None:
-    """Also not what hides an address behind the beginning of data."""
+def test_images_by_url_are_not_fetched(agent: Open, served: Provider, path: str) -> None:
+    """Also not a URL hidden behind the beginning of inline data."""
     client, address = agent(MODEL), f"{served.url}/stolen.png"
     if path == "messages":
         sources: list[dict[str, str]] = [
@@ -82,8 +80,8 @@ def test_what_a_message_only_names_is_fetched_by_nobody(
     assert "image that this model cannot be shown" in str(request)
 
 
-def test_litellm_itself_fetches_nothing(served: Provider) -> None:
-    """The second lock, should a part of another form come through."""
+def test_litellm_fetches_no_images_either(served: Provider) -> None:
+    """A second protection, in case a part of an unknown form gets through."""
     url = f"{served.url}/stolen.png"
     content = [{"type": "image_url", "image_url": {"url": url}}]
     with pytest.raises(ModelUnavailable, match="download is disabled"):

@@ -1,4 +1,4 @@
-"""Streamed answers of a provider, through the real litellm and the gateway to an agent."""
+"""Streamed answers from a provider through litellm and the gateway to an agent."""
 
 import threading
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def begun(client: AgentClient) -> Iterator[None]:
-    """While a stream has begun and goes on; then the agent hangs up."""
-    headers = {"x-api-key": client.gate.token}
+    """Keep a stream open during the block, then disconnect."""
+    headers = {"x-api-key": client.access.token}
     body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
     with client.http.stream("POST", "/v1/messages", json=body, headers=headers) as response:
         heard = response.iter_bytes()  # hangs up when it is forgotten
@@ -39,8 +39,8 @@ def begun(client: AgentClient) -> Iterator[None]:
 
 
 def begins(client: AgentClient) -> bool:
-    """Whether one more stream may begin; if so it is hung up at once."""
-    headers = {"x-api-key": client.gate.token}
+    """Return whether one more stream may begin; disconnect at once."""
+    headers = {"x-api-key": client.access.token}
     body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
     with client.http.stream("POST", "/v1/messages", json=body, headers=headers) as response:
         return response.is_success
@@ -61,11 +61,11 @@ def test_a_stream_comes_through_with_usage_and_money(
         "cache_read_input_tokens": 0,
         "cache_creation_input_tokens": 0,
     }
-    assert client.gate.current_usage().usage.cost_usd == pytest.approx(PRICE)
+    assert client.access.current_usage().usage.cost_usd == pytest.approx(PRICE)
     assert served.requests[0]["stream_options"] == {"include_usage": True}
 
 
-def test_nothing_is_held_back(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_part_is_sent_at_once(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     heard, parts = threading.Semaphore(0), 0
 
     def each_after_the_last_was_heard() -> Iterator[str]:
@@ -77,7 +77,7 @@ def test_nothing_is_held_back(agent: Open, monkeypatch: pytest.MonkeyPatch) -> N
     with provider(Answer(events=each_after_the_last_was_heard())) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
-        headers = {"x-api-key": client.gate.token}
+        headers = {"x-api-key": client.access.token}
         body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
         with client.http.stream("POST", "/v1/messages", json=body, headers=headers) as response:
             for line in response.iter_lines():
@@ -87,7 +87,7 @@ def test_nothing_is_held_back(agent: Open, monkeypatch: pytest.MonkeyPatch) -> N
     assert parts == 6
 
 
-def test_a_streamed_call_is_whole_before_it_is_judged(
+def test_the_guard_sees_streamed_calls_complete(
     agent: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = ('{"comm', 'and": "rm', ' -rf ."}')
@@ -111,7 +111,7 @@ def test_a_streamed_call_is_whole_before_it_is_judged(
 
 
 @pytest.mark.parametrize("path", ["messages", "chat"])
-def test_a_stream_that_breaks_off_is_told_and_counted(
+def test_an_interrupted_stream_is_an_error_event_and_is_counted(
     agent: Open, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     with provider(Answer(events=openai_events.begun("one ", "two " * 1000))) as served:
@@ -120,7 +120,7 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
         ask = client.messages if path == "messages" else client.chat
         last = read_events(ask(stream=True))[-1]
     assert "the answer of 'openai/gpt-4o' broke off" in str(last["error"])
-    spent = client.gate.current_usage()
+    spent = client.access.current_usage()
     assert spent.usage.output == 1001
     assert spent.usage.cost_usd > 0
     assert "broke off" in str(spent.outage)
@@ -128,21 +128,25 @@ def test_a_stream_that_breaks_off_is_told_and_counted(
     assert broken["size"] == 4004
 
 
-def test_an_agent_that_hangs_up_is_counted(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_counted_when_the_agent_disconnects(
+    agent: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("providers.account.SETTLE_TIMEOUT_S", LONG_S)
-    monkeypatch.setattr("providers.client._PATIENCE_S", LONG_S)
+    monkeypatch.setattr("providers.client._GATEWAY_TIMEOUT_S", LONG_S)
     with provider(ENDLESS) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL)
         with begun(client):
-            assert client.gate.current_usage().turns == 0
-        settled = client.gate.final_usage()
+            assert client.access.current_usage().turns == 0
+        settled = client.access.final_usage()
         assert (settled.turns, settled.usage.output > 0) == (1, True)
         wait_until(lambda: client.events("broken"))
     assert client.events("broken")[0]["why"] == "the agent hung up"
 
 
-def test_turns_under_way_are_turns(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_under_way_count_towards_the_limit(
+    agent: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with provider(ENDLESS) as served:
         use_as_openai(served, monkeypatch)
         client = agent(MODEL, turns=1)
@@ -151,7 +155,7 @@ def test_turns_under_way_are_turns(agent: Open, monkeypatch: pytest.MonkeyPatch)
     assert len(served.requests) == 1
 
 
-def test_an_agent_asks_so_often_at_once_and_no_more(
+def test_concurrent_turns_of_one_agent_are_limited(
     agent: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with provider(ENDLESS) as served, ExitStack() as others:
@@ -166,10 +170,12 @@ def test_an_agent_asks_so_often_at_once_and_no_more(
             for refused in (messages, chat):
                 assert refused.json()["error"]["type"] == "rate_limit_error"
         wait_until(lambda: begins(client))
-    assert client.gate.current_usage().stopped is None
+    assert client.access.current_usage().stopped is None
 
 
-def test_ten_megabytes_come_through(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ten_megabytes_are_streamed_completely(
+    agent: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parts = [f"{n:06}" + "x" * 10_000 for n in range(1000)]
     with provider(Answer(events=openai_events.text(*parts))) as served:
         use_as_openai(served, monkeypatch)
@@ -179,7 +185,7 @@ def test_ten_megabytes_come_through(agent: Open, monkeypatch: pytest.MonkeyPatch
     assert "".join(texts) == "".join(parts)
     (reply,) = client.events("reply")
     assert reply["cut"] is True
-    assert client.gate.current_usage().usage.output == 10
+    assert client.access.current_usage().usage.output == 10
 
 
 def test_a_model_that_repeats_one_chunk_is_stopped(

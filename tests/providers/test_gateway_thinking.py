@@ -1,4 +1,4 @@
-"""Thinking models behind the gateway: what they thought comes through signed, and goes back."""
+"""Thinking blocks reach the agent with their signatures, and are sent back unchanged."""
 
 import json
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def ask(client: AgentClient) -> list[dict[str, object]]:
 
 
 def blocks(said: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The blocks that a client makes of the events."""
+    """Return the content blocks that a client builds from the events."""
     made: list[dict[str, object]] = []
     parts: list[str] = []
     for event in said:
@@ -78,14 +78,16 @@ def blocks(said: list[dict[str, object]]) -> list[dict[str, object]]:
     return made
 
 
-def test_thoughts_come_through_with_their_signatures(agent: Open, served: Provider) -> None:
+def test_thinking_is_streamed_with_signatures_and_redacted_blocks(
+    agent: Open, served: Provider
+) -> None:
     client = agent(MODEL)
     said = ask(client)
     assert blocks(said) == BLOCKS
     assert said[-2]["delta"] == {"stop_reason": "tool_use", "stop_sequence": None}
     assert served.requests[0]["thinking"] == THINKING
     assert served.requests[0]["stream"] is True
-    spent = client.gate.current_usage()
+    spent = client.access.current_usage()
     assert spent.usage == Usage(
         input=40, output=25, cache_read=900, cache_write=60, cost_usd=spent.usage.cost_usd
     )
@@ -93,7 +95,7 @@ def test_thoughts_come_through_with_their_signatures(agent: Open, served: Provid
     assert spent.usage.cost_usd == pytest.approx(price)
 
 
-def test_what_it_thought_goes_back_as_it_was(agent: Open, served: Provider) -> None:
+def test_thinking_is_sent_back_unchanged(agent: Open, served: Provider) -> None:
     client = agent(MODEL)
     said = blocks(ask(client))
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.py"}
@@ -109,7 +111,7 @@ def test_what_it_thought_goes_back_as_it_was(agent: Open, served: Provider) -> N
     assert [{k: v for k, v in block.items() if k != "cache_control"} for block in sent] == BLOCKS
 
 
-def test_a_whole_answer_has_its_thoughts_too(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_complete_answer_contains_thinking(agent: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = {"input_tokens": 40, "output_tokens": 25}
     head = {"id": "m", "type": "message", "role": "assistant", "model": "claude"}
     whole = {**head, "content": BLOCKS, "stop_reason": "tool_use", "usage": usage}

@@ -7,7 +7,7 @@ from providers.models import check_model, provider_of
 
 
 @pytest.mark.parametrize("environ", [{}, {"ANTHROPIC_API_KEY": ""}, {"ANTHROPIC_API_KEY": " "}])
-def test_a_missing_key_names_the_variable(environ: dict[str, str]) -> None:
+def test_a_missing_key_names_its_variable(environ: dict[str, str]) -> None:
     with pytest.raises(ModelUnavailable) as caught:
         check_model("anthropic/claude-sonnet-4-5", environ)
     assert str(caught.value) == (
@@ -26,11 +26,11 @@ def test_a_missing_key_names_the_variable(environ: dict[str, str]) -> None:
         ("ollama/qwen3:4b", {}),
     ],
 )
-def test_a_key_or_no_need_of_one_is_enough(model: str, environ: dict[str, str]) -> None:
+def test_a_key_is_enough_and_local_models_need_none(model: str, environ: dict[str, str]) -> None:
     check_model(model, environ)
 
 
-def test_a_good_script_passes_and_a_bad_one_is_bad_input(tmp_path: Path) -> None:
+def test_a_malformed_script_is_bad_input(tmp_path: Path) -> None:
     script = tmp_path / "replies.jsonl"
     script.write_text('{"content": "x"}')
     check_model(f"scripted/{script}", {})
@@ -40,7 +40,7 @@ def test_a_good_script_passes_and_a_bad_one_is_bad_input(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("model", ["frobnicate/x", "foo"])
-def test_an_unknown_provider_is_told_in_one_line(model: str) -> None:
+def test_an_unknown_provider_is_one_line(model: str) -> None:
     with pytest.raises(ModelUnavailable, match=f"^no provider known for '{model}': write"):
         check_model(model, {})
 
@@ -50,7 +50,7 @@ def test_no_model_is_bad_input() -> None:
         check_model(" ", {})
 
 
-def test_an_uncommon_provider_is_asked_of_litellm() -> None:
+def test_an_uncommon_provider_is_looked_up_in_litellm() -> None:
     assert provider_of("replicate/meta/llama") == "replicate"
 
 
@@ -61,6 +61,6 @@ def test_an_uncommon_provider_is_asked_of_litellm() -> None:
         ("openai/text-embedding-3-small", "is for embedding, not for chat"),
     ],
 )
-def test_a_model_that_cannot_do_an_agents_work_is_refused(model: str, told: str) -> None:
+def test_models_without_chat_or_tools_are_refused(model: str, told: str) -> None:
     with pytest.raises(OptionInvalid, match=told):
         check_model(model, {"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k"})

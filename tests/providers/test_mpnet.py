@@ -1,4 +1,4 @@
-"""The local embedding model: its vectors are all but those of the published weights."""
+"""The local embedding model: its vectors are close to those of the published weights."""
 
 import math
 
@@ -16,7 +16,7 @@ def distance(a: list[float], b: list[float]) -> float:
     return 1 - sum(x * y for x, y in zip(a, b, strict=True))
 
 
-def test_vectors_are_of_length_one_and_768_wide() -> None:
+def test_vectors_have_length_one_and_768_dimensions() -> None:
     (vector,) = mpnet.embed(["a text"])
     assert len(vector) == mpnet.DIMENSIONS
     assert math.sqrt(sum(x * x for x in vector)) == pytest.approx(1, abs=1e-5)
@@ -41,14 +41,14 @@ def test_a_text_has_the_same_vector_alone_and_in_a_batch() -> None:
         assert distance(one, other) == pytest.approx(0, abs=1e-5)
 
 
-def test_texts_that_mean_the_same_are_near_without_a_shared_word() -> None:
+def test_similar_texts_without_a_common_word_are_close() -> None:
     query, wanted, other = mpnet.embed(
         ["set up my weekly standup reminder", "Create recurring calendar triggers", "Bake bread"]
     )
     assert distance(query, wanted) < 0.7 < distance(query, other)
 
 
-def test_long_and_odd_texts_have_vectors() -> None:
+def test_long_and_unusual_texts_have_vectors() -> None:
     assert len(mpnet.embed(["word " * 100_000, "👩‍🚀\0", "\n"])) == 3
 
 

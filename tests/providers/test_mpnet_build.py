@@ -1,4 +1,4 @@
-"""The local embedding model is made of the published weights or not at all."""
+"""The local embedding model is built only from the published weights."""
 
 from pathlib import Path
 from zipfile import ZipFile
@@ -8,7 +8,7 @@ import pytest
 from providers.mpnet_build import build
 
 
-def test_weights_that_are_not_the_published_ones_are_refused(tmp_path: Path) -> None:
+def test_weights_with_another_checksum_are_refused(tmp_path: Path) -> None:
     parts, into = tmp_path / "parts", tmp_path / "made"
     for number in ("001", "002"):
         (parts / number / "input").mkdir(parents=True)

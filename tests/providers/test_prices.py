@@ -21,7 +21,7 @@ MILLION = 1_000_000
         ("azure/mistral-large-latest", Usage(input=MILLION, output=MILLION), 32.0),  # not found
     ],
 )
-def test_tokens_cost_what_the_map_says(model: str, usage: Usage, dollars: float) -> None:
+def test_tokens_cost_litellms_list_price(model: str, usage: Usage, dollars: float) -> None:
     assert cost_usd(model, usage) == pytest.approx(dollars)
 
 
@@ -42,7 +42,7 @@ def test_tokens_cost_what_the_map_says(model: str, usage: Usage, dollars: float)
         ("vertex_ai/gemini-2.5-pro", True),
     ],
 )
-def test_a_model_without_a_price_can_be_told(model: str, priced: bool) -> None:
+def test_models_with_and_without_a_price(model: str, priced: bool) -> None:
     assert has_price(model) is priced
 
 
@@ -66,5 +66,5 @@ def test_a_model_without_a_price_can_be_told(model: str, priced: bool) -> None:
         ({}, Usage()),
     ],
 )
-def test_counts_are_read_in_every_shape(raw: dict[str, object], usage: Usage) -> None:
+def test_token_counts_are_read_in_every_form(raw: dict[str, object], usage: Usage) -> None:
     assert usage_from(raw) == usage

@@ -38,18 +38,18 @@ def test_each_event_is_one_line(event: dict[str, object], line: str) -> None:
     assert event_line(event) == line
 
 
-def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_skipped(tmp_path: Path) -> None:
     path = write(tmp_path / "t", REPLY)
     path.write_text(path.read_text() + '{"kind": "rep')
     assert list(read_trajectory(path)) == [REPLY]
 
 
-def test_the_same_steps_are_no_difference(tmp_path: Path) -> None:
+def test_latency_and_result_texts_are_not_compared(tmp_path: Path) -> None:
     old = write(tmp_path / "old", REQUEST, {**REPLY, "latency_ms": 900}, RESULT)
     assert first_difference(old, write(tmp_path / "new", REPLY, {**RESULT, "text": "2 s"})) is None
 
 
-def test_the_first_step_that_differs_is_named(tmp_path: Path) -> None:
+def test_the_first_different_step_is_reported(tmp_path: Path) -> None:
     old = write(tmp_path / "old", REPLY, DECISION, RESULT)
     new = write(tmp_path / "new", REPLY, DECISION, {**RESULT, "digest": "bb", "text": "1 failed"})
     assert str(first_difference(old, new)) == (
@@ -59,7 +59,7 @@ def test_the_first_step_that_differs_is_named(tmp_path: Path) -> None:
     assert str(first_difference(old, short)).endswith("is 'nothing'")
 
 
-def test_a_last_question_without_an_answer_is_a_step(tmp_path: Path) -> None:
+def test_a_last_request_without_an_answer_is_a_step(tmp_path: Path) -> None:
     old = write(tmp_path / "old", REPLY)
     new = write(
         tmp_path / "new", REPLY, {**REQUEST}, {"kind": "broken", "node": "fix", "why": "no"}
@@ -70,7 +70,7 @@ def test_a_last_question_without_an_answer_is_a_step(tmp_path: Path) -> None:
     )
 
 
-def test_an_answer_that_broke_off_is_a_step(tmp_path: Path) -> None:
+def test_an_interrupted_answer_is_a_step(tmp_path: Path) -> None:
     cut = {"kind": "broken", "node": "fix", "why": "cut", "message": {"content": "I lo"}}
     old = write(tmp_path / "old", REQUEST, cut, REQUEST, REPLY)
     assert first_difference(old, write(tmp_path / "new", cut, REPLY)) is None
@@ -80,7 +80,7 @@ def test_an_answer_that_broke_off_is_a_step(tmp_path: Path) -> None:
     )
 
 
-def test_what_memory_answered_is_no_difference(tmp_path: Path) -> None:
+def test_results_of_playbook_tools_are_not_compared(tmp_path: Path) -> None:
     function = {"name": "mcp__playbooks__playbook_search", "arguments": "{}"}
     asked = {**REPLY, "message": {"tool_calls": [{"id": "c", "function": function}]}}
     old = write(tmp_path / "old", asked, RESULT)

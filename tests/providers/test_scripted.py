@@ -9,9 +9,7 @@ from contracts.errors import ModelUnavailable, OptionInvalid
 from contracts.tool import ToolCall
 from providers.answer_parts import collect
 from providers.call_model import RunModels
-from providers.litellm_setup import litellm
-from providers.model_request import ModelRequest
-from tests.support.direct import complete, scripted_complete
+from tests.support.direct import model_request, scripted_complete
 
 ASK = ChatRequest(model="scripted/any", messages=[Message(role="user", content="go")])
 CALL = {"function": {"name": "bash", "arguments": {"command": "ls"}}}
@@ -60,7 +58,7 @@ def test_a_json_array_is_a_script(script: Path) -> None:
     assert [model(ASK).message.content for _ in range(2)] == ["one", "two"]
 
 
-def test_of_a_conversation_only_the_assistant_is_replayed(script: Path) -> None:
+def test_only_assistant_messages_of_a_conversation_are_replayed(script: Path) -> None:
     write(
         script,
         {"role": "user", "content": "go"},
@@ -73,7 +71,7 @@ def test_of_a_conversation_only_the_assistant_is_replayed(script: Path) -> None:
     assert model(ASK).message.content == "done"
 
 
-def test_past_the_end_is_told_with_numbers(script: Path) -> None:
+def test_the_end_of_a_script_is_an_outage_with_numbers(script: Path) -> None:
     write(script, {"content": "one"})
     model = scripted_complete(script)
     model(ASK)
@@ -117,30 +115,10 @@ def test_a_missing_or_binary_script_is_bad_input(script: Path) -> None:
         scripted_complete(script)
 
 
-def test_without_a_run_the_conversation_tells_the_place(script: Path) -> None:
+def test_conversations_of_one_run_share_the_script(script: Path) -> None:
     write(script, {"content": "one"}, {"content": "two"})
-    said = Message(role="assistant", content="one")
-    request = ChatRequest(model=f"scripted/{script}", messages=[*ASK.messages, said])
-    assert complete(request).message.content == "two"
-
-
-def test_within_a_run_a_second_conversation_goes_on_where_the_first_ended(script: Path) -> None:
-    write(script, {"content": "one"}, {"content": "two"})
-    model, ask = f"scripted/{script}", ModelRequest.of(ASK)
+    model, ask = f"scripted/{script}", model_request(ASK)
     run, other_run = RunModels(), RunModels()
     said = [collect(run.call(model, ask))[0].content for _ in range(2)]
     assert said == ["one", "two"]
     assert collect(other_run.call(model, ask))[0].content == "one"
-
-
-@pytest.mark.filterwarnings("ignore:Accessing the", "ignore:Item .* on TypedDict")
-def test_litellm_knows_scripted_models(script: Path) -> None:
-    usage = {"input": 5, "output": 2, "cache_read": 7, "cache_write": 3}
-    write(script, {"content": "look", "tool_calls": [CALL], "usage": usage}, {"content": "done"})
-    messages: list[dict[str, str]] = [{"role": "user", "content": "go"}]
-    first = litellm().completion(model=f"scripted/{script}", messages=messages)
-    assert first.choices[0].message.tool_calls[0].function.name == "bash"
-    assert first.usage.prompt_tokens == 15
-    messages.append({"role": "assistant", "content": "look"})
-    second = litellm().completion(model=f"scripted/{script}", messages=messages)
-    assert second.choices[0].message.content == "done"

@@ -1,5 +1,6 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Path) -> None:
-    with Trajectory(path, redact=redact) as trajectory:
+    with closing(Trajectory(path, redact=redact)) as trajectory:
         for message in SAID:
             trajectory.write("request", messages=[{"role": "user", "content": "the hunter2"}])
             trajectory.write("reply", message=message, usage={"input": 9, "cost_usd": 0.5})
@@ -48,29 +49,29 @@ def test_secrets_are_redacted_at_any_depth(path: Path) -> None:
     assert "hunter2" not in path.read_text()
 
 
-def test_an_old_file_is_continued(path: Path) -> None:
+def test_events_are_appended_to_an_existing_file(path: Path) -> None:
     for text in ("one", "two"):
-        with Trajectory(path, redact=redact) as trajectory:
+        with closing(Trajectory(path, redact=redact)) as trajectory:
             trajectory.write("note", text=text)
     texts = [json.loads(line)["text"] for line in path.read_text().splitlines()]
     assert texts == ["one", "two"]
 
 
 def test_threads_write_whole_lines(path: Path) -> None:
-    with Trajectory(path, redact=redact) as trajectory, ThreadPoolExecutor(8) as pool:
+    with closing(Trajectory(path, redact=redact)) as trajectory, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: trajectory.write("note", n=n, text="x" * 10_000), range(100)))
     events = [json.loads(line) for line in path.read_text().splitlines()]
     assert sorted(event["n"] for event in events) == list(range(100))
 
 
-def test_what_is_written_after_the_end_is_dropped(path: Path) -> None:
+def test_events_after_close_are_dropped(path: Path) -> None:
     trajectory = Trajectory(path, redact=redact)
     trajectory.close()
     trajectory.write("note", text="late")
     assert path.read_text() == ""
 
 
-def test_what_changes_from_run_to_run_is_not_in_a_digest() -> None:
+def test_digests_ignore_durations_addresses_and_times() -> None:
     one, other = (
         stable_digest(f"ran in {took}, at {place}, {time}")
         for took, place, time in (
@@ -81,6 +82,6 @@ def test_what_changes_from_run_to_run_is_not_in_a_digest() -> None:
     assert one == other != stable_digest("ran in 4 minutes, at 0xdeadbee, 23:59:59")
 
 
-def test_a_result_of_a_million_digits_does_not_hold_up_the_gateway() -> None:
-    """Looked at anew from each digit they take hours, in which no other thread gets on."""
+def test_a_million_digits_do_not_block_the_gateway() -> None:
+    """A search that restarts at each digit takes hours and blocks all threads."""
     assert stable_digest("1" * 1_000_000) != stable_digest("1" * 1_000_000 + "ms")

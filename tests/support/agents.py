@@ -14,7 +14,7 @@ from nodes.agents.pi import pi
 from nodes.agents.types import Agent, AgentLimits, AgentResult, AgentTask, OnLine
 from nodes.node_sandbox import NodeSandbox
 from providers.client import Gateway
-from providers.run_account import RunTerms
+from providers.gateway_api import RunTerms
 from sandbox.container import DockerSandbox
 from tests.support.waiting import LONG_S
 

@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API streams, for the fake provider."""
+"""Events of Anthropic's Messages API, for the fake provider."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ USAGE = {
 
 
 def message(*blocks: list[dict[str, object]], stop_reason: str = "end_turn") -> list[str]:
-    """A whole answer, made of `thinking`, `redacted`, `text` and `tool_use`."""
+    """Return a complete answer of `thinking`, `redacted`, `text` and `tool_use` blocks."""
     head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": []}
     began = {**head, "stop_reason": None, "stop_sequence": None, "usage": USAGE}
     events: list[Mapping[str, object]] = [{"type": "message_start", "message": began}]
@@ -28,26 +28,26 @@ def message(*blocks: list[dict[str, object]], stop_reason: str = "end_turn") -> 
 
 
 def thinking(signature: str, *parts: str) -> list[dict[str, object]]:
-    """What it thinks, signed at the end."""
+    """Return a thinking block with a signature."""
     opening: dict[str, object] = {"type": "thinking", "thinking": "", "signature": ""}
     deltas: list[dict[str, object]] = [{"type": "thinking_delta", "thinking": p} for p in parts]
     return [opening, *deltas, {"type": "signature_delta", "signature": signature}]
 
 
 def redacted(data: str) -> list[dict[str, object]]:
-    """What it thinks and nobody may read."""
+    """Return a redacted thinking block."""
     return [{"type": "redacted_thinking", "data": data}]
 
 
 def text(*parts: str) -> list[dict[str, object]]:
-    """What it says."""
+    """Return a text block."""
     opening: dict[str, object] = {"type": "text", "text": ""}
     deltas: list[dict[str, object]] = [{"type": "text_delta", "text": part} for part in parts]
     return [opening, *deltas]
 
 
 def tool_use(name: str, *parts: str) -> list[dict[str, object]]:
-    """A call, its arguments in these parts."""
+    """Return a tool call with its arguments in these fragments."""
     opening: dict[str, object] = {"type": "tool_use", "id": "toolu_1", "name": name, "input": {}}
     deltas: list[dict[str, object]] = [
         {"type": "input_json_delta", "partial_json": part} for part in parts

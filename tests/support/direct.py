@@ -8,32 +8,38 @@ from contracts.chat import ChatRequest, Complete, Reply
 from providers.answer_parts import AnswerPart, collect
 from providers.call_model import Sleep, call_model
 from providers.model_request import ModelRequest
-from providers.script import read_script
-from providers.scripted import ScriptedModel, is_scripted, reply_for
+from providers.openai_messages import message_to_openai, tools_to_openai
+from providers.scripted import ScriptedModel, read_script
 
 
-def complete(request: ChatRequest, *, pause: Sleep = time.sleep) -> Reply:
-    """Call the model; wait and try again as the gateway does.
+def model_request(request: ChatRequest) -> ModelRequest:
+    """Return a chat request as the gateway reads it."""
+    return ModelRequest(
+        messages=[message_to_openai(message) for message in request.messages],
+        tools=tools_to_openai(request.tools),
+        timeout_s=request.timeout_s,
+    )
+
+
+def complete(request: ChatRequest, *, sleep: Sleep = time.sleep) -> Reply:
+    """Call a provider's model, with retries as in the gateway.
 
     Raises:
         ModelUnavailable: no key or a refused one, no such model, or no answer.
-        OptionInvalid: a scripted model whose file is no script.
     """
-    if is_scripted(request.model):
-        return reply_for(request)
-    return _reply(call_model(request.model, ModelRequest.of(request), pause=pause))
+    return _reply(call_model(request.model, model_request(request), sleep=sleep))
 
 
 def scripted_complete(path: Path) -> Complete:
-    """A model that answers with the replies of `path`, one after the other.
+    """Return a function that answers with the replies of a script, in order.
 
     Raises:
-        OptionInvalid: the file is missing or is no script.
+        OptionInvalid: the script is missing or malformed.
     """
     model = ScriptedModel(read_script(path))
     return lambda _: _reply(model.next_answer())
 
 
-def _reply(pieces: Iterator[AnswerPart]) -> Reply:
-    message, end = collect(pieces)
+def _reply(parts: Iterator[AnswerPart]) -> Reply:
+    message, end = collect(parts)
     return Reply(message=message, usage=end.usage, stop_reason=end.stop_reason)

@@ -1,11 +1,11 @@
-"""Ollama's HTTP API on loopback, with models that always do the next best thing.
+"""Ollama's HTTP API on loopback, with models that answer in a fixed way.
 
-    qwen3:4b       thinks, speaks, calls the first tool it is offered, keeps a JSON Schema
-    gemma3:1b      knows no tools
-    nomic-embed-text  makes vectors
+    qwen3:4b       thinks, answers, calls the tools it is offered, obeys a JSON Schema
+    gemma3:1b      has no tool calls
+    nomic-embed-text  returns vectors
 
-As the real one: an answer is streamed, one JSON object a line, unless the request says
-otherwise; what is wrong is `{"error": …}` with 400 or 404.
+Like the real API: an answer is streamed, one JSON object a line, unless the request says
+otherwise; an error is `{"error": …}` with 400 or 404.
 """
 
 import json
@@ -64,9 +64,9 @@ class _Refused(Exception):
 
 @contextmanager
 def ollama() -> Iterator[Ollama]:
-    """Serve on a free port; `asked` has each path and body."""
+    """Serve on a free port; `asked` collects each path and body."""
 
-    class Face(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             served.asked.append((self.path, body))
@@ -90,7 +90,7 @@ def ollama() -> Iterator[Ollama]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with serving(Face) as url:
+    with serving(Handler) as url:
         served = Ollama(url)
         yield served
 
@@ -133,7 +133,7 @@ def _joined(said: list[dict[str, object]]) -> dict[str, object]:
 
 
 def _made(schema: object) -> JsonValue:
-    """Something that keeps the schema."""
+    """Return a value that obeys the schema."""
     known = _map(schema)
     match known.get("type"):
         case "object":

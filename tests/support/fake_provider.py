@@ -14,7 +14,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Answer:
-    """One HTTP response; the last answer of a list is given forever."""
+    """One HTTP response; the last one of a list is repeated."""
 
     body: object = ""
     status: int = 200
@@ -22,7 +22,7 @@ class Answer:
     events: Iterable[str] = ()
     """Server-sent events instead of a body; the connection is closed after the last."""
     named: bool = False
-    """Whether events go by the name of their type, as Anthropic's do."""
+    """Whether events have the name of their type, as Anthropic's do."""
     pause_s: float = 0.0
     """Before each event."""
     silence_s: float = 0.0
@@ -39,7 +39,7 @@ class Provider:
 def provider(*answers: Answer) -> Iterator[Provider]:
     """Serve the answers in order, on a free port."""
 
-    class Face(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             length = int(self.headers["content-length"])
             served.requests.append(json.loads(self.rfile.read(length)))
@@ -63,7 +63,7 @@ def provider(*answers: Answer) -> Iterator[Provider]:
             self.send_response(answer.status)
             self.send_header("content-type", "text/event-stream")
             self.end_headers()
-            with suppress(ConnectionError):  # whoever listened has hung up
+            with suppress(ConnectionError):  # the client has disconnected
                 time.sleep(answer.silence_s)
                 for event in answer.events:
                     time.sleep(answer.pause_s)
@@ -74,15 +74,15 @@ def provider(*answers: Answer) -> Iterator[Provider]:
         def log_message(self, *args: object) -> None:
             pass
 
-    with serving(Face) as url:
+    with serving(Handler) as url:
         served = Provider(url)
         yield served
 
 
 @contextmanager
-def serving(face: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """An HTTP server on loopback with this face, and its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), face)
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Run an HTTP server on loopback and yield its URL."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
@@ -94,5 +94,5 @@ def serving(face: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 def use_as_openai(served: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have litellm ask this one for every model of OpenAI's."""
+    """Make litellm use this provider for every model of OpenAI."""
     monkeypatch.setenv("OPENAI_API_BASE", served.url)

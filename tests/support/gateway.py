@@ -1,4 +1,4 @@
-"""Shared by the tests of gateway."""
+"""A client that talks to the gateway as an agent does, and an answer of OpenAI's API."""
 
 import json
 from collections.abc import Callable
@@ -14,14 +14,17 @@ from tests.support.fake_provider import Answer
 
 @dataclass
 class AgentClient:
-    """What an agent does: posts JSON with its token, reads JSON or events."""
+    """Posts JSON with its token, and reads JSON or events."""
 
-    gate: ModelAccess
+    access: ModelAccess
     http: httpx.Client
     trajectory: Path
 
     def post(self, path: str, body: object, token: str | None = None) -> httpx.Response:
-        headers = {"x-api-key": token or self.gate.token, "anthropic-beta": "not-known-2031-01-01"}
+        headers = {
+            "x-api-key": token or self.access.token,
+            "anthropic-beta": "not-known-2031-01-01",
+        }
         return self.http.post(path, json=body, headers=headers)
 
     def messages(self, text: str = "hello", **more: object) -> httpx.Response:
@@ -39,27 +42,20 @@ class AgentClient:
 
 
 Open = Callable[..., AgentClient]
-
-
 Script = Callable[..., str]
-
-
 USAGE = {"input": 10, "output": 2, "cache_read": 3, "cache_write": 4, "cost_usd": 0.004}
-
-
 LS = {"id": "c1", "function": {"name": "Bash", "arguments": {"command": "ls"}}}
-
-
 ASK = ChatRequest(model="m", messages=[Message(role="user", content="go")])
 
 
 def read_events(response: httpx.Response) -> list[dict[str, object]]:
-    """The data of server-sent events, as far as it is JSON."""
+    """Return the data of server-sent events that is JSON."""
     lines = (line.removeprefix("data: ") for line in response.text.splitlines())
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def openai_answer(message: dict[str, object], **more: object) -> Answer:
+    """Return a complete answer of OpenAI's API with this message."""
     finish = "tool_calls" if "tool_calls" in message else "stop"
     return Answer(
         {

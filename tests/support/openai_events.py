@@ -1,4 +1,4 @@
-"""What OpenAI's API streams, for the fake provider."""
+"""Events of OpenAI's API, for the fake provider."""
 
 import json
 
@@ -7,17 +7,17 @@ HEAD = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "gp
 
 
 def text(*parts: str) -> list[str]:
-    """An answer in these parts, to its end."""
+    """Return a complete answer in these parts."""
     return [*begun(*parts), *_ending("stop")]
 
 
 def begun(*parts: str) -> list[str]:
-    """The same without an end."""
+    """Return the beginning of an answer, without its end."""
     return [_chunk({"role": "assistant", "content": part}) for part in parts]
 
 
 def calls(name: str, *arguments: str) -> list[str]:
-    """A tool call, its arguments in these parts."""
+    """Return a tool call with its arguments in these fragments."""
     function = {"name": name, "arguments": ""}
     first = {"index": 0, "id": "c1", "type": "function", "function": function}
     return [

@@ -10,7 +10,7 @@ import uvicorn
 
 from flows.host.gateway_process import guard_for_terms
 from policy.plan.approvals import Approvals
-from providers.client import Gateway, OnWait
+from providers.client import Gateway
 from providers.gateway import gateway_app
 from providers.models import check_model
 from providers.open_runs import OpenRuns
@@ -21,25 +21,23 @@ SECRET = "only-for-the-host"
 
 @contextmanager
 def running_gateway(
-    place: str = "127.0.0.1:0",
     *,
     environ: Mapping[str, str] | None = None,
-    pause: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = time.sleep,
     approvals: Callable[[], Approvals] | None = None,
-    watch_loading: Callable[[], OnWait] = lambda: lambda: None,
 ) -> Iterator[Gateway]:
-    ledger = OpenRuns(
+    open_runs = OpenRuns(
         make_guard=partial(guard_for_terms, approvals=approvals),
         redact=lambda text: text.replace("hunter2", "***"),
-        pause=pause,
+        sleep=sleep,
     )
-    known = dict(environ or {})
-    app = gateway_app(ledger, secret=SECRET, check_model=lambda model: check_model(model, known))
-    with listen(place) as listening:
+    keys = dict(environ or {})
+    app = gateway_app(open_runs, secret=SECRET, check_model=lambda m: check_model(m, keys))
+    with listen("127.0.0.1:0") as listener:
         server = uvicorn.Server(uvicorn_config(app))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
-        client = Gateway(url_of(listening), SECRET, watch_loading=watch_loading)
+        client = Gateway(url_of(listener), SECRET)
         try:
             yield client
         finally:

@@ -1,0 +1,127 @@
+"""Messages and tools in the form of OpenAI's Chat Completions, to and from our own types."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, JsonValue
+
+from contracts.chat import Message
+from contracts.tool import Tool, ToolCall
+
+
+class _Function(BaseModel, frozen=True, extra="forbid"):
+    name: str
+    arguments: str | dict[str, JsonValue] = "{}"
+    """JSON as text, as OpenAI sends it, or an object, as people write it."""
+
+
+class _Call(BaseModel, frozen=True, extra="forbid"):
+    id: str = ""
+    type: Literal["function"] = "function"
+    function: _Function
+
+
+class AssistantMessage(BaseModel, frozen=True, extra="forbid"):
+    """An assistant message as it is written in a script file."""
+
+    role: Literal["assistant"] = "assistant"
+    content: str | None = None
+    tool_calls: list[_Call] | None = None
+
+    def to_message(self, number: int) -> Message:
+        """Return our own type; a call without an id becomes `call_<number>_<place>`."""
+        calls = tuple(
+            ToolCall(
+                id=call.id or f"call_{number}_{place}",
+                name=call.function.name,
+                arguments=_as_text(call.function.arguments),
+            )
+            for place, call in enumerate(self.tool_calls or (), start=1)
+        )
+        return Message(role="assistant", content=self.content or "", tool_calls=calls)
+
+
+class _ReceivedFunction(BaseModel, frozen=True, extra="ignore"):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _ReceivedCall(BaseModel, frozen=True, extra="ignore"):
+    id: str | None = None
+    function: _ReceivedFunction
+
+
+class _ReceivedMessage(BaseModel, frozen=True, extra="ignore"):
+    content: str | None = None
+    tool_calls: list[_ReceivedCall] | None = None
+
+
+def message_to_openai(message: Message) -> dict[str, object]:
+    """Return a message in OpenAI's form; content is null beside tool calls without text."""
+    out: dict[str, object] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        out["content"] = message.content or None
+        out["tool_calls"] = [call_to_openai(call) for call in message.tool_calls]
+    if message.tool_call_id is not None:
+        out["tool_call_id"] = message.tool_call_id
+    return out
+
+
+def message_from_openai(raw: object) -> Message:
+    """Return an assistant's message as a provider sent it, without unknown fields.
+
+    Raises:
+        ValueError: `raw` is not an assistant's message.
+    """
+    received = _ReceivedMessage.model_validate(raw)
+    calls = tuple(
+        ToolCall(
+            id=call.id or f"call_{place}",
+            name=call.function.name or "",
+            arguments=call.function.arguments or "",
+        )
+        for place, call in enumerate(received.tool_calls or (), start=1)
+    )
+    return Message(role="assistant", content=received.content or "", tool_calls=calls)
+
+
+def call_to_openai(call: ToolCall) -> dict[str, object]:
+    """Return a tool call in OpenAI's form."""
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def tools_to_openai(tools: Sequence[Tool]) -> list[Mapping[str, object]]:
+    """Return tool definitions in OpenAI's form."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": dict(tool.parameters),
+            },
+        }
+        for tool in tools
+    ]
+
+
+def response_format(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a JSON Schema as the option `response_format` of OpenAI and litellm."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
+
+
+def content_text(content: object) -> str:
+    """Return the text of a message's content, which is text or a list of parts."""
+    return content if isinstance(content, str) else "\n".join(_part_texts(content))
+
+
+def _part_texts(content: object) -> Iterator[str]:
+    for part in content if isinstance(content, list | tuple) else ():
+        if isinstance(part, Mapping):
+            yield str(part["text"]) if "text" in part else f"[{part.get('type', 'something')}]"
+
+
+def _as_text(arguments: str | dict[str, JsonValue]) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
