@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from contracts.json import as_mapping, as_mappings
-from contracts.toolbox import PLAYBOOK_TOOLS
+from contracts.tool import PLAYBOOK_TOOLS
 from providers.model_request import content_text
 
 TrajectoryEvent = Mapping[str, object]

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.errors import RepoInvalid, RunNotFound
 from contracts.json import Json, canonical_json
-from contracts.text import check_text
 from flows.plans.process import plan_folder
 from flows.runs.addresses import save_address, saved_address
 from flows.runs.check_request import check_patterns
 from flows.runs.request import absolute_repo, repo_name
+from nodes.text import check_text
 from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.plan.plan_json import parse_plan

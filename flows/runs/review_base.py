@@ -1,7 +1,7 @@
 """What a review compares with: named where the branches are, a commit where the run works."""
 
 from flows.runs.request import ResolvedRequest
-from nodes.review_range import BASE_OPTION, REVIEW_OPTIONS
+from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
 from sandbox.repos import BaseCommit
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from contracts.model_access import GuardBounds
-from contracts.names import without_attempt
+from contracts.run import without_attempt
 from flows.runs.from_trajectory import NodeRules, TrajectoryEvents
 from flows.runs.request import ResolvedRequest
 from providers.read_trajectory import parse_event

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contracts.run import DecisionCounts
-from contracts.toolbox import Toolbox
+from contracts.tool import Toolbox
 from flows.config.memory import EmbeddingSettings, MemorySettings
 from flows.recall.tools import run_toolbox
 from memory.playbooks.library import Library, open_library

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.errors import SandboxLost
 from nodes.agents.cli import GATEWAY_PORT
-from nodes.agents.conversation import Conversation, StillCurrent
+from nodes.agents.types import Conversation, StillCurrent
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine

@@ -82,7 +82,7 @@ def test_every_word_takes_a_condition_to_skip() -> None:
 
 def test_a_blueprint_tells_which_options_it_takes() -> None:
     made = blueprint("b", "", [preflight("a", "", ok)], options={"test": "how to test"})
-    assert made.options == (("test", "how to test"),)
+    assert made.options == {"test": "how to test"}
 
 
 def test_an_empty_blueprint_is_refused() -> None:
@@ -114,7 +114,7 @@ def test_a_node_named_like_the_step_of_an_entrant_is_refused() -> None:
 
 
 def test_a_node_named_like_an_attempt_is_refused() -> None:
-    with pytest.raises(BlueprintInvalid, match=r"'fix \(attempt 1\)': the attempts of steps"):
+    with pytest.raises(BlueprintInvalid, match=r"'fix \(attempt 1\)': names of this form"):
         blueprint("b", "", [deterministic("fix (attempt 1)", "", ok)])
 
 

@@ -66,7 +66,7 @@ def test_fix_tests_fails_when_git_ignores_all_of_the_fix(sandbox: ScriptedSandbo
     put_repo(sandbox, IGNORED)
     agent = Agent(change("local.py", "RATE = 3\n"))
     assert run("fix-tests", sandbox, agent).status == "failure"
-    assert "is it in a file that .gitignore names?" in agent.prompts["fix-again (attempt 2)"]
+    assert "is the fix in a file that .gitignore names?" in agent.prompts["fix-again (attempt 2)"]
 
 
 def test_fix_tests_lets_the_agent_put_it_where_git_keeps_it(sandbox: ScriptedSandbox) -> None:

@@ -72,7 +72,7 @@ def test_a_list_in_place_of_words_is_refused_where_it_is_written() -> None:
 
 
 def test_a_line_in_place_of_words_is_refused_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match=r"say command\('git', 'status'\)"):
+    with pytest.raises(TypeError, match=r"use command\('git', 'status'\)"):
         command("git status")
 
 

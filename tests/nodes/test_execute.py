@@ -98,7 +98,9 @@ def test_an_agentic_node_gives_what_its_agent_gives(sandbox: ScriptedSandbox) ->
 @pytest.mark.parametrize("given", [None, "ok", NodeResult(status=cast("NodeStatus", "fine"))])
 def test_what_is_no_result_is_refused(sandbox: ScriptedSandbox, given: object) -> None:
     node = Deterministic(name="a", description="", exec=always(cast("NodeResult", given)))
-    with pytest.raises(NodeBroken, match=r"node 'a' .* gave .*, which is no result: return Node"):
+    with pytest.raises(
+        NodeBroken, match=r"node 'a' .* returned .*, which is no NodeResult: return Node"
+    ):
         Runner(sandbox)(node)
 
 
@@ -234,7 +236,7 @@ def test_the_time_of_a_validate_node_is_shared_by_its_steps(
         assert second <= first - 0.05
     else:
         second_step = result.attempts[0].steps["b"]
-        assert second_step.error == "not begun: the 0.01 s that all attempts may take were over"
+        assert second_step.error == "not started: the time limit of 0.01 s for all attempts is over"
         assert (result.status, "check/b (attempt 1)" in run.ran) == ("failure", False)
 
 

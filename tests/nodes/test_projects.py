@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from contracts.errors import OptionInvalid
-from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.find import find_project
 from nodes.projects.types import Project
-from nodes.projects.work import look_for_tests, require_tests, run_tests
+from nodes.projects.work import find_dependency_files, look_for_tests, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
 from tests.support.workspace import context, do, folder, put_repo, write
 

@@ -39,7 +39,7 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
         *,
         spent: AgentUsage = SPENT,
         limits: AgentLimits | None = None,
-        first_byte_s: float = LONG_S,
+        first_output_s: float = LONG_S,
         lines: list[str] | None = None,
     ) -> AgentResult:
         def launch(order: LaunchContext) -> LaunchCommand:
@@ -54,7 +54,10 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
 
         told = lines if lines is not None else []
         agent = cli_agent(
-            replace(cli, launch=launch), open_gate, on_line=told.append, first_byte_s=first_byte_s
+            replace(cli, launch=launch),
+            open_gate,
+            on_line=told.append,
+            first_output_s=first_output_s,
         )
         task = AgentTask(node="n", prompt="p", model="m", limits=limits or AgentLimits())
         return agent(task, sandbox)
@@ -90,9 +93,9 @@ def test_a_result_that_says_success_is_one(
     ("cli", "script", "told"),
     [
         (CLAUDE_CODE, "exit 0", "claude ended without a result (exit 0)"),
-        (PI, "exit 0", "pi ended without a word from the model (exit 0)"),
+        (PI, "exit 0", "pi ended without an answer from the model (exit 0)"),
         (CLAUDE_CODE, "echo oh dear >&2; exit 3", "without a result (exit 3, oh dear)"),
-        (CLAUDE_CODE, "echo '{garbage'; echo '[1]'", "2 lines were no JSON, at last '[1]'"),
+        (CLAUDE_CODE, "echo '{garbage'; echo '[1]'", "2 lines were not JSON, the last one '[1]'"),
         (CLAUDE_CODE, say({**RESULT, "is_error": True}), "claude failed: error: Fixed."),
         (
             CLAUDE_CODE,
@@ -101,7 +104,7 @@ def test_a_result_that_says_success_is_one(
         ),
         (PI, say(pi_end("error", errorMessage="400 no")), "pi failed: error: 400 no (exit 0)"),
         (PI, say(pi_end("length")), "pi failed: length: Fixed."),
-        (PI, "kill -9 $$", "without a word from the model (exit 137)"),
+        (PI, "kill -9 $$", "without an answer from the model (exit 137)"),
         (PI, "exec no-such-program", "exit 127"),
     ],
 )
@@ -141,8 +144,8 @@ def test_an_id_that_nobody_can_look_for_does_no_harm(
 def test_an_agent_that_says_nothing_is_killed(
     play: Callable[..., AgentResult], sandbox: ScriptedSandbox
 ) -> None:
-    result = play(CLAUDE_CODE, "sleep 60; touch alive", first_byte_s=2)
-    assert "it said nothing for 2 s and was killed" in str(result.error)
+    result = play(CLAUDE_CODE, "sleep 60; touch alive", first_output_s=2)
+    assert "it printed nothing for 2 s and was killed" in str(result.error)
     with pytest.raises(SandboxFileMissing):
         sandbox.read_file("alive")
 

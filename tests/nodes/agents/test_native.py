@@ -176,7 +176,7 @@ def test_an_empty_reply_is_reminded_once(play: Play) -> None:
 def test_two_empty_replies_are_nothing(play: Play) -> None:
     result = play({"content": " \n"}, {"content": None, "usage": {"input": 7}})
     assert result.error is not None
-    assert result.error.startswith("the model answered nothing, also when reminded")
+    assert result.error.startswith("the model gave an empty answer twice")
     assert (result.turns, result.usage) == (2, Usage(input=7))
 
 
@@ -215,7 +215,7 @@ def test_a_number_too_long_to_read_is_told_like_other_nonsense(play: Play) -> No
 def test_nonsense_five_times_in_a_row_ends_it(play: Play) -> None:
     result = play(*(calls(("bash", "{" * n)) for n in range(1, 9)))
     assert result.error is not None
-    assert result.error.startswith("the model answered nonsense 5 times in a row; at last: error:")
+    assert result.error.startswith("5 turns in a row were invalid; the last one: error:")
     assert result.turns == 5
 
 

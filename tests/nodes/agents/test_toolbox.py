@@ -6,8 +6,7 @@ import pytest
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import DecisionCounts
-from contracts.tool import Tool, ToolCall
-from contracts.toolbox import McpEndpoint, Toolbox
+from contracts.tool import McpEndpoint, Tool, Toolbox, ToolCall
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentResult, AgentTask
 from tests.support.folder_sandbox import FolderSandbox

@@ -7,8 +7,7 @@ import pytest
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import ToolCall
-from nodes.agents.tool_context import ToolContext
-from nodes.agents.tools import CallMalformed, native_tools, parse_call, run_tool
+from nodes.agents.native_tools import CallMalformed, ToolContext, native_tools, parse_call, run_tool
 from nodes.node_sandbox import NodeSandbox
 from tests.support.folder_sandbox import FolderSandbox
 from tests.support.waiting import growing_limits
