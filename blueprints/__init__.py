@@ -1,1 +1,1 @@
-"""Floor 2: what a run is, and the loop that runs it."""
+"""Floor 2: blueprints, and the loop that runs their nodes."""

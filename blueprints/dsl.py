@@ -1,16 +1,18 @@
-"""The words a blueprint is written in.
+"""The words to write a blueprint with.
 
 rollback = blueprint("rollback", "Undo the last release", [
     preflight("tools", "git is there", has_tools("git")),
     deterministic("revert", "Revert the newest commit", command("git", "revert", "HEAD")),
 ])
+
+Each word is the class of its node; `nodes/types.py` and `blueprints/types.py` document the
+arguments. `parallel` and `compete` are functions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from blueprints.types import Blueprint
 from nodes.types import (
-    DEFAULT_MAX_RETRIES,
     DEFAULT_MAX_TURNS,
     Agentic,
     Compete,
@@ -18,7 +20,6 @@ from nodes.types import (
     Judge,
     MakePrompt,
     Node,
-    NodeFunction,
     Parallel,
     Preflight,
     SkipCondition,
@@ -27,118 +28,12 @@ from nodes.types import (
     fewest_lines_changed,
 )
 
-
-def blueprint(
-    name: str,
-    description: str,
-    nodes: Sequence[Node],
-    *,
-    options: Mapping[str, str] | None = None,
-    egress: Sequence[str] = (),
-    changes: Sequence[str] = (),
-    verdict_later: bool = False,
-    needs_intent: bool = False,
-) -> Blueprint:
-    """A blueprint; `options` maps each name that `--set` may give to what it means.
-
-    `egress` names hosts that its commands must reach; without it there is no network. `changes`
-    are patterns of protected files, such as `*.lock`, that it is there to change.
-    `verdict_later`: whether a run helped shows only later, so that playbooks wait for the word.
-    `needs_intent`: a run without an intent is refused before anything begins.
-    """
-    return Blueprint(
-        name=name,
-        description=description,
-        nodes=tuple(nodes),
-        options=tuple((options or {}).items()),
-        egress=tuple(egress),
-        changes=tuple(changes),
-        verdict_later=verdict_later,
-        needs_intent=needs_intent,
-    )
-
-
-def preflight(
-    name: str,
-    description: str,
-    check: NodeFunction,
-    *,
-    skip: SkipCondition | None = None,
-    timeout_s: float | None = None,
-) -> Preflight:
-    """A node that checks whether everything is there."""
-    return Preflight(
-        name=name, description=description, check=check, skip=skip, timeout_s=timeout_s
-    )
-
-
-def deterministic(
-    name: str,
-    description: str,
-    exec: NodeFunction,  # noqa: A002 - the word blueprints are written with
-    *,
-    skip: SkipCondition | None = None,
-    timeout_s: float | None = None,
-) -> Deterministic:
-    """A node that runs exact commands."""
-    return Deterministic(
-        name=name, description=description, exec=exec, skip=skip, timeout_s=timeout_s
-    )
-
-
-def agentic(  # noqa: PLR0913 - one keyword for each field an agentic node has
-    name: str,
-    description: str,
-    *,
-    prompt: MakePrompt,
-    agent: str | None = None,
-    model: str | None = None,
-    allowed_tools: Sequence[str] | None = None,
-    max_turns: int = DEFAULT_MAX_TURNS,
-    max_tokens: int | None = None,
-    skip: SkipCondition | None = None,
-    timeout_s: float | None = None,
-) -> Agentic:
-    """A node that an agent does; `agent` and `model` default to the run's own."""
-    return Agentic(
-        name=name,
-        description=description,
-        prompt=prompt,
-        agent=agent,
-        model=model,
-        allowed_tools=None if allowed_tools is None else tuple(allowed_tools),
-        max_turns=max_turns,
-        max_tokens=max_tokens,
-        skip=skip,
-        timeout_s=timeout_s,
-    )
-
-
-def step(name: str, exec: NodeFunction) -> ValidationStep:  # noqa: A002 - the word blueprints are written with
-    """One check of a validate node."""
-    return ValidationStep(name=name, exec=exec)
-
-
-def validate(
-    name: str,
-    description: str,
-    *,
-    steps: Sequence[ValidationStep],
-    on_failure: Agentic,
-    max_retries: int = DEFAULT_MAX_RETRIES,
-    skip: SkipCondition | None = None,
-    timeout_s: float | None = None,
-) -> Validate:
-    """A node that runs checks and lets an agent fix what fails, at most `max_retries` times."""
-    return Validate(
-        name=name,
-        description=description,
-        steps=tuple(steps),
-        on_failure=on_failure,
-        max_retries=max_retries,
-        skip=skip,
-        timeout_s=timeout_s,
-    )
+blueprint = Blueprint
+preflight = Preflight
+deterministic = Deterministic
+agentic = Agentic
+validate = Validate
+step = ValidationStep
 
 
 def parallel(
@@ -148,11 +43,11 @@ def parallel(
     *,
     skip: SkipCondition | None = None,
 ) -> Parallel:
-    """Nodes beside each other, in lanes of their own order; all work in the same files."""
-    return Parallel(name=name, description=description, lanes=tuple(map(tuple, lanes)), skip=skip)
+    """Return a node whose lanes run at the same time, in the same files."""
+    return Parallel(name, description, lanes=tuple(map(tuple, lanes)), skip=skip)
 
 
-def compete(  # noqa: PLR0913 - one keyword for each thing that the agents share
+def compete(  # noqa: PLR0913 - one keyword for each setting that the agents share
     name: str,
     description: str,
     n: int = 2,
@@ -167,13 +62,13 @@ def compete(  # noqa: PLR0913 - one keyword for each thing that the agents share
     skip: SkipCondition | None = None,
     timeout_s: float | None = None,
 ) -> Compete:
-    """`n` agents do the same, each in a fork of the files; the best that passes the steps wins.
+    """Return a node in which `n` agents work on forks of the files and the best one wins.
 
-    `agents` are taken in turn, the run's own when there are none. The agents are nodes called
-    `name-1`, `name-2` …; `timeout_s` is for each of them.
+    `agents` are assigned in turn; without them, all use the run's agent. Their nodes are called
+    `name-1`, `name-2` and so on. `timeout_s` applies to each of them.
     """
     entrants = tuple(
-        agentic(
+        Agentic(
             f"{name}-{number + 1}",
             description,
             prompt=prompt,
@@ -185,11 +80,4 @@ def compete(  # noqa: PLR0913 - one keyword for each thing that the agents share
         )
         for number in range(n)
     )
-    return Compete(
-        name=name,
-        description=description,
-        entrants=entrants,
-        steps=tuple(steps),
-        judge=judge,
-        skip=skip,
-    )
+    return Compete(name, description, entrants=entrants, steps=tuple(steps), judge=judge, skip=skip)

@@ -1,7 +1,7 @@
-"""The loop: nodes in order, contexts threaded, a stop at the first failure.
+"""The loop over nodes: run in order, pass results on, stop at the first failure.
 
-The engine does not know how a node is made visible: `perform` is a plain call here and a
-Prefect task run in `flows/orchestration/node_tasks.py`.
+The engine does not know Prefect. A `WrapNode` function decides how a node is run: a plain call
+here, a Prefect task in `flows/orchestration/node_tasks.py`.
 """
 
 from collections import Counter
@@ -23,62 +23,58 @@ from nodes.text import Redact, strip_control_characters, truncate_middle
 from nodes.types import Compete, Node, Parallel, Validate
 
 WrapNode = Callable[[Node, Callable[[], NodeResult]], NodeResult]
-"""Calls the function it is given, once, in its own way."""
+"""Call the function once, for example inside a Prefect task, and return its result."""
 
 
 def _ignore(*_: object) -> None:
     pass
 
 
-def _same(text: str) -> str:
-    return text
-
-
 def call_directly(_: Node, execute: Callable[[], NodeResult]) -> NodeResult:
-    """The plain `Perform`: just call it."""
+    """The default `WrapNode`: call the function."""
     return execute()
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunListener:
-    """What is told while a run goes on; steps and fixes of a validate node included."""
+    """Callbacks during a run. Steps and fixes of a validate node count as nodes."""
 
     on_node_start: Callable[[str], None] = _ignore
     on_node_complete: Callable[[str, NodeResult], None] = _ignore
     on_line: Callable[[str, str], None] = _ignore
-    """Node name and one line of what its commands print or its agent does."""
+    """Gets a node's name and one line of output of its commands or its agent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaneHooks:
-    """How nodes beside each other are run."""
+    """Callbacks for parallel and compete nodes."""
 
     wrap: Callable[[str, PersistentSandbox], WrapNode] = lambda _, __: call_directly
-    """Gives each lane a `Perform` of its own: of an agent that competes, by its name, in a fork of
-    the sandbox; else unnamed in the sandbox itself."""
+    """Return the `WrapNode` of a lane, from the name of a competing agent and its fork of the
+    sandbox; for a parallel node the name is empty and the sandbox is the run's."""
     saved_files: Callable[[str], SnapshotId | None] = lambda _: None
-    """The files with which an agent that competes goes on; None: it begins with everybody's."""
+    """Return the files of a competing agent that was interrupted; None starts with the node's."""
     save_work: SaveLaneWork = _ignore
-    """What becomes of the work of an agent that did not win."""
+    """Save the work of an agent that did not win."""
 
 
 @dataclass(frozen=True)
 class NodeRunner:
-    """Runs any node: skips, performs, bounds, redacts and tells."""
+    """Runs a node of any type, with time limit, redaction and callbacks."""
 
     sandbox: PersistentSandbox
     run_agent: RunAgent
     _: KW_ONLY
     wrap: WrapNode = call_directly
     listener: RunListener = field(default_factory=RunListener)
-    redact: Redact = _same
+    redact: Redact = lambda text: text
     lane_hooks: LaneHooks = field(default_factory=LaneHooks)
 
     def __call__(self, node: Node, ctx: RunContext) -> NodeResult:
-        """The node's result.
+        """Run the node.
 
         Raises:
-            ValueError: the context's `work_dir` is not the sandbox's.
+            ValueError: the context has another `work_dir` than the sandbox.
         """
         if ctx.work_dir != self.sandbox.work_dir:
             raise ValueError(
@@ -108,22 +104,32 @@ class NodeRunner:
                 run_node=self,
                 run_lanes=self._run_lanes,
             )
-            return _tidy(_with_timeout(result, node, inside), self.redact)
+            error = result.error
+            if result.status == "failure" and inside.out_of_time:
+                error = f"timed out after {node.timeout_s:g} s: {error}"
+            return replace(
+                result,
+                output=self._clean(result.output),
+                error=None if error is None else self._clean(error),
+            )
+
+    def _clean(self, text: str) -> str:
+        return truncate_middle(self.redact(strip_control_characters(text)))
 
     def _run_lanes(self, node: Parallel | Compete, ctx: RunContext) -> NodeResult:
         if isinstance(node, Parallel):
-            return run_parallel(node, ctx, lambda: self._run_lane_in(self.sandbox))
+            return run_parallel(node, ctx, lambda: self._lane_runner(self.sandbox))
         return run_compete(
             node,
             ctx,
             sandbox=self.sandbox,
-            run_lane_in=self._run_lane_in,
-            files=self.lane_hooks.saved_files,
-            keep=self.lane_hooks.save_work,
+            lane_runner=self._lane_runner,
+            saved_files=self.lane_hooks.saved_files,
+            save_work=self.lane_hooks.save_work,
         )
 
-    def _run_lane_in(self, place: PersistentSandbox, entrant: str = "") -> RunLane:
-        run = replace(self, sandbox=place, wrap=self.lane_hooks.wrap(entrant, place))
+    def _lane_runner(self, sandbox: PersistentSandbox, entrant: str = "") -> RunLane:
+        run = replace(self, sandbox=sandbox, wrap=self.lane_hooks.wrap(entrant, sandbox))
         return lambda nodes, ctx: run_nodes(nodes, ctx, run)
 
 
@@ -134,9 +140,9 @@ def run_nodes(
     *,
     checkpoint: Callable[[RunContext], None] = _ignore,
 ) -> RunContext:
-    """Run the nodes in order and give the context with all their results.
+    """Run the nodes in order and return the context with all results.
 
-    Stops after the first node that fails. `checkpoint` is called with the context after each.
+    Stop after the first node that fails. `checkpoint` is called with the context after each node.
     """
     for node in nodes:
         result = run_node(node, ctx)
@@ -155,9 +161,9 @@ def execute_blueprint(
     run_agent: RunAgent,
     listener: RunListener | None = None,
 ) -> RunReport:
-    """Execute a blueprint in a sandbox that is already there, without Prefect.
+    """Run a blueprint in an existing sandbox, without Prefect.
 
-    The repository is neither put in nor collected: that is `flows.execution.engine`.
+    The workspace must be filled already; `flows.execution.engine` does it for real runs.
     """
     started = monotonic()
     run_node = NodeRunner(sandbox, run_agent, listener=listener or RunListener())
@@ -167,8 +173,8 @@ def execute_blueprint(
 
 def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
     ctx = ctx.with_result(node.name, result)
-    for name, beside in result.lanes.items():
-        ctx = ctx.with_result(name, beside)
+    for name, inner in result.lanes.items():
+        ctx = ctx.with_result(name, inner)
     if not isinstance(node, Validate) or not result.attempts:
         return ctx
     ctx = with_step_results(ctx, node, result.attempts[-1])
@@ -177,7 +183,7 @@ def _with_node(ctx: RunContext, node: Node, result: NodeResult) -> RunContext:
 
 
 def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
-    """All rounds of a fix as one result: how the last one ended, what all of them took."""
+    """Return the last fix's result with the summed usage of all fixes."""
     return replace(
         fixes[-1],
         duration_ms=sum(fix.duration_ms for fix in fixes),
@@ -187,20 +193,4 @@ def _merged(fixes: Sequence[NodeResult]) -> NodeResult:
         decisions=reduce(
             DecisionCounts.__add__, (fix.decisions for fix in fixes), DecisionCounts()
         ),
-    )
-
-
-def _with_timeout(result: NodeResult, node: Node, inside: NodeSandbox) -> NodeResult:
-    if result.status != "failure" or not inside.out_of_time:
-        return result
-    return replace(result, error=f"timed out after {node.timeout_s:g} s: {result.error}")
-
-
-def _tidy(result: NodeResult, redact: Redact) -> NodeResult:
-    return replace(
-        result,
-        output=truncate_middle(redact(strip_control_characters(result.output))),
-        error=None
-        if result.error is None
-        else truncate_middle(redact(strip_control_characters(result.error))),
     )

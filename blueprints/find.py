@@ -1,80 +1,163 @@
-"""Find a blueprint: by name, in a file, or in a package."""
+"""Find and load a blueprint: by name, from a file, or from a package.
+
+A blueprint is code that runs on the host. It is never loaded from the repository that the run
+works on, because anyone who can push a branch there, an agent included, could have written it.
+"""
 
 import difflib
-from collections.abc import Sequence
+import hashlib
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import ModuleType
 
-from blueprints.load import load_file, load_module, report_load_errors
 from blueprints.types import Blueprint
 from contracts.errors import BlueprintInvalid, BlueprintNotFound
+from contracts.files import existing_path
 
 ENTRY_POINT_GROUP = "harness.blueprints"
 
 
 def find_blueprint(ref: str, *, repo: str | None = None) -> Blueprint:
-    """The blueprint that `ref` means: a name, `path/to/file.py:attr` or `package.module:attr`.
+    """Return the blueprint for a name, `path/to/file.py:attribute` or `package.module:attribute`.
 
-    A name is an entry point of the group `harness.blueprints`: built in or installed.
-    `repo` is the run's target; when it is a local path, nothing is loaded from inside it.
+    A name is an entry point of the group `harness.blueprints`, built in or installed. If `repo`,
+    the run's repository, is a local path, nothing is loaded from inside it.
 
     Raises:
-        BlueprintNotFound: nothing answers to `ref`; the known names are listed.
-        BlueprintInvalid: what answers cannot be loaded, is no blueprint, or lies in `repo`.
+        BlueprintNotFound: nothing matches `ref`; the message lists the known names.
+        BlueprintInvalid: the match cannot be loaded, is no blueprint, or lies in `repo`.
     """
     place, colon, attribute = ref.rpartition(":")
     if not colon:
-        return _installed(ref)
-    load = load_file if place.endswith(".py") else load_module
+        return _load_installed(ref)
+    load = load_file if place.endswith(".py") else _load_module
     module = load(place, repo=repo) if place and attribute else None
     if module is None:
-        raise BlueprintNotFound(_unknown(ref))
-    return _named(module, attribute, ref)
+        raise BlueprintNotFound(_not_found(ref))
+    if attribute not in vars(module):
+        known = [name for name, value in vars(module).items() if isinstance(value, Blueprint)]
+        raise BlueprintInvalid(
+            f"{ref!r}: no {attribute!r} there; its blueprints: {', '.join(known) or 'none'}"
+        )
+    return _checked(vars(module)[attribute], ref)
 
 
 def installed_names() -> tuple[str, ...]:
-    """The names of all installed blueprints, sorted; nothing is imported."""
+    """Return the sorted names of all installed blueprints without importing them."""
     return tuple(sorted({point.name for point in entry_points(group=ENTRY_POINT_GROUP)}))
 
 
 def installed_blueprints() -> dict[str, Blueprint | BlueprintInvalid]:
-    """All installed blueprints by name, imported; of one that cannot be loaded, the reason."""
-    return {name: _installed_or_not(name) for name in installed_names()}
+    """Load all installed blueprints and return them by name; the error if one cannot be loaded."""
+    return {name: _load_or_error(name) for name in installed_names()}
 
 
-def _installed(name: str) -> Blueprint:
+def load_file(path_text: str, *, repo: str | None) -> ModuleType | None:
+    """Load a Python file as a module; return None if there is no such file.
+
+    The file's folder is not added to `sys.path`: it can import only installed packages.
+
+    Raises:
+        BlueprintInvalid: the file lies inside `repo`, or raised an error.
+    """
+    try:
+        path = _absolute(Path(path_text).expanduser())
+        digest = hashlib.sha256(str(path).encode()).hexdigest()
+        exists = path.is_file()
+    except (OSError, RuntimeError, ValueError):  # too long, an unknown user's home, not UTF-8
+        return None
+    _refuse_inside(repo, [path], path_text)
+    spec = spec_from_file_location(f"harness_blueprint_{digest[:12]}", path)
+    if not exists or spec is None or spec.loader is None:
+        return None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look up their own module
+    try:
+        with _report_load_errors(path_text):
+            spec.loader.exec_module(module)
+    except BlueprintInvalid:
+        del sys.modules[spec.name]
+        raise
+    return module
+
+
+def _load_module(name: str, *, repo: str | None) -> ModuleType | None:
+    if not all(part.isidentifier() for part in name.split(".")):
+        return None
+    package = name.partition(".")[0]
+    spec = None if package == "__main__" else find_spec(package)
+    if spec is None:
+        return None
+    origin = [spec.origin] if spec.has_location and spec.origin else []
+    places = [Path(place) for place in (*origin, *(spec.submodule_search_locations or ()))]
+    _refuse_inside(repo, [_absolute(place) for place in places], name)
+    with _report_load_errors(name):
+        return importlib.import_module(name)
+
+
+def _load_installed(name: str) -> Blueprint:
     points = [point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name == name]
     if not points:
-        raise BlueprintNotFound(_unknown(name))
+        raise BlueprintNotFound(_not_found(name))
     if len(points) > 1:
         raise BlueprintInvalid(
-            f"blueprint {name!r} is installed {len(points)} times, by {_owners(points)}: "
+            f"blueprint {name!r} is installed {len(points)} times, by {_packages(points)}: "
             "uninstall all but one, or name the one you mean as module:name"
         )
-    with report_load_errors(name):
+    with _report_load_errors(name):
         found: object = points[0].load()
     return _checked(found, name)
 
 
-def _installed_or_not(name: str) -> Blueprint | BlueprintInvalid:
+def _load_or_error(name: str) -> Blueprint | BlueprintInvalid:
     try:
-        return _installed(name)
+        return _load_installed(name)
     except BlueprintInvalid as error:
         return error
 
 
-def _owners(points: Sequence[EntryPoint]) -> str:
-    owners = (repr(point.dist.name) if point.dist else point.value for point in points)
-    return " and ".join(sorted(owners))
+def _packages(points: Sequence[EntryPoint]) -> str:
+    names = (repr(point.dist.name) if point.dist else point.value for point in points)
+    return " and ".join(sorted(names))
 
 
-def _named(module: ModuleType, attribute: str, ref: str) -> Blueprint:
-    if attribute not in vars(module):
-        there = [name for name, value in vars(module).items() if isinstance(value, Blueprint)]
+@contextmanager
+def _report_load_errors(ref: str) -> Iterator[None]:
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # the blueprint's own code can raise anything
+        first_line = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise BlueprintInvalid(f"{ref!r} raised while it was loaded: {first_line}") from error
+
+
+def _refuse_inside(repo: str | None, places: Sequence[Path], ref: str) -> None:
+    root = _repository_root(repo)
+    if root is None:
+        return
+    # A link anywhere on the way may lead into the repository, so every parent is resolved.
+    on_the_way = [step.resolve() for place in places for step in (place, *place.parents)]
+    if any(step.is_relative_to(root) for step in on_the_way):
         raise BlueprintInvalid(
-            f"{ref!r}: no {attribute!r} there; its blueprints: {', '.join(there) or 'none'}"
+            f"{ref!r} lies inside the target repository {str(root)!r}: a blueprint runs on this "
+            "machine, so it is never loaded from the repository it works on. Keep it elsewhere"
         )
-    return _checked(vars(module)[attribute], ref)
+
+
+def _repository_root(repo: str | None) -> Path | None:
+    path = None if repo is None else existing_path(repo.removeprefix("file://"))
+    if path is None:
+        return None
+    return next((p for p in (path, *path.parents) if (p / ".git").exists()), path)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would hide the links on the way
 
 
 def _checked(found: object, ref: str) -> Blueprint:
@@ -86,7 +169,7 @@ def _checked(found: object, ref: str) -> Blueprint:
     return found
 
 
-def _unknown(ref: str) -> str:
+def _not_found(ref: str) -> str:
     if ref.endswith(".py"):
         return f"no blueprint {ref!r}: say which one in the file, as in {ref + ':name'!r}"
     known = installed_names()

@@ -1,4 +1,4 @@
-"""Prompts from template files. What a sandbox said goes in as data, behind a fence."""
+"""Prompts from template files."""
 
 from functools import partial
 from pathlib import Path
@@ -11,15 +11,15 @@ from nodes.types import MakePrompt
 
 
 def prompt_template(path: Path) -> MakePrompt:
-    """A prompt rendered from a Jinja template that sees the context as `ctx`.
+    """Return a prompt that renders a Jinja template with the context as `ctx`.
 
-    Templates beside it can be included. `{{ text | fenced }}` keeps text apart from the
-    prompt's own words. A name or a result that is not there raises when the prompt is made.
+    Templates in the same folder can be included. The filter `fenced` puts untrusted text into a
+    code block. A missing name or result raises when the prompt is rendered.
     """
     environment = Environment(
         loader=FileSystemLoader(path.parent),
         undefined=StrictUndefined,
-        autoescape=select_autoescape(),  # for HTML names only: a prompt is plain text
+        autoescape=select_autoescape(),  # escapes HTML templates only; a prompt is plain text
         trim_blocks=True,
         lstrip_blocks=True,
     )

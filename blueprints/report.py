@@ -1,21 +1,20 @@
-"""What a run's context holds, as the report of the run."""
+"""The report of a run, from the results in its context."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from blueprints.types import Blueprint
 from contracts.chat import Usage
-from contracts.names import without_attempt
-from contracts.run import DecisionCounts, NodeReport, RunContext, RunReport
+from contracts.run import DecisionCounts, NodeReport, RunContext, RunReport, without_attempt
 from nodes.types import NODE_TYPES, Node, inner_nodes
 
 
 def build_report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: int) -> RunReport:
-    """The report of what the context holds; the run failed when any of its nodes did."""
+    """Return the run's report. The run failed if a top-level node failed."""
     nodes = node_reports(blueprint.nodes, ctx)
-    failed = [node for node in nodes if node.status == "failure" and node.name in _own(blueprint)]
+    top_level = {node.name for node in blueprint.nodes}
+    failed = next((n for n in nodes if n.status == "failure" and n.name in top_level), None)
     usage = reduce(Usage.__add__, (node.usage for node in nodes), Usage())
-    decisions = (ctx.results[node.name].decisions for node in nodes)
     return RunReport(
         run_id=ctx.run_id,
         blueprint=blueprint.name,
@@ -28,46 +27,41 @@ def build_report(blueprint: Blueprint, ctx: RunContext, *, total_duration_ms: in
         total_duration_ms=total_duration_ms,
         token_usage=usage,
         cost_usd=usage.cost_usd,
-        decisions=reduce(DecisionCounts.__add__, decisions, DecisionCounts()),
-        failed_node=failed[0].name if failed else None,
-        error=f"node {failed[0].name!r} failed: {failed[0].error}" if failed else None,
+        decisions=reduce(
+            DecisionCounts.__add__, (node.decisions for node in nodes), DecisionCounts()
+        ),
+        failed_node=failed.name if failed else None,
+        error=f"node {failed.name!r} failed: {failed.error}" if failed else None,
     )
 
 
 def node_reports(nodes: Sequence[Node], ctx: RunContext) -> tuple[NodeReport, ...]:
-    """One line for each node that has a result; a fix that ran has a line of its own."""
-    lines: list[NodeReport] = []
-    for node in nodes:
-        entries = (node, *inner_nodes(node))
-        lines += [_line(entry, ctx) for entry in entries if entry.name in ctx.results]
-    return tuple(lines)
+    """Return the reports of all nodes with a result, in order, including inner nodes."""
+    every = [entry for node in nodes for entry in (node, *inner_nodes(node))]
+    return tuple(_report(node, ctx) for node in every if node.name in ctx.results)
 
 
 def exception_reports(
-    nodes: Sequence[Node], took_ms: Mapping[str, int], error: str
+    nodes: Sequence[Node], durations_ms: Mapping[str, int], error: str
 ) -> tuple[NodeReport, ...]:
-    """One line for each of these nodes; an exception ended them, so the context has no result."""
-    names = {without_attempt(name): ms for name, ms in took_ms.items()}
+    """Return the reports of the nodes that an exception ended; they have no result."""
+    durations = {without_attempt(name): ms for name, ms in durations_ms.items()}
     return tuple(
         NodeReport(
             name=node.name,
             type=NODE_TYPES[type(node)],
             status="failure",
             error=error,
-            duration_ms=names[node.name],
+            duration_ms=durations[node.name],
             raised=True,
         )
         for top in nodes
         for node in (top, *inner_nodes(top))
-        if node.name in names
+        if node.name in durations
     )
 
 
-def _own(blueprint: Blueprint) -> set[str]:
-    return {node.name for node in blueprint.nodes}
-
-
-def _line(node: Node, ctx: RunContext) -> NodeReport:
+def _report(node: Node, ctx: RunContext) -> NodeReport:
     result = ctx.results[node.name]
     return NodeReport(
         name=node.name,

@@ -1,43 +1,44 @@
-"""What a blueprint is: a named, ordered list of nodes."""
+"""A blueprint: a named, ordered list of nodes."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from contracts.errors import BlueprintInvalid
-from contracts.names import is_attempt
+from contracts.run import is_attempt
 from nodes.types import Node, inner_nodes, step_names
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Blueprint:
     """A named sequence of nodes, run in order.
 
-    `options` are the names that `--set name=value` may give, with what each means. `egress`
-    are hosts that its commands must reach, besides those the operator allows. `changes` are
-    patterns of protected files, such as `*.lock`, that it is there to change. With
-    `verdict_later` a success waits for a person to say whether it was one. With `needs_intent`
-    it is not begun without one.
-
     Raises:
-        BlueprintInvalid: no nodes, a name used twice, one that attempts have, or one that cannot
-            be a branch.
+        BlueprintInvalid: no nodes, a name that is used twice or has the form of an attempt's name,
+            or a blueprint name that cannot be part of a branch name.
     """
 
     name: str
     description: str
     nodes: Sequence[Node]
-    options: tuple[tuple[str, str], ...] = ()
-    egress: tuple[str, ...] = ()
-    changes: tuple[str, ...] = ()
+    _: KW_ONLY
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Names that `--set name=value` accepts, with their meaning."""
+    egress: Sequence[str] = ()
+    """Hosts that the commands need, in addition to those that the operator allows."""
+    changes: Sequence[str] = ()
+    """Patterns of protected files that the blueprint is meant to change, such as `*.lock`."""
     verdict_later: bool = False
+    """Playbooks learn nothing from a successful run until a person says whether it helped."""
     needs_intent: bool = False
+    """A run without an intent is refused before it starts."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nodes", tuple(self.nodes))
+        for name in ("nodes", "egress", "changes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not _NAME.fullmatch(self.name):
             raise BlueprintInvalid(
                 f"blueprint name {self.name!r} is not usable: lower-case letters, digits and "
@@ -53,15 +54,15 @@ class Blueprint:
                 f"blueprint {self.name!r} uses a node name twice: {', '.join(map(repr, doubled))}; "
                 "a step counts too, as 'node/step'"
             )
-        taken = [name for name in names if is_attempt(name)]
-        if taken:
+        reserved = [name for name in names if is_attempt(name)]
+        if reserved:
             raise BlueprintInvalid(
-                f"blueprint {self.name!r} calls a node {taken[0]!r}: the attempts of steps and "
-                "fixes are called so"
+                f"blueprint {self.name!r} has a node {reserved[0]!r}: names of this form are "
+                "reserved for attempts at steps and fixes"
             )
 
     def all_names(self) -> list[str]:
-        """Names of all nodes in order, those inside others included."""
+        """Return the names of all nodes in order, including nodes inside other nodes."""
         return [node.name for node in self._all()]
 
     def _all(self) -> list[Node]:

@@ -1,1 +1,1 @@
-"""Floor 0: the frozen types, function types and errors that every other room shares."""
+"""Floor 0: immutable types, function types and errors that every other room shares."""

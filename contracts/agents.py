@@ -1,15 +1,15 @@
-"""The agents that there are, by name."""
+"""Names of the agents that an agentic node can use."""
 
 from typing import Final, Literal, get_args
 
 NATIVE: Final = "native"
-"""Our own loop, on the host. It does what names no other agent."""
+"""The built-in agent: a loop on the host. Nodes use it unless they or the run name another."""
 
 CliAgent = Literal["claude-code", "pi"]
 AgentName = Literal["native", CliAgent]
 
 AGENTS: tuple[str, ...] = get_args(AgentName)
-"""Agents that can be asked for."""
+"""All agents."""
 
 CLI_AGENTS: frozenset[str] = frozenset(get_args(CliAgent))
-"""Those that are programs in the sandbox."""
+"""Agents that are programs inside the sandbox."""

@@ -1,4 +1,4 @@
-"""What is said to a model and what comes back, in OpenAI's message form."""
+"""Requests to a chat model and its replies, in OpenAI's message form."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """One message. `tool_calls` only from the assistant, `tool_call_id` only from a tool."""
+    """One message. Only the assistant sets `tool_calls`, only a tool sets `tool_call_id`."""
 
     role: Role
     content: str = ""
@@ -21,7 +21,7 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """Tokens and money. `input` counts fresh tokens only: cache reads and writes are apart."""
+    """Tokens and US dollars. `input` excludes tokens that were read from or written to a cache."""
 
     input: int = 0
     output: int = 0
@@ -40,15 +40,15 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """All tokens, however they were counted."""
+        """Tokens of all four kinds."""
         return self.input + self.output + self.cache_read + self.cache_write
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatRequest:
-    """One call of a model. `model` is any litellm name, or `scripted/<file>`.
+    """One model call. `model` is any litellm name, or `scripted/<file>`.
 
-    `response_schema` is the JSON Schema that the answer is to keep; not every model does.
+    `response_schema` is the JSON Schema for the reply; some models ignore it.
     """
 
     model: str
@@ -61,7 +61,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the model said, why it stopped, and what that cost."""
+    """The model's message, its usage, and the reason why the model stopped."""
 
     message: Message
     usage: Usage = field(default_factory=Usage)
@@ -69,16 +69,16 @@ class Reply:
 
 
 Complete = Callable[[ChatRequest], Reply]
-"""Calls a model.
+"""Call a model.
 
 Raises:
     ModelUnavailable: no key, unknown model, or the provider does not answer.
 """
 
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Gives one vector for each text, in the order of the texts.
+"""Return one vector for each text, in the order of the texts.
 
 Raises:
-    ModelRefused: it does not take one of the texts.
+    ModelRefused: the model does not accept one of the texts.
     ModelUnavailable: no key, unknown model, or the provider does not answer.
 """

@@ -1,4 +1,4 @@
-"""A piece of content and its label: where it may go, and which untrusted places it came from."""
+"""Labelled content: an entity carries its restrictions and its untrusted origins."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,43 +8,44 @@ from contracts.json import Json, deep_freeze, json_digest
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Label:
-    """Both sets only grow: what is made from two things carries the tags of both.
+    """Restrictions (`caps`) and untrusted origins (`taint`) of a piece of content.
 
-    `caps` restrict: `share_with:bob` says that only bob may get it, so two such tags leave
-    fewer readers than one; any other tag, such as `pii`, needs a release. `taint` names
-    untrusted origins, such as `repo:notes`; empty means trusted.
+    Both sets only grow: content that is derived from two entities has the tags of both.
+    A tag `share_with:bob` restricts readers to bob, so each such tag leaves fewer readers. Any
+    other tag in `caps`, such as `pii`, must be released before the content leaves. `taint` holds
+    origins such as `repo:notes`; an empty set means trusted.
     """
 
     caps: frozenset[str] = frozenset()
     taint: frozenset[str] = frozenset()
 
     def join(self, other: "Label") -> "Label":
-        """The label of whatever is made from both."""
+        """Return the label of content that is derived from both."""
         return Label(caps=self.caps | other.caps, taint=self.taint | other.taint)
 
     def covers(self, other: "Label") -> bool:
-        """True when every tag of the other is here too."""
+        """Return True if this label contains every tag of the other."""
         return other.caps <= self.caps and other.taint <= self.taint
 
 
 EMPTY_LABEL = Label()
-"""No restriction, no untrusted origin: what the user said, and what is made from that alone."""
+"""Unrestricted and trusted: the user's own words, and content derived from them alone."""
 
 
 def join_labels(labels: Iterable[Label]) -> Label:
-    """The label of whatever is made from all of these; of nothing, the clean one."""
-    found = EMPTY_LABEL
+    """Return the label of content that is derived from all of these."""
+    joined = EMPTY_LABEL
     for label in labels:
-        found = found.join(label)
-    return found
+        joined = joined.join(label)
+    return joined
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entity:
-    """Content that somebody made, said or read. Nothing changes it: endorsing makes a new one.
+    """Immutable content with its label. Endorsing an entity makes a new one.
 
-    `origin` says who made it (`step2`, `read_file notes/q2.md`, `prompt`), `sources` are the
-    ids of everything that was in view when it was made, `part_of` is the id of the whole.
+    `origin` names the producer (`step2`, `read_file notes/q2.md`, `prompt`). `sources` are the
+    ids of all entities that the producer could see. `part_of` is the id of the whole.
     """
 
     content: Json
@@ -59,7 +60,7 @@ class Entity:
         object.__setattr__(self, "id", json_digest(self.as_json()))
 
     def as_json(self) -> dict[str, Json]:
-        """All that the entity is; its id is the digest of this."""
+        """Return all fields but the id, which is the digest of this object."""
         return {
             "content": self.content,
             "caps": sorted(self.label.caps),
@@ -73,14 +74,14 @@ class Entity:
 def derive(
     content: Json, *, origin: str, sources: Iterable[Entity], extra: Label = EMPTY_LABEL
 ) -> Entity:
-    """A new entity made from these: it inherits all their tags, and `also` those given."""
-    sources = tuple(sources)
-    label = join_labels((*(source.label for source in sources), extra))
-    return Entity(content=content, label=label, origin=origin, sources=tuple(s.id for s in sources))
+    """Return a new entity with the joined labels of its sources and `extra`."""
+    parents = tuple(sources)
+    label = join_labels((*(parent.label for parent in parents), extra))
+    return Entity(content=content, label=label, origin=origin, sources=tuple(p.id for p in parents))
 
 
 def endorse(entity: Entity, *, by: str) -> Entity:
-    """The same content without taint, as a new entity: somebody looked at it and vouches for it."""
+    """Return a new entity with the same content and no taint, after a person's approval."""
     return Entity(
         content=entity.content,
         label=Label(caps=entity.label.caps),

@@ -1,7 +1,7 @@
-"""The errors that Harness raises on purpose, as far as more than one room knows them.
+"""The errors that Harness raises on purpose and that more than one room uses.
 
 HarnessError                     exit 1
-├── BadInput                     exit 2   the caller asked for something that cannot be
+├── BadInput                     exit 2   the request is invalid
 │   ├── ApprovalDecided
 │   ├── ApprovalNotFound
 │   ├── BlueprintInvalid
@@ -18,73 +18,73 @@ HarnessError                     exit 1
 │   ├── SecretMissing
 │   ├── SettingsInvalid
 │   └── WebhookRefused
-├── Unavailable                  exit 3   something needed does not answer
+├── Unavailable                  exit 3   a service or a resource is not available
 │   ├── DockerUnavailable
 │   ├── HomeUnavailable
 │   ├── ImageUnavailable
 │   ├── ModelUnavailable
-│   │   ├── BudgetExceeded      exit 1   it may not be called any more
+│   │   ├── BudgetExceeded      exit 1   no further model call is allowed
 │   │   └── ModelRefused
 │   ├── PrefectUnavailable
 │   └── SandboxLost
-├── SandboxFileError             exit 1   one file in a sandbox could not be read or written
+├── SandboxFileError             exit 1   a file in a sandbox could not be read or written
 │   ├── SandboxFileMissing
 │   ├── SandboxFileDenied
 │   ├── SandboxNotAFile
 │   └── SandboxFileTooLarge
-├── NodeBroken                   exit 1   a node of the blueprint must be mended
-├── Interrupted                  exit 130 before there was anything to report
+├── NodeBroken                   exit 1   a node of the blueprint has a bug
+├── Interrupted                  exit 130 Ctrl-C before the run had a report
 ├── ForgeRefused                 exit 1   a pull request could not be opened
 ├── GitFailed                    exit 1   a git command failed
-└── WorkRefused                  exit 1   what came out of a sandbox failed verification
+└── WorkRefused                  exit 1   the output of a sandbox failed verification
 
-Those of one room hang below these: `memory/errors.py`, `policy/errors.py`.
-A command that fails is not here: that is an `ExecResult` with its exit code.
+Errors of one room are subclasses in `memory/errors.py` and `policy/errors.py`.
+A failed command is no error: it is an `ExecResult` with its exit code.
 """
 
 
 class HarnessError(Exception):
-    """An error whose message is written for the person who runs Harness."""
+    """Base class. The message is one line for the user."""
 
     exit_code = 1
 
 
 class BadInput(HarnessError):
-    """The caller asked for something that cannot be done as asked."""
+    """The request is invalid; the user has to change it."""
 
     exit_code = 2
 
 
 class ApprovalDecided(BadInput):
-    """This approval does not wait any more; the message says what became of it."""
+    """The approval is no longer pending; the message names its status."""
 
 
 class ApprovalNotFound(BadInput):
-    """There never was an approval of this id, or more than one begins like that."""
+    """No approval has this id, or more than one id begins with this prefix."""
 
 
 class BlueprintInvalid(BadInput):
-    """A blueprint breaks one of the rules every blueprint keeps."""
+    """The blueprint breaks a rule that all blueprints must follow."""
 
 
 class BlueprintNotFound(BadInput):
-    """No blueprint answers to this reference."""
+    """No blueprint matches this reference."""
 
 
 class OperationInvalid(BadInput):
-    """An operation does not say what the policy must know of it."""
+    """A plan operation lacks a declaration that the policy needs."""
 
 
 class OptionInvalid(BadInput):
-    """A run option is unknown, or its value cannot be used."""
+    """A run option is unknown, or its value is invalid."""
 
 
 class PlanInvalid(BadInput):
-    """A plan is no plan: malformed, unknown operations, or references that lead nowhere."""
+    """A plan is malformed, or has unknown operations or dangling references."""
 
 
 class RepoInvalid(BadInput):
-    """The repository or the ref is not one a run can start from."""
+    """A run cannot start from this repository or this ref."""
 
 
 class RunNotFound(BadInput):
@@ -92,35 +92,35 @@ class RunNotFound(BadInput):
 
 
 class RunDamaged(RunNotFound):
-    """What was recorded of a run cannot be read any more."""
+    """The files of a run cannot be read."""
 
 
 class RunNotResumable(BadInput):
-    """The run cannot go on: it is running or finished, or what it needs for that is gone."""
+    """The run cannot be resumed: it is running, it has finished, or its state is missing."""
 
 
 class RunNotRunning(BadInput):
-    """The run cannot be cancelled: it is not running."""
+    """The run cannot be cancelled because it is not running."""
 
 
 class SecretMissing(BadInput):
-    """A secret that a run was promised is not kept under the name it was given."""
+    """No secret is stored under the name that the run request gives."""
 
 
 class RunNotReplayable(BadInput):
-    """What the run was done with is gone or was never noted, so it cannot be done again."""
+    """The run cannot be replayed because its inputs are missing or were never recorded."""
 
 
 class SettingsInvalid(BadInput):
-    """`harness.toml` or a HARNESS_ variable holds a value that cannot be used."""
+    """`harness.toml` or a HARNESS_ variable has an invalid value."""
 
 
 class WebhookRefused(BadInput):
-    """A webhook is not signed by who should have sent it, or was taken before."""
+    """The signature of a webhook is wrong, or the same delivery was accepted before."""
 
 
 class Unavailable(HarnessError):
-    """Something outside that a run needs does not answer."""
+    """A service or a resource that a run needs is not available."""
 
     exit_code = 3
 
@@ -130,11 +130,11 @@ class DockerUnavailable(Unavailable):
 
 
 class HomeUnavailable(Unavailable):
-    """What must be kept of a run cannot be written: no room, no permission, no disk."""
+    """`HARNESS_HOME` cannot be written: disk full, no permission, or no such disk."""
 
 
 class ImageUnavailable(Unavailable):
-    """The image a sandbox starts from is neither here nor to be had."""
+    """The sandbox image does not exist locally and cannot be pulled or built."""
 
 
 class ModelUnavailable(Unavailable):
@@ -142,11 +142,11 @@ class ModelUnavailable(Unavailable):
 
 
 class ModelRefused(ModelUnavailable):
-    """The model does not take this request; it may well take another."""
+    """The model rejects this request; another request may succeed."""
 
 
 class BudgetExceeded(ModelUnavailable):
-    """The money or the turns are spent; the message says what was. No agent raises it."""
+    """The budget or the turns are used up. Agents return a failure instead of raising it."""
 
     exit_code = 1
 
@@ -156,15 +156,15 @@ class PrefectUnavailable(Unavailable):
 
 
 class SandboxLost(Unavailable):
-    """The sandbox is gone or can no longer start a process; never a failed command."""
+    """The sandbox no longer exists or cannot start processes. A failed command never raises it."""
 
 
 class SandboxFileError(HarnessError):
-    """One file in a sandbox could not be read or written."""
+    """A file in a sandbox could not be read or written."""
 
 
 class SandboxFileMissing(SandboxFileError):
-    """No file at this path."""
+    """No file exists at this path."""
 
 
 class SandboxFileDenied(SandboxFileError):
@@ -172,30 +172,30 @@ class SandboxFileDenied(SandboxFileError):
 
 
 class SandboxNotAFile(SandboxFileError):
-    """The path is a directory, a link out, a FIFO or a device: not a regular file."""
+    """The path is not a regular file: a directory, a link out of the sandbox, a FIFO, a device."""
 
 
 class SandboxFileTooLarge(SandboxFileError):
-    """The file is larger than the limit that the caller gave."""
+    """The file is larger than the caller's limit."""
 
 
 class NodeBroken(HarnessError):
-    """A node raised, wanted to end the process, or gave no result: its author has to mend it."""
+    """A node raised an exception, tried to exit the process, or returned no `NodeResult`."""
 
 
 class Interrupted(HarnessError):
-    """Somebody pressed Ctrl-C before there was anything to report."""
+    """The user pressed Ctrl-C before the run had a report."""
 
     exit_code = 130
 
 
 class ForgeRefused(HarnessError):
-    """A forge did not answer, or would not open a pull request."""
+    """A forge (GitHub, GitLab …) did not answer or refused to open a pull request."""
 
 
 class GitFailed(HarnessError):
-    """A git command failed, on the host or in a sandbox; the message ends with git's last words."""
+    """A git command failed, on the host or in a sandbox. The message ends with git's own error."""
 
 
 class WorkRefused(HarnessError):
-    """What came out of a sandbox is corrupt or is not what it claims to be."""
+    """The commits that came out of a sandbox are corrupt or not the expected ones."""

@@ -1,4 +1,4 @@
-"""Writing a file whole: whoever reads it sees the old one or the new one, never half."""
+"""Paths and files on the host."""
 
 import os
 import shutil
@@ -6,30 +6,39 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
-    """Write the text beside the file, then let it take the file's place.
+def existing_path(text: str) -> Path | None:
+    """Return the absolute path if something exists there, else None. `~` is expanded."""
+    try:
+        path = Path(text).expanduser().resolve()
+        return path if path.exists() else None
+    except (OSError, RuntimeError, ValueError):  # too long, an unknown user's home, a NUL
+        return None
 
-    A first one is on the disk before it has its name; a later one replaces it in that order anyway.
-    A `private` one is for this user only; another has the rights of the one that it replaces. A
-    link goes on leading where it led.
+
+def write_atomically(path: Path, text: str, *, private: bool = False) -> None:
+    """Replace the file in one step: readers see the old text or the new text, never a part.
+
+    A `private` file can be read by this user only; otherwise a replaced file keeps its mode.
+    If `path` is a link, the link's target is replaced.
 
     Raises:
-        OSError: it cannot be written; the old one is still there.
+        OSError: the file cannot be written; the old one is unchanged.
     """
-    own = path.resolve()
-    part = own.with_suffix(".part")
+    target = path.resolve()
+    part = target.with_suffix(".part")
     try:
-        part.unlink(missing_ok=True)  # one that was left behind may be for others to read
+        part.unlink(missing_ok=True)  # a leftover file could be readable by other users
         part.touch(mode=0o600 if private else 0o666)
         with part.open("w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
-            if not own.exists():
+            if not target.exists():
+                # ext4 flushes the data before a rename that replaces a file, but not otherwise.
                 file.flush()
                 os.fsync(file.fileno())
             elif not private:
-                shutil.copymode(own, part)
-        part.replace(own)
+                shutil.copymode(target, part)
+        part.replace(target)
     except OSError:
-        with suppress(OSError):  # the first one says what is wrong
+        with suppress(OSError):  # the first error is the one to report
             part.unlink(missing_ok=True)
         raise

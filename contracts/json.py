@@ -1,4 +1,4 @@
-"""JSON as a value: its type, one spelling of it, and its digest."""
+"""JSON values: type, strict parser, canonical text and digest."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,19 +11,17 @@ Json: TypeAlias = str | int | float | bool | Sequence["Json"] | Mapping[str, "Js
 
 
 MAX_JSON_DEPTH = 100
-"""Values within values that are read; ours are never a quarter as deep."""
+"""Levels of nesting that `parse_json` accepts. Values that Harness writes have fewer than 25."""
 
 ObjectPairs: TypeAlias = list[tuple[str, Json]]
 
 
 def parse_json(text: str, pairs: Callable[[ObjectPairs], Json] = dict) -> Json:
-    """The value that a text of JSON, whoever wrote it, stands for.
-
-    `pairs` makes a value of an object.
+    """Parse untrusted JSON. `pairs` makes the value of an object from its keys and values.
 
     Raises:
-        ValueError: it is no JSON, holds a number that is none or is beyond all floats, or is
-            nested more than `NESTED` deep.
+        ValueError: invalid JSON, NaN or a number out of range, or nesting deeper than
+            `MAX_JSON_DEPTH`.
     """
     try:
         value: Json = json.loads(
@@ -52,25 +50,25 @@ def _check_depth(value: Json, left: int) -> None:
 
 
 def as_mapping(raw: object) -> Mapping[str, object]:
-    """The object that this is; an empty one where it is none."""
+    """Return `raw` if it is an object, else an empty one."""
     return raw if isinstance(raw, Mapping) else {}
 
 
 def as_mappings(raw: object) -> list[Mapping[str, object]]:
-    """The objects in this list; none where it is no list."""
-    found = raw if isinstance(raw, list) else []
-    return [part for part in found if isinstance(part, Mapping)]
+    """Return the objects in a list; an empty list if `raw` is no list."""
+    items = raw if isinstance(raw, list) else []
+    return [item for item in items if isinstance(item, Mapping)]
 
 
-def text_at(raw: object, *names: str) -> str:
-    """The text under these names, one inside the other; empty where there is none."""
-    for name in names:
-        raw = as_mapping(raw).get(name)
+def text_at(raw: object, *keys: str) -> str:
+    """Return the string at this path of keys, or an empty string."""
+    for key in keys:
+        raw = as_mapping(raw).get(key)
     return raw if isinstance(raw, str) else ""
 
 
 def canonical_json(value: Json) -> str:
-    """The one spelling of a value: keys sorted, no spaces, UTF-8 as it is.
+    """Return the canonical text of a value: sorted keys, no spaces, non-ASCII unescaped.
 
     Raises:
         ValueError: a number that JSON does not have, such as NaN.
@@ -81,17 +79,17 @@ def canonical_json(value: Json) -> str:
         separators=(",", ":"),
         ensure_ascii=False,
         allow_nan=False,
-        default=dict,  # frozen mappings
+        default=dict,  # MappingProxyType is not a dict
     )
 
 
 def json_digest(value: Json) -> str:
-    """64 hex digits that name this value and no other."""
+    """Return the SHA-256 of the canonical text as 64 hex digits."""
     return sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def deep_freeze(value: Json) -> Json:
-    """The same value, which nobody can change any more."""
+    """Return an immutable copy: mapping proxies and tuples, at every level."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: deep_freeze(item) for key, item in value.items()})
     if isinstance(value, Sequence) and not isinstance(value, str):

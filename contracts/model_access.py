@@ -1,4 +1,4 @@
-"""One agent's way to its model: what it may spend, what it spent, and where to ask."""
+"""Access of one agent to its model: the token's limits, its usage, and how to call the model."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,24 +12,23 @@ from contracts.run import DecisionCounts
 from contracts.tool import Guard
 
 DENIED_TOOL = "denied"
-"""The tool that a refused call names instead; its arguments are `call` and `reason`."""
+"""Replaces the name of a tool call that the gateway denied; arguments are `call` and `reason`."""
 
 BUDGET_EXCEEDED = "budget_exceeded"
-"""Stop reason of a reply that was not asked for any more; its content says what was spent."""
+"""Stop reason of a reply that the gateway made without the model because a limit was reached."""
 
 INTERNAL_AGENT = "harness"
-"""Stands for an agent where our own code asks the model, and judges tool calls itself."""
+"""Agent name for model calls by Harness itself. Their tool calls pass no guard in the gateway."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuardBounds:
-    """What an agent's guard goes by, besides the tools it allows. Nothing here is from data.
+    """What an agent's guard decides by, besides the allowed tools. All of it comes from the user.
 
-    `taint` names the untrusted origins that the agent sees. `protected` and `secret` are
-    patterns of files, `hosts` is where the run's egress leads. `changes` are the patterns of
-    protected files that `--allow-change` or the blueprint permits to change; no text of an
-    intent permits anything. With `ask` what is denied is a question to a person, whose answer
-    the agent waits for as long as `wait_s`.
+    `taint` names the untrusted origins that the agent sees. `protected` and `secret` are file
+    patterns, `hosts` are the hosts that egress reaches. `changes` are patterns of protected files
+    that `--allow-change` or the blueprint permits to change; an intent permits nothing. With
+    `ask`, a denied call becomes an approval, and the agent waits for it up to `wait_s` seconds.
     """
 
     taint: tuple[str, ...] = ()
@@ -43,11 +42,11 @@ class GuardBounds:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenSpec:
-    """What a token is worth: one agent, one model, these tools and so many turns.
+    """Permissions and limits of a gateway token: one agent and one model.
 
-    `allowed_tools` are the words of `nodes.agents.allowed_tools`; None allows all. Without
-    `bounds` nothing else is asked. A limit of None is no limit; the run's budget holds in
-    any case. `read` are the files with secrets that its conversation showed before.
+    `allowed_tools` uses the words of `nodes.agents.allowed_tools`; None allows every tool. Without
+    `bounds` only the allowed tools are checked. A limit of None means no limit; the run's budget
+    always applies. `read` lists files with secrets that this conversation has shown already.
     """
 
     node: str
@@ -71,30 +70,30 @@ class _Limits(Protocol):
 
 
 def limit_reached(limits: _Limits, turns: int, usage: Usage, *, in_flight: int = 0) -> str | None:
-    """The first limit that is reached and what was spent, or None while there is room.
+    """Return a message for the first limit that is reached, or None.
 
-    Turns that are `under_way` count as turns already.
+    Model calls that are `in_flight` count as turns.
     """
-    told = describe_usage(turns, usage)
+    used = describe_usage(turns, usage)
     if limits.turns is not None and turns + in_flight >= limits.turns:
-        return f"turn limit of {limits.turns} reached: {told}"
+        return f"turn limit of {limits.turns} reached: {used}"
     if limits.tokens is not None and usage.total >= limits.tokens:
-        return f"token limit of {limits.tokens} reached: {told}"
+        return f"token limit of {limits.tokens} reached: {used}"
     if limits.cost_usd is not None and usage.cost_usd >= limits.cost_usd:
-        return f"budget exceeded: ${usage.cost_usd:.4f} of ${limits.cost_usd:g}: {told}"
+        return f"budget exceeded: ${usage.cost_usd:.4f} of ${limits.cost_usd:g}: {used}"
     return None
 
 
 def describe_usage(turns: int, usage: Usage) -> str:
-    """What an agent spent, as errors tell it."""
+    """Return the usage as error messages show it."""
     return f"spent {turns} turns, {usage.total} tokens, ${usage.cost_usd:.4f}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentUsage:
-    """What was asked for under a token so far.
+    """Everything that was counted under one token.
 
-    `stopped` says which limit was reached, `outage` why the model did not answer at last.
+    `stopped` is the limit that was reached. `outage` is the reason why the last model call failed.
     """
 
     turns: int = 0
@@ -105,7 +104,7 @@ class AgentUsage:
     outage: str | None = None
 
     def __add__(self, later: "AgentUsage") -> "AgentUsage":
-        """Both together; why it ended is the later one's matter."""
+        """Return the sum; `stopped` and `outage` are those of the later one."""
         return AgentUsage(
             turns=self.turns + later.turns,
             usage=self.usage + later.usage,
@@ -118,10 +117,9 @@ class AgentUsage:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelAccess:
-    """An open way to a model. `token` is all that an agent in a sandbox needs of it.
+    """Open access to a model. An agent inside a sandbox needs only the `token`.
 
-    `settled` is `spent` of an agent that ended or was killed: it waits, at most a moment, until no
-    request is under way.
+    `final_usage` is for an agent that has ended: it waits briefly until no request is in flight.
     """
 
     token: str
@@ -131,11 +129,11 @@ class ModelAccess:
 
 
 OpenModelAccess = Callable[[TokenSpec], AbstractContextManager[ModelAccess]]
-"""Opens a way to a model; its token is worth nothing afterwards.
+"""Open access to a model; the token is revoked at the end of the `with` block.
 
 Raises:
     ModelUnavailable: the gateway does not answer.
 """
 
 MakeGuard = Callable[[str, TokenSpec], Guard]
-"""The guard for one token, from the run's id and the terms."""
+"""Return the guard of one token, from the run id and the token's spec."""

@@ -1,4 +1,4 @@
-"""One run: what its nodes are given, what each gives back, and the report at the end."""
+"""Data of one run: the context of its nodes, their results, and the report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,10 +12,28 @@ NodeStatus = Literal["success", "failure", "skipped"]
 NodeType = Literal["preflight", "deterministic", "agentic", "validate", "parallel", "compete"]
 RunStatus = Literal["success", "failure", "cancelled", "waiting"]
 
+_ATTEMPT = " (attempt "
+
+
+def attempt_name(name: str, number: int) -> str:
+    """Return the name of one attempt at a step or fix, such as `check/test (attempt 2)`."""
+    return f"{name}{_ATTEMPT}{number})"
+
+
+def without_attempt(name: str) -> str:
+    """Return the name of the step or fix without the attempt's number."""
+    return name.partition(_ATTEMPT)[0]
+
+
+def is_attempt(name: str) -> bool:
+    """Return True if the name has the form of an attempt's name, which nodes may not have."""
+    head, mark, number = name.rpartition(_ATTEMPT)
+    return bool(head and mark) and number.removesuffix(")").isdigit()
+
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionCounts:
-    """How many tool calls the guard let through and how many it refused."""
+    """Number of tool calls that the guard allowed and denied."""
 
     allowed: int = 0
     denied: int = 0
@@ -28,12 +46,12 @@ class DecisionCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeResult:
-    """How a node ended. A failure always says why in `error`.
+    """Result of a node. A failure always has an `error`.
 
-    `output` is for later nodes, prompts and people. `attempts` is filled by validate nodes
-    only, `lanes` by those with nodes beside each other: the results of these by name. `usage`,
-    `turns`, `tool_calls` (calls by tool name) and `decisions` are of agentic ones. `facts` are
-    what later nodes go by, and no agent can say.
+    `output` is text for later nodes, prompts and people. Only validate nodes set `attempts`. Only
+    parallel and compete nodes set `lanes`: the results of their inner nodes by name. `usage`,
+    `turns`, `tool_calls` (number of calls by tool) and `decisions` describe agents. `facts` are
+    for later nodes; agents cannot set them.
     """
 
     status: NodeStatus
@@ -63,7 +81,7 @@ class NodeResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One round of a validate node: its steps' results and the fix that followed, if any."""
+    """One round of a validate node: the results of its steps, and of the fix that followed."""
 
     number: int
     steps: Mapping[str, NodeResult]
@@ -72,11 +90,11 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """What a node may know of its run. Frozen: each result makes a new one.
+    """The run as a node sees it. It is immutable: each result makes a new context.
 
-    `work_dir` is the workspace inside the sandbox. `options` are the run's `--set k=v`.
-    `memory` is what worked before on tasks like this, for every agent's prompt. `env` is
-    passed to every command of ours in the sandbox.
+    `work_dir` is the workspace inside the sandbox. `options` come from `--set name=value`.
+    `memory` is added to the system prompt of every agent. `env` is set for every command that
+    nodes run in the sandbox.
     """
 
     run_id: str
@@ -92,16 +110,15 @@ class RunContext:
     results: Mapping[str, NodeResult] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_result(self, name: str, result: NodeResult) -> "RunContext":
-        """The same context with one more result, under `name`."""
+        """Return a new context with the result added under `name`."""
         return replace(self, results=MappingProxyType({**self.results, name: result}))
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
-    """One line of a run's report: a node and how it ended.
+    """One node in a run's report.
 
-    `raised` is true of a node that ended the run with an exception instead of a result, and of
-    the node around it; `error` then names the exception.
+    `raised` is True if an exception ended the node, or a node inside it; `error` names it.
     """
 
     name: str
@@ -120,7 +137,7 @@ class NodeReport:
 
 @dataclass(frozen=True, kw_only=True)
 class DiffStat:
-    """How much a run changed."""
+    """Size of a run's change."""
 
     files: int = 0
     insertions: int = 0
@@ -133,7 +150,7 @@ class DiffStat:
 
 @dataclass(frozen=True, kw_only=True)
 class SurfacedMemory:
-    """Ids of what memory showed the run."""
+    """Ids of the memory entries that were shown to the run's agents."""
 
     playbooks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -142,11 +159,10 @@ class SurfacedMemory:
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
-    """What `harness run --json` prints; its fields are the CLI's contract (ARCHITECTURE.md).
+    """Outcome of a run, and the JSON that `harness run --json` prints. Field names are public.
 
-    `failed_node` is the top-level node of the blueprint that ended the run by failing or by
-    raising an exception. None if no node did: an outage or a person stopped the run, or it waits
-    for an approval.
+    `failed_node` is the top-level node that ended the run by a failure or an exception. It is None
+    if no node did: after an outage, a cancellation, or while the run waits for an approval.
     """
 
     run_id: str

@@ -1,4 +1,4 @@
-"""What a sandbox is to those who work in one."""
+"""The interface of a sandbox: commands, files, ports, snapshots."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -7,44 +7,42 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, NewType, Protocol, Self
 
 DEFAULT_OUTPUT_LIMIT = 256 * 1024
-"""Bytes kept of each stream: the first quarter and the last three quarters of this."""
+"""Bytes kept of each stream: a quarter from the beginning, three quarters from the end."""
 
 DEFAULT_FILE_LIMIT = 64 * 1024 * 1024
-"""Bytes that one `read_file` gives at most, unless the caller says otherwise."""
+"""Largest file in bytes that `read_file` returns by default."""
 
 
 class CommitAuthor(NamedTuple):
-    """The author of a commit."""
+    """Author of a commit."""
 
     name: str
     email: str
 
 
 DEFAULT_AUTHOR = CommitAuthor("Harness", "harness@localhost")
-"""The author of commits in a sandbox, unless the repository names another."""
+"""Author of commits in a sandbox if the repository configures none."""
 
 SnapshotId = NewType("SnapshotId", str)
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
-"""Called in the thread that called `exec`, with raw bytes as they arrive."""
+"""Receives raw bytes as they arrive, in the thread that called `exec`."""
 Connect = Callable[[], socket.socket]
-"""Opens one connection to the outside. If it raises OSError, the client inside sees a connection
-reset."""
+"""Open one connection on the host. After an OSError the client inside sees a connection reset."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """One process to run: an argv, never a shell line.
+    """One process to run, as an argv.
 
-    `cwd` is absolute or relative to the workspace. `timeout_s=None` means no limit of
-    its own. `output_limit` is in bytes for each stream. Text for `stdin` goes as UTF-8.
-    `user` is a name or a number that the sandbox knows, and never root; None: its own user.
-    With `private`, no other process in the sandbox, not even a child, can reopen its stdin,
-    stdout or stderr.
+    `cwd` is absolute or relative to the workspace. `timeout_s=None` sets no limit. `output_limit`
+    is in bytes for each stream. A string for `stdin` is sent as UTF-8. `user` is a user name or id
+    inside the sandbox, but never root; None is the sandbox user. With `private`, no other process
+    in the sandbox, not even a child, can reopen stdin, stdout or stderr.
 
     Raises:
-        TypeError: `argv` is a string, or holds something that is not one.
-        ValueError: `argv` is empty, or an argument holds a NUL byte.
+        TypeError: `argv` is a string, or an argument is not a string.
+        ValueError: `argv` is empty, or an argument contains a NUL byte.
     """
 
     argv: Sequence[str]
@@ -60,7 +58,7 @@ class Command:
         if isinstance(self.argv, str):
             raise TypeError(
                 f"argv must be a list of strings, got the string {self.argv!r}; "
-                'for a shell line say ("sh", "-c", line)'
+                'for a shell line use ("sh", "-c", line)'
             )
         argv = tuple(self.argv)
         if any(not isinstance(part, str) for part in argv):
@@ -73,7 +71,7 @@ class Command:
 
     @property
     def stdin_bytes(self) -> bytes:
-        """What the process reads; lone surrogates of a text are the bytes that they stand for."""
+        """The bytes that the process reads; a lone surrogate becomes the byte that it escapes."""
         if isinstance(self.stdin, str):
             return self.stdin.encode(errors="surrogateescape")
         return self.stdin
@@ -81,14 +79,13 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecResult:
-    """How one command ended.
+    """Result of one command.
 
-    `launch_error` says why no process was started (missing binary, bad cwd, not
-    executable, unknown user); `exit_code` is then 127 or 126 as a shell would have it. A command
-    killed by signal N has exit code 128 + N; `out_of_memory` and `out_of_disk` say that the
-    sandbox's limit was why. `out_of_processes` says that the command failed or timed out, and that
-    the sandbox's limit of processes was reached while it ran. `stdout_size` and `stderr_size` count
-    all bytes that were written, also those that were not kept.
+    `launch_error` is set if no process was started (missing binary, bad cwd, not executable,
+    unknown user); `exit_code` is then 127 or 126, as in a shell. A command killed by signal N has
+    exit code 128 + N. `out_of_memory` and `out_of_disk` are set if the sandbox's limit caused the
+    kill, `out_of_processes` if the command failed or timed out and reached the process limit.
+    `stdout_size` and `stderr_size` count all bytes written, including those not kept.
     """
 
     exit_code: int
@@ -118,7 +115,7 @@ class ExecResult:
 
 
 class Sandbox(Protocol):
-    """A place where hostile code can run: a process tree and files, nothing else."""
+    """An isolated process tree with files, for running untrusted code."""
 
     @property
     def work_dir(self) -> str:
@@ -128,107 +125,107 @@ class Sandbox(Protocol):
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
         """Run argv in the sandbox and wait for it.
 
-        A command that runs longer than `command.timeout_s` is killed with its children
-        and returns `timed_out=True`, not an exception. Children that a command leaves
-        behind are killed and counted in `killed_children`.
+        A command that runs longer than `command.timeout_s` is killed with its children; the
+        result then has `timed_out=True`. Background processes that a command leaves are killed
+        and counted in `killed_children`.
 
         Raises:
-            SandboxLost: the sandbox is gone or cannot start a process.
+            SandboxLost: the sandbox no longer exists or cannot start a process.
         """
         ...
 
     def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
-        """Give the bytes of a regular file; `path` is absolute or relative to the workspace.
+        """Return the bytes of a regular file; `path` is absolute or relative to the workspace.
 
         Raises:
             SandboxFileMissing, SandboxFileDenied, SandboxNotAFile, SandboxFileTooLarge.
-            SandboxLost: the sandbox is gone.
+            SandboxLost: the sandbox no longer exists.
         """
         ...
 
     def write_file(self, path: str, data: bytes) -> None:
-        """Write the file whole, making its parent directories; an old one is replaced.
+        """Write or replace a file atomically; missing parent directories are created.
 
         Raises:
             SandboxFileDenied, SandboxNotAFile.
-            SandboxLost: the sandbox is gone.
+            SandboxLost: the sandbox no longer exists.
         """
         ...
 
     def upload_files(self, files: Mapping[str, bytes]) -> None:
-        """Write many files: path to content, as `write_file` does for one."""
+        """Write many files, given as path to content; see `write_file`."""
         ...
 
     def forward(self, port: int, connect: Connect) -> int:
-        """Lead 127.0.0.1:`port` inside to sockets that `connect` gives; the only way out there is.
+        """Forward 127.0.0.1:`port` inside the sandbox to sockets that `connect` opens.
 
-        Port 0 picks a free one; the port's number is returned. It stays open as long as the
-        sandbox lives, also after `restore`. `connect` is called in threads of the sandbox's
-        own, once for each connection, which closes what it got.
+        This is the only way out of a sandbox. Port 0 picks a free port; the port is returned. It
+        stays open until `teardown`, also after `restore`. Each connection calls `connect` in a
+        thread of its own and closes the socket at the end.
 
         Raises:
             ValueError: `port` is neither 0 nor from 1024 to 65535.
-            Unavailable: something inside has that port.
-            SandboxLost: the sandbox is gone.
+            Unavailable: a process inside already listens on the port.
+            SandboxLost: the sandbox no longer exists.
         """
         ...
 
     def snapshot(self) -> SnapshotId:
-        """Keep all files as they are now, under an id that `restore` takes.
+        """Save all files and return an id for `restore`.
 
         Raises:
-            SandboxLost: the sandbox is gone.
+            SandboxLost: the sandbox no longer exists.
         """
         ...
 
     def restore(self, snapshot: SnapshotId) -> None:
-        """Put all files back as they were at the snapshot; every process is ended.
+        """Restore all files from the snapshot and kill all processes.
 
         Raises:
-            SandboxLost: the sandbox, or the snapshot, is gone.
+            SandboxLost: the sandbox or the snapshot no longer exists.
         """
         ...
 
     def teardown(self) -> None:
-        """Remove the sandbox and its snapshots. Doing it twice is fine."""
+        """Remove the sandbox and its snapshots. A second call does nothing."""
         ...
 
 
 class PersistentSandbox(Sandbox, Protocol):
-    """A sandbox whose files can outlive it, and go on in others."""
+    """A sandbox whose files can be saved for other sandboxes."""
 
     def now(self) -> float:
-        """The time, in seconds since 1970, by the clock that its files' change times go by.
+        """Return the Unix time by the clock that stamps the sandbox's files, or 0.0 if unknown.
 
-        That is the engine's, which may be another machine. 0.0 when nobody can tell.
+        The Docker engine may run on another machine with another clock.
 
         Raises:
-            SandboxLost: the sandbox is gone.
+            SandboxLost: the sandbox no longer exists.
         """
         ...
 
     def changed_since(self, moment: float) -> bool:
-        """False only when no file that commands can write was touched since `moment`.
+        """Return False only if no writable file was changed since `moment`, a result of `now`.
 
-        `moment` is as `now` gave it. True also when nobody can tell in good time.
+        Return True also if the check takes too long.
 
         Raises:
-            SandboxLost: the sandbox is gone.
+            SandboxLost: the sandbox no longer exists.
         """
         ...
 
     def checkpoint(self, ttl_s: float) -> SnapshotId:
-        """A snapshot that outlives this sandbox and its process, for `ttl_s`.
+        """Save all files for `ttl_s` seconds, beyond the life of this sandbox and this process.
 
         Raises:
-            SandboxLost: the sandbox is gone.
+            SandboxLost: the sandbox no longer exists.
         """
         ...
 
     def fork(self, snapshot: SnapshotId) -> Self:
-        """Start another sandbox of the same kind from a snapshot; this one goes on.
+        """Start another sandbox of the same kind from a snapshot; this one keeps running.
 
         Raises:
-            SandboxLost: the snapshot is gone.
+            SandboxLost: the snapshot no longer exists.
         """
         ...

@@ -1,7 +1,9 @@
-"""Tools a model may call, and the decision about one call."""
+"""Tools that a model may call, the decision about one call, and the tools that run on the host."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from contracts.sandbox import Connect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +17,7 @@ class Tool:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """A call that a model asks for. `arguments` is the model's own text: JSON if we are lucky."""
+    """A call by a model. `arguments` is the model's text, which may be invalid JSON."""
 
     id: str
     name: str
@@ -24,12 +26,12 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Denied:
-    """The call may not go ahead. `reason` is written for the model and for a person.
+    """The call must not run. `reason` is for the model and for people.
 
-    A rule of the policy also says which it was (`C4`), which argument breaks it (`/to`), by
-    which tags, and by which way those came there, the origin first. `approval` is the id of the
-    question that waits for a person; `answer` is what is said of that, or by whom it is refused.
-    `also` are the other rules that the same call breaks: whoever lifts one lifts them all.
+    If a policy rule denied the call, `rule` (`C4`), `argument` (`/to`), `tags` and `provenance`
+    (the origin first) say which rule, by which argument, and where its tags came from. `approval`
+    is the id of the pending approval, `approval_note` its status for the model. `others` are the
+    denials by other rules; a person who approves the call lifts all of them.
     """
 
     reason: str
@@ -43,22 +45,57 @@ class Denied:
 
     @property
     def denials(self) -> tuple["Denied", ...]:
-        """This one, and the others."""
+        """This denial and the others."""
         return (self, *self.others)
 
     @property
     def message(self) -> str:
-        """All that the model is told."""
+        """The text for the model: all reasons and the status of the approval."""
         reasons = "; ".join(dict.fromkeys(one.reason for one in self.denials))
         return f"{reasons}. {self.approval_note}" if self.approval_note else reasons
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """The call may go ahead; `despite` is the denial that a person lifted for it, this once."""
+    """The call may run. `lifted_denial` is set if a person approved this one call."""
 
     lifted_denial: Denied | None = None
 
 
 Decision = Allowed | Denied
 Guard = Callable[[ToolCall], Decision]
+
+PLAYBOOK_TOOLS = (
+    "playbook_search",
+    "playbook_get",
+    "playbook_list",
+    "playbook_create",
+    "playbook_update",
+    "playbook_delete",
+)
+"""Names of all tools that run on the host. Model providers reject a dot in a name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpEndpoint:
+    """An MCP server (streamable HTTP) of one run, to be forwarded into the sandbox."""
+
+    connect: Connect
+    path: str
+    token: str
+    """Bearer token; it expires at the end of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolbox:
+    """Tools on the host that agents are offered besides their own."""
+
+    tools: tuple[Tool, ...]
+    run: Callable[[ToolCall], str]
+    """Run one call and return text for the model; an error is returned as text, too."""
+    prompt_section: Callable[[str, str], str]
+    """Return text for the system prompt about these tools, from an id and the prompt.
+
+    It is called before every model call; it searches memory once for each id."""
+    mcp_endpoint: Callable[[], McpEndpoint]
+    """Return the tools' MCP server. The first call starts it; the end of the run stops it."""

@@ -1,1 +1,1 @@
-"""Room of floor 1: the node types and how a node is executed."""
+"""Floor 1: the node types, and how one node is executed."""

@@ -1,114 +1,159 @@
-"""Ready work on what a run has changed, by git in the sandbox."""
+"""Node functions that use git in the sandbox: commits, uncommitted files, the diff to review."""
 
 import textwrap
-from functools import partial
 
 from contracts.false_changes import falsely_modified
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import DEFAULT_AUTHOR, Command, ExecResult, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
+from nodes.text import truncate_middle
 from nodes.types import NodeFunction
 
+MAX_DIFF_CHARS = 48 * 1024
+"""Longer diffs are truncated in a prompt; the agent can read the rest with git."""
+
+BASE_OPTION = "base"
+REVIEW_OPTIONS = {BASE_OPTION: "review the commits that HEAD adds to this branch, tag or commit"}
+
+_MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 _SUBJECT_WIDTH = 72
 _STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
-_IDENTITY = ("-c", f"user.name={DEFAULT_AUTHOR.name}", "-c", f"user.email={DEFAULT_AUTHOR.email}")
+_AUTHOR = ("-c", f"user.name={DEFAULT_AUTHOR.name}", "-c", f"user.email={DEFAULT_AUTHOR.email}")
 
 
 def current_commit(_: RunContext, sandbox: Sandbox) -> NodeResult:
-    """The commit that is checked out; its hash is the output."""
-    return _result(sandbox, "rev-parse", "--verify", "HEAD")
+    """Return the hash of the checked-out commit as output."""
+    commit = head_hash(sandbox)
+    return NodeResult.success(commit) if commit else NodeResult.failure("HEAD names no commit")
 
 
 def commit_since(base: str) -> NodeFunction:
-    """Work that commits all changes, with a message made from the intent.
+    """Return a node function that commits all changes, with a message made from the intent.
 
-    `base` names the node whose output is the commit the run started from. What the agent
-    committed itself counts; no change at all is a failure.
+    `base` names the node whose output is the commit that the run started from. If neither the work
+    tree nor HEAD has changed since, the node fails.
     """
 
-    def work(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-        same = falsely_modified(partial(_git_quietly, sandbox))
-        staged = _result(sandbox, "add", "--all")
+    def commit(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        unchanged = _falsely_modified(sandbox)
+        staged = _logged(sandbox, "add", "--all")
         if staged.status == "failure":
             return staged
-        if same:
-            _git_quietly(sandbox, ("update-index", "-z", "--index-info"), b"".join(same.values()))
+        if unchanged:
+            _git(sandbox, "update-index", "-z", "--index-info", stdin=b"".join(unchanged.values()))
         if not _git(sandbox, "diff", "--cached", "--quiet").ok:
             return _commit(sandbox, commit_message(ctx))
-        if current_commit(ctx, sandbox).output == ctx.results[base].output:
+        if head_hash(sandbox) == ctx.results[base].output:
             return NodeResult.failure("nothing was changed: there is nothing to commit")
         return NodeResult.success("everything was committed already")
 
-    return work
+    return commit
 
 
 def unchanged_since(base: str) -> NodeFunction:
-    """Work that checks that no file and no commit was added since the node `base` looked."""
+    """Return a node function that fails if files or commits were changed since the node `base`."""
 
-    def work(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-        if current_commit(ctx, sandbox).output != ctx.results[base].output:
+    def check(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        if head_hash(sandbox) != ctx.results[base].output:
             return NodeResult.failure("commits were added; this run may only read")
         changed = uncommitted_files(sandbox)
         if changed.status == "success" and changed.output:
             return NodeResult.failure("files were changed; this run may only read", changed.output)
         return changed
 
-    return work
+    return check
 
 
 def uncommitted_files(sandbox: Sandbox) -> NodeResult:
-    """The files that were changed, added or removed since the last commit, each on a line as
-    `git status` has it; a failure where git cannot tell."""
-    status = _git_quietly(sandbox, _STATUS)
+    """Return the files that differ from HEAD, one a line in the form of `git status`."""
+    status = _git(sandbox, *_STATUS)
     if not status.ok:
         return command_result(status, ("git", *_STATUS))
     entries = [entry for entry in status.stdout.split(b"\0") if entry]
-    same = falsely_modified(partial(_git_quietly, sandbox)) if entries else {}
-    changed = [entry for entry in entries if entry[:3] != b" M " or entry[3:] not in same]
+    unchanged = _falsely_modified(sandbox) if entries else {}
+    changed = [entry for entry in entries if entry[:3] != b" M " or entry[3:] not in unchanged]
     return NodeResult.success(b"\n".join(changed).decode(errors="replace"))
 
 
 def head_hash(sandbox: Sandbox) -> str:
-    """The hash of the commit that is checked out; empty where there is none."""
-    found = _git_quietly(sandbox, ("rev-parse", "--verify", "HEAD"))
-    return found.text.strip() if found.ok else ""
+    """Return the hash of the checked-out commit, or an empty string."""
+    return _text(sandbox, "rev-parse", "--verify", "HEAD") or ""
 
 
 def unchanged_from(commit: str, sandbox: Sandbox) -> bool:
-    """Whether all that git would keep is as in this commit; False where nobody can tell."""
+    """Return True if the work tree and HEAD equal the commit. Files that git ignores may differ."""
     changed = uncommitted_files(sandbox)
     if changed.status == "failure" or changed.output:
         return False
-    return _git_quietly(sandbox, ("diff", "--quiet", "--no-ext-diff", commit, "HEAD")).ok
+    return _git(sandbox, "diff", "--quiet", "--no-ext-diff", commit, "HEAD").ok
 
 
 def commit_message(ctx: RunContext) -> str:
-    """A subject of at most 72 characters, the rest of the intent, and the run's id."""
+    """Return a subject of at most 72 characters, the rest of the intent, and the run id."""
     first, _, rest = (ctx.intent.strip() or "Changes by Harness").partition("\n")
     subject = textwrap.shorten(first, _SUBJECT_WIDTH, placeholder=" …")
-    whole = "" if subject == first else first
-    body = "\n\n".join(part for part in (whole, rest.strip()) if part)
-    return "\n\n".join(part for part in (subject, body, f"Harness-Run: {ctx.run_id}") if part)
+    full_subject = "" if subject == first else first
+    parts = (subject, full_subject, rest.strip(), f"Harness-Run: {ctx.run_id}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def changes_to_review(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Return the commits and the diff between a base and HEAD.
+
+    The base is the merge base with the option `base`, or else with the first common main branch
+    that HEAD has left. Without one it is the parent commit, or the empty tree if HEAD has none.
+    """
+    asked = ctx.options.get(BASE_OPTION, "")
+    if asked and _text(sandbox, "rev-parse", "-q", "--verify", f"{asked}^{{commit}}") is None:
+        return NodeResult.failure(f"no commit {asked!r} in the sandbox, as --set base= asks for")
+    if asked and _git(sandbox, "merge-base", "--is-ancestor", "HEAD", asked).ok:
+        return NodeResult.failure(f"nothing to review: HEAD adds nothing to {asked!r}")
+    base, why = _review_base(sandbox, (asked,) if asked else _MAIN_BRANCHES)
+    span = f"{base}..HEAD"
+    log = _text(sandbox, "log", "--no-color", "--format=%h %an: %s", span) or ""
+    stat = _text(sandbox, "diff", "--no-color", "--no-ext-diff", "--stat", span) or ""
+    diff = _text(sandbox, "diff", "--no-color", "--no-ext-diff", span) or ""
+    if not diff:
+        return NodeResult.failure(f"nothing to review: {span} ({why}) changes nothing")
+    shown = truncate_middle(diff, MAX_DIFF_CHARS)
+    return NodeResult.success(f"{span} ({why})\n\n{log}\n\n{stat}\n\n{shown}")
+
+
+def _review_base(sandbox: Sandbox, branches: tuple[str, ...]) -> tuple[str, str]:
+    head = head_hash(sandbox)
+    for branch in branches:
+        base = _text(sandbox, "merge-base", "HEAD", branch)
+        if base and base != head:
+            return base, f"since it left {branch}"
+    if parent := _text(sandbox, "rev-parse", "-q", "--verify", "HEAD~1"):
+        return parent, "the last commit"
+    empty_tree = _text(sandbox, "hash-object", "-t", "tree", "/dev/null")
+    return empty_tree or "", "the first commit"
+
+
+def _falsely_modified(sandbox: Sandbox) -> dict[bytes, bytes]:
+    return dict(falsely_modified(lambda args, stdin: _git(sandbox, *args, stdin=stdin)))
 
 
 def _commit(sandbox: Sandbox, message: str) -> NodeResult:
-    identity = () if _git(sandbox, "config", "user.email").ok else _IDENTITY
+    author = () if _git(sandbox, "config", "user.email").ok else _AUTHOR
     commit = ("commit", "--quiet", "--no-verify", "--file=-")
-    made = _git(sandbox, *identity, *commit, stdin=message.encode(errors="replace"))
-    if not made.ok:
-        return command_result(made, ("git", *commit))
-    return _result(sandbox, "show", "--stat", "--format=%h %s", "HEAD")
+    done = _git(sandbox, *author, *commit, stdin=message.encode(errors="replace"))
+    if not done.ok:
+        return command_result(done, ("git", *commit))
+    return _logged(sandbox, "show", "--stat", "--format=%h %s", "HEAD")
 
 
-def _git_quietly(sandbox: Sandbox, args: tuple[str, ...], stdin: bytes = b"") -> ExecResult:
-    """What git says; whoever follows the run is not shown it."""
-    return sandbox.exec(Command(argv=("git", *args), stdin=stdin), discard_output)
-
-
-def _result(sandbox: Sandbox, *args: str) -> NodeResult:
-    return command_result(_git(sandbox, *args), ("git", *args))
+def _text(sandbox: Sandbox, *args: str) -> str | None:
+    result = _git(sandbox, *args)
+    return result.stdout.decode("utf-8", "replace").strip() if result.ok else None
 
 
 def _git(sandbox: Sandbox, *args: str, stdin: bytes = b"") -> ExecResult:
-    return sandbox.exec(Command(argv=("git", *args), stdin=stdin))
+    return sandbox.exec(Command(argv=("git", *args), stdin=stdin), discard_output)
+
+
+def _logged(sandbox: Sandbox, *args: str) -> NodeResult:
+    """Run git with live output."""
+    return command_result(sandbox.exec(Command(argv=("git", *args))), ("git", *args))

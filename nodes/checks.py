@@ -1,4 +1,4 @@
-"""Ready preflight checks and conditions."""
+"""Node functions for preflight nodes, and conditions to skip a node."""
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Command, Sandbox
@@ -7,14 +7,14 @@ from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.types import NodeFunction, SkipCondition
 
-_NAME_MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done'
+_PRINT_MISSING = 'for tool; do command -v "$tool" >/dev/null || echo "$tool"; done'
 
 
 def has_tools(*names: str) -> NodeFunction:
-    """Check that the sandbox has these programs; all missing ones are named at once."""
+    """Check that the sandbox has these programs. The error lists all that are missing."""
 
     def check(_: RunContext, sandbox: Sandbox) -> NodeResult:
-        look = _look_for(names)
+        look = _print_missing(names)
         result = sandbox.exec(look, discard_output)
         if not result.ok:
             return command_result(result, look.argv)
@@ -26,30 +26,30 @@ def has_tools(*names: str) -> NodeFunction:
 
 
 def missing_programs_among(sandbox: Sandbox, *names: str) -> tuple[str, ...]:
-    """Those of these programs that the sandbox lacks; empty if it cannot be asked."""
-    result = sandbox.exec(_look_for(names), discard_output)
+    """Return the programs that the sandbox lacks; none if the check itself fails."""
+    result = sandbox.exec(_print_missing(names), discard_output)
     return tuple(result.text.split()) if result.ok else ()
 
 
 def missing_tools_message(*names: str) -> str:
-    """The message for a person when the sandbox lacks programs."""
+    """Return the error for programs that the sandbox lacks."""
     return (
         f"not in the sandbox: {', '.join(names)}. Programs come from the sandbox image: "
         "set `sandbox.image` to one that has them, see docs/how-to/image.md"
     )
 
 
-def _look_for(names: tuple[str, ...]) -> Command:
-    return Command(argv=("sh", "-c", _NAME_MISSING, "sh", *names))
+def _print_missing(names: tuple[str, ...]) -> Command:
+    return Command(argv=("sh", "-c", _PRINT_MISSING, "sh", *names))
 
 
 def was_skipped(node: str) -> SkipCondition:
-    """A condition to skip by: an earlier node was skipped, as one that looks for tests is."""
+    """Return a condition that is True if an earlier node was skipped."""
     return lambda ctx: ctx.results[node].status == "skipped"
 
 
 def work_tree_clean(_: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Check that no file in the workspace was changed, added or removed since the last commit."""
+    """Check that the workspace has no uncommitted changes."""
     changed = uncommitted_files(sandbox)
     if changed.status == "failure":
         return changed

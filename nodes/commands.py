@@ -1,4 +1,4 @@
-"""Ready work: run a command in the sandbox, and say well how it ended."""
+"""Node functions that run a command in the sandbox."""
 
 import re
 import shlex
@@ -19,23 +19,23 @@ def command(
     timeout_s: float | None = None,
     env: Mapping[str, str] | None = None,
 ) -> NodeFunction:
-    """Work that runs `argv`; a failed command is a failed node.
+    """Return a node function that runs `argv`. A failed command is a failed node.
 
-    Raises (here, not when it runs):
-        TypeError: an argument is not a string, or the only one is a line of words.
+    Raises (when the blueprint is loaded):
+        TypeError: an argument is not a string, or the only argument is a whole command line.
     """
     if len(argv) == 1 and isinstance(argv[0], str) and len(argv[0].split()) > 1:
         parts = ", ".join(map(repr, argv[0].split()))
         raise TypeError(
             f"command({argv[0]!r}) names one program with spaces in its name: "
-            f"say command({parts}), or shell(…) for a shell line"
+            f"use command({parts}), or shell(…) for a shell line"
         )
     to_run = Command(argv=argv, cwd=cwd, timeout_s=timeout_s, env=env or {})
 
-    def work(_: RunContext, sandbox: Sandbox) -> NodeResult:
+    def run(_: RunContext, sandbox: Sandbox) -> NodeResult:
         return command_result(sandbox.exec(to_run), to_run.argv)
 
-    return work
+    return run
 
 
 def shell(
@@ -45,15 +45,15 @@ def shell(
     timeout_s: float | None = None,
     env: Mapping[str, str] | None = None,
 ) -> NodeFunction:
-    """Work that gives a line to `sh -c`: for lines the blueprint's author wrote, never a model."""
+    """Return a node function that runs a line with `sh -c`. Never pass a model's text."""
     return command("sh", "-c", line, cwd=cwd, timeout_s=timeout_s, env=env)
 
 
 def parse_command_line(line: str) -> tuple[str, ...]:
-    """The argv for a line a person typed, as in `--set test="pytest -q tests/unit"`.
+    """Return the argv for a line from a user, as in `--set test="pytest -q tests/unit"`.
 
-    Plain words become the argv itself, so that a missing program is told as one. A line
-    with shell syntax (pipes, globs, variables, `A=b` in front) goes to `sh -c` as it is.
+    Plain words become the argv itself, so that a missing program is reported as such. A line with
+    shell syntax (pipes, globs, variables, `A=b` in front) is passed to `sh -c`.
 
     Raises:
         OptionInvalid: the line is blank, or a quote is not closed.
@@ -68,32 +68,27 @@ def parse_command_line(line: str) -> tuple[str, ...]:
 
 
 def command_result(result: ExecResult, argv: Sequence[str]) -> NodeResult:
-    """The node result of a command: its output, and on failure why, with the command named."""
+    """Return the node result of a command; the error names the command and the reason."""
     if result.ok:
         return NodeResult.success(result.text)
     return NodeResult.failure(f"{shlex.join(argv)!r} {_reason(result)}", result.text)
 
 
 def _reason(result: ExecResult) -> str:
+    too_many = ": the sandbox's limit of processes was reached" if result.out_of_processes else ""
     if result.launch_error is not None:
         return f"could not be started: {result.launch_error}"
     if result.timed_out:
-        return f"timed out after {result.duration_ms / 1000:.1f} s{_limit(result)}"
+        return f"timed out after {result.duration_ms / 1000:.1f} s{too_many}"
     if result.out_of_memory:
         return "was killed: the sandbox is out of memory"
     if result.out_of_disk:
         return "was killed: the sandbox is out of disk"
-    return f"failed with exit code {result.exit_code}{_cause(result)}"
+    return f"failed with exit code {result.exit_code}{too_many or _signal_name(result.exit_code)}"
 
 
-def _cause(result: ExecResult) -> str:
-    """What an exit code leaves out: the limit that was reached, or the signal by name."""
+def _signal_name(exit_code: int) -> str:
     try:
-        by_signal = f": killed by {signal.Signals(result.exit_code - 128).name}"
+        return f": killed by {signal.Signals(exit_code - 128).name}"
     except ValueError:
-        by_signal = ""
-    return _limit(result) or by_signal
-
-
-def _limit(result: ExecResult) -> str:
-    return ": the sandbox's limit of processes was reached" if result.out_of_processes else ""
+        return ""

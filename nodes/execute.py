@@ -1,14 +1,13 @@
-"""How one node is executed. The validate loop lives here, once."""
+"""Execute one node. `_validate` is the loop of steps and fixes."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from reprlib import repr as shortly
+from reprlib import repr as short_repr
 from time import monotonic
 from typing import assert_never, get_args
 
 from contracts.errors import NodeBroken
-from contracts.names import attempt_name
-from contracts.run import Attempt, NodeResult, NodeStatus, RunContext
+from contracts.run import Attempt, NodeResult, NodeStatus, RunContext, attempt_name
 from contracts.sandbox import Sandbox
 from nodes.text import truncate_middle
 from nodes.types import (
@@ -23,15 +22,13 @@ from nodes.types import (
 )
 
 RunNode = Callable[[Node, RunContext], NodeResult]
-"""Runs one node of any type; a validate node asks it for its steps and fixes."""
+"""Run a node of any type. A validate node calls it for its steps and fixes."""
 
 RunLanes = Callable[[Parallel | Compete, RunContext], NodeResult]
-"""Runs the nodes that stand beside each other in a node."""
+"""Run the inner nodes of a parallel or compete node."""
 
 RunAgent = Callable[[Agentic, RunContext, Sandbox], NodeResult]
-"""Lets an agent do an agentic node."""
-
-_NO_TIME = "not begun: the {:g} s that all attempts may take were over"
+"""Run an agentic node with its agent."""
 
 
 def execute_node(
@@ -43,12 +40,12 @@ def execute_node(
     run_node: RunNode,
     run_lanes: RunLanes,
 ) -> NodeResult:
-    """Execute one node and give its result, with the time it took.
+    """Execute one node and return its result with the duration.
 
-    What the node's own function raises is not caught: it is an outage or a bug.
+    Exceptions of the node's own function are not caught: they are outages or bugs.
 
     Raises:
-        NodeBroken: what the function gave is no result.
+        NodeBroken: the function returned no `NodeResult`.
     """
     started = monotonic()
     match node:
@@ -68,11 +65,11 @@ def execute_node(
     return replace(result, duration_ms=round((monotonic() - started) * 1000))
 
 
-def _checked(node: str, given: object) -> NodeResult:
-    if isinstance(given, NodeResult) and given.status in get_args(NodeStatus):
-        return given
+def _checked(node: str, value: object) -> NodeResult:
+    if isinstance(value, NodeResult) and value.status in get_args(NodeStatus):
+        return value
     raise NodeBroken(
-        f"node {node!r} of the blueprint gave {shortly(given)}, which is no result: "
+        f"node {node!r} of the blueprint returned {short_repr(value)}, which is no NodeResult: "
         "return NodeResult.success(…) or NodeResult.failure(…)"
     )
 
@@ -82,13 +79,14 @@ def _validate(node: Validate, ctx: RunContext, run_node: RunNode) -> NodeResult:
     attempts: tuple[Attempt, ...] = ()
     for number in range(1, node.max_retries + 2):
         attempt = _run_steps(node, ctx, run_node, number=number, deadline=deadline)
-        result = _verdict(node, (*attempts, attempt))
+        result = _result_of(node, (*attempts, attempt))
         if result.status == "success" or number > node.max_retries or _is_over(deadline):
             return result
+        limits_s = (node.on_failure.timeout_s, _left_s(deadline))
         fix = replace(
             node.on_failure,
             name=attempt_name(node.on_failure.name, number),
-            timeout_s=_shorter(node.on_failure.timeout_s, _left(deadline)),
+            timeout_s=min((limit for limit in limits_s if limit is not None), default=None),
         )
         fixed = run_node(fix, with_step_results(ctx, node, attempt).with_result(node.name, result))
         attempts = (*attempts, replace(attempt, fix=fixed))
@@ -101,34 +99,33 @@ def _run_steps(
     results: dict[str, NodeResult] = {}
     for step in node.steps:
         if _is_over(deadline):
-            results[step.name] = NodeResult.failure(_NO_TIME.format(node.timeout_s))
+            error = f"not started: the time limit of {node.timeout_s:g} s for all attempts is over"
+            results[step.name] = NodeResult.failure(error)
             continue
-        inner = Deterministic(
-            name=attempt_name(step_name(node, step.name), number),
-            description=node.description,
-            exec=step.exec,
-            timeout_s=_left(deadline),
+        check = Deterministic(
+            attempt_name(step_name(node, step.name), number),
+            node.description,
+            step.exec,
+            timeout_s=_left_s(deadline),
         )
-        results[step.name] = run_node(inner, ctx)
+        results[step.name] = run_node(check, ctx)
     return Attempt(number=number, steps=results)
 
 
 def with_step_results(ctx: RunContext, node: Validate, attempt: Attempt) -> RunContext:
-    """The context with the results of an attempt's steps, as later nodes find them."""
+    """Return the context with the results of an attempt's steps, as `node/step`."""
     for name, result in attempt.steps.items():
         ctx = ctx.with_result(step_name(node, name), result)
     return ctx
 
 
-def _verdict(node: Validate, attempts: tuple[Attempt, ...]) -> NodeResult:
-    failed = {n: r for n, r in attempts[-1].steps.items() if r.status == "failure"}
+def _result_of(node: Validate, attempts: tuple[Attempt, ...]) -> NodeResult:
+    steps = attempts[-1].steps
+    failed = {name: result for name, result in steps.items() if result.status == "failure"}
     rounds = f"{len(attempts)} attempt{'s' if len(attempts) > 1 else ''}"
     if not failed:
-        return NodeResult(
-            status="success",
-            output=f"{', '.join(attempts[-1].steps)}: passed after {rounds}",
-            attempts=attempts,
-        )
+        output = f"{', '.join(steps)}: passed after {rounds}"
+        return NodeResult(status="success", output=output, attempts=attempts)
     details = (f"## {name}\n{r.error or 'failed'}\n\n{r.output}" for name, r in failed.items())
     return NodeResult(
         status="failure",
@@ -142,9 +139,5 @@ def _is_over(deadline: float | None) -> bool:
     return deadline is not None and monotonic() >= deadline
 
 
-def _left(deadline: float | None) -> float | None:
+def _left_s(deadline: float | None) -> float | None:
     return None if deadline is None else max(deadline - monotonic(), 0.001)
-
-
-def _shorter(own: float | None, left: float | None) -> float | None:
-    return left if own is None else own if left is None else min(own, left)

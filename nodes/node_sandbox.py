@@ -4,33 +4,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from time import monotonic
 
-from contracts.sandbox import (
-    DEFAULT_FILE_LIMIT,
-    Command,
-    Connect,
-    ExecResult,
-    OnOutput,
-    Sandbox,
-    SnapshotId,
-    Stream,
-)
+from contracts.sandbox import Command, ExecResult, OnOutput, Sandbox, Stream
 from nodes.text import strip_control_characters
 
 LineSink = Callable[[str], None]
 
 MAX_LIVE_LINES = 2_000
-"""Lines that one node may send to the live log; its result still keeps head and tail."""
+"""Lines that one node may send to the live log."""
 
 MAX_LINE = 2_000
 """Characters of one live line."""
 
 
 def discard_output(_: Stream, __: bytes) -> None:
-    """For `exec`: a look of our own, which nobody needs to watch."""
+    """An `on_output` that keeps a command's output out of the live log."""
 
 
 class LiveLines:
-    """Turns bytes as they arrive into whole, inert lines for `sink`."""
+    """Splits output that arrives in chunks into lines for `sink`, without control characters."""
 
     def __init__(self, sink: LineSink) -> None:
         self._sink = sink
@@ -44,7 +35,7 @@ class LiveLines:
             self._send(line)
 
     def close(self) -> None:
-        """Send what is left of a last line that had no newline."""
+        """Send the last line of each stream if it had no newline."""
         for stream, rest in self._rest.items():
             self._rest[stream] = b""
             if rest:
@@ -59,7 +50,7 @@ class LiveLines:
 
 
 class NodeSandbox:
-    """A `Sandbox` that adds `env` to every command and lets none outlive `timeout_s`."""
+    """A `Sandbox` that adds `env` to every command and ends commands at the node's deadline."""
 
     def __init__(
         self, inner: Sandbox, *, env: Mapping[str, str], timeout_s: float | None, sink: LineSink
@@ -68,14 +59,18 @@ class NodeSandbox:
         self._env = env
         self._deadline = None if timeout_s is None else monotonic() + timeout_s
         self._live = LiveLines(sink)
-
-    @property
-    def work_dir(self) -> str:
-        return self._inner.work_dir
+        self.work_dir = inner.work_dir
+        self.read_file = inner.read_file
+        self.write_file = inner.write_file
+        self.upload_files = inner.upload_files
+        self.forward = inner.forward
+        self.snapshot = inner.snapshot
+        self.restore = inner.restore
+        self.teardown = inner.teardown
 
     @property
     def out_of_time(self) -> bool:
-        """True once the node's deadline has passed."""
+        """True after the node's deadline."""
         return self._deadline is not None and monotonic() >= self._deadline
 
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
@@ -91,26 +86,5 @@ class NodeSandbox:
     def _time_for(self, command: Command) -> float | None:
         if self._deadline is None:
             return command.timeout_s
-        left = max(self._deadline - monotonic(), 0.001)
-        return left if command.timeout_s is None else min(left, command.timeout_s)
-
-    def read_file(self, path: str, limit: int = DEFAULT_FILE_LIMIT) -> bytes:
-        return self._inner.read_file(path, limit)
-
-    def write_file(self, path: str, data: bytes) -> None:
-        self._inner.write_file(path, data)
-
-    def upload_files(self, files: Mapping[str, bytes]) -> None:
-        self._inner.upload_files(files)
-
-    def forward(self, port: int, connect: Connect) -> int:
-        return self._inner.forward(port, connect)
-
-    def snapshot(self) -> SnapshotId:
-        return self._inner.snapshot()
-
-    def restore(self, snapshot: SnapshotId) -> None:
-        self._inner.restore(snapshot)
-
-    def teardown(self) -> None:
-        self._inner.teardown()
+        left_s = max(self._deadline - monotonic(), 0.001)
+        return left_s if command.timeout_s is None else min(left_s, command.timeout_s)

@@ -1,14 +1,16 @@
-"""Text from a sandbox made fit for people: inert, bounded, without secrets. Pure."""
+"""Untrusted text, made safe to show and to store."""
 
 import re
 from collections.abc import Callable, Mapping
 from unicodedata import category
 
+from contracts.errors import BadInput
+
 MAX_OUTPUT_CHARS = 64 * 1024
 """Characters of output that one node result keeps."""
 
 MIN_SECRET_LENGTH = 8
-"""Shorter values are not redacted: they would blank out half of every log."""
+"""Shorter values are not redacted: a value such as `true` occurs all over a log."""
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 _ESCAPE = re.compile(
@@ -16,55 +18,66 @@ _ESCAPE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # titles, links, device strings
     r"|\x1b."
 )
-_TICKS = re.compile(r"`{3,}")
+_BACKTICKS = re.compile(r"`{3,}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_VARIANTS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
-"""Marks that choose a shape for the sign before them: a text can be hidden in a row of them."""
+_VARIATION_SELECTORS = ((0x180B, 0x180F), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+"""Invisible marks that choose a glyph. A whole text can be encoded in a row of them."""
 
-_SEEN_AS_NOTHING = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
-    chr(code) for first, last in _VARIANTS for code in range(first, last + 1)
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0").union(
+    chr(code) for first, last in _VARIATION_SELECTORS for code in range(first, last + 1)
 )
-"""Letters and marks that leave a gap, or nothing."""
+"""Printable characters that show as a gap or as nothing."""
 
-_IN_COLOUR_OR_NOT = "\ufe0e\ufe0f"
-"""Follow a sign such as the one of warning wherever it is written in the usual way."""
+_EMOJI_SELECTORS = "\ufe0e\ufe0f"
+"""Normal after a symbol such as the warning sign."""
 
 Redact = Callable[[str], str]
 
 
-def strip_control_characters(text: str) -> str:
-    """The text without terminal escapes, control characters, direction overrides and half letters.
+def check_text(field_name: str, text: str) -> None:
+    """Refuse text that files, databases and models do not accept.
 
-    A model may write half a letter, and no file of UTF-8 takes it.
+    Raises:
+        BadInput: the text contains NUL, or is not valid UTF-8.
     """
+    if "\0" in text:
+        raise BadInput(f"{field_name} holds a NUL character: it must be text")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        bad = text[error.start]
+        raise BadInput(f"{field_name} holds {bad!r}: it must be text in UTF-8") from error
+
+
+def strip_control_characters(text: str) -> str:
+    """Remove terminal escapes, control characters, direction overrides and lone surrogates."""
     return _CONTROL.sub("", _ESCAPE.sub("", text.replace("\r\n", "\n")))
 
 
 def escape_invisible(text: str) -> str:
-    """The text with all that a reader would not see spelled out, as in `\\x1b`; nothing is lost.
+    """Spell out everything that a reader would not see, as in `\\x1b`. Nothing is removed.
 
-    For whoever decides about it: escapes, control characters, direction overrides, blanks of no
-    width and unusual spaces. Lines and tabs stay, and the one mark that has a sign in colour.
+    Use it for text that a person decides about. Lines, tabs and emoji selectors after a symbol
+    stay as they are.
     """
-    if text.isprintable() and _SEEN_AS_NOTHING.isdisjoint(text):
+    if text.isprintable() and _INVISIBLE.isdisjoint(text):
         return text
     pairs = zip(f" {text}", text, strict=False)
-    return "".join(char if _is_seen(char, before) else _spelled(char) for before, char in pairs)
+    return "".join(
+        char if _is_visible(char, before) else char.encode("unicode_escape").decode()
+        for before, char in pairs
+    )
 
 
-def _is_seen(char: str, before: str) -> bool:
-    if char in _IN_COLOUR_OR_NOT:
+def _is_visible(char: str, before: str) -> bool:
+    if char in _EMOJI_SELECTORS:
         return category(before).startswith("S")
-    return (char.isprintable() and char not in _SEEN_AS_NOTHING) or char in "\n\t"
-
-
-def _spelled(char: str) -> str:
-    return char.encode("unicode_escape").decode()
+    return (char.isprintable() and char not in _INVISIBLE) or char in "\n\t"
 
 
 def truncate_middle(text: str, limit: int = MAX_OUTPUT_CHARS) -> str:
-    """At most about `limit` characters: the first quarter and the rest from the end."""
+    """Keep about `limit` characters: a quarter from the beginning, the rest from the end."""
     if len(text) <= limit:
         return text
     head, tail = limit // 4, limit - limit // 4
@@ -73,14 +86,23 @@ def truncate_middle(text: str, limit: int = MAX_OUTPUT_CHARS) -> str:
 
 
 def code_block(text: str, language: str = "") -> str:
-    """The text between fences that are longer than any inside it, so that it cannot close them."""
-    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=2)
+    """Return a Markdown code block. Its fence is longer than any in the text, so it holds."""
+    longest = max((len(ticks) for ticks in _BACKTICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}"
 
 
+def one_line(text: str, limit: int = 120) -> str:
+    """Return the first line that is not blank, without control characters, shortened."""
+    lines = (
+        " ".join(strip_control_characters(line).split()) for line in text[:10_000].splitlines()
+    )
+    first = next((line for line in lines if line), "")
+    return first if len(first) <= limit else first[: limit - 1] + "…"
+
+
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables whose names sound secret, the longest first."""
+    """Return the values of variables with secret-sounding names, the longest first."""
     values = {
         value
         for name, value in environ.items()
@@ -90,7 +112,7 @@ def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def make_redactor(environ: Mapping[str, str]) -> Redact:
-    """A function that blanks out the values of variables whose names sound secret."""
+    """Return a function that replaces the values of `secret_values` with `[redacted]`."""
     secrets = secret_values(environ)
     if not secrets:
         return lambda text: text

@@ -1,8 +1,8 @@
-"""The node types. A node is data: what to do, never how it is run."""
+"""The node types. A node is data: it says what to do, and `nodes.execute` does it."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from contracts.errors import BlueprintInvalid
 from contracts.run import NodeResult, NodeType, RunContext
@@ -16,14 +16,15 @@ DEFAULT_MAX_RETRIES = 2
 DEFAULT_MAX_TURNS = 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Common:
+@dataclass(frozen=True)
+class _NodeBase:
     name: str
     description: str
+    _: KW_ONLY
     skip: SkipCondition | None = None
-    """The node is skipped when this is true of the context."""
+    """The node is skipped if this returns True."""
     timeout_s: float | None = None
-    """The node's commands and agents together may take this long. None: no limit of its own."""
+    """Time limit for all commands and agents of the node together. None sets no limit."""
 
     def __post_init__(self) -> None:
         _check_name("node", self.name)
@@ -34,23 +35,23 @@ class _Common:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preflight(_Common):
-    """Is everything there that the run needs?"""
+@dataclass(frozen=True)
+class Preflight(_NodeBase):
+    """Check a requirement of the run."""
 
     check: NodeFunction
 
 
-@dataclass(frozen=True, kw_only=True)
-class Deterministic(_Common):
-    """Exact commands."""
+@dataclass(frozen=True)
+class Deterministic(_NodeBase):
+    """Run fixed commands."""
 
     exec: NodeFunction
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agentic(_Common):
-    """An agent decides. `agent` and `model` default to the run's own.
+class Agentic(_NodeBase):
+    """Give a prompt to an agent. `agent` and `model` default to the run's.
 
     `allowed_tools=None` allows every tool; see `nodes.agents.allowed_tools` for the words.
     """
@@ -58,21 +59,23 @@ class Agentic(_Common):
     prompt: MakePrompt
     agent: str | None = None
     model: str | None = None
-    allowed_tools: tuple[str, ...] | None = None
+    allowed_tools: Sequence[str] | None = None
     max_turns: int = DEFAULT_MAX_TURNS
     max_tokens: int | None = None
-    """Tokens of all kinds, cache reads included, after which it stops; None: no such limit."""
+    """Limit for tokens of all kinds, cache reads included. None sets no limit."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.allowed_tools is not None:
+            object.__setattr__(self, "allowed_tools", tuple(self.allowed_tools))
         _check_count(self.name, "max_turns", self.max_turns, least=1)
         if self.max_tokens is not None:
             _check_count(self.name, "max_tokens", self.max_tokens, least=1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ValidationStep:
-    """One check of a validate node."""
+    """One check of a validate or compete node."""
 
     name: str
     exec: NodeFunction
@@ -82,18 +85,19 @@ class ValidationStep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Validate(_Common):
-    """Run the steps; while any fails let `on_failure` fix, then run them all again.
+class Validate(_NodeBase):
+    """Run all steps. While one fails, run the agent `on_failure` and then all steps again.
 
     The steps run at most `max_retries + 1` times.
     """
 
-    steps: tuple[ValidationStep, ...]
+    steps: Sequence[ValidationStep]
     on_failure: Agentic
     max_retries: int = DEFAULT_MAX_RETRIES
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "steps", tuple(self.steps))
         if not self.steps:
             raise BlueprintInvalid(f"validate node {self.name!r} has no steps: it needs one")
         names = [step.name for step in self.steps]
@@ -103,22 +107,24 @@ class Validate(_Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parallel(_Common):
-    """Lanes of nodes, at the same time and in the same files; fails when any node in them does."""
+class Parallel(_NodeBase):
+    """Run lanes of nodes at the same time in the same files. It fails if any of the nodes fails."""
 
     lanes: tuple[tuple["Node", ...], ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.lanes or not all(self.lanes):
-            raise BlueprintInvalid(f"parallel node {self.name!r} has an empty lane, or none")
+            raise BlueprintInvalid(
+                f"parallel node {self.name!r} has no lanes or an empty lane: give each lane a node"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompeteEntry:
-    """What one agent of a compete node made: its results and its checks', lines changed.
+    """Work of one agent of a compete node: results of the agent and its steps, lines changed.
 
-    `lines` are infinite where nobody can count them.
+    `lines` is infinite if git cannot count them.
     """
 
     name: str
@@ -127,22 +133,22 @@ class CompeteEntry:
 
     @property
     def passed(self) -> bool:
-        """True when neither the agent nor a check failed."""
+        """True if neither the agent nor a step failed."""
         return all(result.status != "failure" for result in self.results.values())
 
 
 Judge = Callable[[RunContext, Sequence[CompeteEntry]], str]
-"""Names the winner among the entries that passed; there is at least one."""
+"""Return the name of the winner among the entries that passed; there is at least one."""
 
 
 def fewest_lines_changed(_: RunContext, entries: Sequence[CompeteEntry]) -> str:
-    """The default judge: the fewest lines changed; of equals, the first."""
+    """The default judge: the entry with the fewest changed lines wins, the first one of equals."""
     return min(entries, key=lambda entry: entry.lines).name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compete(_Common):
-    """Agents that do the same in forks of the files; the run goes on with the winner's."""
+class Compete(_NodeBase):
+    """Run several agents on forks of the files, and continue with the winner's files."""
 
     entrants: tuple[Agentic, ...]
     steps: tuple[ValidationStep, ...]
@@ -158,9 +164,19 @@ class Compete(_Common):
 
 Node = Preflight | Deterministic | Agentic | Validate | Parallel | Compete
 
+NODE_TYPES: dict[type[Node], NodeType] = {
+    Preflight: "preflight",
+    Deterministic: "deterministic",
+    Agentic: "agentic",
+    Validate: "validate",
+    Parallel: "parallel",
+    Compete: "compete",
+}
+"""The type of a node in reports, logs and tags."""
+
 
 def inner_nodes(node: Node) -> tuple[Node, ...]:
-    """The nodes inside a node, at any depth, that have a line of their own in a report."""
+    """Return all nodes inside a node, at any depth. Reports show each of them."""
     match node:
         case Validate():
             return (node.on_failure,)
@@ -173,7 +189,7 @@ def inner_nodes(node: Node) -> tuple[Node, ...]:
 
 
 def step_names(node: Node) -> tuple[str, ...]:
-    """The names under which later nodes find the results of a node's own steps."""
+    """Return the keys of the results of a node's own steps in `ctx.results`."""
     match node:
         case Validate():
             return tuple(step_name(node, step.name) for step in node.steps)
@@ -184,32 +200,21 @@ def step_names(node: Node) -> tuple[str, ...]:
 
 
 def step_name(node: Node, step: str) -> str:
-    """The name under which a later node finds a step's result in `ctx.results`."""
+    """Return the key of a step's result in `ctx.results`, such as `check/test`."""
     return f"{node.name}/{step}"
 
 
-def _check_name(what: str, name: str) -> None:
+def _check_name(kind: str, name: str) -> None:
     if not name.strip():
-        raise BlueprintInvalid(f"a {what} has an empty name: give each {what} a name of its own")
+        raise BlueprintInvalid(f"a {kind} has an empty name: give each {kind} a name of its own")
     if not name.isprintable():
         raise BlueprintInvalid(
-            f"a {what} is called {name!r}: a name is one line without control characters"
+            f"a {kind} is called {name!r}: a name is one line without control characters"
         )
 
 
-def _check_count(node: str, what: str, count: int, *, least: int) -> None:
+def _check_count(node: str, field: str, count: int, *, least: int) -> None:
     if type(count) is not int or count < least:
         raise BlueprintInvalid(
-            f"node {node!r} has {what}={count!r}: it must be a whole number, {least} or more"
+            f"node {node!r} has {field}={count!r}: it must be a whole number, {least} or more"
         )
-
-
-NODE_TYPES: dict[type[Node], NodeType] = {
-    Preflight: "preflight",
-    Deterministic: "deterministic",
-    Agentic: "agentic",
-    Validate: "validate",
-    Parallel: "parallel",
-    Compete: "compete",
-}
-"""The word for each node type in reports, logs and tags."""

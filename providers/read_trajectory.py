@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from contracts.json import as_mapping, as_mappings
-from contracts.toolbox import PLAYBOOK_TOOLS
+from contracts.tool import PLAYBOOK_TOOLS
 from providers.openai_messages import content_text
 
 TrajectoryEvent = Mapping[str, object]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.errors import GitFailed, RepoInvalid
-from contracts.paths import existing_path
+from contracts.files import existing_path
 from sandbox.git import USERS, git, git_text, redact_url
 
 _URL = re.compile(r"(?:https?|ssh|file)://[^-].*|[\w.-]+@[\w.-]+:[^-].*")

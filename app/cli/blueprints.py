@@ -90,7 +90,7 @@ def _show(found: "Blueprint") -> None:
     print_line(f"{found.name}: {found.description}")
     nodes = dry_run(found)
     print_table(("node", "type", "what it does"), [(n.name, n.type, n.description) for n in nodes])
-    for name, meaning in found.options:
+    for name, meaning in found.options.items():
         print_line(f"--set {name}=…  {meaning}")
 
 

@@ -14,7 +14,7 @@ from app.terminal.output import print_json, print_line, print_message, print_res
 from app.terminal.present import print_table
 from app.terminal.prompts import confirm, terminal_approver, terminal_prompt
 from contracts.errors import HarnessError, OptionInvalid
-from contracts.text import check_text
+from nodes.text import check_text
 
 if TYPE_CHECKING:
     from flows.plans.report import PlanReport

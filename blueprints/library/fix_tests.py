@@ -1,4 +1,4 @@
-"""fix-tests: see the tests fail, let an agent mend the code, see them pass."""
+"""fix-tests: run the tests, let an agent fix the code until they pass."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,35 +14,34 @@ from nodes.projects.work import exec_tests, install_project, require_tests, run_
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _NOTHING_TO_FIX = "the tests already pass: there is nothing to fix"
-_NOTHING_KEPT = (
-    "the tests pass now, but nothing that git keeps was changed, so nothing of it would be in the "
-    "branch: is it in a file that .gitignore names?"
+_NOTHING_COMMITTED = (
+    "the tests pass now, but no file that git tracks has changed, so the branch would be empty: "
+    "is the fix in a file that .gitignore names?"
 )
 _BASE = "base commit"
 
 
-def see_tests_fail(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Run the tests and succeed when they fail; what they print is then the output.
+def expect_failing_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Run the tests and succeed if they fail, with their output.
 
-    Tests that hang, crash or run out of memory fail. Tests that pass are a success too, and the
-    rest of the run is skipped. A test command that gives no verdict (cannot start, misses a
-    program, finds no tests) is a failure.
+    Tests that hang, crash or run out of memory count as failing. If the tests pass, the node
+    succeeds and the rest of the run is skipped. It fails if the test command gives no verdict.
     """
     tests = exec_tests(ctx, sandbox)
     if not tests.verdict:
         return tests.result
     if tests.result.status == "success":
         return NodeResult.success(_NOTHING_TO_FIX)
-    seen = NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
-    return replace(seen, facts={_BASE: head_hash(sandbox)})
+    failing = NodeResult.success(f"{tests.result.error}\n\n{tests.result.output}")
+    return replace(failing, facts={_BASE: head_hash(sandbox)})
 
 
-def see_tests_pass(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Run the tests; that they pass with nothing changed that git keeps is a failure too."""
+def expect_fixed_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Run the tests; they must pass, and a file that git tracks must have changed."""
     tests = run_tests(ctx, sandbox)
     base = ctx.results["reproduce"].facts.get(_BASE)
     if tests.status == "success" and base and unchanged_from(base, sandbox):
-        return NodeResult.failure(_NOTHING_KEPT, tests.output)
+        return NodeResult.failure(_NOTHING_COMMITTED, tests.output)
     return tests
 
 
@@ -57,7 +56,7 @@ fix_tests = blueprint(
         preflight("tools", "Git is there", has_tools("git")),
         preflight("project", "The project says how it is tested", require_tests),
         deterministic("install", "Install the project", install_project),
-        deterministic("reproduce", "See the tests fail", see_tests_fail),
+        deterministic("reproduce", "See the tests fail", expect_failing_tests),
         agentic(
             "fix",
             "Fix what makes the tests fail",
@@ -67,13 +66,12 @@ fix_tests = blueprint(
         validate(
             "verify",
             "All tests pass",
-            steps=[step("test", see_tests_pass)],
+            steps=[step("test", expect_fixed_tests)],
             on_failure=agentic(
                 "fix-again",
                 "Fix what still fails",
                 prompt=prompt_template(_PROMPTS / "fix_tests_again.md.j2"),
             ),
-            max_retries=2,
             skip=_nothing_to_fix,
         ),
     ],

@@ -1,4 +1,4 @@
-"""implement: investigate, carry out the intent, see the tests pass, commit."""
+"""implement: plan, change the code, run the tests, commit."""
 
 from pathlib import Path
 

@@ -1,12 +1,16 @@
-"""review: read the newest changes and say what is wrong with them; change nothing."""
+"""review: an agent reviews the newest commits and changes nothing."""
 
 from pathlib import Path
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight
 from blueprints.prompts import prompt_template
-from nodes.changes import current_commit, unchanged_since
+from nodes.changes import (
+    REVIEW_OPTIONS,
+    changes_to_review,
+    current_commit,
+    unchanged_since,
+)
 from nodes.checks import has_tools, work_tree_clean
-from nodes.review_range import REVIEW_OPTIONS, changes_to_review
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _READ_ONLY = (

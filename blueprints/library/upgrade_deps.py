@@ -1,4 +1,4 @@
-"""upgrade-deps: raise dependencies as far as the intent says, see the tests still pass."""
+"""upgrade-deps: upgrade dependencies within the limits of the intent, run the tests, commit."""
 
 from pathlib import Path
 
@@ -8,9 +8,13 @@ from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
 from nodes.changes import commit_since, current_commit
 from nodes.checks import has_tools, was_skipped
-from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.options import PROJECT_OPTIONS
-from nodes.projects.work import look_for_tests, require_install, run_tests
+from nodes.projects.work import (
+    find_dependency_files,
+    look_for_tests,
+    require_install,
+    run_tests,
+)
 from policy.guard.protected import LOCK_FILES
 
 _PROMPTS = Path(__file__).parent / "prompts"
@@ -18,7 +22,7 @@ _no_tests = was_skipped("project")
 
 
 def run_tests_if_any(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Run the project's tests; skipped where it has none."""
+    """Run the project's tests; skipped if it has none."""
     return NodeResult.skipped("there are no tests") if _no_tests(ctx) else run_tests(ctx, sandbox)
 
 
@@ -52,6 +56,6 @@ upgrade_deps = blueprint(
     changes=LOCK_FILES,
     options={
         **PROJECT_OPTIONS,
-        "versions": "the versions to go to, as in 'django==5.2 redis>=6,<7'",
+        "versions": "versions to upgrade to, such as 'django==5.2 redis>=6,<7'",
     },
 )

@@ -8,8 +8,7 @@ from pathlib import Path
 from contracts.entity import Entity, Label, join_labels
 from contracts.json import Json
 from contracts.model_access import GuardBounds
-from contracts.names import without_attempt
-from contracts.run import NodeResult, RunContext, RunReport
+from contracts.run import NodeResult, RunContext, RunReport, without_attempt
 from flows.recall.notes import NodeRequest, PromptBlock, RunNotes
 from flows.runs.checkpoint import StartPoint
 from flows.runs.layout import EGRESS, TRAJECTORY

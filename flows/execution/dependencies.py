@@ -15,7 +15,7 @@ from flows.recall.notes import RunNotes
 from flows.recall.playbooks import RunMemory
 from flows.runs.checkpoint import UsedBudget
 from flows.runs.request import ResolvedRequest, RunRequest
-from nodes.agents.conversation import ConversationStore
+from nodes.agents.types import ConversationStore
 from nodes.execute import RunAgent
 from nodes.text import Redact
 from policy.log.view_spec import ViewSpec

@@ -28,8 +28,8 @@ from flows.runs.home import home_owner
 from flows.runs.layout import TRAJECTORY
 from flows.runs.request import ResolvedRequest
 from flows.runs.trajectory_events import node_rules, secrets_read
-from nodes.agents.conversation import ConversationStore, redacted_store
 from nodes.agents.runner import MakeAgent, agent_runner
+from nodes.agents.types import ConversationStore, redacted_store
 from nodes.execute import RunAgent
 from nodes.projects.python import NO_BYTECODE
 from nodes.text import Redact, make_redactor

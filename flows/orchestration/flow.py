@@ -128,7 +128,7 @@ def _options_schema(blueprint: Blueprint) -> JsonDict:
         "type": "object",
         "properties": {
             name: {"type": "string", "title": name, "description": _sentence(meaning)}
-            for name, meaning in blueprint.options
+            for name, meaning in blueprint.options.items()
         },
         "additionalProperties": False,
     }

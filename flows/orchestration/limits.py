@@ -18,7 +18,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.runtime import flow_run
 from prefect.states import Running
 
-from contracts.paths import existing_path
+from contracts.files import existing_path
 from flows.config.settings import LimitSettings
 from flows.execution.forge import parse_remote
 from flows.runs.request import ResolvedRequest, absolute_repo, repo_name

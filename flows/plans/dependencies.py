@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from json import dumps, loads
 
-from blueprints.find import find_blueprint
-from blueprints.load import load_file
+from blueprints.find import find_blueprint, load_file
 from contracts.errors import OperationInvalid
 from contracts.json import Json
 from contracts.sandbox import SnapshotId

@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.errors import RepoInvalid
-from contracts.text import check_text
 from flows.runs.check_request import check_patterns
 from flows.runs.fields import DESCRIPTIONS
 from flows.runs.request import absolute_repo, repo_name
+from nodes.text import check_text
 from sandbox.git import redact_url
 
 

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import NamedTuple
 
 from contracts.errors import RepoInvalid, Unavailable
+from contracts.files import existing_path
 from contracts.model_access import GuardBounds
-from contracts.paths import existing_path
 from contracts.sandbox import Sandbox, SnapshotId
 from flows.execution.dependencies import OpenedSandbox
 from flows.execution.work_check import refused_changes

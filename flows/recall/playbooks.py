@@ -9,7 +9,7 @@ from threading import Thread
 from contracts.chat import Complete
 from contracts.errors import HarnessError, Unavailable
 from contracts.run import RunReport
-from contracts.toolbox import Toolbox
+from contracts.tool import Toolbox
 from flows.config.memory import MemorySettings, load_memory_settings
 from memory.around_run import RecallResult, RecordedRun
 from memory.types import GroupedResults, Reflection

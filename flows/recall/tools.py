@@ -7,8 +7,7 @@ from contextlib import ExitStack, contextmanager
 from threading import Lock
 
 from contracts.errors import Unavailable
-from contracts.tool import ToolCall
-from contracts.toolbox import McpEndpoint, Toolbox
+from contracts.tool import McpEndpoint, Toolbox, ToolCall
 from flows.config.memory import MemorySettings
 from flows.recall.library import configured_library
 from memory.around_run import RecallOptions

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Sequence
 
 from contracts.errors import BadInput, OptionInvalid
-from contracts.text import check_text
 from flows.runs.request import LONGEST_PATTERN, MOST_PATTERNS, ResolvedRequest, absolute_repo
 from memory.scope import Scope, validate_scope
 from nodes.agents.allowed_tools import check_allowed_tools
 from nodes.projects.options import PROJECT_OPTIONS, check_option
+from nodes.text import check_text
 
 
 def check_request(request: ResolvedRequest, *, known_agents: Collection[str]) -> None:

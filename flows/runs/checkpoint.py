@@ -15,12 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from contracts.errors import RunNotResumable
 from contracts.model_access import AgentUsage
-from contracts.names import without_attempt
-from contracts.run import NodeResult
+from contracts.run import NodeResult, without_attempt
 from contracts.sandbox import SnapshotId
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
-from nodes.agents.conversation import Conversation
+from nodes.agents.types import Conversation
 from sandbox.repos import BaseCommit
 from sandbox.workspace import WorkCommit
 

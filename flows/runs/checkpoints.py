@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from blueprints.engine import WrapNode
 from contracts.errors import SandboxLost
-from contracts.names import without_attempt
-from contracts.run import NodeResult
+from contracts.run import NodeResult, without_attempt
 from contracts.sandbox import PersistentSandbox, SnapshotId
 from flows.runs.checkpoint import Checkpoint, dumps
 from flows.runs.home import write_in_home
 from flows.runs.layout import CHECKPOINT
-from nodes.agents.conversation import Conversation, ConversationStore, StillCurrent
+from nodes.agents.types import Conversation, ConversationStore, StillCurrent
 from nodes.types import Agentic, Compete, Node
 
 _TICK_S = 0.02

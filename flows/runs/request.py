@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 from blueprints.types import Blueprint
 from contracts.agents import AgentName
 from contracts.errors import BadInput
-from contracts.paths import existing_path
-from contracts.text import check_text
+from contracts.files import existing_path
 from flows.runs.fields import DESCRIPTIONS
 from memory.scope import ID_LIMIT
-from nodes.review_range import BASE_OPTION, REVIEW_OPTIONS
+from nodes.changes import BASE_OPTION, REVIEW_OPTIONS
+from nodes.text import check_text
 from nodes.types import Agentic, inner_nodes
 from sandbox.git import redact_url
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from contracts.entity import EMPTY_LABEL, Entity, Label
 from contracts.json import Json, as_mapping, as_mappings
 from contracts.model_access import GuardBounds
-from contracts.names import without_attempt
+from contracts.run import without_attempt
 from contracts.tool import ToolCall
 from flows.runs.request import ResolvedRequest
 from nodes.agents.allowed_tools import AGENT_TOOLS

@@ -1,1 +1,1 @@
-"""Agents that can do an agentic node."""
+"""The agents of agentic nodes."""

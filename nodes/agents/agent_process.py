@@ -1,4 +1,4 @@
-"""One start of a command-line agent in the sandbox, watched until it has ended."""
+"""The process of a command-line agent in the sandbox."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,21 +10,21 @@ from typing import Protocol
 from contracts.errors import SandboxLost
 from contracts.model_access import AgentUsage
 from contracts.sandbox import Command, ExecResult, Sandbox, Stream
-from nodes.agents.events import Event, JsonLines
-from nodes.agents.lines import one_line
+from nodes.agents.cli_output import Event, JsonLines
 from nodes.node_sandbox import discard_output
+from nodes.text import one_line
 
 FIRST_OUTPUT_TIMEOUT_S = 600.0
-"""An agent that has said nothing at all after this long hangs: both say who they are at once."""
+"""An agent without any output for this long is killed. Both agents print an event at once."""
 
-_WRITTEN = 'for i in $(seq 40); do grep -rqsF -e "$1" "$2" && exit; sleep 0.05; done; exit 1'
+_WAIT_FOR_TEXT = 'for i in $(seq 40); do grep -rqsF -e "$1" "$2" && exit; sleep 0.05; done; exit 1'
 _LAUNCH = 'echo $$ > "$1" && shift && exec "$@"'
-_END = 'kill -TERM "$(cat "$1")"; sleep 3; kill -KILL "$(cat "$1")"'
+_KILL = 'kill -TERM "$(cat "$1")"; sleep 3; kill -KILL "$(cat "$1")"'
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchCommand:
-    """How to start an agent. What it is asked comes by `stdin` and `files`, never by `argv`."""
+    """How to start an agent. Prompts and tokens go into `stdin`, `env` or `files`, not `argv`."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -33,58 +33,58 @@ class LaunchCommand:
 
 
 class EventParser(Protocol):
-    """Understands the events of one agent."""
+    """Reads the events of one agent program."""
 
     def take(self, event: Event) -> None:
-        """One event, as it arrives."""
+        """Take one event."""
         ...
 
     def failure(self) -> str | None:
-        """Why the agent failed by its own account, or None; asked when it has ended."""
+        """Return why the agent failed by its own account, or None. Called after its exit."""
         ...
 
     @property
     def denied(self) -> int:
-        """Calls that the agent refused itself."""
+        """Number of calls that the agent itself refused."""
         ...
 
     @property
-    def rests(self) -> str | None:
-        """What its session says of the last call when that has just ended and none is at work."""
+    def last_result_marker(self) -> str | None:
+        """Text of the last call's result in the session file, right after no call is running."""
         ...
 
 
 class AgentProcess:
-    """One start of an agent, watched until it has ended."""
+    """Starts an agent, reads its events, and calls `on_idle` when no tool call is running."""
 
     def __init__(
         self,
         sandbox: Sandbox,
         home: str,
-        reading: EventParser,
-        first_byte_s: float,
-        keep: Callable[[], None],
+        parser: EventParser,
+        first_output_s: float,
+        on_idle: Callable[[], None],
     ) -> None:
-        self._keep = keep
         self._sandbox = sandbox
         self._home = home
-        self._first_byte_s = first_byte_s
+        self._first_output_s = first_output_s
+        self._on_idle = on_idle
         self._hung = False
         self._limit_s: float | None = None
-        self.reading = reading
+        self.parser = parser
         self.lines = JsonLines(self._take)
 
     def run(self, launch: LaunchCommand, limit_s: float | None) -> ExecResult:
-        """Start it and wait for it; it is killed when its first byte or its end is overdue."""
+        """Run the agent to its end. It is killed at the time limit, or without first output."""
         self._limit_s = limit_s
         pid_file = f"{self._home}/pid"
         files = {pid_file: "", **launch.files}
         self._sandbox.upload_files({path: text.encode() for path, text in files.items()})
-        watchdog = Timer(self._first_byte_s, self._kill, (pid_file,))
+        watchdog = Timer(self._first_output_s, self._kill, (pid_file,))
         watchdog.daemon = True
         watchdog.start()
 
-        def heard(stream: Stream, data: bytes) -> None:
+        def on_output(stream: Stream, data: bytes) -> None:
             watchdog.cancel()
             self.lines.feed(stream, data)
 
@@ -97,57 +97,54 @@ class AgentProcess:
                     timeout_s=limit_s,
                     private=True,
                 ),
-                heard,
+                on_output,
             )
         finally:
             watchdog.cancel()
         self.lines.close()
         return ended
 
-    def clear(self) -> None:
-        """Leave nothing of it behind: nobody goes on with this conversation."""
+    def remove_files(self) -> None:
+        """Remove the agent's home, including its session."""
         self._sandbox.exec(Command(argv=("rm", "-rf", self._home)), discard_output)
 
-    def _take(self, event: Event) -> None:
-        self.reading.take(event)
-        if self.reading.rests is not None and self._has_written(self.reading.rests):
-            self._keep()
-
-    def _has_written(self, words: str) -> bool:
-        """Whether its session has these words; what is said reaches the disk a little later."""
-        look = Command(argv=("sh", "-c", _WRITTEN, "sh", words, self._home), timeout_s=10.0)
-        return self._sandbox.exec(look, discard_output).ok
-
-    def why(self, ended: ExecResult, spent: AgentUsage) -> str | None:
-        """Why the agent failed, the surest reason first; None when it did not."""
-        failure = self.reading.failure()
+    def error(self, ended: ExecResult, spent: AgentUsage) -> str | None:
+        """Return why the agent failed, the most certain reason first; None if it did not."""
+        failure = self.parser.failure()
         if failure is None and not (self._hung or ended.timed_out):
             return None
         if spent.stopped or spent.outage:
             return spent.stopped or spent.outage
         if self._hung:
-            return f"it said nothing for {self._first_byte_s:g} s and was killed"
+            return f"it printed nothing for {self._first_output_s:g} s and was killed"
         if ended.timed_out:
             return f"time limit of {self._limit_s or 0:g} s reached: it was killed"
-        return _ran_out(ended) or f"{failure} ({self._last_words(ended)})"
+        if ended.out_of_memory or ended.out_of_disk:
+            return f"it ran out of {'memory' if ended.out_of_memory else 'disk'}"
+        return f"{failure} ({self._details(ended)})"
 
-    def _last_words(self, ended: ExecResult) -> str:
+    def _details(self, ended: ExecResult) -> str:
         parts = [f"exit {ended.exit_code}"]
         if self.lines.garbage:
             shown = one_line(self.lines.last_garbage[-1], 100)
-            parts.append(f"{self.lines.garbage} lines were no JSON, at last {shown!r}")
+            parts.append(f"{self.lines.garbage} lines were not JSON, the last one {shown!r}")
         if ended.out_of_processes:
             parts.append("the sandbox's limit of processes was reached")
-        said = one_line(self.lines.stderr.decode("utf-8", "replace"), 200)
-        return ", ".join([*parts, said] if said else parts)
+        stderr = one_line(self.lines.stderr.decode("utf-8", "replace"), 200)
+        return ", ".join([*parts, stderr] if stderr else parts)
+
+    def _take(self, event: Event) -> None:
+        self.parser.take(event)
+        marker = self.parser.last_result_marker
+        if marker is not None and self._session_contains(marker):
+            self._on_idle()
+
+    def _session_contains(self, text: str) -> bool:
+        """Wait up to 2 s for the text: agents print an event before they write their session."""
+        look = Command(argv=("sh", "-c", _WAIT_FOR_TEXT, "sh", text, self._home), timeout_s=10.0)
+        return self._sandbox.exec(look, discard_output).ok
 
     def _kill(self, pid_file: str) -> None:
         self._hung = True
-        with suppress(SandboxLost):  # it is gone, and with it the agent; `exec` tells
-            self._sandbox.exec(Command(argv=("sh", "-c", _END, "sh", pid_file)), discard_output)
-
-
-def _ran_out(ended: ExecResult) -> str | None:
-    if ended.out_of_memory:
-        return "it ran out of memory"
-    return "it ran out of disk" if ended.out_of_disk else None
+        with suppress(SandboxLost):  # the main thread's `exec` raises it, too
+            self._sandbox.exec(Command(argv=("sh", "-c", _KILL, "sh", pid_file)), discard_output)

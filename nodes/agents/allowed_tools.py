@@ -2,10 +2,9 @@
 
     read  write  edit  search  shell  shell(git diff*)  playbooks
 
-A pattern in brackets is matched against the whole command line; `*` and `?` stand for
-any characters but those that a shell reads as more than one command or as a file to
-open. So `shell(git diff*)` allows `git diff --stat`, never `git diff; rm -rf .`. It says
-nothing about what the program itself can be told to do.
+A pattern in brackets must match the whole command line. `*` and `?` match any characters except
+those by which a shell starts another command or opens a file, so `shell(git diff*)` allows
+`git diff --stat` but not `git diff; rm -rf .`. Options of the program itself are not restricted.
 """
 
 import json
@@ -17,13 +16,20 @@ from types import MappingProxyType
 from contracts.agents import NATIVE
 from contracts.errors import BlueprintInvalid
 from contracts.json import as_mapping
-from contracts.tool import Allowed, Decision, Denied, Guard, Tool, ToolCall
-from contracts.toolbox import PLAYBOOK_TOOLS
-from nodes.agents.command_tools import Bash
-from nodes.agents.tools import CallMalformed, native_tools, parse_call
+from contracts.tool import (
+    PLAYBOOK_TOOLS,
+    Allowed,
+    Decision,
+    Denied,
+    Guard,
+    Tool,
+    Toolbox,
+    ToolCall,
+)
+from nodes.agents.native_tools import Bash, CallMalformed, native_tools, parse_call
 
 PLAYBOOKS_WORD = "playbooks"
-"""The word for the tools that are done on the host; settings say whether there are any."""
+"""The word for tools that run on the host. They exist if the settings enable them."""
 
 TOOL_WORDS = ("read", "write", "edit", "search", "shell", PLAYBOOKS_WORD)
 
@@ -61,17 +67,16 @@ AGENT_TOOLS: Mapping[str, Mapping[str, str]] = MappingProxyType(
         },
     }
 )
-"""Each agent's tools, and the word that each falls under."""
+"""Tool names of each agent, with the word for each tool."""
 
 _ENTRY = re.compile(r"(?P<word>\w+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _PLAIN = r"[^;&|<>$`()\n\r]"
-_NOT_PLAIN = "; & | < > $ ` ( ) and line breaks"
+_SHELL_CHARACTERS = "; & | < > $ ` ( ) and line breaks"
 
 
 @dataclass(frozen=True)
 class AllowedTools:
-    """What a node allows. `commands` are patterns; an empty tuple with the word "shell" in
-    `words` allows every command."""
+    """Allowed tools of a node. `commands` are patterns; the word "shell" allows any command."""
 
     words: frozenset[str]
     commands: tuple[str, ...] = ()
@@ -81,17 +86,17 @@ class AllowedTools:
         return ", ".join([*named, *(f"shell({c})" for c in self.commands)]) or "no tools"
 
     def allows_command(self, command: str) -> bool:
-        """True when the shell is free, or one pattern matches the whole command."""
+        """Return True if any command is allowed, or if a pattern matches the whole command."""
         return "shell" in self.words or any(
             _regex(pattern).fullmatch(command.strip()) for pattern in self.commands
         )
 
 
 def parse_allowed_tools(allowed: Sequence[str] | None) -> AllowedTools:
-    """Read a node's allowed tools; None allows all, an empty list none.
+    """Parse the allowed tools of a node. None allows all tools, an empty list none.
 
     Raises:
-        BlueprintInvalid: an unknown word, or a pattern on anything but `shell`.
+        BlueprintInvalid: an unknown word, or a pattern for a word other than `shell`.
     """
     if allowed is None:
         return AllowedTools(frozenset(TOOL_WORDS))
@@ -107,24 +112,31 @@ def parse_allowed_tools(allowed: Sequence[str] | None) -> AllowedTools:
 
 
 def allowed_native_tools(allowed: Sequence[str] | None) -> tuple[Tool, ...]:
-    """The native tools to offer: those of which at least some use is allowed."""
+    """Return the native tools that are at least partly allowed."""
     may = parse_allowed_tools(allowed)
     words = may.words | ({"shell"} if may.commands else set())
     return tuple(tool for tool in native_tools() if AGENT_TOOLS[NATIVE][tool.name] in words)
 
 
 def allowed_tool_names(agent: str, allowed: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of an agent's own tools of which at least some use is allowed."""
+    """Return the names of an agent's own tools that are at least partly allowed."""
     may = parse_allowed_tools(allowed)
     words = may.words - {PLAYBOOKS_WORD} | ({"shell"} if may.commands else set())
     return tuple(name for name, word in AGENT_TOOLS[agent].items() if word in words)
 
 
+def offered_tools(toolbox: Toolbox | None, allowed: Sequence[str] | None) -> tuple[Tool, ...]:
+    """Return the toolbox's tools if the node allows them."""
+    if toolbox is None or PLAYBOOKS_WORD not in parse_allowed_tools(allowed).words:
+        return ()
+    return toolbox.tools
+
+
 def allowed_tools_guard(allowed: Sequence[str] | None, agent: str = NATIVE) -> Guard:
-    """Decides about calls of this agent's tools; what no rule allows is denied.
+    """Return a guard that denies every call of this agent that the allowed tools do not cover.
 
     Raises:
-        BlueprintInvalid: as `parse_allowed`, or no such agent.
+        BlueprintInvalid: an unknown agent or word, or a pattern for a word other than `shell`.
     """
     check_allowed_tools(agent, allowed)
     may = parse_allowed_tools(allowed)
@@ -133,13 +145,12 @@ def allowed_tools_guard(allowed: Sequence[str] | None, agent: str = NATIVE) -> G
 
 
 def check_allowed_tools(agent: str, allowed: Sequence[str] | None) -> None:
-    """Refuse what nobody could enforce for this agent, before anything runs.
+    """Check the agent's name and its allowed tools before a run starts.
 
-    All words and all shell patterns are enforced for every agent that is known: by the
-    agent itself where it can, by the gateway's guard in any case.
+    The gateway's guard enforces them for every agent; some agents enforce them, too.
 
     Raises:
-        BlueprintInvalid: an unknown agent, an unknown word, a pattern on anything but shell.
+        BlueprintInvalid: an unknown agent or word, or a pattern for a word other than `shell`.
     """
     if agent not in AGENT_TOOLS:
         raise BlueprintInvalid(f"unknown agent {agent!r}; known: {', '.join(AGENT_TOOLS)}")
@@ -163,7 +174,7 @@ def _decide(may: AllowedTools, call: ToolCall, word: str | None, command: _Comma
         return Denied(reason=str(error))
     return Denied(
         reason=f"this command is not allowed here; allowed: {may}. "
-        f"Write one plain command without {_NOT_PLAIN}"
+        f"Write one plain command without {_SHELL_CHARACTERS}"
     )
 
 
@@ -173,15 +184,12 @@ def _native_command(call: ToolCall) -> str:
 
 
 def _plain_command(call: ToolCall) -> str:
-    """The command of a shell tool of an agent that is not ours.
-
-    Of a key that stands twice the last value counts, here as in JavaScript.
-    """
+    """Return the command of another agent's shell tool."""
     try:
-        found = json.loads(call.arguments)
+        arguments = json.loads(call.arguments)  # the last of two equal keys wins, as in JavaScript
     except (ValueError, RecursionError) as error:
         raise CallMalformed(f"bad arguments for {call.name}: {error}") from error
-    command = as_mapping(found).get("command")
+    command = as_mapping(arguments).get("command")
     if not isinstance(command, str):
         raise CallMalformed(f"bad arguments for {call.name}: no command in them")
     return command
@@ -204,8 +212,11 @@ def _entry(entry: str) -> tuple[str, str | None]:
 
 
 def _regex(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression in linear time: `(?>…)` lets each `*` but the last match
-    as little as possible and never try again, which misses nothing."""
+    """Return the pattern as a regular expression that matches in linear time.
+
+    Each `*` but the last matches as little as possible; the atomic group `(?>…)` keeps it from
+    backtracking, which loses no match.
+    """
     first, *parts = (_literal(part) for part in pattern.strip().split("*"))
     between = "".join(f"(?>{_PLAIN}*?{part})" for part in parts[:-1])
     return re.compile(first + between + "".join(f"{_PLAIN}*{part}" for part in parts[-1:]))

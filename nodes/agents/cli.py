@@ -1,42 +1,75 @@
-"""Agents that are command-line programs, run in the sandbox with a token of the gateway."""
+"""Agents that are command-line programs in the sandbox, with a token for the gateway."""
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from uuid import uuid4
 
 from contracts.errors import ModelUnavailable
 from contracts.model_access import AgentUsage, ModelAccess, OpenModelAccess, describe_usage
 from contracts.run import DecisionCounts
 from contracts.sandbox import ExecResult, Sandbox
-from nodes.agents.activity import AgentActivity
+from contracts.tool import Tool
 from nodes.agents.agent_process import (
     FIRST_OUTPUT_TIMEOUT_S,
     AgentProcess,
     EventParser,
     LaunchCommand,
 )
-from nodes.agents.allowed_tools import check_allowed_tools
-from nodes.agents.conversation import Conversation
-from nodes.agents.toolbox import ForwardedToolbox, forward_toolbox
-from nodes.agents.types import Agent, AgentResult, AgentTask, OnLine, token_spec
+from nodes.agents.allowed_tools import check_allowed_tools, offered_tools
+from nodes.agents.cli_output import AgentActivity
+from nodes.agents.types import Agent, AgentResult, AgentTask, Conversation, OnLine, token_spec
 
 GATEWAY_PORT = 4180
-"""The port inside a sandbox that leads to the gateway."""
+"""The port inside a sandbox that is forwarded to the gateway."""
+
+MCP_SERVER_NAME = "playbooks"
+"""Name of the MCP server with the host's tools. Claude Code puts it into the tools' names."""
 
 _HOME = "/tmp/harness-agent"  # noqa: S108 - in the sandbox, where /tmp is its own
-_GO_ON = (
+_PI_EXTENSION = Path(__file__).with_name("pi_playbooks.js")
+_RESUMED = (
     "You were interrupted. The files are as they were after your last tool call: go on from there."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchContext:
-    """What an agent is launched with: its task, and its way to the model.
+class ForwardedToolbox:
+    """Tools on the host whose MCP endpoint is forwarded into the sandbox."""
 
-    `home` is a folder of its own, outside the workspace. There it keeps its conversation as
-    `session`, a UUID; `goes_on` says that this is there already.
+    tools: tuple[Tool, ...]
+    url: str
+    token: str
+    prompt_section: str
+
+    def mcp_config(self) -> str:
+        """Return the text of a file for Claude Code's `--mcp-config`."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        server = {"type": "http", "url": self.url, "headers": headers}
+        return json.dumps({"mcpServers": {MCP_SERVER_NAME: server}})
+
+    def pi_files(self, folder: str) -> Mapping[str, str]:
+        """Return the files of an extension that adds the tools to pi, which has no MCP client."""
+        tools = [
+            {"name": t.name, "description": t.description, "parameters": dict(t.parameters)}
+            for t in self.tools
+        ]
+        config = {"url": self.url, "token": self.token, "tools": tools}
+        return {
+            f"{folder}/playbooks.js": _PI_EXTENSION.read_text(),
+            f"{folder}/playbooks.json": json.dumps(config),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchContext:
+    """Everything that an agent program is started with.
+
+    `home` is the agent's folder outside the workspace. The agent keeps its conversation there
+    under the id `session`, a UUID; with `resumes` that conversation exists already.
     """
 
     task: AgentTask
@@ -52,142 +85,137 @@ class LaunchContext:
 
     @property
     def prompt(self) -> str:
-        """What it is asked: its task, or to go on with it."""
-        so_far = self.task.conversation
-        return self.task.prompt if so_far is None else so_far.told or _GO_ON
+        """The task's prompt, or the first message after a resume."""
+        conversation = self.task.conversation
+        return self.task.prompt if conversation is None else conversation.told or _RESUMED
 
     @property
     def system(self) -> str:
-        """What is added to the agent's own system prompt."""
-        return "\n".join(
-            part
-            for part in (self.task.system, self.toolbox and self.toolbox.prompt_section)
-            if part
-        )
+        """The text to append to the agent's own system prompt."""
+        section = self.toolbox.prompt_section if self.toolbox else ""
+        return "\n".join(part for part in (self.task.system, section) if part)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentProgram:
-    """One command-line agent."""
+    """A command-line agent: how to start it, and how to parse its output."""
 
     name: str
     launch: Callable[[LaunchContext], LaunchCommand]
-    reading: Callable[[AgentActivity], EventParser]
+    parser: Callable[[AgentActivity], EventParser]
 
 
 def cli_agent(
-    cli: AgentProgram,
-    open_gate: OpenModelAccess,
+    program: AgentProgram,
+    open_access: OpenModelAccess,
     *,
     port: int = GATEWAY_PORT,
     on_line: OnLine = lambda _: None,
-    first_byte_s: float = FIRST_OUTPUT_TIMEOUT_S,
+    first_output_s: float = FIRST_OUTPUT_TIMEOUT_S,
 ) -> Agent:
-    """The agent that `cli` describes; `port` leads from inside the sandbox to the gateway.
+    """Return the agent for a program; `port` in the sandbox leads to the gateway.
 
-    Turns, usage, calls and decisions are counted by the gateway, so an agent that lies, is silent
-    or was killed cannot falsify them. Only an answer that had sent nothing yet when the agent was
-    killed may be missing. When the gateway stopped the agent, or its model failed, the error says
-    that.
+    The gateway counts turns, usage, calls and decisions, so that an agent cannot falsify them. If
+    the agent is killed, a model answer that had not begun may be missing. If the gateway stopped
+    the agent or the model failed, that is the error.
     """
 
     def work(task: AgentTask, sandbox: Sandbox) -> AgentResult:
-        check_allowed_tools(cli.name, task.allowed_tools)
+        check_allowed_tools(program.name, task.allowed_tools)
         began = time.monotonic()
-        before = task.conversation or Conversation(session=str(uuid4()), model=task.model)
-        with open_gate(token_spec(cli.name, task)) as gate:
-            story = AgentActivity(on_line)
-            ongoing = _Ongoing(
-                cli=cli,
+        with open_access(token_spec(program.name, task)) as access:
+            activity = AgentActivity(on_line)
+            job = _AgentRun(
                 task=task,
                 sandbox=sandbox,
-                gate=gate,
-                story=story,
-                before=before,
+                access=access,
+                activity=activity,
+                before=task.conversation or Conversation(session=str(uuid4()), model=task.model),
                 began=began,
             )
-            session = AgentProcess(
-                sandbox, ongoing.home, cli.reading(story), first_byte_s, ongoing.keep
+            process = AgentProcess(
+                sandbox, job.home, program.parser(activity), first_output_s, job.save
             )
-            ended = session.run(cli.launch(ongoing.order(port)), ongoing.left_s)
-            spent = before.spent + gate.final_usage()
-        return ongoing.result(ended, session, spent)
+            ended = process.run(program.launch(job.launch_context(port)), job.left_s)
+            spent = job.before.spent + access.final_usage()
+        return job.result(ended, process, spent)
 
     return work
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ongoing:
-    """One task under way, from its launch to its result; `began` is by the monotonic clock."""
+class _AgentRun:
+    """One run of an agent program, from its launch to its result."""
 
-    cli: AgentProgram
     task: AgentTask
     sandbox: Sandbox
-    gate: ModelAccess
-    story: AgentActivity
+    access: ModelAccess
+    activity: AgentActivity
     before: Conversation
     began: float
 
     @property
     def home(self) -> str:
-        """Found again by whoever goes on with this node."""
+        """The same folder for every run of the node, so that a resume finds the session."""
         return f"{_HOME}/{sha256(self.task.node.encode()).hexdigest()[:12]}"
 
     @property
     def left_s(self) -> float | None:
-        """What earlier parts of the conversation left of its time."""
         limit_s = self.task.limits.time_s
         return None if limit_s is None else limit_s - self.before.elapsed_s
 
-    def order(self, port: int) -> LaunchContext:
+    def launch_context(self, port: int) -> LaunchContext:
         return LaunchContext(
             task=self.task,
-            token=self.gate.token,
+            token=self.access.token,
             url=f"http://127.0.0.1:{port}",
             home=self.home,
             session=self.before.session,
-            toolbox=forward_toolbox(self.task, self.sandbox),
+            toolbox=_forward_toolbox(self.task, self.sandbox),
         )
 
-    def is_still(self) -> bool:
-        """Whether the model has not asked for more; the gateway knows it first."""
-        return sum(self.gate.current_usage().tool_calls.values()) == self.story.finished_calls
+    def is_current(self) -> bool:
+        """Return True if all calls of the model have ended. The gateway sees new calls first."""
+        calls = sum(self.access.current_usage().tool_calls.values())
+        return calls == self.activity.finished_calls
 
-    def keep(self) -> None:
-        """Hand out the conversation so far, if no tool is at work."""
-        if self.is_still():
-            spent = self.before.spent + self.gate.current_usage()
-            self.task.save_conversation(
-                replace(self._talk, spent=spent, elapsed_s=self._elapsed_s), self.is_still
-            )
+    def save(self) -> None:
+        """Save the conversation if no tool call is running."""
+        if self.is_current():
+            spent = self.before.spent + self.access.current_usage()
+            now = replace(self._saved, spent=spent, elapsed_s=self._elapsed_s)
+            self.task.save_conversation(now, self.is_current)
 
-    def result(self, ended: ExecResult, session: AgentProcess, spent: AgentUsage) -> AgentResult:
-        """How it ended.
+    def result(self, ended: ExecResult, process: AgentProcess, spent: AgentUsage) -> AgentResult:
+        """Return the agent's result.
 
         Raises:
-            ModelUnavailable: it failed because its model did not answer.
+            ModelUnavailable: the agent failed because its model did not answer.
         """
-        error = session.why(ended, spent)
-        waits = error is None and spent.decisions.denied > 0
-        if not waits:
-            session.clear()
+        error = process.error(ended, spent)
+        may_continue = error is None and spent.decisions.denied > 0
+        if not may_continue:
+            process.remove_files()
         if error is not None:
-            error = _with_spending(error, self.story.unfinished_calls, spent)
-            _raise_if_outage(error, spent)
+            calls = self.activity.unfinished_calls
+            running = f"; under way: {calls}" if calls else ""
+            error = f"{error}{running}; {describe_usage(spent.turns, spent.usage)}"
+            if spent.outage and not spent.stopped:
+                raise ModelUnavailable(error)
         return AgentResult(
             status="success" if error is None else "failure",
-            output=self.story.output,
+            output=self.activity.output,
             error=error,
             turns=spent.turns,
             usage=spent.usage,
             duration_ms=round(self._elapsed_s * 1000),
-            tool_calls=spent.tool_calls,
-            decisions=spent.decisions + DecisionCounts(denied=session.reading.denied),
-            conversation=self._talk if waits else None,
+            tool_calls=dict(spent.tool_calls),
+            decisions=spent.decisions + DecisionCounts(denied=process.parser.denied),
+            conversation=self._saved if may_continue else None,
         )
 
     @property
-    def _talk(self) -> Conversation:
+    def _saved(self) -> Conversation:
         return replace(self.before, told="")
 
     @property
@@ -195,13 +223,15 @@ class _Ongoing:
         return self.before.elapsed_s + time.monotonic() - self.began
 
 
-def _raise_if_outage(error: str, spent: AgentUsage) -> None:
-    """An agent that failed because nobody answered did not fail: the run stops, as an outage."""
-    if spent.outage and not spent.stopped:
-        raise ModelUnavailable(error)
-
-
-def _with_spending(error: str, under_way: str, spent: AgentUsage) -> str:
-    """The reason, what was under way and what was spent, in one line."""
-    doing = f"; under way: {under_way}" if under_way else ""
-    return f"{error}{doing}; {describe_usage(spent.turns, spent.usage)}"
+def _forward_toolbox(task: AgentTask, sandbox: Sandbox) -> ForwardedToolbox | None:
+    tools = offered_tools(task.toolbox, task.allowed_tools)
+    if task.toolbox is None or not tools:
+        return None
+    endpoint = task.toolbox.mcp_endpoint()
+    port = sandbox.forward(0, endpoint.connect)
+    return ForwardedToolbox(
+        tools=tools,
+        url=f"http://127.0.0.1:{port}{endpoint.path}",
+        token=endpoint.token,
+        prompt_section=task.toolbox.prompt_section(task.node, task.prompt),
+    )

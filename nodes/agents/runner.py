@@ -1,4 +1,4 @@
-"""Lets agents do agentic nodes, within one budget for the whole run."""
+"""Run agentic nodes with their agents, under one budget for the whole run."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -6,9 +6,17 @@ from threading import Lock
 
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
-from contracts.toolbox import Toolbox
-from nodes.agents.conversation import NO_CONVERSATIONS, Conversation, ConversationStore
-from nodes.agents.types import DEFAULT_TIME_S, Agent, AgentLimits, AgentTask, OnLine
+from contracts.tool import Toolbox
+from nodes.agents.types import (
+    DEFAULT_TIME_S,
+    NO_CONVERSATIONS,
+    Agent,
+    AgentLimits,
+    AgentTask,
+    Conversation,
+    ConversationStore,
+    OnLine,
+)
 from nodes.execute import RunAgent
 from nodes.projects.find import has_network
 from nodes.types import Agentic
@@ -26,53 +34,48 @@ def agent_runner(
     conversations: ConversationStore = NO_CONVERSATIONS,
     secret_files_read: Callable[[str], tuple[str, ...]] = lambda _: (),
 ) -> RunAgent:
-    """A `RunAgent` over the named agents; `tell` takes a node's name and a line as it happens.
+    """Return a `RunAgent` for the named agents. `on_line` gets a node's name and a live line.
 
-    `toolbox` is asked when an agent begins, for what it is offered from the host. A node whose
-    conversation `talks` has goes on with it; `read` tells which files with secrets it showed.
-    All agents of the run together spend at most `budget_usd`, give or take the last reply;
-    `spent_usd` of it is gone already.
+    `toolbox` is called at the start of each agent. A node with a saved conversation continues it;
+    `secret_files_read` then returns the secret files that the conversation has shown. All agents
+    together spend at most `budget_usd`, plus the cost of the reply that exceeds it; `spent_usd`
+    counts as spent already.
     """
-
-    purse = Lock()
+    lock = Lock()
 
     def run_agent(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         nonlocal spent_usd
-        left = None if budget_usd is None else budget_usd - spent_usd
-        if left is not None and left <= 0:
+        left_usd = None if budget_usd is None else budget_usd - spent_usd
+        if left_usd is not None and left_usd <= 0:
             return NodeResult.failure(
                 f"budget exceeded: ${spent_usd:.4f} of ${budget_usd:g} are spent"
             )
-        so_far = conversations.load(node.name)
-        before_usd = (so_far or Conversation()).spent.usage.cost_usd
+        conversation = conversations.load(node.name)
+        before_usd = (conversation or Conversation()).spent.usage.cost_usd
         task = AgentTask(
             node=node.name,
             prompt=node.prompt(ctx),
             system=ctx.memory,
             model=node.model or ctx.model,
             allowed_tools=node.allowed_tools,
-            limits=_limits(node, None if left is None else left + before_usd),
+            limits=AgentLimits(
+                turns=node.max_turns,
+                tokens=node.max_tokens,
+                cost_usd=None if left_usd is None else left_usd + before_usd,
+                time_s=node.timeout_s or DEFAULT_TIME_S,
+            ),
             online=has_network(ctx),
             toolbox=toolbox(),
-            conversation=so_far,
-            secret_files_read=secret_files_read(node.name) if so_far else (),
+            conversation=conversation,
+            secret_files_read=secret_files_read(node.name) if conversation else (),
             save_conversation=partial(conversations.save, node.name),
         )
         agent = agents[node.agent or ctx.agent](lambda line: on_line(node.name, line))
         result = agent(task, sandbox)
-        with purse:  # agents in lanes spend at the same time
+        with lock:  # agents in lanes run at the same time
             spent_usd += result.usage.cost_usd - before_usd
         if result.conversation is not None:
             conversations.finish(node.name, result.conversation)
         return result.as_node_result()
 
     return run_agent
-
-
-def _limits(node: Agentic, cost_usd: float | None) -> AgentLimits:
-    return AgentLimits(
-        turns=node.max_turns,
-        tokens=node.max_tokens,
-        cost_usd=cost_usd,
-        time_s=node.timeout_s or DEFAULT_TIME_S,
-    )

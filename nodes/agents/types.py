@@ -1,51 +1,92 @@
-"""What an agent is: a function from a task and a sandbox to a result."""
+"""The interface of an agent, and conversations that can be saved and continued."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple
 
-from contracts.chat import Usage
-from contracts.model_access import TokenSpec, describe_usage, limit_reached
-from contracts.run import DecisionCounts, NodeResult
+from contracts.chat import Message
+from contracts.model_access import AgentUsage, TokenSpec
+from contracts.run import NodeResult
 from contracts.sandbox import Sandbox
-from contracts.toolbox import Toolbox
-from nodes.agents.conversation import Conversation, SaveConversation, StillCurrent
+from contracts.tool import Toolbox
 from nodes.types import DEFAULT_MAX_TURNS
 
 DEFAULT_TIME_S = 1800.0
-"""How long an agent may take when its node sets no limit."""
+"""Time limit of an agent whose node sets none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """A conversation of an agent with its model, at a moment when no tool is running.
+
+    The native agent saves its `messages`. A command-line agent saves them in the sandbox under the
+    id `session`. `told` is the first message after a resume; empty means the default, that the
+    agent was interrupted. `spent` and `elapsed_s` are the usage so far.
+    """
+
+    model: str = ""
+    messages: tuple[Message, ...] = ()
+    session: str = ""
+    told: str = ""
+    spent: AgentUsage = field(default_factory=AgentUsage)
+    elapsed_s: float = 0.0
+
+
+StillCurrent = Callable[[], bool]
+"""Return True if the agent has done nothing since the conversation was captured."""
+
+SaveConversation = Callable[[Conversation, StillCurrent], None]
+"""Save a conversation with the sandbox's files; check `StillCurrent` after saving the files."""
+
+
+class ConversationStore(NamedTuple):
+    """Functions that store conversations by node name; `finish` takes a completed one."""
+
+    load: Callable[[str], Conversation | None] = lambda _: None
+    save: Callable[[str, Conversation, StillCurrent], None] = lambda *_: None
+    finish: Callable[[str, Conversation], None] = lambda *_: None
+
+
+NO_CONVERSATIONS = ConversationStore()
+"""Stores nothing."""
+
+
+def redacted_store(store: ConversationStore, redact: Callable[[str], str]) -> ConversationStore:
+    """Return a store that removes secrets from messages before it saves them."""
+
+    def redacted(conversation: Conversation) -> Conversation:
+        messages = map(redacted_message, conversation.messages)
+        return replace(conversation, messages=tuple(messages))
+
+    def redacted_message(message: Message) -> Message:
+        calls = (replace(call, arguments=redact(call.arguments)) for call in message.tool_calls)
+        return replace(message, content=redact(message.content), tool_calls=tuple(calls))
+
+    return ConversationStore(
+        store.load,
+        lambda node, conversation, still: store.save(node, redacted(conversation), still),
+        lambda node, conversation: store.finish(node, redacted(conversation)),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentLimits:
-    """What one agent may spend; None means no limit of that kind."""
+    """Limits of one agent. None sets no limit of that kind."""
 
     turns: int | None = DEFAULT_MAX_TURNS
-    """Calls of the model."""
+    """Model calls."""
     tokens: int | None = None
     """Tokens of all kinds, cache reads included."""
     cost_usd: float | None = None
     time_s: float | None = DEFAULT_TIME_S
 
-    def reached(self, *, turns: int, usage: Usage, elapsed_s: float) -> str | None:
-        """The first limit that is reached and what was spent, or None while there is room."""
-        reached = limit_reached(self, turns, usage)
-        if reached is None and self.time_s is not None and elapsed_s >= self.time_s:
-            reached = f"time limit of {self.time_s:g} s reached: {describe_usage(turns, usage)}"
-        return None if reached is None else f"{reached}, {elapsed_s:.1f} s"
-
-
-def _forget(_: Conversation, __: StillCurrent) -> None:
-    pass
-
 
 @dataclass(frozen=True, kw_only=True)
 class AgentTask:
-    """What an agent is asked to do.
+    """The task of an agent.
 
-    `system` is added to the agent's own system prompt. `allowed_tools` are the words and
-    patterns of `allowed.py`; None allows all tools.
+    `system` is appended to the agent's own system prompt. `allowed_tools` are the words and
+    patterns of `allowed_tools.py`; None allows every tool.
     """
 
     node: str
@@ -55,53 +96,31 @@ class AgentTask:
     allowed_tools: Sequence[str] | None = None
     limits: AgentLimits = field(default_factory=AgentLimits)
     online: bool = False
-    """Whether its commands have a way out of the sandbox."""
+    """True if the agent's commands can reach hosts outside the sandbox."""
     toolbox: Toolbox | None = None
-    """Tools from the host, offered as far as `allowed_tools` says `playbooks`."""
+    """Tools on the host. Agents get them if `allowed_tools` contains `playbooks`."""
     conversation: Conversation | None = None
-    """The conversation to go on with; `limits` hold for all of it. None begins one."""
+    """The conversation to continue; `limits` apply to all of it. None starts a new one."""
     secret_files_read: tuple[str, ...] = ()
-    """Files with secrets that this conversation showed before."""
-    save_conversation: SaveConversation = _forget
-    """Is given the conversation whenever no tool is at work."""
+    """Files with secrets that this conversation has shown already."""
+    save_conversation: SaveConversation = lambda _, __: None
+    """Called with the conversation whenever no tool is running."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentResult:
-    """How an agent ended. A failure always says why in `error`.
+class AgentResult(NodeResult):
+    """Result of an agent. `output` is its last message; `tool_calls` includes refused calls."""
 
-    `output` is the last thing the agent said. `tool_calls` counts calls by tool name,
-    refused and malformed ones too.
-    """
-
-    status: Literal["success", "failure"]
-    output: str = ""
-    error: str | None = None
-    turns: int = 0
-    usage: Usage = field(default_factory=Usage)
-    duration_ms: int = 0
-    tool_calls: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    decisions: DecisionCounts = field(default_factory=DecisionCounts)
     conversation: Conversation | None = None
-    """The conversation, if the agent finished but was denied a call that a person may still
-    approve; else None."""
+    """Set if the agent finished and a person may still approve a call that was denied."""
 
     def as_node_result(self) -> NodeResult:
-        """The same as the result of a node."""
-        return NodeResult(
-            status=self.status,
-            output=self.output,
-            error=self.error,
-            duration_ms=self.duration_ms,
-            usage=self.usage,
-            turns=self.turns,
-            tool_calls=dict(self.tool_calls),
-            decisions=self.decisions,
-        )
+        """Return the result without the conversation."""
+        return NodeResult(**{f.name: getattr(self, f.name) for f in fields(NodeResult)})
 
 
 def token_spec(agent: str, task: AgentTask) -> TokenSpec:
-    """What the token for this task is worth: what a conversation took before is off its limits."""
+    """Return the spec of the task's token: its limits minus the usage of the conversation."""
     limits, allowed = task.limits, task.allowed_tools
     before = (task.conversation or Conversation()).spent
     return TokenSpec(
@@ -117,12 +136,12 @@ def token_spec(agent: str, task: AgentTask) -> TokenSpec:
 
 
 Agent = Callable[[AgentTask, Sandbox], AgentResult]
-"""Works in the sandbox until it is done or a limit is reached.
+"""Work on the task in the sandbox until it is done or a limit is reached.
 
 Raises:
-    ModelUnavailable, SandboxLost: an outage, never a failed agent.
-    BlueprintInvalid: `allowed_tools` holds what no agent understands.
+    ModelUnavailable, SandboxLost: an outage. A failed agent is a result.
+    BlueprintInvalid: `allowed_tools` has an unknown word.
 """
 
 OnLine = Callable[[str], None]
-"""Takes one short line about what the agent says or does, as it happens."""
+"""Receives one short line about each message and tool call, live."""

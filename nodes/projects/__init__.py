@@ -1,1 +1,1 @@
-"""How a project installs and tests itself, found out from its files."""
+"""How a project is installed and tested, detected from its files."""

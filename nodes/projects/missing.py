@@ -1,8 +1,7 @@
-"""Programs that a command needed and the sandbox lacks.
+"""Programs that an install or a test run needs and the sandbox lacks.
 
-`make`, `npm`, `pip` and others end with an exit code of their own when a program they start is
-missing, and only their text names it. A name counts when text and exit code agree, and the
-sandbox has no program of that name.
+`make`, `npm`, `pip` and others have their own exit code for a missing program, and only their
+output names it. A name counts if output and exit code agree and the sandbox has no such program.
 """
 
 import re
@@ -10,10 +9,15 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from contracts.sandbox import ExecResult, Sandbox
-from nodes.checks import missing_programs_among, missing_tools_message
+from contracts.run import NodeResult, RunContext
+from contracts.sandbox import Command, ExecResult, Sandbox
+from nodes.checks import has_tools, missing_programs_among, missing_tools_message
+from nodes.node_sandbox import discard_output
 from nodes.projects.types import Project
 from nodes.text import strip_control_characters
+
+_MODULES = ("pytest", "tox", "nox")
+"""Run as `python -m NAME`. If one is missing, Python exits with the code of failed tests."""
 
 _NAME = r"(/?[\w+][\w.+/-]*)"
 _QUOTE = "[\"'`\u2018\u2019]?"
@@ -25,11 +29,11 @@ _SAYS_127 = (
 
 
 class _Sign(NamedTuple):
-    """A line that names a missing program, and what else must agree.
+    """A line that names a missing program, and the evidence that confirms it.
 
-    `agrees` is another line of the same text; empty: `line` is enough. None: the exit code must
-    be 127, or the text must hold a line by which make or npm says that a command's was.
-    `program` is the program's name, made of the groups of `line`.
+    `agrees` is another line of the same output; empty means that `line` is enough. None means that
+    the exit code is 127, or that make or npm report 127 for a command. `program` is the program's
+    name, made of the groups of `line`.
     """
 
     line: str
@@ -66,22 +70,56 @@ _SIGNS = (
 )
 
 
+def missing_test_runner(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
+    """Return a failure if the sandbox lacks the program that runs the tests, else None."""
+    if project.test is None:
+        return None
+    program, *rest = project.test
+    if missing := _missing(program, ctx, sandbox):
+        return missing
+    module = next((name for name in _MODULES if rest[:2] == ["-m", name]), None)
+    if module is None:
+        return None
+    look = Command(argv=(program, "-c", f"import {module}"), env=project.env)
+    found = sandbox.exec(look, discard_output)
+    error = f"the sandbox has no {module}: use an image that has it, or --set test=COMMAND"
+    return None if found.ok else NodeResult.failure(error, found.text)
+
+
+def missing_installer(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
+    """Return a failure if the sandbox lacks what the run needs before the install, else None.
+
+    An install that must succeed may bring the test runner, so only the installer is needed.
+    """
+    if project.install is None or project.install_optional:
+        return missing_test_runner(project, ctx, sandbox)
+    return _missing(project.install[0], ctx, sandbox)
+
+
+def _missing(program: str, ctx: RunContext, sandbox: Sandbox) -> NodeResult | None:
+    found = has_tools(program)(ctx, sandbox)
+    return found if found.status == "failure" else None
+
+
 def missing_programs(result: ExecResult, project: Project, sandbox: Sandbox) -> str | None:
-    """Why this command failed, if a program was missing that the sandbox really lacks."""
+    """Return the error if a command failed because the sandbox lacks a program, else None."""
     if result.ok or result.timed_out or result.out_of_memory:
         return None
-    named = dict.fromkeys(_named(result))
+    named = dict.fromkeys(_named_programs(result))
     missing = missing_programs_among(sandbox, *named) if named else ()
     if not missing:
         return None
+    if project.kind != "node":
+        return missing_tools_message(*missing)
+    install = repr(shlex.join(project.install)) if project.install else "which this project lacks"
     return (
-        _not_installed(missing, project)
-        if project.kind == "node"
-        else missing_tools_message(*missing)
+        f"neither in node_modules/.bin nor in the sandbox: {', '.join(missing)}. A package comes "
+        f"with the install ({install}), any other program with the sandbox image: see "
+        "docs/how-to/image.md"
     )
 
 
-def _named(result: ExecResult) -> Iterator[str]:
+def _named_programs(result: ExecResult) -> Iterator[str]:
     text = strip_control_characters(result.text).strip()
     says_127 = result.exit_code == _NOT_FOUND or re.search(_SAYS_127, text, re.MULTILINE)
     for line, agrees, program in _SIGNS:
@@ -90,12 +128,3 @@ def _named(result: ExecResult) -> Iterator[str]:
                 name = found.expand(program)
                 if "/" not in name or name.startswith("/"):  # else it is a file of the project
                     yield name
-
-
-def _not_installed(missing: tuple[str, ...], project: Project) -> str:
-    install = repr(shlex.join(project.install)) if project.install else "which this project lacks"
-    return (
-        f"neither in node_modules/.bin nor in the sandbox: {', '.join(missing)}. A package comes "
-        f"with the install ({install}), any other program with the sandbox image: see "
-        "docs/how-to/image.md"
-    )

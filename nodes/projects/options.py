@@ -1,4 +1,4 @@
-"""What a person may say of how a project installs and tests itself, instead of its files."""
+"""Run options that override how a project is installed and tested."""
 
 from collections.abc import Mapping
 
@@ -6,25 +6,25 @@ from contracts.errors import OptionInvalid
 from nodes.commands import parse_command_line
 
 TEST_TIMEOUT_S = 600.0
-"""Seconds that one run of the tests may take, unless the option `test_timeout` says otherwise."""
+"""Default time limit of one test run in seconds; the option `test_timeout` overrides it."""
 
 MAX_TEST_TIMEOUT_S = 24 * 3600.0
 
 _TEST_TIMEOUT = "test_timeout"
 
 PROJECT_OPTIONS = {
-    "install": "the command that installs the project; empty: install nothing",
-    "test": "the command that tests the project; empty: there are no tests",
-    _TEST_TIMEOUT: f"seconds that one run of the tests may take; default {TEST_TIMEOUT_S:g}",
+    "install": "command that installs the project; empty installs nothing",
+    "test": "command that tests the project; empty means that it has no tests",
+    _TEST_TIMEOUT: f"time limit of one test run in seconds; default {TEST_TIMEOUT_S:g}",
 }
-"""What `--set` may give to every blueprint that installs and tests."""
+"""Options (`--set`) of every blueprint that installs and tests a project."""
 
 
 def check_option(name: str, value: str) -> None:
-    """Refuse a value that this one of `OPTIONS` cannot have.
+    """Check the value of one of `PROJECT_OPTIONS`.
 
     Raises:
-        OptionInvalid: a command's quotes are not closed, or the time limit is no usable number.
+        OptionInvalid: a command has an unclosed quote, or the time limit is not a valid number.
     """
     if name == _TEST_TIMEOUT:
         time_limit_s({name: value})
@@ -33,30 +33,30 @@ def check_option(name: str, value: str) -> None:
 
 
 def time_limit_s(options: Mapping[str, str]) -> float:
-    """Seconds that one run of the tests may take.
+    """Return the time limit of one test run in seconds.
 
     Raises:
-        OptionInvalid: the option is no number above 0, or more than a day.
+        OptionInvalid: the option is not a number above 0 and at most a day.
     """
-    told = options.get(_TEST_TIMEOUT)
-    if told is None:
+    value = options.get(_TEST_TIMEOUT)
+    if value is None:
         return TEST_TIMEOUT_S
     try:
-        limit_s = float(told)
+        limit_s = float(value)
     except ValueError:
         limit_s = 0.0
     if 0 < limit_s <= MAX_TEST_TIMEOUT_S:
         return limit_s
     raise OptionInvalid(
-        f"--set {_TEST_TIMEOUT}={told}: it must be a number of seconds above 0 and at most "
+        f"--set {_TEST_TIMEOUT}={value}: it must be a number of seconds above 0 and at most "
         f"{MAX_TEST_TIMEOUT_S:g}"
     )
 
 
 def command_option(line: str) -> tuple[str, ...] | None:
-    """The argv for one of them; None where it is empty.
+    """Return the argv of a command option; None if it is empty.
 
     Raises:
-        OptionInvalid: its quotes are not closed.
+        OptionInvalid: a quote is not closed.
     """
     return parse_command_line(line) if line.strip() else None

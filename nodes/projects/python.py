@@ -1,52 +1,70 @@
 """Python projects.
 
-Nothing is installed to make the code importable: `PYTHONPATH` points at the source tree,
-which always works. Without a network, dependencies come from the image, and the install only
-adds the package's own metadata (its version, its entry points); it needs the build backend
-to be in the image, so it may fail and the tests still run. With a way out, the install brings
-the dependencies, those for tests included, and must work. It goes to a folder inside `.git`:
-there it cannot land in the branch, survives a snapshot, and no site-packages is touched.
+`PYTHONPATH` makes the source tree importable, so tests can run without an install. Without a
+network, dependencies come from the image, and the install only adds the package's metadata (its
+version and entry points); it needs the build backend in the image, so it may fail. With a network,
+the install fetches the dependencies, those for tests included, and must succeed. It goes to a
+folder inside `.git`: that is never committed, it is part of snapshots, and site-packages stays as
+it is.
 """
 
 import re
-from collections.abc import Iterator
+import shlex
+from pathlib import PurePosixPath
 
-from nodes.projects.discover import TEST_FILE, unittest_discover_command
-from nodes.projects.files import ProjectFiles, table_at
-from nodes.projects.pytest_options import pytest_options
+from contracts.sandbox import Command
+from nodes.node_sandbox import discard_output
 from nodes.projects.python_requirements import extras_for_tests, requirements_for_tests
-from nodes.projects.types import Project
+from nodes.projects.types import Project, ProjectFiles, table_at
+
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Without it, Python runs stale code after an edit of equal size within the same second."""
 
 _SITE = ".git/harness-site"
-_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini")
-_SPEAKING = (*_MARKERS, ".pytest.ini", "Pipfile", "conftest.py", "tests/conftest.py")
-_REQUIREMENTS = re.compile(r"(requirements/)?[\w.-]*requirements[\w.-]*\.(txt|in)|requirements/.*")
-_IMPORTS_TESTS = re.compile(r"^\s*(import|from)\s+(unittest|pytest)\b", re.MULTILINE)
-_BARE_TEST = re.compile(r"^(async )?def test(?!_suite\b)", re.MULTILINE)
-_TEST_FOLDER = re.compile(r"([\w-]+/)?tests?")
-_TEST_FILES_READ = 10
-NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""Python takes an edit of the same size within one second for no edit, and runs the old code."""
-
 _PIP = "python3 -m pip install --quiet --disable-pip-version-check --no-cache-dir --upgrade"
 _OFFLINE = "--no-index --no-build-isolation --no-deps"
 
+_MARKERS = ("pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py", "pytest.ini")
+_MAY_NAME_PYTEST = (*_MARKERS, ".pytest.ini", "Pipfile", "conftest.py", "tests/conftest.py")
+_REQUIREMENTS = re.compile(r"(requirements/)?[\w.-]*requirements[\w.-]*\.(txt|in)|requirements/.*")
+_IMPORTS_TESTS = re.compile(r"^\s*(import|from)\s+(unittest|pytest)\b", re.MULTILINE)
+_TEST_FUNCTION = re.compile(r"^(async )?def test(?!_suite\b)", re.MULTILINE)
+_TEST_FILE = re.compile(r"test_\w*\.py|\w+_test\.py|tests?\.py")
+_TEST_FOLDER = re.compile(r"([\w-]+/)?tests?")
+_MAX_TEST_FILES_READ = 10
+
+_IGNORED = (".?*", "node_modules", "vendor", "third_party", "testdata", "fixtures")
+_PRUNED = [word for name in _IGNORED for word in ("-name", name, "-o")][:-1]
+_WANTED = ("-name", "*test*.py", "-o", "-name", "__init__.py")
+_LIST_TESTS = Command(
+    argv=("find", ".", "(", *_PRUNED, ")", "-prune", "-o", "(", *_WANTED, ")", "-print0"),
+    output_limit=1024 * 1024,
+)
+
+_PYTEST_INI = ("pytest.ini", ".pytest.ini")
+_OTHER_INI = (("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"))
+_WITH_VALUE = (
+    "--cov", "--cov-report", "--cov-config", "--cov-context", "--cov-fail-under", "--cov-precision",
+    "-n", "--numprocesses", "--dist", "--maxprocesses", "--maxschedchunk", "--max-worker-restart",
+)  # fmt: skip
+_PLUGIN_OPTIONS = (*_WITH_VALUE, "--no-cov", "--loadscope-reorder", "--no-loadscope-reorder")
+
 
 def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Project | None:
-    """How this Python project installs and tests itself; None when it is none."""
-    tests = _tests(files)
+    """Return how a Python project is installed and tested, or None if it is no Python project."""
+    tests = _test_files(files)
     if not tests and not _has_marker(files):
         return None
-    test, why = _test(files, tests)
-    package = _installable(files)
+    test, why = _test_command(files, tests)
+    is_package = _is_package(files)
     needs = tuple(requirements_for_tests(files)) if online else ()
     extras = f"[{','.join(found)}]" if online and (found := extras_for_tests(files)) else ""
-    installable = ".git" in files.names and (package or bool(needs))
-    source = f"{work_dir}/src" if _src_layout(files) else work_dir
+    installable = ".git" in files.names and (is_package or bool(needs))
+    source = f"{work_dir}/src" if _has_src_layout(files) else work_dir
     site = f"{work_dir}/{_SITE}"
-    own = ("--editable", f".{extras}") if package else ()
+    itself = ("--editable", f".{extras}") if is_package else ()
     options = () if online else _OFFLINE.split()
-    install = (*_PIP.split(), *options, "--target", site, *needs, *own)
+    install = (*_PIP.split(), *options, "--target", site, *needs, *itself)
     return Project(
         kind="python",
         why=why,
@@ -58,42 +76,13 @@ def python_project(files: ProjectFiles, work_dir: str, *, online: bool) -> Proje
 
 
 def is_clearly_python(files: ProjectFiles) -> bool:
-    """Whether more than the name of a test file says that this is a Python project."""
-    read = map(files.text, _tests(files)[:_TEST_FILES_READ])
-    return _has_marker(files) or any(map(_IMPORTS_TESTS.search, read))
+    """Return True if there is more evidence than names of test files."""
+    texts = map(files.text, _test_files(files)[:_MAX_TEST_FILES_READ])
+    return _has_marker(files) or any(map(_IMPORTS_TESTS.search, texts))
 
 
-def _tests(files: ProjectFiles) -> list[str]:
-    """The test files at the top and one level down."""
-    return sorted(name for name in files.names if TEST_FILE.fullmatch(name.rpartition("/")[2]))
-
-
-def _test(files: ProjectFiles, tests: list[str]) -> tuple[tuple[str, ...] | None, str]:
-    if named := next(_names_pytest(files), None):
-        return _pytest(files), f"{named} names pytest"
-    if "manage.py" in files.names:
-        return ("python3", "manage.py", "test"), "manage.py is Django's"
-    if tests and _plain_unittest(files, tests) and (command := unittest_discover_command(files)):
-        return command, f"{tests[0]} uses unittest"
-    found = tests or sorted(name for name in files.names if _TEST_FOLDER.fullmatch(name))
-    if found:
-        return _pytest(files), f"there is {found[0]}"
-    return None, "no file names pytest, and there are no test files or folders"
-
-
-def _pytest(files: ProjectFiles) -> tuple[str, ...]:
-    return ("python3", "-m", "pytest", *pytest_options(files))
-
-
-def _names_pytest(files: ProjectFiles) -> Iterator[str]:
-    candidates = [*_SPEAKING, *sorted(filter(_REQUIREMENTS.fullmatch, files.names))]
-    return (name for name in candidates if "pytest" in files.text(name))
-
-
-def _plain_unittest(files: ProjectFiles, tests: list[str]) -> bool:
-    texts = [files.text(name) for name in tests[:_TEST_FILES_READ]]
-    needs_pytest = any("pytest" in text or _BARE_TEST.search(text) for text in texts)
-    return any("unittest" in text for text in texts) and not needs_pytest
+def _test_files(files: ProjectFiles) -> list[str]:
+    return sorted(name for name in files.names if _TEST_FILE.fullmatch(name.rpartition("/")[2]))
 
 
 def _has_marker(files: ProjectFiles) -> bool:
@@ -101,12 +90,105 @@ def _has_marker(files: ProjectFiles) -> bool:
     return not known.isdisjoint(files.names) or any(map(_REQUIREMENTS.fullmatch, files.names))
 
 
-def _installable(files: ProjectFiles) -> bool:
+def _is_package(files: ProjectFiles) -> bool:
     pyproject = files.toml("pyproject.toml")
     declared = "build-system" in pyproject or "project" in pyproject
     return declared or bool(table_at(pyproject, "tool", "poetry")) or "setup.py" in files.names
 
 
-def _src_layout(files: ProjectFiles) -> bool:
+def _has_src_layout(files: ProjectFiles) -> bool:
     inside = {name for name in files.names if name.startswith("src/")}
     return bool(inside) and "src/__init__.py" not in inside
+
+
+def _test_command(files: ProjectFiles, tests: list[str]) -> tuple[tuple[str, ...] | None, str]:
+    candidates = [*_MAY_NAME_PYTEST, *sorted(filter(_REQUIREMENTS.fullmatch, files.names))]
+    if named := next((name for name in candidates if "pytest" in files.text(name)), None):
+        return _pytest_command(files), f"{named} names pytest"
+    if "manage.py" in files.names:
+        return ("python3", "manage.py", "test"), "manage.py is Django's"
+    if tests and _uses_unittest_only(files, tests) and (command := _unittest_command(files)):
+        return command, f"{tests[0]} uses unittest"
+    found = tests or sorted(name for name in files.names if _TEST_FOLDER.fullmatch(name))
+    if found:
+        return _pytest_command(files), f"there is {found[0]}"
+    return None, "no file names pytest, and there are no test files or folders"
+
+
+def _uses_unittest_only(files: ProjectFiles, tests: list[str]) -> bool:
+    texts = [files.text(name) for name in tests[:_MAX_TEST_FILES_READ]]
+    needs_pytest = any("pytest" in text or _TEST_FUNCTION.search(text) for text in texts)
+    return any("unittest" in text for text in texts) and not needs_pytest
+
+
+def _unittest_command(files: ProjectFiles) -> tuple[str, ...] | None:
+    """Return the `unittest discover` command that finds all test files, or None.
+
+    Discovery matches one file name pattern, and it only descends into packages.
+    """
+    listed = files.sandbox.exec(_LIST_TESTS, discard_output)
+    paths = {PurePosixPath(name) for name in listed.stdout.decode("utf-8", "replace").split("\0")}
+    tests = [path for path in paths if _TEST_FILE.fullmatch(path.name)]
+    packages = {path.parent for path in paths if path.name == "__init__.py"}
+    patterns = {"test*.py" if path.name.startswith("test") else "*_test.py" for path in tests}
+    if listed.truncated or len(patterns) != 1:
+        return None
+    first = tests[0].parent
+    start = next(  # the deepest folder that contains all test files
+        one for one in (first, *first.parents) if all(t.is_relative_to(one) for t in tests)
+    )
+    between = {f for t in tests for f in t.parents if f != start and f.is_relative_to(start)}
+    if not between <= packages:
+        return None
+    where = ["-s", str(start)] if start.name else []
+    top = ["-t", "."] if start.name and start in packages else []
+    pattern = ["-p", "*_test.py"] if patterns == {"*_test.py"} else []
+    return ("python3", "-m", "unittest", "discover", *where, *top, *pattern)
+
+
+def _pytest_command(files: ProjectFiles) -> tuple[str, ...]:
+    """Return the pytest command, without coverage and parallel running.
+
+    Images rarely have those plugins, pytest does not start without them, and they do not change
+    whether tests pass.
+    """
+    addopts = _addopts(files)
+    kept = _without_plugins(addopts)
+    override = () if kept == addopts else ("-o", f"addopts={shlex.join(kept)}")
+    return ("python3", "-m", "pytest", *override)
+
+
+def _addopts(files: ProjectFiles) -> list[str]:
+    """Return the project's `addopts` from the first file that pytest itself would use."""
+    for name in _PYTEST_INI:
+        if name in files.names:
+            return _words(files.ini(name).get("pytest", "addopts", fallback=""))
+    options = table_at(files.toml("pyproject.toml"), "tool", "pytest", "ini_options")
+    if options:
+        return _words(options.get("addopts"))
+    for name, section in _OTHER_INI:
+        if files.ini(name).has_section(section):
+            return _words(files.ini(name).get(section, "addopts", fallback=""))
+    return []
+
+
+def _words(addopts: object) -> list[str]:
+    if isinstance(addopts, list):
+        return [str(word) for word in addopts]
+    try:
+        return shlex.split(addopts, comments=True) if isinstance(addopts, str) else []
+    except ValueError:
+        return []
+
+
+def _without_plugins(words: list[str]) -> list[str]:
+    kept: list[str] = []
+    value_follows = False
+    for word in words:
+        if word.startswith(_PLUGIN_OPTIONS):
+            value_follows = word in _WITH_VALUE
+            continue
+        if not value_follows or word.startswith("-"):
+            kept.append(word)
+        value_follows = False
+    return kept

@@ -1,12 +1,12 @@
-"""What a Python project says that its tests need, besides the package itself.
+"""Requirements of a Python project's tests, besides the package itself.
 
-Pip is given the requirements, not the groups: the one in an image may be too old to know them.
+Pip gets single requirements instead of dependency groups, because an image may have an older pip.
 """
 
 import re
 from collections.abc import Iterator
 
-from nodes.projects.files import ParsedTable, ProjectFiles, table_at
+from nodes.projects.types import ParsedTable, ProjectFiles, table_at
 
 _FOR_TESTS = ("test", "tests", "testing", "dev")
 _WORD = "|".join(_FOR_TESTS)
@@ -21,11 +21,11 @@ _PIP_RANGE = re.compile(r"[<>=!~][<>=!~\d\s.,*\w]*")
 
 
 def requirements_for_tests(files: ProjectFiles) -> Iterator[str]:
-    """Arguments for pip: requirements files, and what groups for tests and tox ask for."""
+    """Yield pip arguments: requirements files, then requirements of test groups and of tox."""
     listed = sorted(filter(_FILE.fullmatch, files.names))
     lines = list(_tox_lines(files))
-    told = (found[1] for found in map(_TOX_FILE.fullmatch, lines) if found)
-    for name in dict.fromkeys([*listed, *(name for name in told if name in files.names)]):
+    in_tox = (found[1] for found in map(_TOX_FILE.fullmatch, lines) if found)
+    for name in dict.fromkeys([*listed, *(name for name in in_tox if name in files.names)]):
         yield from ("--requirement", name)
     pyproject = files.toml("pyproject.toml")
     named = [*_groups(pyproject), *_poetry_groups(pyproject), *lines]
@@ -33,7 +33,7 @@ def requirements_for_tests(files: ProjectFiles) -> Iterator[str]:
 
 
 def extras_for_tests(files: ProjectFiles) -> list[str]:
-    """The extras of the package that are there for its tests."""
+    """Return the package's extras that are meant for tests."""
     declared = table_at(files.toml("pyproject.toml"), "project", "optional-dependencies")
     return [name for name in _FOR_TESTS if name in declared]
 
@@ -45,18 +45,18 @@ def _tox_lines(files: ProjectFiles) -> Iterator[str]:
 
 def _groups(pyproject: ParsedTable) -> Iterator[str]:
     declared = table_at(pyproject, "dependency-groups")
-    groups = {_plain(name): group for name, group in declared.items() if isinstance(group, list)}
+    groups = {_normal(name): group for name, group in declared.items() if isinstance(group, list)}
     wanted = list(_FOR_TESTS)
-    for name in wanted:  # it grows by what a group includes
+    for name in wanted:  # the loop appends the groups that a group includes
         for entry in groups.get(name, ()):
-            included = _plain(table_at(entry).get("include-group"))
+            included = _normal(table_at(entry).get("include-group"))
             if isinstance(entry, str):
                 yield entry
             elif included not in wanted:
                 wanted.append(included)
 
 
-def _plain(name: object) -> str:
+def _normal(name: object) -> str:
     return re.sub(r"[-_.]+", "-", str(name)).lower()
 
 
@@ -64,16 +64,16 @@ def _poetry_groups(pyproject: ParsedTable) -> Iterator[str]:
     poetry = table_at(pyproject, "tool", "poetry")
     groups = [table_at(poetry, "group", name, "dependencies") for name in _FOR_TESTS]
     for group in (*groups, table_at(poetry, "dev-dependencies")):
-        for name, wanted in group.items():
-            about = wanted if isinstance(wanted, dict) else {"version": wanted}
-            if "version" in about:  # else it lies at a path or an address of its own
-                extras = about.get("extras")
+        for name, value in group.items():
+            spec = value if isinstance(value, dict) else {"version": value}
+            if "version" in spec:  # without one it is a path or a URL, which pip cannot get here
+                extras = spec.get("extras")
                 extra = f"[{','.join(map(str, extras))}]" if isinstance(extras, list) else ""
-                yield f"{name}{extra}{_pip_range(str(about['version']).strip())}"
+                yield f"{name}{extra}{_pip_range(str(spec['version']).strip())}"
 
 
 def _pip_range(version: str) -> str:
-    """A range of versions as pip has it; any version where pip has no word for it."""
+    """Return a Poetry version range in pip's form; empty (any version) if pip has no such form."""
     if found := _POETRY_RANGE.fullmatch(version):
         parts = found[2].split(".")
         first = next((n for n, part in enumerate(parts, 1) if part.strip("0")), len(parts))

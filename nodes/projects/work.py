@@ -1,6 +1,8 @@
-"""Ready work on whatever project the sandbox holds: find its tests, install it, run them."""
+"""Node functions for any project: find its tests, install it, run its tests."""
 
+import re
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,54 +11,92 @@ from contracts.sandbox import Command, ExecResult, Sandbox
 from nodes.commands import command_result
 from nodes.node_sandbox import discard_output
 from nodes.projects.find import PROJECT_FACT, find_project, has_network
-from nodes.projects.missing import missing_programs
+from nodes.projects.missing import missing_installer, missing_programs, missing_test_runner
 from nodes.projects.options import time_limit_s
-from nodes.projects.runner import missing_installer, missing_test_runner
 from nodes.projects.types import Project
-from nodes.projects.verdict import hit_time_limit, no_verdict_reason
 
 INSTALL_TIMEOUT_S = 1800.0
-"""Seconds that one install may take."""
 
-_SAY = "--set install= skips it, --set install=… says how"
-_OFFLINE = f"sandboxes have no network by default; {_SAY}"
+_HINT = "--set install= skips it, --set install=COMMAND replaces it"
+_OFFLINE_HINT = f"sandboxes have no network by default; {_HINT}"
 _NOT_INSTALLED = "could not be installed; the tests run from the source tree"
 _MEMORY_LIMIT = (
     "cat", "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 )  # fmt: skip
-"""Where cgroups of version 2 have it, and where those of version 1 do: one of them is missing."""
+"""Files of cgroups version 2 and version 1; one of them is missing."""
+
+_SHELL_NOT_RUNNABLE = (126, 127)
+_PYTEST_USAGE = 4
+_PYTEST_NONE = 5
+_PYTEST_ERROR = re.compile(r"^(?:\x1b\[[\d;]*m)*ERROR: (.*)", re.MULTILINE)
+_CONFTEST_BROKEN = "ImportError while loading conftest"
+_PLUGIN_MISSING = re.compile(r"Error importing plugin \"\S+\": No module named \S+\s*\Z")
+_UNITTEST_NONE = re.compile(r"\nRan 0 tests in [\d.]+s\n\n(OK|NO TESTS RAN)\s*\Z")
+
+_LIST_FILES = ("git", "ls-files", "-z")
+_DEPENDENCY_FILE = re.compile(
+    r"pyproject\.toml|setup\.(py|cfg)|[\w.-]*requirements[\w.-]*\.(txt|in)|Pipfile(\.lock)?"
+    r"|poetry\.lock|uv\.lock|pdm\.lock|pylock\.toml|tox\.ini|noxfile\.py|environment\.ya?ml"
+    r"|package(-lock)?\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|go\.(mod|sum)"
+    r"|Cargo\.(toml|lock)|Gemfile(\.lock)?|composer\.(json|lock)|pom\.xml|build\.gradle(\.kts)?"
+)
+_VENDORED = re.compile(r"(^|/)(node_modules|vendor|third_party|testdata|fixtures)/")
 
 
 def require_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Preflight: the project has a way to test itself, and the sandbox can run it.
-
-    What the install may bring need not be there yet.
-    """
-    project = find_project(ctx, sandbox)
-    return _runnable(project, ctx, sandbox) if project.test else NodeResult.failure(_none(project))
+    """Preflight: the project has tests, and the sandbox can run them (after the install)."""
+    return _find_tests(ctx, sandbox, NodeResult.failure)
 
 
 def look_for_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Preflight: as `require_tests`, but skipped when the project has no tests."""
+    """Preflight: like `require_tests`, but skipped if the project has no tests."""
+    return _find_tests(ctx, sandbox, NodeResult.skipped)
+
+
+def _find_tests(
+    ctx: RunContext, sandbox: Sandbox, without_tests: Callable[[str], NodeResult]
+) -> NodeResult:
     project = find_project(ctx, sandbox)
-    return _runnable(project, ctx, sandbox) if project.test else NodeResult.skipped(_none(project))
+    if project.test is None:
+        return without_tests(_no_tests(project))
+    found = replace(NodeResult.success(str(project)), facts={PROJECT_FACT: project.fact})
+    return missing_installer(project, ctx, sandbox) or found
+
+
+def find_dependency_files(_: RunContext, sandbox: Sandbox) -> NodeResult:
+    """Preflight: return the tracked files that declare dependencies, one a line."""
+    result = sandbox.exec(Command(argv=_LIST_FILES, output_limit=4 * 1024 * 1024), discard_output)
+    if not result.ok:
+        return command_result(result, _LIST_FILES)
+    names = result.stdout.decode("utf-8", "replace").split("\0")
+    found = [
+        name
+        for name in names
+        if _DEPENDENCY_FILE.fullmatch(name.rpartition("/")[2]) and not _VENDORED.search(name)
+    ]
+    if not found:
+        return NodeResult.failure(
+            "no dependency files found: looked for pyproject.toml, setup.py, requirements*.txt, "
+            "package.json, go.mod, Cargo.toml, Gemfile, pom.xml and their lock files"
+        )
+    return NodeResult.success("\n".join(found))
 
 
 def install_project(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Install the project; skipped when there is nothing to install.
+    """Install the project; skipped if there is nothing to install.
 
-    It may fail where the tests can run without, unless a program such as a compiler is missing.
-    After one that must work, what runs the tests must be there.
+    A failed install is a failure unless the tests can run without it. A missing program, such as a
+    compiler, is always a failure. After an install that must succeed, the test runner must exist.
     """
-    return _install(ctx, sandbox, must=False)
+    return _install(ctx, sandbox, required=False)
 
 
 def require_install(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """As `install_project`, but an install that fails is a failure whatever can run without."""
-    return _install(ctx, sandbox, must=True)
+    """Install the project; every failed install is a failure. Skipped if nothing to install."""
+    return _install(ctx, sandbox, required=True)
 
 
-def _install(ctx: RunContext, sandbox: Sandbox, *, must: bool) -> NodeResult:
+def _install(ctx: RunContext, sandbox: Sandbox, *, required: bool) -> NodeResult:
     project = find_project(ctx, sandbox)
     if project.install is None:
         return NodeResult.skipped("nothing to install")
@@ -67,66 +107,95 @@ def _install(ctx: RunContext, sandbox: Sandbox, *, must: bool) -> NodeResult:
         lacking = None if project.install_optional else missing_test_runner(project, ctx, sandbox)
         return lacking or NodeResult.success(result.text)
     missing = missing_programs(result, project, sandbox)
-    if project.install_optional and not must and missing is None:
+    if project.install_optional and not required and missing is None:
         return NodeResult.success(f"{_NOT_INSTALLED}\n\n{result.text}")
     failed = command_result(result, project.install)
     if missing is not None:
-        return NodeResult.failure(f"{failed.error}: {missing} ({_SAY})", failed.output)
-    hint = _SAY if has_network(ctx) else _OFFLINE
+        return NodeResult.failure(f"{failed.error}: {missing} ({_HINT})", failed.output)
+    hint = _HINT if has_network(ctx) else _OFFLINE_HINT
     return NodeResult.failure(f"{failed.error} ({hint})", failed.output)
 
 
 def run_tests(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    """Run the project's tests; that none ran is a failure too."""
+    """Run the project's tests. If no test ran, the node fails."""
     return exec_tests(ctx, sandbox).result
 
 
 class ProjectTestResult(NamedTuple):
-    """How a test command ended, and whether that says anything about the tests."""
+    """Result of a test command. `verdict` is True if it says whether the tests pass."""
 
     result: NodeResult
     verdict: bool
 
 
 def exec_tests(ctx: RunContext, sandbox: Sandbox) -> ProjectTestResult:
-    """Run the project's tests; no verdict when the command could not really run them.
+    """Run the project's tests.
 
-    Tests that hang, crash or run out of memory fail.
+    Tests that hang, crash or run out of memory are failing tests: an agent can fix them. A command
+    that could not run the tests gives no verdict.
     """
     project = find_project(ctx, sandbox)
     if project.test is None:
-        return ProjectTestResult(NodeResult.failure(_none(project)), verdict=False)
+        return ProjectTestResult(NodeResult.failure(_no_tests(project)), verdict=False)
     limit_s = time_limit_s(ctx.options)
     result = sandbox.exec(Command(argv=project.test, env=project.env, timeout_s=limit_s))
-    if reason := missing_programs(result, project, sandbox) or no_verdict_reason(result, limit_s):
-        told = f"the tests could not be run: {reason}"
-        return ProjectTestResult(NodeResult.failure(told, result.text), verdict=False)
-    if error := _stopped(result, limit_s, sandbox):
-        told = f"{error}: {shlex.join(project.test)!r} was killed"
-        return ProjectTestResult(NodeResult.failure(told, result.text), verdict=True)
+    if reason := missing_programs(result, project, sandbox) or _no_verdict(result, limit_s):
+        error = f"the tests could not be run: {reason}"
+        return ProjectTestResult(NodeResult.failure(error, result.text), verdict=False)
+    if reason := _killed(result, limit_s, sandbox):
+        error = f"{reason}: {shlex.join(project.test)!r} was killed"
+        return ProjectTestResult(NodeResult.failure(error, result.text), verdict=True)
     return ProjectTestResult(command_result(result, project.test), verdict=True)
 
 
-def _stopped(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
-    """Which limit the tests went over; None if they ended by themselves."""
-    if hit_time_limit(result, limit_s):
+def _no_verdict(result: ExecResult, limit_s: float) -> str | None:
+    """Return why the command did not run the tests, or None if it did.
+
+    A command that was stopped before `limit_s` was stopped by the time limit of its node.
+    """
+    if result.out_of_memory or _hit_time_limit(result, limit_s):
+        return None
+    if result.launch_error or result.timed_out or result.out_of_disk:
+        return command_result(result, ("the test command",)).error
+    if result.exit_code in _SHELL_NOT_RUNNABLE:
+        return f"a program is missing or not executable (exit code {result.exit_code})"
+    text = result.text
+    no_pytest_tests = result.exit_code == _PYTEST_NONE and "no tests ran in" in text
+    if _UNITTEST_NONE.search(text) or no_pytest_tests:
+        return "no tests were found"
+    return None if result.ok else _pytest_refusal(result.exit_code, text)
+
+
+def _pytest_refusal(exit_code: int, text: str) -> str | None:
+    """Return why pytest did not start, or None if it did or if a change of code can fix it."""
+    if _PLUGIN_MISSING.search(text):
+        return "the project names a pytest plugin that is not in the image"
+    if exit_code != _PYTEST_USAGE or _CONFTEST_BROKEN in text:
+        return None
+    if "error: unrecognized arguments:" in text:
+        return "the project uses an option of a pytest plugin that is not in the image"
+    error = _PYTEST_ERROR.search(text)
+    return f"pytest did not start: {error[1]}" if error else None
+
+
+def _killed(result: ExecResult, limit_s: float, sandbox: Sandbox) -> str | None:
+    """Return the limit that the tests exceeded, or None."""
+    if _hit_time_limit(result, limit_s):
         return f"the tests did not end within {limit_s:g} s"
-    return f"the tests ran out of memory{_limit(sandbox)}" if result.out_of_memory else None
+    if not result.out_of_memory:
+        return None
+    limit = sandbox.exec(Command(argv=_MEMORY_LIMIT), discard_output).stdout.strip()
+    shown = f" (limit {int(limit) / 2**30:.3g} GiB)" if limit.isdigit() else ""
+    return f"the tests ran out of memory{shown}"
 
 
-def _limit(sandbox: Sandbox) -> str:
-    told = sandbox.exec(Command(argv=_MEMORY_LIMIT), discard_output).stdout.strip()
-    return f" (limit {int(told) / 2**30:.3g} GiB)" if told.isdigit() else ""
+def _hit_time_limit(result: ExecResult, limit_s: float) -> bool:
+    return result.timed_out and result.duration_ms >= round(limit_s * 1000)
 
 
-def _runnable(project: Project, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
-    found = replace(NodeResult.success(str(project)), facts={PROJECT_FACT: project.fact})
-    return missing_installer(project, ctx, sandbox) or found
-
-
-def _none(project: Project) -> str:
+def _no_tests(project: Project) -> str:
     return (
         f"no way to test this project was found ({project.why}). Looked for pytest and unittest "
         "in Python files, a test script in package.json and a test target in a makefile; "
-        "say it with --set test=…"
+        "set one with --set test=…"
     )

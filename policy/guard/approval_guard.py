@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from contracts.errors import Unavailable
 from contracts.json import Json, canonical_json, json_digest
 from contracts.model_access import TokenSpec
-from contracts.names import without_attempt
+from contracts.run import without_attempt
 from contracts.tool import Allowed, Decision, Denied, ToolCall
 from policy.errors import LogDamaged
 from policy.guard.guard import GUARD_VERSION, AgentGuard, parsed_arguments

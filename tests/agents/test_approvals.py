@@ -51,9 +51,7 @@ def bounds(wait_s: float) -> GuardBounds:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_waits_for_a_person_and_goes_on_by_their_word(
-    bench: Bench, approvals: Approvals, agent: str
-) -> None:
+def test_an_agent_waits_for_an_approval(bench: Bench, approvals: Approvals, agent: str) -> None:
     with person(lambda name: approvals.decide(name, "approved", by="ann"), approvals):
         result = bench(
             agent,
@@ -69,7 +67,7 @@ def test_an_agent_waits_for_a_person_and_goes_on_by_their_word(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_that_does_not_wait_may_try_again_once_it_is_approved(
+def test_an_agent_may_retry_a_call_after_its_approval(
     bench: Bench, approvals: Approvals, agent: str
 ) -> None:
     def decide(name: str) -> None:
@@ -96,7 +94,7 @@ def test_an_agent_that_does_not_wait_may_try_again_once_it_is_approved(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_goes_on_with_its_conversation_once_somebody_decided(
+def test_an_agent_continues_its_conversation_after_a_decision(
     bench: Bench, approvals: Approvals, agent: str
 ) -> None:
     inside(bench.sandbox, "rm -rf /tmp/harness-agent")  # conversations of other tests

@@ -21,13 +21,13 @@ pytestmark = pytest.mark.docker
         ("id -un", "agent"),
     ],
 )
-def test_what_runs_need_is_there(agents_sandbox: DockerSandbox, line: str, told: str) -> None:
+def test_the_image_has_the_programs(agents_sandbox: DockerSandbox, line: str, told: str) -> None:
     result = agents_sandbox.exec(Command(argv=("sh", "-c", line)))
     assert result.ok
     assert told in result.text
 
 
-def test_the_hosts_certificates_are_not(agents_sandbox: DockerSandbox) -> None:
+def test_the_image_has_no_certificates_of_the_host(agents_sandbox: DockerSandbox) -> None:
     look = "find / -name host-ca.pem -not -path '/proc/*' 2>/dev/null; env | grep -c CA_CERTS"
     result = agents_sandbox.exec(Command(argv=("sh", "-c", look)))
     assert result.stdout.decode().split() == ["0"]
@@ -36,7 +36,7 @@ def test_the_hosts_certificates_are_not(agents_sandbox: DockerSandbox) -> None:
         assert client.images.list(filters=stage) == []
 
 
-def test_it_is_not_built_again(agents_sandbox: DockerSandbox) -> None:
+def test_an_existing_image_is_not_built_again(agents_sandbox: DockerSandbox) -> None:
     lines: list[str] = []
     assert ensure_agents(DockerEngine(), lines.append) == AGENTS_IMAGE
     assert lines == []

@@ -65,7 +65,7 @@ def step(agent: str) -> Answer:
         (BROKEN, "'openai/gpt-4o' (broke off|gives no usable answer)"),
     ],
 )
-def test_a_model_that_goes_away_is_an_outage(
+def test_a_failing_model_is_an_outage(
     bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch, failing: Answer, told: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
@@ -81,7 +81,7 @@ def test_a_model_that_goes_away_is_an_outage(
 
 
 @pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
-def test_an_answer_that_broke_off_is_replayed_as_it_was(
+def test_an_interrupted_answer_is_replayed_exactly(
     bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
@@ -100,7 +100,7 @@ def test_an_answer_that_broke_off_is_replayed_as_it_was(
 
 
 @pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
-def test_a_conversation_too_long_fails_the_node(
+def test_a_full_context_window_fails_the_node(
     bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
@@ -112,7 +112,7 @@ def test_a_conversation_too_long_fails_the_node(
 
 
 @pytest.mark.parametrize("agent", sorted(CLI_AGENTS))
-def test_a_model_that_thinks_for_long_is_waited_for(
+def test_a_slow_model_does_not_time_out(
     bench: Bench, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing on the way between an agent and its model hangs up for being silent."""
@@ -123,7 +123,7 @@ def test_a_model_that_thinks_for_long_is_waited_for(
     assert (result.status, result.output, len(served.requests)) == ("success", "Done.", 1)
 
 
-def test_an_agent_that_is_killed_while_its_model_speaks_has_spent_that(
+def test_a_killed_agent_is_charged_for_an_unfinished_answer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
@@ -142,7 +142,7 @@ def test_an_agent_that_is_killed_while_its_model_speaks_has_spent_that(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_gateway_that_goes_away_is_an_outage(
+def test_a_killed_gateway_is_an_outage(
     agents_sandbox: DockerSandbox, tmp_path: Path, agent: str
 ) -> None:
     settings = load_settings()

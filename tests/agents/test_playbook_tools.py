@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from contracts.run import DecisionCounts
-from contracts.toolbox import Toolbox
+from contracts.tool import Toolbox
 from flows.config.memory import EmbeddingSettings, MemorySettings
 from flows.recall.tools import run_toolbox
 from memory.playbooks.library import Library, open_library
@@ -47,7 +47,7 @@ def box(store: Library, own_home: Path, tmp_path: Path) -> Iterator[Toolbox]:
 
 
 @pytest.mark.parametrize("agent", COMMAND_LINES)
-def test_an_agent_searches_and_keeps_playbooks(
+def test_an_agent_searches_and_creates_playbooks(
     bench: Bench, store: Library, box: Toolbox, agent: str
 ) -> None:
     search, create = (f"{PREFIX[agent]}playbook_{verb}" for verb in ("search", "create"))
@@ -68,7 +68,7 @@ def test_an_agent_searches_and_keeps_playbooks(
 
 
 @pytest.mark.parametrize("agent", COMMAND_LINES)
-def test_a_node_that_does_not_allow_them_has_none(
+def test_a_node_that_does_not_allow_playbooks_has_no_tools_for_them(
     bench: Bench, store: Library, box: Toolbox, agent: str
 ) -> None:
     asked = call(f"{PREFIX[agent]}playbook_create", {"title": "mend hours", "use_case": "x"})

@@ -1,4 +1,4 @@
-"""The engine: order, failures, skips and what a run's report holds."""
+"""The engine: order, failures, skips, the context, the listener, fixes, and the report."""
 
 import sys
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from blueprints.dsl import agentic, blueprint, deterministic, preflight
-from blueprints.engine import NodeRunner, execute_blueprint, run_nodes
+from blueprints.engine import NodeRunner, RunListener, execute_blueprint, run_nodes
 from contracts.errors import NodeBroken, SandboxLost
 from contracts.run import NodeResult, RunContext
 from contracts.sandbox import Sandbox
@@ -19,7 +19,7 @@ from tests.support.small_nodes import FIXED, agent_done, agent_writes, check, fa
 from tests.support.workspace import context, folder
 
 
-def test_a_happy_path_ends_with_all_nodes_successful(sandbox: ScriptedSandbox) -> None:
+def test_a_run_succeeds_if_all_nodes_succeed(sandbox: ScriptedSandbox) -> None:
     report = run(
         sandbox,
         preflight("check-git", "check git", works()),
@@ -109,7 +109,7 @@ def test_the_total_duration_covers_the_nodes(sandbox: ScriptedSandbox) -> None:
     assert report.total_duration_ms >= report.nodes[0].duration_ms >= 50
 
 
-def test_what_a_node_raises_is_not_swallowed(sandbox: ScriptedSandbox) -> None:
+def test_an_exception_of_a_node_ends_the_run(sandbox: ScriptedSandbox) -> None:
     def lost(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         raise SandboxLost("the container is gone")
 
@@ -117,7 +117,7 @@ def test_what_a_node_raises_is_not_swallowed(sandbox: ScriptedSandbox) -> None:
         run(sandbox, deterministic("a", "", lost))
 
 
-def test_what_an_agent_raises_in_a_fix_is_not_swallowed(sandbox: ScriptedSandbox) -> None:
+def test_an_exception_of_a_fix_ends_the_run(sandbox: ScriptedSandbox) -> None:
     def broken(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         raise ZeroDivisionError("a bug")
 
@@ -125,13 +125,13 @@ def test_what_an_agent_raises_in_a_fix_is_not_swallowed(sandbox: ScriptedSandbox
         run(sandbox, check(fails()), agent=broken)
 
 
-def test_what_a_condition_raises_is_not_swallowed(sandbox: ScriptedSandbox) -> None:
+def test_an_exception_of_a_skip_condition_ends_the_run(sandbox: ScriptedSandbox) -> None:
     node = deterministic("a", "", works(), skip=lambda ctx: bool(ctx.results["no such node"]))
     with pytest.raises(KeyError):
         run(sandbox, node)
 
 
-def test_what_a_step_raises_says_which_it_was_and_where(sandbox: ScriptedSandbox) -> None:
+def test_an_exception_of_a_step_names_step_and_line(sandbox: ScriptedSandbox) -> None:
     def broken(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         return NodeResult.success(str(1 // 0))
 
@@ -144,12 +144,12 @@ def test_what_a_step_raises_says_which_it_was_and_where(sandbox: ScriptedSandbox
     )
 
 
-def test_a_node_that_ends_the_process_is_an_error_of_that_node(sandbox: ScriptedSandbox) -> None:
+def test_a_node_that_exits_the_process_is_broken(sandbox: ScriptedSandbox) -> None:
     with pytest.raises(NodeBroken, match=r"node 'a' of the blueprint raised SystemExit: 3 \(.*py:"):
         run(sandbox, deterministic("a", "", lambda ctx, sandbox: sys.exit(3)))
 
 
-def test_a_context_for_another_place_than_the_sandbox_raises(sandbox: ScriptedSandbox) -> None:
+def test_a_context_with_another_work_dir_is_refused(sandbox: ScriptedSandbox) -> None:
     made = blueprint("test", "", [deterministic("a", "", works())])
     elsewhere = replace(context(sandbox), work_dir="/elsewhere")
     with pytest.raises(ValueError, match="'/elsewhere'"):
@@ -173,7 +173,7 @@ def test_a_checkpoint_follows_every_node_with_its_result(sandbox: ScriptedSandbo
     assert kept == [["a"], ["a", "b"]]
 
 
-def test_nodes_are_performed_in_the_way_given(sandbox: ScriptedSandbox) -> None:
+def test_every_node_step_and_fix_is_wrapped(sandbox: ScriptedSandbox) -> None:
     performed: list[str] = []
 
     def perform(node: Node, execute: Callable[[], NodeResult]) -> NodeResult:
@@ -188,3 +188,126 @@ def test_nodes_are_performed_in_the_way_given(sandbox: ScriptedSandbox) -> None:
         "fix (attempt 1)",
         "check/test (attempt 2)",
     ]
+
+
+def test_later_nodes_see_earlier_results(sandbox: ScriptedSandbox) -> None:
+
+    def repeat(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        return NodeResult.success(ctx.results["first"].output)
+
+    report = run(
+        sandbox,
+        deterministic("first", "", works("hello")),
+        deterministic("second", "", repeat),
+    )
+    assert report.nodes[1].output == "hello"
+
+
+def test_a_prompt_sees_earlier_results(sandbox: ScriptedSandbox) -> None:
+    report = run(
+        sandbox,
+        deterministic("A", "", works("foo")),
+        agentic("B", "", prompt=lambda ctx: ctx.results["A"].output),
+        agent=agent_writes,
+    )
+    assert report.nodes[1].output == "foo"
+
+
+def test_later_nodes_see_each_steps_last_result(sandbox: ScriptedSandbox) -> None:
+    def repeat(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        return NodeResult.success(ctx.results["check/test"].status)
+
+    report = run(sandbox, check(FIXED), deterministic("next", "", repeat), agent=agent_writes)
+    assert report.nodes[-1].output == "success"
+
+
+def test_the_context_of_a_node_never_changes(sandbox: ScriptedSandbox) -> None:
+    seen: list[RunContext] = []
+
+    def look(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        seen.append(ctx)
+        return NodeResult.success()
+
+    run(sandbox, deterministic("a", "", look), deterministic("b", "", look))
+    assert [list(ctx.results) for ctx in seen] == [[], ["a"]]
+
+
+def test_the_listener_gets_each_result(sandbox: ScriptedSandbox) -> None:
+    told: list[tuple[str, str]] = []
+    watch = RunListener(on_node_complete=lambda name, result: told.append((name, result.status)))
+    run(sandbox, preflight("a", "", works()), deterministic("b", "", fails()), watch=watch)
+    assert told == [("a", "success"), ("b", "failure")]
+
+
+def test_the_listener_is_called_before_each_node(sandbox: ScriptedSandbox) -> None:
+    told: list[str] = []
+    watch = RunListener(
+        on_node_start=lambda name: told.append(f"start {name}"),
+        on_node_complete=lambda name, result: told.append(f"end {name}"),
+    )
+    run(sandbox, deterministic("a", "", works()), deterministic("b", "", works()), watch=watch)
+    assert told == ["start a", "end a", "start b", "end b"]
+
+
+def test_the_listener_gets_attempts_at_steps_and_fixes(sandbox: ScriptedSandbox) -> None:
+    told: list[str] = []
+    run(sandbox, check(FIXED), agent=agent_writes, watch=RunListener(on_node_start=told.append))
+    assert told == [
+        "check",
+        "check/test (attempt 1)",
+        "fix (attempt 1)",
+        "check/test (attempt 2)",
+    ]
+
+
+def test_the_listener_gets_lines_with_the_name_of_the_node(sandbox: ScriptedSandbox) -> None:
+    told: list[tuple[str, str]] = []
+    watch = RunListener(on_line=lambda name, line: told.append((name, line)))
+    run(sandbox, deterministic("greet", "", command("echo", "hello")), watch=watch)
+    assert told == [("greet", "hello")]
+
+
+def test_the_listener_gets_skipped_nodes(sandbox: ScriptedSandbox) -> None:
+    told: list[str] = []
+    watch = RunListener(on_node_complete=lambda name, result: told.append(result.status))
+    run(sandbox, deterministic("a", "", works(), skip=lambda ctx: True), watch=watch)
+    assert told == ["skipped"]
+
+
+def test_steps_pass_after_a_fix(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, check(FIXED), agent=agent_writes)
+    assert report.nodes[0].status == "success"
+    assert [a.steps["test"].status for a in report.nodes[0].attempts] == ["failure", "success"]
+
+
+def test_a_fix_has_a_report_of_its_own(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, check(FIXED), agent=agent_writes)
+    assert [(node.name, node.type) for node in report.nodes] == [
+        ("check", "validate"),
+        ("fix", "agentic"),
+    ]
+
+
+def test_a_successful_fix_does_not_hide_failing_steps(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, check(fails(), max_retries=1))
+    assert [node.status for node in report.nodes] == ["failure", "success"]
+    assert report.status == "failure"
+
+
+def test_a_failed_fix_does_not_fail_the_run_if_the_steps_pass(sandbox: ScriptedSandbox) -> None:
+    def gives_up(node: Agentic, ctx: RunContext, sandbox: Sandbox) -> NodeResult:
+        sandbox.write_file("fixed", b"")
+        return NodeResult.failure("out of turns")
+
+    report = run(sandbox, check(FIXED), agent=gives_up)
+    assert (report.status, report.nodes[1].status) == ("success", "failure")
+
+
+def test_the_failing_output_reaches_the_fix_prompt(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, check(FIXED), agent=agent_writes)
+    assert report.nodes[1].output == "fix: looking for the fix"
+
+
+def test_the_report_of_a_fix_sums_all_rounds(sandbox: ScriptedSandbox) -> None:
+    report = run(sandbox, check(fails()), agent=agent_writes)
+    assert (report.nodes[1].turns, report.nodes[1].usage.input) == (4, 20)

@@ -61,11 +61,11 @@ def test_a_built_in_blueprint_is_found_by_its_name(name: str) -> None:
     assert find_blueprint(name).name == name
 
 
-def test_all_known_blueprints_can_be_had() -> None:
+def test_all_built_in_blueprints_are_installed() -> None:
     assert installed_blueprints().keys() >= {"fix-tests", "implement", "review"}
 
 
-def test_names_are_known_without_an_import(packages: Path) -> None:
+def test_names_are_listed_without_an_import(packages: Path) -> None:
     install(packages, "acme_a", "mine = acme_a:rollback", "raise RuntimeError")
     assert "mine" in installed_names()
 
@@ -111,12 +111,12 @@ def test_an_installed_blueprint_is_found_by_its_name(packages: Path) -> None:
         "~nosuchuser/x.py:y", "x\udcff.py:y", f"{'a' * 300}.py:y", "__main__:x",
     ],
 )  # fmt: skip
-def test_what_is_nowhere_is_told_with_the_known_names(ref: str) -> None:
+def test_an_unknown_reference_lists_the_known_names(ref: str) -> None:
     with pytest.raises(BlueprintNotFound, match=r"Known: .*fix-tests, implement, review"):
         find_blueprint(ref)
 
 
-def test_where_the_current_folder_is_gone_no_file_is(
+def test_a_deleted_working_directory_has_no_blueprint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()
@@ -131,16 +131,16 @@ def test_a_typo_gets_a_hint() -> None:
         find_blueprint("fix-test")
 
 
-def test_a_file_without_a_name_is_told_how_to_say_it(deploy: Path) -> None:
+def test_a_file_without_an_attribute_gets_a_hint(deploy: Path) -> None:
     with pytest.raises(BlueprintNotFound, match=r"as in '.*deploy\.py:name'"):
         find_blueprint(str(deploy))
 
 
-def test_a_name_that_the_file_lacks_is_told_with_those_it_has(deploy: Path) -> None:
+def test_an_unknown_attribute_lists_the_blueprints_of_the_file(deploy: Path) -> None:
     assert refused(f"{deploy}:nope").endswith("its blueprints: rollback")
 
 
-def test_what_is_no_blueprint_is_told_by_its_type(deploy: Path) -> None:
+def test_an_attribute_of_another_type_is_refused(deploy: Path) -> None:
     assert "is of type int, not a Blueprint" in refused(f"{deploy}:other")
 
 
@@ -154,20 +154,20 @@ def test_what_is_no_blueprint_is_told_by_its_type(deploy: Path) -> None:
         (EMPTY, "BlueprintInvalid: blueprint 'bad' has no nodes"),
     ],
 )
-def test_a_file_that_raises_is_told_in_one_line(tmp_path: Path, source: str, said: str) -> None:
+def test_a_file_that_raises_gives_one_line(tmp_path: Path, source: str, said: str) -> None:
     message = refused(f"{write(tmp_path / 'a.py', source)}:x")
     assert said in message
     assert "\n" not in message
 
 
-def test_the_cause_of_a_broken_file_is_kept(tmp_path: Path) -> None:
+def test_the_error_of_a_file_is_the_cause(tmp_path: Path) -> None:
     file = write(tmp_path / "a.py", "1 / 0")
     with pytest.raises(BlueprintInvalid) as caught:
         find_blueprint(f"{file}:x")
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_a_broken_installed_package_is_told_in_one_line(packages: Path) -> None:
+def test_a_broken_package_gives_one_line(packages: Path) -> None:
     install(packages, "acme_d", "mine = acme_d:rollback", "raise RuntimeError('broken')")
     assert refused("mine") == "'mine' raised while it was loaded: RuntimeError: broken"
 
@@ -179,7 +179,7 @@ def test_a_broken_installed_package_does_not_hide_the_others(packages: Path) -> 
     assert str(known["mine"]) == refused("mine")
 
 
-def test_two_packages_with_one_name_are_both_named(packages: Path) -> None:
+def test_two_packages_with_the_same_name_are_both_listed(packages: Path) -> None:
     install(packages, "acme_e", "mine = acme_e:rollback")
     install(packages, "acme_f", "mine = acme_f:rollback")
     assert "'acme_e' and 'acme_f'" in refused("mine")

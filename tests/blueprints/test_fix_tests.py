@@ -23,18 +23,18 @@ from tests.support.git_repos import run_git
 from tests.support.workspace import context, put_repo
 
 
-def test_fix_tests_ends_in_success_when_the_agent_fixes_the_code(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_succeeds_when_the_agent_fixes_the_code(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, SHOP)
     assert run("fix-tests", sandbox, Agent(FIX)).status == "success"
 
 
-def test_fix_tests_leaves_exactly_the_fix(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_changes_only_the_fixed_file(sandbox: ScriptedSandbox) -> None:
     repo = put_repo(sandbox, SHOP)
     run("fix-tests", sandbox, Agent(FIX))
     assert run_git(repo, "status", "--porcelain") == "M src/shop/__init__.py"
 
 
-def test_fix_tests_shows_the_agent_what_failed_and_what_was_asked(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_prompts_with_the_failure_and_the_intent(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, SHOP)
     agent = Agent(FIX)
     run("fix-tests", sandbox, agent, intent="sums are wrong")
@@ -42,7 +42,7 @@ def test_fix_tests_shows_the_agent_what_failed_and_what_was_asked(sandbox: Scrip
     assert "sums are wrong" in agent.prompts["fix"]
 
 
-def test_fix_tests_tries_again_with_what_still_fails(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_prompts_again_with_the_remaining_failure(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, SHOP)
     agent = Agent(change("src/shop/__init__.py", BROKEN.replace("-", "*")), FIX)
     assert run("fix-tests", sandbox, agent).status == "success"
@@ -66,16 +66,16 @@ def test_fix_tests_fails_when_git_ignores_all_of_the_fix(sandbox: ScriptedSandbo
     put_repo(sandbox, IGNORED)
     agent = Agent(change("local.py", "RATE = 3\n"))
     assert run("fix-tests", sandbox, agent).status == "failure"
-    assert "is it in a file that .gitignore names?" in agent.prompts["fix-again (attempt 2)"]
+    assert "is the fix in a file that .gitignore names?" in agent.prompts["fix-again (attempt 2)"]
 
 
-def test_fix_tests_lets_the_agent_put_it_where_git_keeps_it(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_accepts_a_second_fix_in_a_tracked_file(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, IGNORED)
     agent = Agent(change("local.py", "RATE = 3\n"), change("app.py", "RATE = 3\n"))
     assert run("fix-tests", sandbox, agent).status == "success"
 
 
-def test_fix_tests_takes_an_agents_own_commit_for_a_fix(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_accepts_a_fix_that_the_agent_committed(sandbox: ScriptedSandbox) -> None:
     repo = put_repo(sandbox, SHOP)
     assert run("fix-tests", sandbox, Committing(repo, FIX)).status == "success"
 
@@ -88,19 +88,19 @@ def test_fix_tests_has_nothing_to_do_when_tests_pass(sandbox: ScriptedSandbox) -
     assert (report.status, agent.prompts) == ("success", {})
 
 
-def test_fix_tests_skips_what_is_left_when_tests_pass(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_skips_the_other_nodes_when_tests_pass(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, GOOD_SHOP)
     ended = statuses(run("fix-tests", sandbox, Agent()))
     assert (ended["fix"], ended["verify"]) == ("skipped", "skipped")
 
 
-def test_fix_tests_stops_where_there_is_no_way_to_test(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_fails_without_a_test_command(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox)
     report = run("fix-tests", sandbox, Agent())
     assert "--set test=" in (report.error or "")
 
 
-def test_fix_tests_takes_the_command_it_is_told(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_uses_the_option_test(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"value": "bad\n"})
     report = run("fix-tests", sandbox, Agent(change("value", "good\n")), test="grep good value")
     assert report.status == "success"
@@ -128,7 +128,7 @@ def test_fix_tests_does_not_fix_a_missing_compiler(sandbox: ScriptedSandbox) -> 
 ENDLESS = {"run.sh": "echo so far\nwhile true; do sleep 1; done\n"}
 
 
-def test_fix_tests_shows_the_agent_tests_that_hang_until_they_end(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_prompts_with_tests_that_hang(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, ENDLESS)
     agent = Agent(change("other", "no help\n"), change("run.sh", "echo done\n"))
     report = run("fix-tests", sandbox, agent, test="sh run.sh", test_timeout="1")
@@ -138,7 +138,7 @@ def test_fix_tests_shows_the_agent_tests_that_hang_until_they_end(sandbox: Scrip
         assert "so far" in agent.prompts[prompt]
 
 
-def test_fix_tests_shows_the_agent_tests_that_crash(sandbox: ScriptedSandbox) -> None:
+def test_fix_tests_prompts_with_tests_that_crash(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"run.sh": "kill -SEGV $$\n"})
     agent = Agent(change("run.sh", "echo done\n"))
     report = run("fix-tests", sandbox, agent, test="sh run.sh")
@@ -146,7 +146,7 @@ def test_fix_tests_shows_the_agent_tests_that_crash(sandbox: ScriptedSandbox) ->
     assert "killed by SIGSEGV" in agent.prompts["fix"]
 
 
-def test_a_node_that_is_out_of_time_says_nothing_about_its_tests(sandbox: ScriptedSandbox) -> None:
+def test_a_node_at_its_time_limit_gives_no_verdict(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, SHOP)
     whole = find_blueprint("fix-tests")
     hurried = [

@@ -60,7 +60,7 @@ def test_lanes_run_at_the_same_time(sandbox: ScriptedSandbox) -> None:
     }  # fmt: skip
 
 
-def test_a_lane_stops_at_its_first_failure_and_the_others_go_on(sandbox: ScriptedSandbox) -> None:
+def test_a_failing_lane_stops_and_the_others_continue(sandbox: ScriptedSandbox) -> None:
     lanes = [
         [deterministic("bad", "bad", command("false")), deterministic("x", "x", command("true"))],
         [deterministic("good", "good", command("true"))],
@@ -73,7 +73,7 @@ def test_a_lane_stops_at_its_first_failure_and_the_others_go_on(sandbox: Scripte
     assert report.nodes[0].error == "failed: bad"
 
 
-def test_a_later_node_sees_what_lanes_gave(sandbox: ScriptedSandbox) -> None:
+def test_a_later_node_sees_the_results_of_lanes(sandbox: ScriptedSandbox) -> None:
     def look(ctx: RunContext, _: Sandbox) -> NodeResult:
         return NodeResult.success(ctx.results["said"].output)
 
@@ -82,7 +82,7 @@ def test_a_later_node_sees_what_lanes_gave(sandbox: ScriptedSandbox) -> None:
     assert report.nodes[-1].output.strip() == "hello"
 
 
-def test_what_a_lane_raises_ends_the_run(sandbox: ScriptedSandbox) -> None:
+def test_an_exception_in_a_lane_ends_the_run(sandbox: ScriptedSandbox) -> None:
     def lost(_: RunContext, __: Sandbox) -> NodeResult:
         raise SandboxLost("gone")
 
@@ -129,7 +129,7 @@ def test_a_judge_may_choose_another(started: ScriptedSandbox) -> None:
     assert started.read_file("answer.txt") == b"42\n" * 5
 
 
-def test_a_judge_that_names_nobody_who_passed_leaves_the_files_as_they_were(
+def test_a_judge_that_names_no_passing_entry_changes_no_file(
     started: ScriptedSandbox,
 ) -> None:
     report = run(started, trying(judge=lambda _, __: "try-3"))
@@ -140,14 +140,14 @@ def test_a_judge_that_names_nobody_who_passed_leaves_the_files_as_they_were(
     assert not started.exec(Command(argv=("test", "-e", "answer.txt"))).ok
 
 
-def test_when_nobody_passes_the_files_stay_as_they_were(started: ScriptedSandbox) -> None:
+def test_if_no_entry_passes_no_file_changes(started: ScriptedSandbox) -> None:
     steps = (step("never", command("false")),)
     report = run(started, trying(steps=steps))
     assert report.error == "node 'try' failed: no entrant passed the steps"
     assert not started.exec(Command(argv=("test", "-e", "answer.txt"))).ok
 
 
-def test_those_that_did_not_win_are_kept(started: ScriptedSandbox) -> None:
+def test_the_work_of_losing_entrants_is_saved(started: ScriptedSandbox) -> None:
     kept: dict[str, bytes] = {}
 
     def keep(name: str, fork: PersistentSandbox) -> None:
@@ -169,7 +169,7 @@ def test_a_dry_run_shows_every_lane() -> None:
     ]  # fmt: skip
 
 
-def test_a_dry_run_gives_a_lane_what_came_before_it_and_not_what_runs_beside_it() -> None:
+def test_a_lane_in_a_dry_run_sees_earlier_results_only() -> None:
     def reads(name: str) -> Node:
         return agentic(f"reads-{name}", "reads", prompt=lambda ctx: ctx.results[name].output)
 
@@ -181,7 +181,7 @@ def test_a_dry_run_gives_a_lane_what_came_before_it_and_not_what_runs_beside_it(
         dry_run(blueprint("lanes", "Lanes", [beside]))
 
 
-def test_a_dry_run_gives_a_prompt_what_steps_and_entrants_leave_behind() -> None:
+def test_a_prompt_in_a_dry_run_sees_results_of_steps_and_entrants() -> None:
     fix = agentic("fix", "fix", prompt=lambda _: "fix it")
     check = validate("check", "check", steps=[step("s", command("true"))], on_failure=fix)
     names = ("check/s", "try-1", "try-1/answer")
@@ -194,7 +194,7 @@ def test_a_dry_run_gives_a_prompt_what_steps_and_entrants_leave_behind() -> None
     assert planned[-1].prompt == ", ".join(f"[output of {name}]" for name in names)
 
 
-def test_names_in_lanes_are_names_of_the_blueprint() -> None:
+def test_names_in_lanes_are_unique_in_the_blueprint() -> None:
     twice = deterministic("same", "same", command("true"))
     with pytest.raises(BlueprintInvalid, match="uses a node name twice: 'same'"):
         blueprint("lanes", "Lanes", [parallel("p", "p", [[twice], [twice]])])
@@ -206,6 +206,6 @@ def test_a_parallel_node_without_nodes_is_refused(lanes: list[list[Node]]) -> No
         parallel("p", "p", lanes)
 
 
-def test_one_agent_does_not_compete() -> None:
+def test_a_compete_node_with_one_agent_is_refused() -> None:
     with pytest.raises(BlueprintInvalid, match="two agents or more"):
         compete("c", "c", 1, prompt=lambda _: "go", steps=[step("s", command("true"))])

@@ -30,7 +30,7 @@ from tests.support.git_repos import commit_files, run_git
 from tests.support.workspace import context, put_repo
 
 
-def test_implement_commits_what_the_agent_did(sandbox: ScriptedSandbox) -> None:
+def test_implement_commits_the_work_of_the_agent(sandbox: ScriptedSandbox) -> None:
     repo = put_repo(sandbox, GOOD_SHOP)
     report = run("implement", sandbox, Agent({}, change("NEW", "x")), intent="Add NEW")
     assert report.status == "success"
@@ -38,7 +38,7 @@ def test_implement_commits_what_the_agent_did(sandbox: ScriptedSandbox) -> None:
     assert run_git(repo, "status", "--porcelain") == ""
 
 
-def test_implement_gives_the_plan_to_the_one_who_implements(sandbox: ScriptedSandbox) -> None:
+def test_implement_prompts_with_the_plan(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, GOOD_SHOP)
     agent = Agent({}, change("NEW", "x"))
     run("implement", sandbox, agent, intent="Add NEW")
@@ -65,7 +65,7 @@ def test_implement_fails_when_nothing_was_changed(sandbox: ScriptedSandbox) -> N
     assert "nothing was changed" in (report.error or "")
 
 
-def test_implement_asks_no_agent_where_nothing_runs_the_tests(sandbox: ScriptedSandbox) -> None:
+def test_implement_starts_no_agent_without_a_test_runner(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, GOOD_SHOP)
     agent = Agent()
     report = run("implement", sandbox, agent, install="true", test="nope-test -q")
@@ -79,13 +79,13 @@ def test_implement_works_without_tests(sandbox: ScriptedSandbox) -> None:
     assert (report.status, statuses(report)["verify"]) == ("success", "skipped")
 
 
-def test_implement_takes_an_agents_own_commit_for_a_change(sandbox: ScriptedSandbox) -> None:
+def test_implement_accepts_a_change_that_the_agent_committed(sandbox: ScriptedSandbox) -> None:
     repo = put_repo(sandbox)
     agent = Committing(repo, {}, change("NEW", "x"))
     assert run("implement", sandbox, agent, intent="Add NEW").status == "success"
 
 
-def test_review_gives_the_agents_last_words(sandbox: ScriptedSandbox) -> None:
+def test_review_returns_the_last_message_of_the_agent(sandbox: ScriptedSandbox) -> None:
     commit_files(put_repo(sandbox, GOOD_SHOP), {"src/shop/__init__.py": BROKEN.encode()})
     report = run("review", sandbox, Agent())
     assert (report.status, output(report, "review")) == ("success", "review done")
@@ -108,7 +108,7 @@ def test_review_shows_all_commits_since_a_branch_left_main(sandbox: ScriptedSand
     assert re.findall(r"^\+\+\+ b/(\w+)", agent.prompts["review"], re.MULTILINE) == ["ONE", "TWO"]
 
 
-def test_review_goes_by_the_base_it_is_told(sandbox: ScriptedSandbox) -> None:
+def test_review_uses_the_option_base(sandbox: ScriptedSandbox) -> None:
     repo = put_repo(sandbox, GOOD_SHOP)
     base = commit_files(repo, {"ONE": b"1\n"})
     commit_files(repo, {"TWO": b"2\n"})
@@ -118,7 +118,7 @@ def test_review_goes_by_the_base_it_is_told(sandbox: ScriptedSandbox) -> None:
     assert changed == ["THREE", "TWO"]
 
 
-def test_review_of_what_its_base_holds_already_has_nothing_to_review(
+def test_review_fails_if_the_base_contains_head(
     sandbox: ScriptedSandbox,
 ) -> None:
     commit_files(put_repo(sandbox, GOOD_SHOP), {"ONE": b"1\n"})
@@ -169,7 +169,7 @@ def test_a_commit_message_is_the_intent_and_the_run(
     assert commit_message(context(sandbox, intent=intent)) == message
 
 
-def test_a_long_intent_is_cut_in_the_subject_and_whole_in_the_body(
+def test_a_long_intent_is_shortened_in_the_subject_only(
     sandbox: ScriptedSandbox,
 ) -> None:
     intent = "word " * 30
@@ -189,7 +189,7 @@ def rendered(tmp_path: Path, sandbox: ScriptedSandbox) -> Callable[[str], str]:
     return render
 
 
-def test_output_cannot_close_its_fence(rendered: Callable[[str], str]) -> None:
+def test_output_cannot_close_its_code_block(rendered: Callable[[str], str]) -> None:
     lines = rendered('{{ ctx.results["a"].output | fenced }}').splitlines()
     assert (lines[0], lines[-1]) == ("````text", "````")
 
@@ -198,12 +198,12 @@ def test_output_is_never_rendered_as_a_template(rendered: Callable[[str], str]) 
     assert "{{ ctx.repo }}" in rendered('{{ ctx.results["a"].output }}')
 
 
-def test_a_result_that_is_not_there_raises(rendered: Callable[[str], str]) -> None:
+def test_a_missing_result_raises(rendered: Callable[[str], str]) -> None:
     with pytest.raises(Exception, match="no attribute 'b'"):
         rendered('{{ ctx.results["b"].output }}')
 
 
-def test_plain_text_is_fenced_by_three_ticks() -> None:
+def test_a_code_block_has_three_backticks() -> None:
     assert code_block("a\n", "text") == "```text\na\n```"
 
 

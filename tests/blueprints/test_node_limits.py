@@ -17,7 +17,7 @@ def test_a_nodes_time_limit_ends_its_command(sandbox: ScriptedSandbox) -> None:
     assert (report.nodes[0].error or "").startswith("timed out after 0.2 s")
 
 
-def test_a_nodes_time_limit_holds_for_its_commands_together(sandbox: ScriptedSandbox) -> None:
+def test_the_time_limit_of_a_node_covers_all_its_commands(sandbox: ScriptedSandbox) -> None:
     def many(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         results = [command("sleep", "0.1")(ctx, sandbox) for _ in range(50)]
         return results[-1]
@@ -38,12 +38,12 @@ def test_the_runs_env_reaches_commands(sandbox: ScriptedSandbox) -> None:
     assert report.nodes[0].output == "green"
 
 
-def test_terminal_escapes_in_output_are_made_inert(sandbox: ScriptedSandbox) -> None:
+def test_terminal_escapes_in_output_are_removed(sandbox: ScriptedSandbox) -> None:
     report = run(sandbox, deterministic("a", "", command("printf", "\\033]0;title\\007text")))
     assert report.nodes[0].output == "text"
 
 
-def test_terminal_escapes_in_an_error_are_made_inert(sandbox: ScriptedSandbox) -> None:
+def test_terminal_escapes_in_an_error_are_removed(sandbox: ScriptedSandbox) -> None:
     report = run(sandbox, deterministic("a", "", fails("\x1b[31mboom\x1b[0m")))
     assert report.nodes[0].error == "boom"
 
@@ -58,14 +58,14 @@ def test_long_output_keeps_its_beginning_and_its_end(sandbox: ScriptedSandbox) -
 SECRET = "sk-a-very-long-secret"
 
 
-def test_secrets_are_blanked_out_in_output_and_errors(sandbox: ScriptedSandbox) -> None:
+def test_secrets_in_output_and_errors_are_redacted(sandbox: ScriptedSandbox) -> None:
     run_node = NodeRunner(sandbox, agent_done, redact=make_redactor({"A_KEY": SECRET}))
     node = deterministic("a", "", shell(f"echo {SECRET}; exit 1"))
     result = run_node(node, context(sandbox))
     assert SECRET not in f"{result.output} {result.error}"
 
 
-def test_secrets_are_blanked_out_in_live_lines(sandbox: ScriptedSandbox) -> None:
+def test_secrets_in_live_lines_are_redacted(sandbox: ScriptedSandbox) -> None:
     lines: list[str] = []
     watch = RunListener(on_line=lambda name, line: lines.append(line))
     run_node = NodeRunner(

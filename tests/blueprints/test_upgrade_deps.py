@@ -19,7 +19,7 @@ def test_upgrade_deps_commits_an_upgrade_that_passes_the_tests(sandbox: Scripted
     assert run_git(repo, "show", "--format=", "--name-only", "HEAD") == "requirements.txt"
 
 
-def test_upgrade_deps_shows_the_files_and_the_versions_asked_for(sandbox: ScriptedSandbox) -> None:
+def test_upgrade_deps_prompts_with_files_and_versions(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, GOOD_SHOP)
     agent = Agent(change("requirements.txt", "redis==6.0\n"))
     run("upgrade-deps", sandbox, agent, versions="redis==6.0")
@@ -46,7 +46,7 @@ def test_upgrade_deps_fails_when_nothing_was_upgraded(sandbox: ScriptedSandbox) 
     assert "nothing was changed" in (run("upgrade-deps", sandbox, Agent()).error or "")
 
 
-def test_upgrade_deps_stops_where_there_are_no_dependency_files(sandbox: ScriptedSandbox) -> None:
+def test_upgrade_deps_fails_without_dependency_files(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox)
     assert "no dependency files" in (run("upgrade-deps", sandbox, Agent()).error or "")
 
@@ -89,7 +89,9 @@ def test_upgrade_deps_fails_when_the_new_version_cannot_be_installed(
     )
 
 
-def test_upgrade_deps_stops_when_it_cannot_install_what_is_there(sandbox: ScriptedSandbox) -> None:
+def test_upgrade_deps_fails_when_the_first_install_fails(
+    sandbox: ScriptedSandbox,
+) -> None:
     text = "[build-system]\nrequires = ['nope']\nbuild-backend = 'nope'\n"
     put_repo(sandbox, {**GOOD_SHOP, "pyproject.toml": text})
     agent = Agent()

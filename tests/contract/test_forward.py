@@ -48,7 +48,7 @@ def echo(end: socket.socket) -> None:
         end.sendall(data)
 
 
-def test_bytes_go_both_ways_and_each_end_may_end_first(sandbox: Sandbox) -> None:
+def test_a_connection_carries_bytes_both_ways_and_either_end_may_close(sandbox: Sandbox) -> None:
     def answer_at_the_end(end: socket.socket) -> None:
         heard = b"".join(iter(lambda: end.recv(65536), b""))
         end.sendall(b"heard " + heard)
@@ -59,7 +59,7 @@ def test_bytes_go_both_ways_and_each_end_may_end_first(sandbox: Sandbox) -> None
         assert python(sandbox, port, program).stdout == b"b'heard all of it'\n"
 
 
-def test_an_end_outside_leaves_the_inside_free_to_go_on(sandbox: Sandbox) -> None:
+def test_a_half_closed_connection_can_still_send(sandbox: Sandbox) -> None:
     heard: list[bytes] = []
 
     def greet_and_listen(end: socket.socket) -> None:
@@ -73,7 +73,7 @@ def test_an_end_outside_leaves_the_inside_free_to_go_on(sandbox: Sandbox) -> Non
     assert (result.stdout, b"".join(heard)) == (b"b'hello'\n", b"bye")
 
 
-def test_what_is_said_arrives_before_more_is_said(sandbox: Sandbox) -> None:
+def test_bytes_arrive_without_waiting_for_more(sandbox: Sandbox) -> None:
     def say_more_once_it_was_heard(end: socket.socket) -> None:
         for number in range(20):
             end.sendall(b"%d\n" % number)
@@ -125,7 +125,7 @@ def test_fifty_connections_at_once_do_not_disturb_each_other(sandbox: Sandbox) -
         assert python(sandbox, sandbox.forward(0, connect), program).stdout == b"True\n"
 
 
-def test_a_reader_that_stops_holds_up_only_its_own_connection(sandbox: Sandbox) -> None:
+def test_a_slow_reader_blocks_only_its_own_connection(sandbox: Sandbox) -> None:
     def flood_or_echo(end: socket.socket) -> None:
         if end.recv(1) == b"f":
             end.sendall(bytes(30 << 20))
@@ -142,7 +142,7 @@ def test_a_reader_that_stops_holds_up_only_its_own_connection(sandbox: Sandbox) 
     assert result.stdout.split(b"\n")[:2] == [b"b'still here'", b"%d" % (30 << 20)]
 
 
-def test_what_cannot_be_connected_is_reset_inside(sandbox: Sandbox) -> None:
+def test_a_failed_connect_is_a_reset_inside(sandbox: Sandbox) -> None:
     def refuse() -> socket.socket:
         raise ConnectionRefusedError("nobody here")
 
@@ -150,7 +150,7 @@ def test_what_cannot_be_connected_is_reset_inside(sandbox: Sandbox) -> None:
     assert b"ConnectionResetError" in result.stderr
 
 
-def test_a_connection_that_breaks_inside_ends_outside(sandbox: Sandbox) -> None:
+def test_a_connection_broken_inside_is_closed_outside(sandbox: Sandbox) -> None:
     ended = threading.Event()
 
     def talk_until_it_breaks(end: socket.socket) -> None:
@@ -165,7 +165,7 @@ def test_a_connection_that_breaks_inside_ends_outside(sandbox: Sandbox) -> None:
         assert ended.wait(LONG_S)
 
 
-def test_a_port_goes_on_after_a_restore(sandbox: Sandbox) -> None:
+def test_a_forwarded_port_works_after_a_restore(sandbox: Sandbox) -> None:
     with serving(echo) as connect:
         port = sandbox.forward(0, connect)
         sandbox.restore(sandbox.snapshot())
@@ -173,7 +173,7 @@ def test_a_port_goes_on_after_a_restore(sandbox: Sandbox) -> None:
     assert result.stdout == b"b'again'\n"
 
 
-def test_a_port_in_use_is_told(sandbox: Sandbox) -> None:
+def test_a_port_in_use_is_unavailable(sandbox: Sandbox) -> None:
     with serving(echo) as connect:
         port = sandbox.forward(0, connect)
         with pytest.raises(Unavailable, match=str(port)):

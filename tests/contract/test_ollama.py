@@ -87,7 +87,7 @@ def stream(gateway: Gateway, gate: ModelAccess, **more: object) -> list[dict[str
     return read_events(httpx.post(url, json=body, headers=headers, timeout=600))
 
 
-def test_it_answers_whole(served: Ollama, open_gate: Open) -> None:
+def test_a_reply_without_streaming(served: Ollama, open_gate: Open) -> None:
     reply = open_gate().complete(ChatRequest(model=MODEL, messages=[HELLO]))
     assert reply.message.content
     assert (reply.stop_reason, reply.usage.cost_usd) == ("stop", 0.0)
@@ -95,7 +95,7 @@ def test_it_answers_whole(served: Ollama, open_gate: Open) -> None:
     assert reply.usage.output > 0
 
 
-def test_it_answers_in_a_stream(served: Ollama, gateway: Gateway, open_gate: Open) -> None:
+def test_a_streamed_reply(served: Ollama, gateway: Gateway, open_gate: Open) -> None:
     gate = open_gate()
     events = stream(gateway, gate)
     deltas = [e["delta"] for e in events if e["type"] == "content_block_delta"]
@@ -105,14 +105,14 @@ def test_it_answers_in_a_stream(served: Ollama, gateway: Gateway, open_gate: Ope
     assert gate.current_usage().usage.output > 0
 
 
-def test_it_keeps_a_json_schema(served: Ollama, open_gate: Open) -> None:
+def test_a_reply_follows_a_json_schema(served: Ollama, open_gate: Open) -> None:
     request = ChatRequest(model=MODEL, messages=[HELLO], response_schema=SCHEMA)
     made = json.loads(open_gate().complete(request).message.content)
     assert isinstance(made["title"], str)
     assert all(isinstance(step, int) for step in made["steps"])
 
 
-def test_it_calls_a_tool_and_hears_the_result(served: Ollama, open_gate: Open) -> None:
+def test_the_model_calls_a_tool_and_gets_the_result(served: Ollama, open_gate: Open) -> None:
     gate, asked = open_gate(), Message(role="user", content="List the files. Call bash. /no_think")
     reply = gate.complete(ChatRequest(model=MODEL, messages=[asked], tools=[BASH]))
     (call,) = reply.message.tool_calls
@@ -123,7 +123,7 @@ def test_it_calls_a_tool_and_hears_the_result(served: Ollama, open_gate: Open) -
     assert gate.complete(ChatRequest(model=MODEL, messages=said, tools=[BASH])).message.content
 
 
-def test_its_calls_come_in_a_stream(served: Ollama, gateway: Gateway, open_gate: Open) -> None:
+def test_tool_calls_are_streamed(served: Ollama, gateway: Gateway, open_gate: Open) -> None:
     tool = {"name": "bash", "description": "Runs a command.", "input_schema": BASH.parameters}
     turn = {"role": "user", "content": "List the files. Call bash. /no_think"}
     events = stream(gateway, open_gate(), tools=[tool], messages=[turn])
@@ -131,7 +131,7 @@ def test_its_calls_come_in_a_stream(served: Ollama, gateway: Gateway, open_gate:
     assert [block["name"] for block in begun if block["type"] == "tool_use"] == ["bash"]  # type: ignore[index]  # plain JSON
 
 
-def test_it_makes_vectors(served: Ollama, gateway: Gateway, open_gate: Open) -> None:
+def test_embeddings(served: Ollama, gateway: Gateway, open_gate: Open) -> None:
     model = "ollama/nomic-embed-text"
     gate = open_gate(model)
     vectors = gateway.embed(gate.token, EmbeddingRequest(input=["one", "two words", "three"]))
@@ -147,7 +147,7 @@ def test_it_makes_vectors(served: Ollama, gateway: Gateway, open_gate: Open) -> 
         ("ollama/gemma3:1b", "does not support tools"),
     ],
 )
-def test_what_it_cannot_is_one_clear_line(
+def test_an_unsupported_request_is_a_message_of_one_line(
     open_gate: Open, model: str, told: str, served: Ollama
 ) -> None:
     if served.url == REAL:
@@ -157,7 +157,7 @@ def test_what_it_cannot_is_one_clear_line(
         open_gate(model).complete(request)
 
 
-def test_what_the_wire_says(open_gate: Open, served: Ollama) -> None:
+def test_the_requests_on_the_wire(open_gate: Open, served: Ollama) -> None:
     """How it is asked, which only our stand-in tells."""
     if served.url == REAL:
         pytest.skip("it tells nobody what it was asked")
@@ -169,7 +169,7 @@ def test_what_the_wire_says(open_gate: Open, served: Ollama) -> None:
     assert [tool["function"]["name"] for tool in body["tools"]] == ["bash"]
 
 
-def test_two_calls_in_one_answer_stay_two(
+def test_two_tool_calls_in_one_reply_stay_separate(
     open_gate: Open, gateway: Gateway, served: Ollama
 ) -> None:
     tools = [

@@ -71,7 +71,7 @@ def test_cwd_is_relative_to_the_workspace_or_absolute(sandbox: Sandbox, absolute
     assert sandbox.exec(Command(argv=("pwd",), cwd=cwd)).text == full
 
 
-def test_a_bad_cwd_is_told_and_nothing_is_started(sandbox: Sandbox) -> None:
+def test_a_missing_cwd_is_a_launch_error(sandbox: Sandbox) -> None:
     result = sandbox.exec(Command(argv=("echo", "hi"), cwd="no/such/place"))
     assert (result.exit_code, result.stdout) == (126, b"")
     assert "no/such/place" in (result.launch_error or "")
@@ -86,14 +86,14 @@ def test_a_bad_cwd_is_told_and_nothing_is_started(sandbox: Sandbox) -> None:
     ],
     ids=["program", "cwd", "user"],
 )
-def test_a_name_of_any_length_is_told_in_few_words(sandbox: Sandbox, command: Command) -> None:
+def test_a_very_long_name_gives_a_short_message(sandbox: Sandbox, command: Command) -> None:
     result = sandbox.exec(command)
     assert result.exit_code in (126, 127)
     assert 0 < len(result.launch_error or "") < 2000
     assert sandbox.exec(Command(argv=("true",))).ok
 
 
-def test_a_missing_program_is_not_a_program_that_exits_127(sandbox: Sandbox) -> None:
+def test_a_missing_program_differs_from_exit_code_127(sandbox: Sandbox) -> None:
     missing = sandbox.exec(Command(argv=("no-such-program",)))
     exits = sh(sandbox, "exit 127")
     assert (missing.exit_code, exits.exit_code) == (127, 127)
@@ -101,7 +101,7 @@ def test_a_missing_program_is_not_a_program_that_exits_127(sandbox: Sandbox) -> 
     assert exits.launch_error is None
 
 
-def test_a_file_that_is_not_executable_is_told(sandbox: Sandbox) -> None:
+def test_a_file_that_is_not_executable_is_a_launch_error(sandbox: Sandbox) -> None:
     sandbox.write_file("plain", b"#!/bin/sh\n")
     result = sandbox.exec(Command(argv=("./plain",)))
     assert result.exit_code == 126
@@ -121,7 +121,7 @@ def test_a_command_runs_as_the_user_it_names(sandbox: Sandbox, user: str) -> Non
     assert b"Permission denied" in result.stderr
 
 
-def test_what_another_user_leaves_behind_is_killed(sandbox: Sandbox) -> None:
+def test_background_processes_of_another_user_are_killed(sandbox: Sandbox) -> None:
     line = Command(argv=("sh", "-c", f"{NAP} & echo done"), user="nobody")
     result = sandbox.exec(line)
     if result.launch_error is None:
@@ -130,20 +130,20 @@ def test_what_another_user_leaves_behind_is_killed(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("user", ["no-such-user", "4242424", "9" * 30, "", "-1", "a\0b", "\udcff"])
-def test_an_unknown_user_is_told_and_nothing_is_started(sandbox: Sandbox, user: str) -> None:
+def test_an_unknown_user_is_a_launch_error(sandbox: Sandbox, user: str) -> None:
     result = sandbox.exec(Command(argv=("echo", "hi"), user=user))
     assert (result.exit_code, result.stdout) == (126, b"")
     assert f"no user {user!r}" in (result.launch_error or "")
 
 
 @pytest.mark.parametrize("user", ["root", "0", "00"])
-def test_nobody_becomes_root(sandbox: Sandbox, user: str) -> None:
+def test_no_command_runs_as_root(sandbox: Sandbox, user: str) -> None:
     result = sandbox.exec(Command(argv=("id", "-u"), user=user))
     assert (result.exit_code, result.stdout) == (126, b"")
     assert "root" in (result.launch_error or "")
 
 
-def test_the_environment_is_what_the_command_says_and_little_else(sandbox: Sandbox) -> None:
+def test_a_command_gets_only_its_own_environment(sandbox: Sandbox) -> None:
     os.environ["A_SECRET_OF_THE_HOST"] = "x"
     result = sandbox.exec(Command(argv=("env",), env={"GIVEN": "value"}))
     names = {line.split("=")[0] for line in result.text.splitlines()}
@@ -169,7 +169,7 @@ def test_text_for_stdin_goes_as_utf_8(sandbox: Sandbox) -> None:
     )
 
 
-def test_stdin_that_nobody_reads_is_no_trouble(sandbox: Sandbox) -> None:
+def test_stdin_that_is_not_read_is_ignored(sandbox: Sandbox) -> None:
     assert sandbox.exec(Command(argv=("true",), stdin=b"x" * (5 << 20))).ok
 
 
@@ -187,7 +187,7 @@ def test_output_is_byte_exact(sandbox: Sandbox) -> None:
     assert "�" in result.text
 
 
-def test_output_is_seen_while_the_command_runs_and_in_the_calling_thread(sandbox: Sandbox) -> None:
+def test_on_output_is_called_during_the_command_in_the_calling_thread(sandbox: Sandbox) -> None:
     seen: list[tuple[str, bytes, bool]] = []
     caller = threading.get_ident()
 

@@ -13,7 +13,7 @@ from tests.support.contract import sh
 
 
 @pytest.mark.parametrize("data", [b"", b"text\n", bytes(range(256)), b"x" * (50 << 20)])
-def test_a_file_comes_back_as_it_was_written(sandbox: Sandbox, data: bytes) -> None:
+def test_read_file_returns_the_written_bytes(sandbox: Sandbox, data: bytes) -> None:
     sandbox.write_file("some/new/place/file", data)
     assert sandbox.read_file("some/new/place/file") == data
     assert sandbox.read_file(f"{sandbox.work_dir}/some/new/place/file") == data
@@ -22,7 +22,7 @@ def test_a_file_comes_back_as_it_was_written(sandbox: Sandbox, data: bytes) -> N
 @pytest.mark.parametrize(
     "name", ["a b", "-rf", "ünï", "new\nline", "\udcff\udcfe", "'\"$(x)", "x" * 255]
 )
-def test_odd_names_are_names(sandbox: Sandbox, name: str) -> None:
+def test_file_names_with_special_characters_work(sandbox: Sandbox, name: str) -> None:
     sandbox.write_file(name, name.encode(errors="surrogateescape"))
     assert sandbox.read_file(name) == name.encode(errors="surrogateescape")
 
@@ -107,7 +107,9 @@ def test_an_unknown_snapshot_is_lost(sandbox: Sandbox) -> None:
         sandbox.restore(SnapshotId("no-such-snapshot"))
 
 
-def test_after_teardown_the_sandbox_is_lost_and_teardown_twice_is_fine(sandbox: Sandbox) -> None:
+def test_after_teardown_the_sandbox_is_lost(
+    sandbox: Sandbox,
+) -> None:
     sandbox.teardown()
     sandbox.teardown()
     with pytest.raises(SandboxLost):

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from blueprints.dsl import agentic, blueprint
-from contracts.tool import ToolCall
-from contracts.toolbox import PLAYBOOK_TOOLS, Toolbox
+from contracts.tool import PLAYBOOK_TOOLS, Toolbox, ToolCall
 from flows.config.memory import EmbeddingSettings, MemorySettings, MemoryTools, load_memory_settings
 from flows.execution.engine import run_blueprint
 from flows.recall.library import configured_library

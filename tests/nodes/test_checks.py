@@ -15,20 +15,20 @@ def run(work: NodeFunction, sandbox: ScriptedSandbox) -> NodeResult:
     return work(context(sandbox), sandbox)
 
 
-def test_tools_that_are_there_are_found(sandbox: ScriptedSandbox) -> None:
+def test_has_tools_finds_existing_tools(sandbox: ScriptedSandbox) -> None:
     assert run(has_tools("git", "sh"), sandbox).status == "success"
 
 
-def test_all_missing_tools_are_named(sandbox: ScriptedSandbox) -> None:
+def test_has_tools_lists_all_missing_tools(sandbox: ScriptedSandbox) -> None:
     error = run(has_tools("git", "nope-1", "nope-2"), sandbox).error or ""
     assert error.startswith("not in the sandbox: nope-1, nope-2.")
 
 
-def test_a_missing_tool_is_told_with_what_to_do(sandbox: ScriptedSandbox) -> None:
+def test_has_tools_explains_how_to_add_a_tool(sandbox: ScriptedSandbox) -> None:
     assert "sandbox image" in (run(has_tools("nope"), sandbox).error or "")
 
 
-def test_a_tools_name_is_never_run_as_shell(sandbox: ScriptedSandbox) -> None:
+def test_has_tools_never_runs_a_name_as_shell(sandbox: ScriptedSandbox) -> None:
     run(has_tools("$(touch made)", "; touch made"), sandbox)
     assert not (folder(sandbox) / "made").exists()
 
@@ -55,7 +55,7 @@ def put_dos_lines(sandbox: ScriptedSandbox) -> Path:
     return repo
 
 
-def test_a_file_whose_bytes_are_those_of_the_commit_is_unchanged(sandbox: ScriptedSandbox) -> None:
+def test_a_file_with_the_committed_bytes_counts_as_unchanged(sandbox: ScriptedSandbox) -> None:
     repo = put_dos_lines(sandbox)
     before = head_hash(sandbox)
     base = {"base": current_commit(context(sandbox), sandbox)}
@@ -67,7 +67,7 @@ def test_a_file_whose_bytes_are_those_of_the_commit_is_unchanged(sandbox: Script
     assert not unchanged_from(before, sandbox)
 
 
-def test_only_what_was_changed_is_committed(sandbox: ScriptedSandbox) -> None:
+def test_commit_since_commits_only_changed_files(sandbox: ScriptedSandbox) -> None:
     repo = put_dos_lines(sandbox)
     base = {"base": current_commit(context(sandbox), sandbox)}
     commit = commit_since("base")
@@ -79,7 +79,7 @@ def test_only_what_was_changed_is_committed(sandbox: ScriptedSandbox) -> None:
     assert run_git(repo, "diff", "--name-only", "HEAD~1", "HEAD") == "code.py"
 
 
-def test_where_there_is_no_repository_the_check_fails_with_gits_words(
+def test_without_a_repository_the_check_fails_with_gits_error(
     sandbox: ScriptedSandbox,
 ) -> None:
     assert "not a git repository" in run(work_tree_clean, sandbox).output

@@ -4,7 +4,7 @@ import pytest
 
 from contracts.errors import OptionInvalid
 from contracts.run import NodeResult
-from contracts.sandbox import ExecResult
+from contracts.sandbox import Command, ExecResult
 from nodes.commands import command, command_result, parse_command_line, shell
 from nodes.types import NodeFunction
 from sandbox.scripted import ScriptedSandbox
@@ -31,27 +31,27 @@ def test_an_argument_is_never_split_or_expanded(sandbox: ScriptedSandbox) -> Non
     assert run(command("printf", "%s", "$HOME *; x"), sandbox).output == "$HOME *; x"
 
 
-def test_a_program_that_is_not_there_could_not_be_started(sandbox: ScriptedSandbox) -> None:
+def test_a_missing_program_could_not_be_started(sandbox: ScriptedSandbox) -> None:
     assert "could not be started" in (run(command("no-such-program"), sandbox).error or "")
 
 
-def test_a_command_that_takes_too_long_timed_out(sandbox: ScriptedSandbox) -> None:
+def test_a_command_over_its_time_limit_timed_out(sandbox: ScriptedSandbox) -> None:
     error = run(command("sleep", "900", timeout_s=0.1), sandbox).error
     assert error == "'sleep 900' timed out after 0.1 s"
 
 
-def test_a_command_killed_for_memory_says_so() -> None:
+def test_a_kill_for_memory_is_in_the_error() -> None:
     result = command_result(ExecResult(exit_code=137, out_of_memory=True), ("make", "test"))
     assert result.error == "'make test' was killed: the sandbox is out of memory"
 
 
-def test_a_command_killed_for_the_disk_says_so() -> None:
+def test_a_kill_for_disk_space_is_in_the_error() -> None:
     result = command_result(ExecResult(exit_code=137, out_of_disk=True), ("make", "test"))
     assert result.error == "'make test' was killed: the sandbox is out of disk"
 
 
 @pytest.mark.parametrize("timed_out", [True, False])
-def test_a_command_that_met_the_limit_of_processes_says_so(timed_out: bool) -> None:
+def test_a_reached_process_limit_is_in_the_error(timed_out: bool) -> None:
     ended = ExecResult(exit_code=137, timed_out=timed_out, out_of_processes=True)
     error = command_result(ended, ("make", "test")).error or ""
     assert error.endswith(": the sandbox's limit of processes was reached")
@@ -66,17 +66,17 @@ def test_a_command_gets_the_env_given(sandbox: ScriptedSandbox) -> None:
     assert run(shell("echo $COLOUR", env={"COLOUR": "green"}), sandbox).output == "green"
 
 
-def test_a_list_in_place_of_words_is_refused_where_it_is_written() -> None:
+def test_command_refuses_a_list() -> None:
     with pytest.raises(TypeError, match="strings only"):
         command(["git", "status"])  # type: ignore[arg-type] # the mistake under test
 
 
-def test_a_line_in_place_of_words_is_refused_where_it_is_written() -> None:
-    with pytest.raises(TypeError, match=r"say command\('git', 'status'\)"):
+def test_command_refuses_a_whole_command_line() -> None:
+    with pytest.raises(TypeError, match=r"use command\('git', 'status'\)"):
         command("git status")
 
 
-def test_no_words_at_all_are_refused() -> None:
+def test_command_refuses_an_empty_argv() -> None:
     with pytest.raises(ValueError, match="argv is empty"):
         command()
 
@@ -98,6 +98,11 @@ def test_a_line_needs_a_shell_only_for_shell_syntax(line: str, argv: tuple[str, 
 
 
 @pytest.mark.parametrize("line", ["", "   ", "echo 'open", "''"])
-def test_a_line_that_is_no_command_is_refused(line: str) -> None:
+def test_an_invalid_command_line_is_refused(line: str) -> None:
     with pytest.raises(OptionInvalid):
         parse_command_line(line)
+
+
+def test_a_command_refuses_a_string_as_argv() -> None:
+    with pytest.raises(TypeError, match="argv must be a list of strings"):
+        Command(argv="rm -rf .")

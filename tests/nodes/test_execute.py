@@ -79,30 +79,32 @@ def check(*steps: ValidationStep, max_retries: int = 2, timeout_s: float | None 
     )
 
 
-def test_a_preflight_node_gives_what_its_check_gives(sandbox: ScriptedSandbox) -> None:
+def test_a_preflight_node_returns_the_result_of_its_check(sandbox: ScriptedSandbox) -> None:
     node = Preflight(name="a", description="", check=always(BAD))
     assert replace(Runner(sandbox)(node), duration_ms=0) == BAD
 
 
-def test_a_deterministic_node_gives_what_its_work_gives(sandbox: ScriptedSandbox) -> None:
+def test_a_deterministic_node_returns_the_result_of_its_function(sandbox: ScriptedSandbox) -> None:
     node = Deterministic(name="a", description="", exec=always(OK))
     assert replace(Runner(sandbox)(node), duration_ms=0) == OK
 
 
-def test_an_agentic_node_gives_what_its_agent_gives(sandbox: ScriptedSandbox) -> None:
+def test_an_agentic_node_returns_the_result_of_its_agent(sandbox: ScriptedSandbox) -> None:
     node = Agentic(name="a", description="", prompt=lambda ctx: "")
     done = NodeResult.success("agent done")
     assert Runner(sandbox, fix=done)(node).output == "agent done"
 
 
 @pytest.mark.parametrize("given", [None, "ok", NodeResult(status=cast("NodeStatus", "fine"))])
-def test_what_is_no_result_is_refused(sandbox: ScriptedSandbox, given: object) -> None:
+def test_another_return_value_is_refused(sandbox: ScriptedSandbox, given: object) -> None:
     node = Deterministic(name="a", description="", exec=always(cast("NodeResult", given)))
-    with pytest.raises(NodeBroken, match=r"node 'a' .* gave .*, which is no result: return Node"):
+    with pytest.raises(
+        NodeBroken, match=r"node 'a' .* returned .*, which is no NodeResult: return Node"
+    ):
         Runner(sandbox)(node)
 
 
-def test_a_node_is_timed(sandbox: ScriptedSandbox) -> None:
+def test_the_duration_of_a_node_is_measured(sandbox: ScriptedSandbox) -> None:
     def slow(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         sleep(0.02)
         return OK
@@ -155,18 +157,20 @@ def test_without_retries_nothing_is_fixed(sandbox: ScriptedSandbox) -> None:
     assert "fix (attempt 1)" not in run.ran
 
 
-def test_exhausted_retries_are_told_with_the_step_that_fails(sandbox: ScriptedSandbox) -> None:
+def test_exhausted_retries_name_the_failing_step(sandbox: ScriptedSandbox) -> None:
     result = Runner(sandbox)(check(ValidationStep(name="test", exec=always(BAD))))
     assert result.error == "test still failed after 3 attempts of 3"
 
 
-def test_a_failed_fix_still_gets_its_steps_run_again(sandbox: ScriptedSandbox) -> None:
+def test_steps_run_again_after_a_failed_fix(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox, fix=BAD)
     result = run(check(ValidationStep(name="test", exec=in_turn(BAD, OK))))
     assert result.status == "success"
 
 
-def test_the_fix_sees_what_failed_under_the_validate_nodes_name(sandbox: ScriptedSandbox) -> None:
+def test_the_fix_sees_the_failed_output(
+    sandbox: ScriptedSandbox,
+) -> None:
     run = Runner(sandbox)
     run(check(ValidationStep(name="test", exec=in_turn(BAD, OK))))
     assert "the output of what failed" in run.seen[0].results["check"].output
@@ -196,13 +200,13 @@ def test_a_skipped_step_is_no_failure(sandbox: ScriptedSandbox) -> None:
     assert result.status == "success"
 
 
-def test_the_time_of_a_validate_node_is_shared_by_its_rounds(sandbox: ScriptedSandbox) -> None:
+def test_rounds_share_the_time_limit_of_the_node(sandbox: ScriptedSandbox) -> None:
     run = Runner(sandbox)
     run(check(ValidationStep(name="test", exec=in_turn(BAD, OK)), timeout_s=LONG_S))
     assert all(limit is not None and limit <= LONG_S for limit in run.limits)
 
 
-def test_a_validate_node_out_of_time_starts_no_further_round(sandbox: ScriptedSandbox) -> None:
+def test_no_round_starts_after_the_time_limit(sandbox: ScriptedSandbox) -> None:
     def slow(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         sleep(0.05)
         return BAD
@@ -212,9 +216,7 @@ def test_a_validate_node_out_of_time_starts_no_further_round(sandbox: ScriptedSa
 
 
 @pytest.mark.parametrize("timeout_s", [LONG_S, 0.01])
-def test_the_time_of_a_validate_node_is_shared_by_its_steps(
-    sandbox: ScriptedSandbox, timeout_s: float
-) -> None:
+def test_steps_share_the_time_limit_of_the_node(sandbox: ScriptedSandbox, timeout_s: float) -> None:
     def slow(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         sleep(0.05)
         return OK
@@ -234,11 +236,11 @@ def test_the_time_of_a_validate_node_is_shared_by_its_steps(
         assert second <= first - 0.05
     else:
         second_step = result.attempts[0].steps["b"]
-        assert second_step.error == "not begun: the 0.01 s that all attempts may take were over"
+        assert second_step.error == "not started: the time limit of 0.01 s for all attempts is over"
         assert (result.status, "check/b (attempt 1)" in run.ran) == ("failure", False)
 
 
-def test_what_a_node_raises_goes_through(sandbox: ScriptedSandbox) -> None:
+def test_exceptions_of_a_node_are_not_caught(sandbox: ScriptedSandbox) -> None:
     def broken(ctx: RunContext, sandbox: Sandbox) -> NodeResult:
         raise ZeroDivisionError("a bug")
 

@@ -34,7 +34,7 @@ def test_output_becomes_live_lines(sandbox: ScriptedSandbox) -> None:
     assert lines == ["one", "two"]
 
 
-def test_live_lines_are_inert(sandbox: ScriptedSandbox) -> None:
+def test_live_lines_have_no_escapes(sandbox: ScriptedSandbox) -> None:
     lines: list[str] = []
     in_node(sandbox, lines).exec(Command(argv=("printf", "\\033[31mred\\033[0m\\n")))
     assert lines == ["red"]

@@ -14,7 +14,7 @@ PASSING = "def test_it(): pass\n"
 CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): pass\n"
 
 
-def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
+def test_a_failed_offline_install_does_not_fail_a_python_run(
     sandbox: ScriptedSandbox,
 ) -> None:
     put_repo(sandbox)
@@ -23,7 +23,7 @@ def test_an_install_that_cannot_work_offline_does_not_end_a_python_run(
     assert result.output.startswith("could not be installed; the tests run from the source")
 
 
-def test_an_install_that_misses_a_compiler_ends_also_where_it_is_optional(
+def test_a_missing_compiler_fails_even_an_optional_install(
     sandbox: ScriptedSandbox,
 ) -> None:
     put_repo(sandbox)
@@ -36,7 +36,7 @@ def test_an_install_that_misses_a_compiler_ends_also_where_it_is_optional(
     assert "--set install= skips it" in str(result.error)
 
 
-def test_an_install_that_has_a_way_out_must_work(sandbox: ScriptedSandbox) -> None:
+def test_with_a_network_the_install_must_succeed(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"requirements.txt": "nope\n", "test_a.py": PASSING})
     env = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_NO_INDEX": "1"}
     inside = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda line: None)
@@ -59,7 +59,7 @@ def test_an_install_leaves_nothing_in_the_work_tree(
     }  # fmt: skip
 
 
-def test_an_installed_project_knows_its_own_version(sandbox: ScriptedSandbox) -> None:
+def test_an_installed_project_has_its_version(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox)
     backend = "[build-system]\nrequires = ['hatchling']\nbuild-backend = 'hatchling.build'\n"
     files = {
@@ -71,7 +71,7 @@ def test_an_installed_project_knows_its_own_version(sandbox: ScriptedSandbox) ->
     assert do(run_tests, sandbox, {}).status == "success"
 
 
-def test_an_install_that_was_asked_for_must_work(sandbox: ScriptedSandbox) -> None:
+def test_an_install_command_from_an_option_must_succeed(sandbox: ScriptedSandbox) -> None:
     result = do(install_project, sandbox, {"pytest.ini": ""}, install="false")
     assert "no network" in (result.error or "")
 
@@ -87,7 +87,7 @@ def test_nothing_to_install_is_skipped(sandbox: ScriptedSandbox) -> None:
         ("touch nox.py", "python3 -m nox"),
     ],
 )
-def test_what_runs_the_tests_may_come_with_the_install(
+def test_the_install_may_bring_the_test_runner(
     sandbox: ScriptedSandbox, install: str, test: str
 ) -> None:
     write(sandbox, {"test_a.py": CASE})
@@ -98,14 +98,14 @@ def test_what_runs_the_tests_may_come_with_the_install(
 @pytest.mark.parametrize(
     ("test", "missing"), [("node_modules/.bin/jest", "jest"), ("python3 -m nox", "nox")]
 )
-def test_an_install_that_does_not_bring_what_runs_the_tests_fails(
+def test_an_install_without_the_test_runner_fails(
     sandbox: ScriptedSandbox, test: str, missing: str
 ) -> None:
     error = do(install_project, sandbox, {}, install="true", test=test).error or ""
     assert missing in error
 
 
-def test_what_installs_must_be_there_before(sandbox: ScriptedSandbox) -> None:
+def test_a_missing_installer_fails_the_preflight(sandbox: ScriptedSandbox) -> None:
     told = do(require_tests, sandbox, {}, install="nope-install", test="tox")
     assert "nope-install" in (told.error or "")
 
@@ -157,7 +157,7 @@ deps =
         ({"dev.txt": "", "pyproject.toml": "dependency-groups = 3\ntool.poetry.group = 'x'\n"}, []),
     ],
 )  # fmt: skip
-def test_with_a_way_out_the_install_brings_what_tests_need(
+def test_with_a_network_the_install_includes_test_requirements(
     sandbox: ScriptedSandbox, files: dict[str, str], needs: list[str]
 ) -> None:
     put_repo(sandbox)

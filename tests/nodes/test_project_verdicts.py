@@ -48,20 +48,20 @@ def test_failing_tests_fail_with_what_they_printed(sandbox: ScriptedSandbox) -> 
         ({}, {"test": "no-such-program | cat; exit 127"}),
     ],
 )
-def test_tests_that_could_not_run_are_told_apart(
+def test_tests_that_could_not_run_have_an_error_of_their_own(
     sandbox: ScriptedSandbox, files: dict[str, str], options: dict[str, str]
 ) -> None:
     error = do(run_tests, sandbox, files, **options).error or ""
     assert error.startswith("the tests could not be run")
 
 
-def test_a_conftest_that_cannot_be_imported_is_a_failure_to_mend(sandbox: ScriptedSandbox) -> None:
+def test_a_broken_conftest_is_a_test_failure(sandbox: ScriptedSandbox) -> None:
     write(sandbox, {"conftest.py": "import no_such\n", "test_a.py": PASSING})
     assert exec_tests(context(sandbox), sandbox).verdict
 
 
 @pytest.mark.parametrize("program", ["(exit 4)", "echo ERROR: prices differ; exit 1"])
-def test_what_only_looks_like_a_refusal_of_pytest_is_a_verdict(
+def test_output_that_resembles_a_pytest_error_is_a_verdict(
     sandbox: ScriptedSandbox, program: str
 ) -> None:
     assert exec_tests(context(sandbox, options={"test": program}), sandbox).verdict
@@ -113,7 +113,7 @@ def test_an_older_pytest_without_a_plugin_gives_no_verdict(sandbox: ScriptedSand
         ),
     ],
 )
-def test_a_program_missing_behind_another_gives_no_verdict_and_is_named(
+def test_a_program_that_another_program_misses_is_named(
     sandbox: ScriptedSandbox, exit_code: int, said: str
 ) -> None:
     line = f"printf '%s\\n' {quote(said)}; exit {exit_code}"
@@ -122,7 +122,7 @@ def test_a_program_missing_behind_another_gives_no_verdict_and_is_named(
     assert "could not be run: not in the sandbox: no-such. " in str(ran.result.error)
 
 
-def test_a_makefile_without_its_compiler_gives_no_verdict(sandbox: ScriptedSandbox) -> None:
+def test_a_makefile_without_its_compiler_names_the_compiler(sandbox: ScriptedSandbox) -> None:
     ran = do(run_tests, sandbox, {"Makefile": "test:\n\tno-such-cc -o a a.c\n"})
     assert "not in the sandbox: no-such-cc. " in str(ran.error)
 
@@ -183,7 +183,7 @@ def test_tests_have_ten_minutes_by_default() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "0", "-1", "nan", "inf", "1e9", "soon", "5m"])
-def test_a_time_limit_that_is_no_number_of_seconds_is_refused(value: str) -> None:
+def test_an_invalid_time_limit_is_refused(value: str) -> None:
     with pytest.raises(OptionInvalid, match="number of seconds"):
         check_option("test_timeout", value)
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from contracts.errors import OptionInvalid
-from nodes.projects.dependencies import find_dependency_files
 from nodes.projects.find import find_project
 from nodes.projects.types import Project
-from nodes.projects.work import look_for_tests, require_tests, run_tests
+from nodes.projects.work import find_dependency_files, look_for_tests, require_tests, run_tests
 from sandbox.scripted import ScriptedSandbox
 from tests.support.workspace import context, do, folder, put_repo, write
 
@@ -74,7 +73,7 @@ def cfg(addopts: str) -> str:
         ({"package.json": "{}", "Makefile": "test:\n"}, "make test"),
     ],
 )
-def test_the_way_to_test_is_read_from_the_files(
+def test_the_test_command_is_detected_from_the_files(
     sandbox: ScriptedSandbox, files: dict[str, str], test: str
 ) -> None:
     assert " ".join(found(sandbox, files).test or ()) == test
@@ -91,7 +90,7 @@ def test_the_way_to_test_is_read_from_the_files(
         {"Makefile": "test := 3\nall:\n"},
     ],
 )
-def test_where_no_way_to_test_is_found_there_is_none(
+def test_without_evidence_there_is_no_test_command(
     sandbox: ScriptedSandbox, files: dict[str, str]
 ) -> None:
     assert found(sandbox, files).test is None
@@ -166,7 +165,7 @@ def test_the_install_lands_inside_the_git_folder(sandbox: ScriptedSandbox) -> No
         ({"pytest.ini": "[pytest]\n", "setup.cfg": "[tool:pytest]\naddopts = --cov\n"}, []),
     ],
 )
-def test_coverage_and_parallel_running_are_taken_out_of_addopts(
+def test_options_for_coverage_and_xdist_are_removed_from_addopts(
     sandbox: ScriptedSandbox, files: dict[str, str], options: list[str]
 ) -> None:
     assert list(found(sandbox, files).test or ())[3:] == options
@@ -178,7 +177,7 @@ def test_addopts_may_be_a_list(sandbox: ScriptedSandbox) -> None:
     assert (project.test or ())[-1] == "addopts=-m 'not slow'"
 
 
-def test_the_option_test_wins(sandbox: ScriptedSandbox) -> None:
+def test_the_option_test_overrides_the_files(sandbox: ScriptedSandbox) -> None:
     project = found(sandbox, {"pytest.ini": "[pytest]\n"}, test="pytest -q tests/unit")
     assert project.test == ("pytest", "-q", "tests/unit")
 
@@ -198,7 +197,7 @@ def test_an_option_with_an_open_quote_is_refused(sandbox: ScriptedSandbox) -> No
         found(sandbox, {}, test="pytest 'tests")
 
 
-def test_a_project_without_tests_is_told_what_to_say(sandbox: ScriptedSandbox) -> None:
+def test_a_project_without_tests_fails_with_a_hint(sandbox: ScriptedSandbox) -> None:
     assert "--set test=" in (do(require_tests, sandbox, {}).error or "")
 
 
@@ -206,11 +205,11 @@ def test_a_project_without_tests_may_be_skipped(sandbox: ScriptedSandbox) -> Non
     assert do(look_for_tests, sandbox, {}).status == "skipped"
 
 
-def test_a_test_program_that_is_not_there_is_named(sandbox: ScriptedSandbox) -> None:
+def test_a_missing_test_program_is_named(sandbox: ScriptedSandbox) -> None:
     assert "nope-test" in (do(require_tests, sandbox, {}, test="nope-test -q").error or "")
 
 
-def test_a_project_is_tested_to_the_end_as_it_was_found(sandbox: ScriptedSandbox) -> None:
+def test_the_test_command_stays_the_same_during_the_run(sandbox: ScriptedSandbox) -> None:
     found = do(require_tests, sandbox, {"Makefile": "test:\n\t@echo in C; exit 1\n"})
     write(sandbox, {"tools/test_gen.py": CASE, "requirements.txt": "pytest\n"})
     later = context(sandbox, results={"project": found})
@@ -218,7 +217,7 @@ def test_a_project_is_tested_to_the_end_as_it_was_found(sandbox: ScriptedSandbox
     assert run_tests(replace(later, options={"test": "echo as told"}), sandbox).output == "as told"
 
 
-def test_a_project_whose_install_is_gone_is_installed_as_before(sandbox: ScriptedSandbox) -> None:
+def test_the_install_command_survives_deleted_files(sandbox: ScriptedSandbox) -> None:
     put_repo(sandbox, {"pyproject.toml": "[project]\nname = 'x'\n", "test_a.py": PASSING})
     before = find_project(context(sandbox), sandbox)
     found = require_tests(context(sandbox), sandbox)
@@ -227,7 +226,7 @@ def test_a_project_whose_install_is_gone_is_installed_as_before(sandbox: Scripte
     assert find_project(later, sandbox).install == before.install is not None
 
 
-def test_a_found_project_says_how_it_is_tested(sandbox: ScriptedSandbox) -> None:
+def test_require_tests_shows_the_test_command(sandbox: ScriptedSandbox) -> None:
     output = do(require_tests, sandbox, {"pytest.ini": "[pytest]\n"}).output
     assert output.endswith(f" PYTHONPATH={sandbox.work_dir} python3 -m pytest")
 

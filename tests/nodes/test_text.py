@@ -8,24 +8,24 @@ from nodes.text import escape_invisible, make_redactor, strip_control_characters
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
-def test_capped_text_keeps_at_most_the_limit_and_one_line(text: str, limit: int) -> None:
+def test_truncated_text_has_the_limit_plus_one_line(text: str, limit: int) -> None:
     assert len(truncate_middle(text, limit)) <= limit + 60
 
 
 @given(st.text(max_size=50))
-def test_short_text_is_left_as_it_is(text: str) -> None:
+def test_short_text_is_not_truncated(text: str) -> None:
     assert truncate_middle(text, 50) == text
 
 
 @given(st.text(min_size=21), st.integers(min_value=4, max_value=20))
-def test_capped_text_keeps_how_it_began_and_how_it_ended(text: str, limit: int) -> None:
+def test_truncated_text_keeps_beginning_and_end(text: str, limit: int) -> None:
     capped = truncate_middle(text, limit)
     head = limit // 4
     assert (capped[:head], capped[head - limit :]) == (text[:head], text[head - limit :])
 
 
 @given(st.text(st.characters(codec="utf-8")))
-def test_inert_text_holds_no_control_character_but_tab_and_newline(text: str) -> None:
+def test_only_tab_and_newline_remain_of_control_characters(text: str) -> None:
     assert all(
         char in "\t\n" or 32 <= ord(char) < 127 or ord(char) > 159
         for char in strip_control_characters(text)
@@ -33,14 +33,14 @@ def test_inert_text_holds_no_control_character_but_tab_and_newline(text: str) ->
 
 
 @given(st.text())
-def test_making_inert_twice_changes_nothing_more(text: str) -> None:
+def test_stripping_twice_equals_stripping_once(text: str) -> None:
     assert strip_control_characters(strip_control_characters(text)) == strip_control_characters(
         text
     )
 
 
 @given(st.text(st.sampled_from("\x1b[]0;m\x07\\aP\n\u202e")))
-def test_no_mix_of_escape_parts_leaves_an_escape(text: str) -> None:
+def test_nested_escapes_leave_no_escape(text: str) -> None:
     assert not set(strip_control_characters(text)) & {"\x1b", "\x07", "\u202e"}
 
 
@@ -57,16 +57,16 @@ def test_no_mix_of_escape_parts_leaves_an_escape(text: str) -> None:
         ("naïve ✓ 漢字\t|", "naïve ✓ 漢字\t|"),
     ],
 )
-def test_terminal_escapes_are_taken_out(hostile: str, harmless: str) -> None:
+def test_terminal_escapes_are_removed(hostile: str, harmless: str) -> None:
     assert strip_control_characters(hostile) == harmless
 
 
 @pytest.mark.parametrize("opening", ["\x1b]", "\x1bP", "\x1b[0", "\x1b["])
-def test_unfinished_escapes_do_not_take_long(opening: str) -> None:
+def test_unfinished_escapes_take_linear_time(opening: str) -> None:
     assert "\n." in strip_control_characters(opening * 500_000 + "\n.")
 
 
-def test_the_value_of_a_secret_is_blanked_out() -> None:
+def test_the_value_of_a_secret_is_redacted() -> None:
     assert make_redactor({"API_KEY": "hunter2-hunter2"})("say hunter2-hunter2") == "say [redacted]"
 
 
@@ -74,7 +74,7 @@ def test_a_value_under_a_harmless_name_stays() -> None:
     assert make_redactor({"EDITOR": "hunter2-hunter2"})("hunter2-hunter2") == "hunter2-hunter2"
 
 
-def test_the_longer_of_two_overlapping_secrets_is_blanked_whole() -> None:
+def test_the_longer_of_two_overlapping_secrets_is_redacted() -> None:
     redact = make_redactor({"A_TOKEN": "12345678", "B_TOKEN": "12345678-and-more"})
     assert redact("12345678-and-more") == "[redacted]"
 
@@ -83,25 +83,25 @@ def test_a_secret_too_short_to_redact_stays() -> None:
     assert make_redactor({"A_TOKEN": "true"})("true") == "true"
 
 
-def test_who_decides_sees_all_of_a_text_with_what_hides_spelled_out() -> None:
+def test_escape_invisible_spells_out_hidden_characters() -> None:
     hidden = "echo ok \x1b]; curl x\r\n\ta\u202eb\u200b\u3164é 日本 😀"
     assert (
         escape_invisible(hidden) == "echo ok \\x1b]; curl x\\r\n\ta\\u202eb\\u200b\\u3164é 日本 😀"
     )
 
 
-def test_the_mark_that_has_a_sign_in_colour_stays_where_it_is_one() -> None:
+def test_an_emoji_selector_after_a_symbol_stays() -> None:
     assert escape_invisible("\u26a0\ufe0f careful") == "\u26a0\ufe0f careful"
     assert escape_invisible("\u26a0\ufe0f\ufe0f") == "\u26a0\ufe0f\\ufe0f"
 
 
 @pytest.mark.parametrize("mark", ["\ufe0f", "\ufe00", "\u180b", "\U000e0101"])
-def test_a_text_hidden_in_marks_of_shape_is_spelled_out(mark: str) -> None:
+def test_variation_selectors_are_spelled_out(mark: str) -> None:
     assert escape_invisible(f"a{mark}b") == f"a{mark.encode('unicode_escape').decode()}b"
 
 
 @given(st.text())
-def test_nothing_is_left_out_of_a_visible_text(text: str) -> None:
+def test_escape_invisible_removes_nothing(text: str) -> None:
     assert escape_invisible(text).encode("ascii", "backslashreplace").count(b"\\") >= text.count(
         "\\"
     )

@@ -5,13 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from contracts.model_access import GuardBounds, OpenModelAccess
-from contracts.toolbox import Toolbox
+from contracts.tool import Toolbox
 from flows.execution.agents import bounded_gate
 from nodes.agents.claude_code import claude_code
-from nodes.agents.conversation import Conversation, SaveConversation
 from nodes.agents.native import gateway_native_agent
 from nodes.agents.pi import pi
-from nodes.agents.types import Agent, AgentLimits, AgentResult, AgentTask, OnLine
+from nodes.agents.types import (
+    Agent,
+    AgentLimits,
+    AgentResult,
+    AgentTask,
+    Conversation,
+    OnLine,
+    SaveConversation,
+)
 from nodes.node_sandbox import NodeSandbox
 from providers.client import Gateway
 from providers.gateway_api import RunTerms

@@ -1,17 +1,20 @@
+"""Native agents are tested in a sandbox without isolation."""
+
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.folder_sandbox import FolderSandbox
+from sandbox.scripted import ScriptedSandbox
 
 
 @pytest.fixture
-def work_dir(tmp_path: Path) -> Path:
-    path = tmp_path / "work"
-    path.mkdir()
-    return path
+def sandbox() -> Iterator[ScriptedSandbox]:
+    with ScriptedSandbox() as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
-def sandbox(work_dir: Path) -> FolderSandbox:
-    return FolderSandbox(work_dir)
+def work_dir(sandbox: ScriptedSandbox) -> Path:
+    """The sandbox's workspace as a folder on this machine."""
+    return Path(sandbox.work_dir)

@@ -23,13 +23,6 @@ SPENT = AgentUsage(turns=2, usage=Usage(input=100, output=7, cost_usd=0.25))
 
 
 @pytest.fixture
-def sandbox() -> Iterator[ScriptedSandbox]:
-    made = ScriptedSandbox()
-    yield made
-    made.teardown()
-
-
-@pytest.fixture
 def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
     """Runs a shell script in the place of an agent's program."""
 
@@ -39,7 +32,7 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
         *,
         spent: AgentUsage = SPENT,
         limits: AgentLimits | None = None,
-        first_byte_s: float = LONG_S,
+        first_output_s: float = LONG_S,
         lines: list[str] | None = None,
     ) -> AgentResult:
         def launch(order: LaunchContext) -> LaunchCommand:
@@ -54,7 +47,10 @@ def play(sandbox: ScriptedSandbox) -> Callable[..., AgentResult]:
 
         told = lines if lines is not None else []
         agent = cli_agent(
-            replace(cli, launch=launch), open_gate, on_line=told.append, first_byte_s=first_byte_s
+            replace(cli, launch=launch),
+            open_gate,
+            on_line=told.append,
+            first_output_s=first_output_s,
         )
         task = AgentTask(node="n", prompt="p", model="m", limits=limits or AgentLimits())
         return agent(task, sandbox)
@@ -78,7 +74,7 @@ def pi_end(reason: str, **more: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("cli", "event"), [(CLAUDE_CODE, RESULT), (PI, pi_end("stop"))])
-def test_a_result_that_says_success_is_one(
+def test_a_success_event_is_a_success(
     play: Callable[..., AgentResult], cli: AgentProgram, event: object
 ) -> None:
     result = play(cli, say(event))
@@ -90,9 +86,9 @@ def test_a_result_that_says_success_is_one(
     ("cli", "script", "told"),
     [
         (CLAUDE_CODE, "exit 0", "claude ended without a result (exit 0)"),
-        (PI, "exit 0", "pi ended without a word from the model (exit 0)"),
+        (PI, "exit 0", "pi ended without an answer from the model (exit 0)"),
         (CLAUDE_CODE, "echo oh dear >&2; exit 3", "without a result (exit 3, oh dear)"),
-        (CLAUDE_CODE, "echo '{garbage'; echo '[1]'", "2 lines were no JSON, at last '[1]'"),
+        (CLAUDE_CODE, "echo '{garbage'; echo '[1]'", "2 lines were not JSON, the last one '[1]'"),
         (CLAUDE_CODE, say({**RESULT, "is_error": True}), "claude failed: error: Fixed."),
         (
             CLAUDE_CODE,
@@ -101,11 +97,11 @@ def test_a_result_that_says_success_is_one(
         ),
         (PI, say(pi_end("error", errorMessage="400 no")), "pi failed: error: 400 no (exit 0)"),
         (PI, say(pi_end("length")), "pi failed: length: Fixed."),
-        (PI, "kill -9 $$", "without a word from the model (exit 137)"),
+        (PI, "kill -9 $$", "without an answer from the model (exit 137)"),
         (PI, "exec no-such-program", "exit 127"),
     ],
 )
-def test_an_agent_that_fails_says_why_and_what_it_spent(
+def test_a_failure_has_a_reason_and_the_usage(
     play: Callable[..., AgentResult], cli: AgentProgram, script: str, told: str
 ) -> None:
     result = play(cli, script)
@@ -115,18 +111,18 @@ def test_an_agent_that_fails_says_why_and_what_it_spent(
     assert result.usage == SPENT.usage
 
 
-def test_garbage_between_events_does_no_harm(play: Callable[..., AgentResult]) -> None:
+def test_lines_that_are_not_json_are_ignored(play: Callable[..., AgentResult]) -> None:
     script = "echo '{half'; printf 'no newline\\n\\n\\xff\\xfe\\n'; " + say(RESULT)
     assert play(CLAUDE_CODE, script).status == "success"
 
 
-def test_a_line_of_megabytes_does_no_harm(play: Callable[..., AgentResult]) -> None:
+def test_a_line_of_40_megabytes_is_ignored(play: Callable[..., AgentResult]) -> None:
     script = "head -c 40000000 /dev/zero | tr '\\0' x; echo; " + say(RESULT)
     assert play(CLAUDE_CODE, script).status == "success"
 
 
 @pytest.mark.parametrize("call", ["a\0b", "\ud800"])
-def test_an_id_that_nobody_can_look_for_does_no_harm(
+def test_a_call_id_that_cannot_be_searched_is_accepted(
     play: Callable[..., AgentResult], sandbox: ScriptedSandbox, call: str
 ) -> None:
     done = {"type": "tool_result", "tool_use_id": call}
@@ -138,16 +134,16 @@ def test_an_id_that_nobody_can_look_for_does_no_harm(
     assert play(PI, "cat pi").status == "success"
 
 
-def test_an_agent_that_says_nothing_is_killed(
+def test_an_agent_without_output_is_killed(
     play: Callable[..., AgentResult], sandbox: ScriptedSandbox
 ) -> None:
-    result = play(CLAUDE_CODE, "sleep 60; touch alive", first_byte_s=2)
-    assert "it said nothing for 2 s and was killed" in str(result.error)
+    result = play(CLAUDE_CODE, "sleep 60; touch alive", first_output_s=2)
+    assert "it printed nothing for 2 s and was killed" in str(result.error)
     with pytest.raises(SandboxFileMissing):
         sandbox.read_file("alive")
 
 
-def test_an_agent_that_never_ends_is_killed_with_what_it_said(
+def test_an_agent_is_killed_at_its_time_limit_and_its_output_is_kept(
     play: Callable[..., AgentResult],
 ) -> None:
     text = {"type": "text", "text": "I wait."}
@@ -163,33 +159,31 @@ def test_an_agent_that_never_ends_is_killed_with_what_it_said(
     )
 
 
-def test_what_the_gateway_stopped_is_the_reason(play: Callable[..., AgentResult]) -> None:
+def test_a_limit_of_the_gateway_is_the_reason(play: Callable[..., AgentResult]) -> None:
     budget = replace(SPENT, stopped="budget exceeded: $0.2500 of $0.1, 107 tokens")
     result = play(CLAUDE_CODE, say({**RESULT, "is_error": True}), spent=budget)
     assert str(result.error).startswith("budget exceeded: $0.2500 of $0.1, 107 tokens")
 
 
 @pytest.mark.parametrize("script", [say(pi_end("error")), say(pi_end("toolUse")) + "sleep 60"])
-def test_an_outage_is_raised_with_what_was_spent(
-    play: Callable[..., AgentResult], script: str
-) -> None:
+def test_an_outage_is_raised_with_the_usage(play: Callable[..., AgentResult], script: str) -> None:
     outage = replace(SPENT, outage="the key for 'm' was refused")
     told = r"^the key for 'm' was refused; spent 2 turns, 107 tokens, \$0\.2500$"
     with pytest.raises(ModelUnavailable, match=told):
         play(PI, script, spent=outage, limits=AgentLimits(time_s=1))
 
 
-def test_an_agent_that_came_to_its_end_had_no_outage(play: Callable[..., AgentResult]) -> None:
+def test_a_finished_agent_ignores_an_earlier_outage(play: Callable[..., AgentResult]) -> None:
     assert play(PI, say(pi_end("stop")), spent=replace(SPENT, outage="x")).status == "success"
 
 
-def test_a_budget_is_no_outage(play: Callable[..., AgentResult]) -> None:
+def test_an_exceeded_budget_is_not_an_outage(play: Callable[..., AgentResult]) -> None:
     both = replace(SPENT, stopped="budget exceeded: all of it", outage="slow down")
     result = play(PI, say(pi_end("error")), spent=both)
     assert str(result.error).startswith("budget exceeded: all of it; spent 2 turns")
 
 
-def test_calls_are_told_in_short_lines(play: Callable[..., AgentResult]) -> None:
+def test_each_call_gives_one_live_line(play: Callable[..., AgentResult]) -> None:
     lines: list[str] = []
     use = {"type": "tool_use", "id": "c", "name": "Read", "input": {"file_path": "/a.py"}}
     done = {"type": "tool_result", "tool_use_id": "c", "is_error": True}
@@ -211,13 +205,13 @@ def test_calls_are_told_in_short_lines(play: Callable[..., AgentResult]) -> None
     assert (said, refused) == ("I", "denied: Bash: not here")
 
 
-def test_claudes_own_denials_count(play: Callable[..., AgentResult]) -> None:
+def test_denials_by_claude_itself_are_counted(play: Callable[..., AgentResult]) -> None:
     result = play(CLAUDE_CODE, say({**RESULT, "permission_denials": [{"tool_name": "Bash"}]}))
     assert (result.status, result.decisions.denied) == ("success", 1)
 
 
 @pytest.mark.parametrize("cli", [CLAUDE_CODE, PI])
-def test_what_is_asked_is_in_no_argv(cli: AgentProgram) -> None:
+def test_no_prompt_and_no_token_is_in_the_argv(cli: AgentProgram) -> None:
     task = AgentTask(
         node="n", prompt="PROMPT", system="SYSTEM", model="m", allowed_tools=["read", "shell(ls)"]
     )
@@ -230,7 +224,9 @@ def test_what_is_asked_is_in_no_argv(cli: AgentProgram) -> None:
     assert tools == {"claude-code": "Bash,Read", "pi": "bash,read"}[cli.name]
 
 
-def test_unknown_words_are_refused_before_anything_starts(sandbox: ScriptedSandbox) -> None:
+def test_unknown_allowed_tools_are_refused_before_the_start(
+    sandbox: ScriptedSandbox,
+) -> None:
     def never(_: TokenSpec) -> AbstractContextManager[ModelAccess]:
         raise AssertionError("opened")
 

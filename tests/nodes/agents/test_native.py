@@ -12,8 +12,8 @@ from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import Denied
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentLimits, AgentResult, AgentTask
+from sandbox.scripted import ScriptedSandbox
 from tests.support.direct import scripted_complete
-from tests.support.folder_sandbox import FolderSandbox
 from tests.support.waiting import growing_limits
 
 BUG = "def add(a, b):\n    return a - b\n"
@@ -39,7 +39,7 @@ def script(tmp_path: Path) -> Path:
 class Play:
     """Runs the native agent on scripted replies and keeps what it said."""
 
-    def __init__(self, script: Path, sandbox: FolderSandbox) -> None:
+    def __init__(self, script: Path, sandbox: ScriptedSandbox) -> None:
         self.script = script
         self.sandbox = sandbox
         self.requests: list[ChatRequest] = []
@@ -80,11 +80,11 @@ class Play:
 
 
 @pytest.fixture
-def play(script: Path, sandbox: FolderSandbox) -> Play:
+def play(script: Path, sandbox: ScriptedSandbox) -> Play:
     return Play(script, sandbox)
 
 
-def test_it_fixes_a_bug_and_answers(play: Play, work_dir: Path) -> None:
+def test_the_agent_fixes_a_bug(play: Play, work_dir: Path) -> None:
     (work_dir / "calc.py").write_text(BUG)
     check = f"{sys.executable} -c 'import calc; assert calc.add(1, 2) == 3'"
     result = play(
@@ -101,7 +101,7 @@ def test_it_fixes_a_bug_and_answers(play: Play, work_dir: Path) -> None:
     assert result.decisions == DecisionCounts(allowed=3, denied=0)
 
 
-def test_the_model_is_told_place_tools_and_task(play: Play, work_dir: Path) -> None:
+def test_the_first_messages_name_workspace_tools_and_task(play: Play, work_dir: Path) -> None:
     play({"content": "ok"}, allowed=["read", "shell(git diff*)"], system="Be kind.")
     system, user = play.requests[0].messages
     assert str(work_dir) in system.content
@@ -111,14 +111,14 @@ def test_the_model_is_told_place_tools_and_task(play: Play, work_dir: Path) -> N
     assert [tool.name for tool in play.requests[0].tools] == ["bash", "read_file"]
 
 
-def test_results_go_back_in_the_order_of_the_calls(play: Play) -> None:
+def test_results_have_the_order_of_the_calls(play: Play) -> None:
     play(
         calls(("bash", {"command": "echo 1 > f"}), ("read_file", {"path": "f"})), {"content": "ok"}
     )
     assert play.told == ["exit 0\n(no output)", "1\t1"]
 
 
-def test_lines_are_short_and_inert(play: Play) -> None:
+def test_live_lines_are_short_and_have_no_escapes(play: Play) -> None:
     play(
         bash("exit 1", text="\x1b[31mLook\x1b[0m\nmore"),
         bash("echo " + "x" * 500),
@@ -129,10 +129,10 @@ def test_lines_are_short_and_inert(play: Play) -> None:
     assert len(play.lines[2]) < 150
 
 
-def test_tool_errors_go_back_to_the_model(play: Play) -> None:
+def test_the_model_gets_tool_errors(play: Play) -> None:
     result = play(calls(("read_file", {"path": "no.py"})), {"content": "not there"})
     assert result.status == "success"
-    assert play.told == ["error: no file 'no.py'"]
+    assert play.told == ["error: wanted to read 'no.py': No such file or directory"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_tool_errors_go_back_to_the_model(play: Play) -> None:
         (AgentLimits(cost_usd=0.15), "budget exceeded: $0.2000 of $0.15: spent 2 turns"),
     ],
 )
-def test_a_limit_ends_in_a_failure_that_names_it(
+def test_a_reached_limit_is_a_failure_that_names_it(
     play: Play, limits: AgentLimits, named: str
 ) -> None:
     usage = {"input": 100, "output": 10, "cost_usd": 0.1}
@@ -173,30 +173,28 @@ def test_an_empty_reply_is_reminded_once(play: Play) -> None:
     assert play.requests[-1].messages[-1].content.startswith("Your answer was empty")
 
 
-def test_two_empty_replies_are_nothing(play: Play) -> None:
+def test_two_empty_replies_are_a_failure(play: Play) -> None:
     result = play({"content": " \n"}, {"content": None, "usage": {"input": 7}})
     assert result.error is not None
-    assert result.error.startswith("the model answered nothing, also when reminded")
+    assert result.error.startswith("the model gave an empty answer twice")
     assert (result.turns, result.usage) == (2, Usage(input=7))
 
 
-def test_a_cut_off_answer_is_no_answer(play: Play) -> None:
+def test_a_truncated_answer_is_continued(play: Play) -> None:
     result = play({"content": "It is beca", "stop_reason": "length"}, {"content": "short"})
     assert (result.status, result.output) == ("success", "short")
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "refusal"])
 @pytest.mark.parametrize("said", [{"content": "It is beca"}, {"content": ""}, calls(("bash", {}))])
-def test_an_answer_that_was_withheld_is_a_failure(
-    play: Play, reason: str, said: dict[str, object]
-) -> None:
+def test_a_filtered_answer_is_a_failure(play: Play, reason: str, said: dict[str, object]) -> None:
     result = play({**said, "stop_reason": reason}, {"content": "never asked for"})
     why = f"the model refused, or its answer was filtered ({reason})"
     assert (result.status, result.error, result.turns) == ("failure", why, 1)
     assert result.output == said["content"]
 
 
-def test_malformed_and_unknown_calls_are_told_and_kept_harmless(play: Play) -> None:
+def test_invalid_calls_are_reported_and_stored_in_a_valid_form(play: Play) -> None:
     result = play(calls(("bash", "{oops"), ("fly away!", {})), {"content": "sorry"})
     assert result.status == "success"
     assert play.told[0].startswith("error: bad arguments for bash: Invalid JSON")
@@ -205,38 +203,38 @@ def test_malformed_and_unknown_calls_are_told_and_kept_harmless(play: Play) -> N
     assert [(c.name, c.arguments) for c in kept] == [("bash", "{}"), ("fly_away_", "{}")]
 
 
-def test_a_number_too_long_to_read_is_told_like_other_nonsense(play: Play) -> None:
+def test_an_integer_of_5000_digits_is_an_invalid_call(play: Play) -> None:
     result = play(calls(("bash", f'{{"command": {"1" * 5000}}}')), {"content": "sorry"})
     assert result.status == "success"
     assert play.told[0].startswith("error: bad arguments for bash")
     assert play.requests[-1].messages[-2].tool_calls[0].arguments == "{}"
 
 
-def test_nonsense_five_times_in_a_row_ends_it(play: Play) -> None:
+def test_five_invalid_turns_in_a_row_stop_the_agent(play: Play) -> None:
     result = play(*(calls(("bash", "{" * n)) for n in range(1, 9)))
     assert result.error is not None
-    assert result.error.startswith("the model answered nonsense 5 times in a row; at last: error:")
+    assert result.error.startswith("5 turns in a row were invalid; the last one: error:")
     assert result.turns == 5
 
 
-def test_a_sensible_turn_between_nonsense_counts_anew(play: Play) -> None:
+def test_a_valid_turn_resets_the_count_of_invalid_turns(play: Play) -> None:
     nonsense = [calls(("bash", "{" * n)) for n in range(1, 9)]
     result = play(*nonsense[:4], bash("true"), *nonsense[4:], {"content": "done"})
     assert result.status == "success"
 
 
-def test_the_same_call_with_the_same_result_ends_it(play: Play) -> None:
+def test_five_equal_calls_with_equal_results_stop_the_agent(play: Play) -> None:
     result = play(*(bash("echo took $RANDOM ms") for _ in range(9)))
     assert result.error is not None
     assert result.error.startswith("the model repeats itself: bash")
     assert result.turns == 5
 
 
-def test_the_same_call_with_new_results_goes_on(play: Play) -> None:
+def test_equal_calls_with_new_results_continue(play: Play) -> None:
     assert play(*(bash("echo x >> f; cat f") for _ in range(9)), {"content": "ok"}).turns == 10
 
 
-def test_ten_megabytes_are_survived(play: Play, work_dir: Path) -> None:
+def test_messages_of_ten_megabytes_are_truncated(play: Play, work_dir: Path) -> None:
     huge = "x" * 10_000_000
     result = play(
         calls(("write_file", {"path": "f", "content": huge}), ("y" * 1_000_000, {}), text=huge),
@@ -249,13 +247,13 @@ def test_ten_megabytes_are_survived(play: Play, work_dir: Path) -> None:
     assert "too many" in play.told[0]
 
 
-def test_a_conversation_too_long_is_a_failure(sandbox: FolderSandbox) -> None:
+def test_a_full_context_window_is_a_failure(sandbox: ScriptedSandbox) -> None:
     full = Reply(message=Message(role="assistant"), stop_reason="context_window")
     result = native_agent(lambda _: full)(AgentTask(node="n", prompt="p", model="m"), sandbox)
     assert result.error == "the conversation has grown too long for 'm'"
 
 
-def test_a_denied_call_is_told_and_not_run(play: Play, work_dir: Path) -> None:
+def test_a_denied_call_is_reported_and_not_run(play: Play, work_dir: Path) -> None:
     result = play(bash("touch pwned"), {"content": "ok"}, allowed=["read"])
     assert play.told == ["denied: bash is not allowed here; allowed: read"]
     assert not (work_dir / "pwned").exists()
@@ -263,8 +261,8 @@ def test_a_denied_call_is_told_and_not_run(play: Play, work_dir: Path) -> None:
     assert play.lines == ["bash touch pwned · denied · 0.0 s"]
 
 
-def test_a_guard_of_the_caller_can_deny_what_the_node_allows(
-    script: Path, sandbox: FolderSandbox, work_dir: Path
+def test_the_guard_can_deny_a_call_that_the_node_allows(
+    script: Path, sandbox: ScriptedSandbox, work_dir: Path
 ) -> None:
     script.write_text(json.dumps(bash("touch pwned")) + '\n{"content": "ok"}\n')
     agent = native_agent(scripted_complete(script), guard=lambda _: Denied(reason="tainted"))
@@ -273,7 +271,7 @@ def test_a_guard_of_the_caller_can_deny_what_the_node_allows(
     assert not (work_dir / "pwned").exists()
 
 
-def test_unknown_allowed_tools_are_refused_before_anything_is_said(play: Play) -> None:
+def test_unknown_allowed_tools_are_refused_before_the_first_model_call(play: Play) -> None:
     with pytest.raises(BlueprintInvalid, match="unknown allowed tool 'fly'"):
         play({"content": "ok"}, allowed=["fly"])
     assert play.requests == []
@@ -284,7 +282,7 @@ def test_an_unavailable_model_is_an_outage(play: Play) -> None:
         play(bash("true"))
 
 
-def test_a_model_cut_short_by_our_time_limit_is_no_outage(sandbox: FolderSandbox) -> None:
+def test_a_model_call_ended_by_the_time_limit_is_not_an_outage(sandbox: ScriptedSandbox) -> None:
     now: Iterator[float] = iter([0.0, 0.0, 0.0, *[10.0] * 99])
 
     def slow(_: ChatRequest) -> Reply:
@@ -295,17 +293,17 @@ def test_a_model_cut_short_by_our_time_limit_is_no_outage(sandbox: FolderSandbox
     assert str(agent(task, sandbox).error).startswith("time limit of 5 s reached")
 
 
-class LostSandbox(FolderSandbox):
+class LostSandbox(ScriptedSandbox):
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
         raise SandboxLost("gone")
 
 
-def test_a_lost_sandbox_is_an_outage(script: Path, work_dir: Path) -> None:
+def test_a_lost_sandbox_is_an_outage(script: Path) -> None:
     with pytest.raises(SandboxLost):
-        Play(script, LostSandbox(work_dir))(bash("true"), {"content": "ok"})
+        Play(script, LostSandbox())(bash("true"), {"content": "ok"})
 
 
-def test_the_result_can_be_a_nodes(play: Play) -> None:
+def test_as_node_result_keeps_output_and_usage(play: Play) -> None:
     result = play({"content": "done", "usage": {"input": 7}}).as_node_result()
     assert (result.status, result.output, result.turns) == ("success", "done", 1)
     assert result.usage == Usage(input=7)

@@ -9,7 +9,7 @@ from contracts.run import RunContext
 from nodes.agents.native import native_agent
 from nodes.agents.runner import agent_runner
 from nodes.types import Agentic
-from tests.support.folder_sandbox import FolderSandbox
+from sandbox.scripted import ScriptedSandbox
 
 NOWHERE = "There is no network.\n"
 
@@ -17,8 +17,8 @@ NOWHERE = "There is no network.\n"
 @pytest.mark.parametrize(
     ("env", "offline"), [({}, True), ({"HTTPS_PROXY": "http://127.0.0.1:9"}, False)]
 )
-def test_an_agent_is_told_whether_there_is_a_way_out(
-    sandbox: FolderSandbox, env: Mapping[str, str], offline: bool
+def test_the_system_prompt_says_whether_there_is_a_network(
+    sandbox: ScriptedSandbox, env: Mapping[str, str], offline: bool
 ) -> None:
     asked: list[ChatRequest] = []
 

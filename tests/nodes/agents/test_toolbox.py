@@ -6,11 +6,10 @@ import pytest
 
 from contracts.chat import ChatRequest, Message, Reply
 from contracts.run import DecisionCounts
-from contracts.tool import Tool, ToolCall
-from contracts.toolbox import McpEndpoint, Toolbox
+from contracts.tool import McpEndpoint, Tool, Toolbox, ToolCall
 from nodes.agents.native import native_agent
 from nodes.agents.types import AgentResult, AgentTask
-from tests.support.folder_sandbox import FolderSandbox
+from sandbox.scripted import ScriptedSandbox
 
 SEARCH = Tool(name="playbook_search", description="Search.", parameters={"type": "object"})
 
@@ -41,7 +40,7 @@ def _no_door() -> McpEndpoint:
 
 
 def work(
-    shelf: Shelf, sandbox: FolderSandbox, allowed: Sequence[str] | None
+    shelf: Shelf, sandbox: ScriptedSandbox, allowed: Sequence[str] | None
 ) -> tuple[AgentResult, list[ChatRequest]]:
     asked: list[ChatRequest] = []
     call = ToolCall(id="c1", name="playbook_search", arguments='{"query": "keys"}')
@@ -60,8 +59,8 @@ def work(
 
 
 @pytest.mark.parametrize("allowed", [None, ["read", "playbooks"]])
-def test_a_tool_of_the_host_is_offered_and_done(
-    sandbox: FolderSandbox, allowed: list[str] | None
+def test_a_host_tool_is_offered_and_run(
+    sandbox: ScriptedSandbox, allowed: list[str] | None
 ) -> None:
     shelf = Shelf()
     result, asked = work(shelf, sandbox, allowed)
@@ -72,8 +71,8 @@ def test_a_tool_of_the_host_is_offered_and_done(
     assert dict(result.tool_calls) == {"playbook_search": 1}
 
 
-def test_a_node_that_does_not_allow_it_is_neither_offered_nor_given_it(
-    sandbox: FolderSandbox,
+def test_a_host_tool_that_the_node_does_not_allow_is_denied(
+    sandbox: ScriptedSandbox,
 ) -> None:
     shelf = Shelf()
     result, asked = work(shelf, sandbox, ["read"])
@@ -84,7 +83,7 @@ def test_a_node_that_does_not_allow_it_is_neither_offered_nor_given_it(
     assert result.decisions == DecisionCounts(denied=1)
 
 
-def test_each_call_of_the_model_holds_what_is_suggested_by_then(sandbox: FolderSandbox) -> None:
+def test_each_model_call_has_the_current_prompt_section(sandbox: ScriptedSandbox) -> None:
     shelf = Shelf()
     _, asked = work(shelf, sandbox, None)
     assert shelf.prompts == [("fix", "rotate"), ("fix", "rotate")]

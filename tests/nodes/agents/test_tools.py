@@ -7,14 +7,13 @@ import pytest
 from contracts.errors import SandboxLost
 from contracts.sandbox import Command, ExecResult, OnOutput
 from contracts.tool import ToolCall
-from nodes.agents.tool_context import ToolContext
-from nodes.agents.tools import CallMalformed, native_tools, parse_call, run_tool
+from nodes.agents.native_tools import CallMalformed, ToolContext, native_tools, parse_call, run_tool
 from nodes.node_sandbox import NodeSandbox
-from tests.support.folder_sandbox import FolderSandbox
+from sandbox.scripted import ScriptedSandbox
 from tests.support.waiting import growing_limits
 
 
-def do(sandbox: FolderSandbox, tool: str, **arguments: object) -> str:
+def do(sandbox: ScriptedSandbox, tool: str, **arguments: object) -> str:
     return run(ToolContext(sandbox=sandbox, left_s=lambda: inf), tool, arguments)
 
 
@@ -32,23 +31,23 @@ def test_there_are_five_tools_with_plain_schemas() -> None:
     assert all(tool.description for tool in tools.values())
 
 
-def test_bash_tells_exit_code_and_both_streams_in_order(sandbox: FolderSandbox) -> None:
+def test_bash_returns_exit_code_and_both_streams_in_order(sandbox: ScriptedSandbox) -> None:
     said = do(sandbox, "bash", command="echo one; echo two >&2; echo three; exit 3")
     assert said == "exit 3\none\ntwo\nthree"
 
 
-def test_bash_keeps_the_path_that_the_node_gives(sandbox: FolderSandbox) -> None:
+def test_bash_keeps_the_path_of_the_node(sandbox: ScriptedSandbox) -> None:
     env = {"PATH": "/odd:/usr/bin:/bin"}
     inside = NodeSandbox(sandbox, env=env, timeout_s=None, sink=lambda _: None)
     bench = ToolContext(sandbox=inside, left_s=lambda: inf)
     assert run(bench, "bash", {"command": "echo $PATH"}) == "exit 0\n/odd:/usr/bin:/bin"
 
 
-def test_silence_is_said(sandbox: FolderSandbox) -> None:
+def test_a_command_without_output_is_marked(sandbox: ScriptedSandbox) -> None:
     assert do(sandbox, "bash", command="true") == "exit 0\n(no output)"
 
 
-def test_a_command_over_its_time_is_stopped(sandbox: FolderSandbox) -> None:
+def test_a_command_is_stopped_at_its_time_limit(sandbox: ScriptedSandbox) -> None:
     for limit_s in growing_limits(0.3):
         said = do(sandbox, "bash", command="echo begun; sleep 900", timeout_s=limit_s)
         assert said.startswith("stopped, its time was over")
@@ -56,21 +55,21 @@ def test_a_command_over_its_time_is_stopped(sandbox: FolderSandbox) -> None:
             break
 
 
-def test_no_command_outlives_the_agent(sandbox: FolderSandbox) -> None:
+def test_no_command_outlives_the_agent(sandbox: ScriptedSandbox) -> None:
     bench = ToolContext(sandbox=sandbox, left_s=lambda: 0.3)
     said = run(bench, "bash", {"command": "sleep 900", "timeout_s": 600})
     assert said.startswith("stopped")
 
 
-def test_long_output_keeps_its_ends(sandbox: FolderSandbox) -> None:
+def test_long_output_keeps_its_ends(sandbox: ScriptedSandbox) -> None:
     said = do(sandbox, "bash", command="seq 100000")
     assert len(said) < 31_000
-    assert said.startswith("exit 0\n1\n2\n")
+    assert said.startswith("exit 0, output shortened, it was 588895 bytes\n1\n2\n")
     assert "characters left out" in said
     assert said.endswith("\n100000")
 
 
-def test_read_file_numbers_lines(sandbox: FolderSandbox, work_dir: Path) -> None:
+def test_read_file_numbers_lines(sandbox: ScriptedSandbox, work_dir: Path) -> None:
     (work_dir / "a.txt").write_text("one\ntwo\nthree\n")
     assert do(sandbox, "read_file", path="a.txt") == "1\tone\n2\ttwo\n3\tthree"
     part = do(sandbox, "read_file", path="a.txt", offset=2, limit=1)
@@ -85,8 +84,8 @@ def test_read_file_numbers_lines(sandbox: FolderSandbox, work_dir: Path) -> None
         (b"a\0b", {}, "error: 'f' is binary (3 bytes): look at it with bash"),
     ],
 )
-def test_odd_files_are_told(
-    sandbox: FolderSandbox,
+def test_read_file_reports_unreadable_content(
+    sandbox: ScriptedSandbox,
     work_dir: Path,
     content: bytes,
     arguments: dict[str, object],
@@ -96,20 +95,20 @@ def test_odd_files_are_told(
     assert do(sandbox, "read_file", path="f", **arguments) == told
 
 
-def test_file_errors_go_back_to_the_model(sandbox: FolderSandbox, work_dir: Path) -> None:
+def test_file_errors_are_output_for_the_model(sandbox: ScriptedSandbox, work_dir: Path) -> None:
     (work_dir / "folder").mkdir()
-    assert do(sandbox, "read_file", path="no.py") == "error: no file 'no.py'"
+    assert do(sandbox, "read_file", path="no.py").startswith("error: wanted to read 'no.py'")
     said = do(sandbox, "write_file", path="folder", content="x")
-    assert said == "error: 'folder' is a directory"
+    assert said.startswith("error: wanted to write 'folder'")
 
 
-def test_write_file_makes_folders_and_counts_bytes(sandbox: FolderSandbox, work_dir: Path) -> None:
+def test_write_file_creates_folders(sandbox: ScriptedSandbox, work_dir: Path) -> None:
     assert do(sandbox, "write_file", path="a/b.txt", content="ü") == "wrote 2 bytes to a/b.txt"
     assert (work_dir / "a/b.txt").read_text() == "ü"
 
 
 def test_edit_file_replaces_one_piece_and_no_other_byte(
-    sandbox: FolderSandbox, work_dir: Path
+    sandbox: ScriptedSandbox, work_dir: Path
 ) -> None:
     (work_dir / "f").write_bytes(b"\xff one\r\ntwo\n")
     assert do(sandbox, "edit_file", path="f", old="two", new="2") == "edited f at line 2"
@@ -125,28 +124,28 @@ def test_edit_file_replaces_one_piece_and_no_other_byte(
         ("a", "a", "old and new are the same"),
     ],
 )
-def test_an_edit_that_cannot_be_says_why(
-    sandbox: FolderSandbox, work_dir: Path, old: str, new: str, told: str
+def test_a_failed_edit_has_a_reason(
+    sandbox: ScriptedSandbox, work_dir: Path, old: str, new: str, told: str
 ) -> None:
     (work_dir / "f").write_bytes(b"a\r\nb a\r\n")
     assert do(sandbox, "edit_file", path="f", old=old, new=new).startswith(f"error: {told}")
     assert (work_dir / "f").read_bytes() == b"a\r\nb a\r\n"
 
 
-def test_search_gives_path_line_and_text(sandbox: FolderSandbox, work_dir: Path) -> None:
+def test_search_gives_path_line_and_text(sandbox: ScriptedSandbox, work_dir: Path) -> None:
     (work_dir / "a.py").write_text("import os\nx = 1\n")
     (work_dir / "b.txt").write_text("x = 1\n")
     assert do(sandbox, "search", pattern="^x = [0-9]+", glob="*.py") == "./a.py:2:x = 1"
 
 
-def test_search_tells_no_match_from_a_bad_pattern(sandbox: FolderSandbox, work_dir: Path) -> None:
+def test_an_invalid_search_pattern_is_an_error(sandbox: ScriptedSandbox, work_dir: Path) -> None:
     (work_dir / "a.py").write_text("x\n")
     assert do(sandbox, "search", pattern="nowhere") == "no match"
     assert do(sandbox, "search", pattern="(").startswith("error: search failed, exit 2")
 
 
 def test_a_pattern_that_looks_like_an_option_is_a_pattern(
-    sandbox: FolderSandbox, work_dir: Path
+    sandbox: ScriptedSandbox, work_dir: Path
 ) -> None:
     (work_dir / "a.py").write_text("call(--force)\n")
     assert do(sandbox, "search", pattern="--force") == "./a.py:1:call(--force)"
@@ -173,11 +172,11 @@ def test_malformed_calls_are_explained(tool: str, arguments: str, told: str) -> 
     assert told in str(caught.value)
 
 
-class LostSandbox(FolderSandbox):
+class LostSandbox(ScriptedSandbox):
     def exec(self, command: Command, on_output: OnOutput | None = None) -> ExecResult:
         raise SandboxLost("gone")
 
 
-def test_a_lost_sandbox_is_never_told_to_the_model(work_dir: Path) -> None:
+def test_a_lost_sandbox_raises() -> None:
     with pytest.raises(SandboxLost):
-        do(LostSandbox(work_dir), "bash", command="ls")
+        do(LostSandbox(), "bash", command="ls")

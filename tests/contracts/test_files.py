@@ -1,4 +1,4 @@
-"""A file that is written whole: its rights, its link, and what stays when it cannot be written."""
+"""A file that is replaced in one step: its mode, its link target, a failed write."""
 
 from pathlib import Path
 from stat import S_IMODE
@@ -12,7 +12,7 @@ def rights(path: Path) -> int:
     return S_IMODE(path.stat().st_mode)
 
 
-def test_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_no_temporary_file_is_left(tmp_path: Path) -> None:
     file = tmp_path / "one.json"
     for text in ("first", "second \udcff"):
         write_atomically(file, text)
@@ -20,7 +20,7 @@ def test_nothing_is_left_beside_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_private_one_is_for_this_user_whatever_stood_there_or_was_left_behind(
+def test_a_private_file_can_only_be_read_by_this_user(
     tmp_path: Path,
 ) -> None:
     for name in ("one.json", "one.part"):
@@ -29,7 +29,7 @@ def test_a_private_one_is_for_this_user_whatever_stood_there_or_was_left_behind(
     assert rights(tmp_path / "one.json") == 0o600
 
 
-def test_another_has_the_rights_of_the_one_that_it_replaces(tmp_path: Path) -> None:
+def test_a_replaced_file_keeps_its_mode(tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     file.touch()
     file.chmod(0o640)
@@ -37,7 +37,7 @@ def test_another_has_the_rights_of_the_one_that_it_replaces(tmp_path: Path) -> N
     assert rights(file) == 0o640
 
 
-def test_a_link_goes_on_leading_where_it_led(tmp_path: Path) -> None:
+def test_a_link_keeps_its_target(tmp_path: Path) -> None:
     link = tmp_path / "link.toml"
     link.symlink_to(tmp_path / "own.toml")
     write_atomically(link, "new")
@@ -45,7 +45,7 @@ def test_a_link_goes_on_leading_where_it_led(tmp_path: Path) -> None:
     assert (tmp_path / "own.toml").read_text() == "new"
 
 
-def test_the_old_one_stays_when_it_cannot_be_written(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     file = tmp_path / "one.json"
     file.write_text("old")
     (tmp_path / "one.part").mkdir()

@@ -22,7 +22,7 @@ def moment(sandbox: PersistentSandbox) -> float:
     return now
 
 
-def test_looking_changes_nothing(sandbox: PersistentSandbox) -> None:
+def test_a_command_that_only_reads_is_not_a_change(sandbox: PersistentSandbox) -> None:
     sh(sandbox, "mkdir -p seen/deep && echo 1 > seen/deep/file")
     since = moment(sandbox)
     sh(sandbox, "cat seen/deep/file && ls -la seen")
@@ -50,7 +50,7 @@ def test_every_change_is_seen(sandbox: PersistentSandbox, line: str) -> None:
     sh(sandbox, "chmod -R u+rwx there; rm -rf there made")
 
 
-def test_a_fork_has_the_files_and_a_life_of_its_own(sandbox: PersistentSandbox) -> None:
+def test_a_fork_has_the_files_and_changes_independently(sandbox: PersistentSandbox) -> None:
     sandbox.write_file("shared", b"before")
     fork = sandbox.fork(sandbox.snapshot())
     try:

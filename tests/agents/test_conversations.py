@@ -7,7 +7,7 @@ import pytest
 
 from contracts.errors import SandboxLost
 from nodes.agents.cli import GATEWAY_PORT
-from nodes.agents.conversation import Conversation, StillCurrent
+from nodes.agents.types import Conversation, StillCurrent
 from providers.client import Gateway
 from sandbox.container import DockerSandbox
 from sandbox.engine import DockerEngine
@@ -38,7 +38,7 @@ def moved(bench: Bench, gateway: Gateway) -> Iterator[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "pi"])
-def test_an_agent_that_was_cut_off_goes_on_elsewhere_with_what_was_said(
+def test_an_interrupted_agent_continues_its_conversation_in_another_container(
     bench: Bench, agent: str, moved: Callable[[], None]
 ) -> None:
     kept: list[Conversation] = []

@@ -37,7 +37,7 @@ def test_only_allowed_tools_are_offered(allowed: list[str] | None, offered: list
     assert [tool.name for tool in allowed_native_tools(allowed)] == offered
 
 
-def test_what_is_not_allowed_is_denied_with_what_is() -> None:
+def test_a_denial_lists_the_allowed_tools() -> None:
     decision = allowed_tools_guard(["read", *PATTERN])(call("write_file", path="a", content="b"))
     assert decision == Denied(
         reason="write_file is not allowed here; allowed: read, shell(git diff*)"
@@ -85,7 +85,7 @@ def test_a_pattern_is_not_bypassed(command: str) -> None:
     assert isinstance(decision, Denied)
 
 
-def test_the_sneaky_commands_would_have_done_it(tmp_path: Path) -> None:
+def test_the_sneaky_commands_work_in_a_real_shell(tmp_path: Path) -> None:
     done = 0
     for number, command in enumerate(SNEAKY):
         folder = tmp_path / str(number)
@@ -95,7 +95,7 @@ def test_the_sneaky_commands_would_have_done_it(tmp_path: Path) -> None:
     assert done >= 11
 
 
-def test_a_denied_command_is_told_how_to_write_it() -> None:
+def test_a_denied_command_explains_the_allowed_form() -> None:
     decision = allowed_tools_guard(PATTERN)(call("bash", command="git diff | cat"))
     assert isinstance(decision, Denied)
     assert "Write one plain command without ; & |" in decision.reason
@@ -118,7 +118,7 @@ def test_a_pattern_may_name_its_own_pipe() -> None:
         ("a*", "a"),
     ],
 )
-def test_many_stars_stand_for_whatever_they_can(pattern: str, command: str) -> None:
+def test_patterns_with_several_stars_match(pattern: str, command: str) -> None:
     guard = allowed_tools_guard([f"shell({pattern})"])
     assert guard(call("bash", command=command)) == Allowed()
     assert isinstance(guard(call("bash", command=f"{command}|{command}")), Denied)
@@ -130,7 +130,7 @@ def test_a_command_of_a_megabyte_is_matched_at_once() -> None:
     assert guard(call("bash", command="ab" * 500_000 + "c")) == Allowed()
 
 
-def test_doubled_keys_do_not_fool_the_guard() -> None:
+def test_duplicate_keys_do_not_bypass_the_guard() -> None:
     twice = '{"command": "git diff", "command": "touch pwned"}'
     decision = allowed_tools_guard(PATTERN)(ToolCall(id="c", name="bash", arguments=twice))
     assert isinstance(decision, Denied)
@@ -147,7 +147,7 @@ def test_doubled_keys_do_not_fool_the_guard() -> None:
         ("read(src/*)", "only shell takes a pattern"),
     ],
 )
-def test_an_entry_that_means_nothing_is_refused(entry: str, told: str) -> None:
+def test_an_invalid_entry_is_refused(entry: str, told: str) -> None:
     with pytest.raises(BlueprintInvalid) as caught:
         parse_allowed_tools([entry])
     assert told in str(caught.value)
@@ -184,10 +184,10 @@ def test_a_tool_of_another_agent_is_denied() -> None:
     assert isinstance(allowed_tools_guard(None, "claude-code")(call("WebFetch", url="x")), Denied)
 
 
-def test_every_agent_that_can_be_asked_for_has_its_tools_named() -> None:
+def test_every_agent_has_a_table_of_tools() -> None:
     assert set(AGENT_TOOLS) == set(AGENTS)
 
 
-def test_an_agent_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_agent_is_refused() -> None:
     with pytest.raises(BlueprintInvalid, match="unknown agent 'codex'; known: native, claude-code"):
         check_allowed_tools("codex", None)
