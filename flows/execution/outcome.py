@@ -13,7 +13,7 @@ from flows.runs.egress import EgressLog
 from flows.runs.layout import TRAJECTORY
 from flows.runs.model_calls import total_usage
 from flows.runs.request import FlowRun, ResolvedRequest
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from policy.log.event_log import EventLog
 from policy.log.events import Draft
 from policy.plan.plan_json import parse_plan
 from policy.types import Plan, UserPrompt
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from contracts.text import check_text
 from flows.runs.fields import DESCRIPTIONS
 from memory.scope import ID_LIMIT
 from nodes.types import Agentic, inner_nodes
-from sandbox.git import redact_url
+from sandbox.redaction import redact_url
 
 CONFIGURED: Final = "configured"
 """Chooses the agent of the settings."""
